@@ -1,0 +1,342 @@
+"""A model as a Hugging Face folder: written so that `transformers` opens it, read without trusting a byte of it.
+
+Nothing here is a pickle. What is guaranteed when a write is interrupted stands in `save_checkpoint`, what a foreign
+folder must be like in `load_checkpoint`.
+"""
+
+import contextlib
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from bert_core.config import BertConfig
+from bert_core.errors import CheckpointError, ConfigError
+from bert_core.folders import put_back, replaced
+from bert_core.foreign_files import (
+    FLOATS,
+    TensorEntry,
+    first_three,
+    read_header,
+    read_json,
+    read_tensor,
+    shown,
+)
+from bert_core.model import BertForPreTraining, draw_weights
+from bert_core.tokenization import PAD, SPECIAL_TOKENS, load_tokenizer, save_tokenizer
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+TOKENIZER = "tokenizer.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+VOCABULARY = "vocab.txt"
+RECIPE = "recipe.json"
+
+MAX_PARAMETERS = 500_000_000  # bert-large has 336 million
+MAX_SHARDS = 64
+
+# The parts that a file may lack, each whole or not at all; without the rest there is no model.
+PARTS = {"pooler": "bert.pooler.", "mlm": "cls.predictions.", "nsp": "cls.seq_relationship."}
+_PART_TITLES = {"pooler": "the pooler", "mlm": "the masked-word head", "nsp": "the next-sentence head"}
+
+# Files that belong to a model and must not survive beside another one's.
+_MODEL_FILES = frozenset(
+    [CONFIG, WEIGHTS, INDEX, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, RECIPE]
+    + ["special_tokens_map.json", "added_tokens.json", "training_state.json"]
+)
+
+# Heads of fine-tuned models, and buffers that old versions wrote down: not needed here, and no sign of a mistake.
+_OTHER_HEADS = ("classifier.", "qa_outputs.")
+_BUFFERS = ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
+# The output matrix and bias under their second names; the model has them once.
+_WORD_BIAS = "cls.predictions.bias"
+_COPIES = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": _WORD_BIAS,
+}
+
+# Sizes that a config.json may leave out, where the world's defaults are not ours.
+_HUGGING_FACE_DEFAULTS = {
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+}
+# Fields that change the mathematics, with what this model computes. Other fields that we don't know are harmless.
+_FIXED_FIELDS: dict[str, tuple] = {
+    "model_type": ("bert",),
+    "position_embedding_type": ("absolute", None),
+    "is_decoder": (False, None),
+    "add_cross_attention": (False, None),
+    "pruned_heads": ({}, None),
+    "quantization_config": (None,),
+}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A model with its tokenizer, ready to be asked.
+
+    model: in eval mode. notes: sentences on what the files lacked and what was done about it. missing: those of
+    "pooler", "mlm" and "nsp" that the files lacked and that are random now, so that their probes refuse. recipe: the
+    settings that it was trained with as JSON data, where they are known.
+    """
+
+    model: BertForPreTraining
+    tokenizer: Tokenizer
+    name: str = "model"
+    notes: tuple[str, ...] = ()
+    missing: frozenset[str] = frozenset()
+    recipe: Mapping[str, Any] | None = None
+
+    @property
+    def config(self) -> BertConfig:
+        """The sizes of the model."""
+        return self.model.config
+
+
+# --- Writing ---------------------------------------------------------------------------------------------------------
+
+
+def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, dtype: torch.dtype = torch.float32) -> None:
+    """Write a model as a Hugging Face folder, all or nothing.
+
+    dtype: of the numbers in the file; torch.float16 halves it. Parts that the checkpoint lacks are left out again.
+
+    Whenever the process is killed or the disk fills up, the folder holds the old model or the new one, never a
+    mixture; `folders.replaced` says how far the file system carries that. Other files in the folder, such as
+    metrics.csv, stay. Raises CheckpointError when weights are not finite or the folder cannot be written.
+    """
+    folder = Path(folder).resolve()
+    tensors = _tensors_to_write(checkpoint, dtype)
+    try:
+        members = _MODEL_FILES | {path.name for path in folder.glob("*.safetensors")}
+        with replaced(folder, last=CONFIG, members=members) as new:
+            _write_files(checkpoint, tensors, dtype, new)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CheckpointError(
+            f"The model was not saved to {folder.name} ({reason}); what was there before is kept."
+        ) from None
+
+
+def _tensors_to_write(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, Tensor]:
+    left_out = tuple(PARTS[part] for part in checkpoint.missing)
+    tensors = {
+        name: tensor.detach().to("cpu", dtype).contiguous()
+        for name, tensor in checkpoint.model.state_dict().items()
+        if not name.startswith(left_out)
+    }
+    _check_finite(tensors, "The model was not saved", "train it again with a lower learning rate")
+    return tensors
+
+
+def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], dtype: torch.dtype, folder: Path) -> None:
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    save_tokenizer(checkpoint.tokenizer, folder / TOKENIZER)
+    # With another class, or none, `transformers` makes a word vocabulary into WordPiece; without the input names it
+    # drops the segments.
+    _write_json(
+        folder / TOKENIZER_CONFIG,
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **{f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS},
+            "model_max_length": checkpoint.config.max_position_embeddings,
+            "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        },
+    )
+    if checkpoint.recipe is not None:
+        _write_json(folder / RECIPE, checkpoint.recipe)
+    _write_json(
+        folder / CONFIG,
+        {
+            "architectures": ["BertForPreTraining"],
+            "model_type": "bert",
+            **dataclasses.asdict(checkpoint.config),
+            "tie_word_embeddings": True,
+            "dtype": str(dtype).removeprefix("torch."),
+        },
+    )
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(dict(content), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+# --- Reading ---------------------------------------------------------------------------------------------------------
+
+
+def load_checkpoint(folder: str | Path) -> Checkpoint:
+    """Open a Hugging Face BERT folder, checking everything before anything is built from it.
+
+    Read are config.json, model.safetensors (or its parts and their index), tokenizer.json or vocab.txt,
+    tokenizer_config.json and recipe.json. Tensor names may lack the `bert.` prefix or be the old gamma and beta;
+    numbers may be float32, float16 or bfloat16 and become float32. The pooler and the heads may be missing, each
+    whole; they are then new (drawn from a fixed seed), listed in `missing` and named in `notes`. No random number is
+    drawn from PyTorch's global generator. Raises CheckpointError with the file, what differs, and the remedy.
+    """
+    folder = Path(folder).resolve()
+    with contextlib.suppress(OSError):
+        put_back(folder)
+    if not folder.is_dir():
+        raise CheckpointError(f"There is no folder {folder.name!r}; give the folder that holds {CONFIG}.")
+    content = read_json(folder / CONFIG)
+    config = _read_config(content)
+    tokenizer = _read_tokenizer(folder)
+    tokens = tokenizer.get_vocab_size()
+    if tokens > config.vocab_size:
+        raise CheckpointError(
+            f"The tokenizer has {tokens:,} tokens where {CONFIG} has a vocab_size of {config.vocab_size:,}; "
+            "take both from the same model."
+        )
+    notes = []
+    if tokens < config.vocab_size:
+        notes.append(f"The tokenizer has no text for the last {config.vocab_size - tokens:,} of {config.vocab_size:,} ids.")
+    config = dataclasses.replace(config, pad_token_id=tokenizer.token_to_id(PAD))
+    with torch.device("meta"):
+        model = BertForPreTraining(config)
+    missing = _fill(model, folder, tied=content.get("tie_word_embeddings") in (True, None))
+    if missing:
+        parts = [title for part, title in _PART_TITLES.items() if part in missing]
+        verb = "are" if len(parts) > 1 else "is"
+        notes.append(f"The files lack {' and '.join(parts)}, which {verb} new and untrained here.")
+    return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, _read_recipe(folder))
+
+
+def _read_config(content: dict[str, Any]) -> BertConfig:
+    for field, allowed in _FIXED_FIELDS.items():
+        if content.get(field) not in allowed:
+            raise CheckpointError(
+                f"{CONFIG} has {field} {shown(content.get(field))}; this program computes {allowed[0]!r} only."
+            )
+    names = {field.name for field in dataclasses.fields(BertConfig)}
+    given = {name: value for name, value in content.items() if name in names and value is not None}
+    try:
+        config = BertConfig(**{**_HUGGING_FACE_DEFAULTS, **given})
+    except ConfigError as error:
+        raise CheckpointError(f"{CONFIG}: {error}") from None
+    if config.parameter_count() > MAX_PARAMETERS:
+        raise CheckpointError(
+            f"{CONFIG} asks for {config.parameter_count():,} parameters; the limit is {MAX_PARAMETERS:,}. "
+            "Choose a smaller model."
+        )
+    return config
+
+
+def _read_tokenizer(folder: Path) -> Tokenizer:
+    settings = read_json(folder / TOKENIZER_CONFIG) if (folder / TOKENIZER_CONFIG).exists() else {}
+    for name in (TOKENIZER, VOCABULARY):
+        if (folder / name).exists():
+            return load_tokenizer(folder / name, settings)
+    raise CheckpointError(f"The folder has neither {TOKENIZER} nor {VOCABULARY}; add the one of this model.")
+
+
+def _read_recipe(folder: Path) -> Mapping[str, Any] | None:
+    """What recipe.json holds; a file of that name that is something else is no reason to refuse a model."""
+    with contextlib.suppress(CheckpointError):
+        return read_json(folder / RECIPE)
+    return None
+
+
+def _fill(model: BertForPreTraining, folder: Path, *, tied: bool) -> frozenset[str]:
+    """Give a model on the meta device its weights; returns the parts that the files lack and that are new."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    entries = _with_present_names(_read_headers(folder))
+    missing = frozenset(part for part, prefix in PARTS.items() if not any(name.startswith(prefix) for name in entries))
+    _check_entries(entries, shapes, missing)
+    if not tied and "mlm" not in missing and "cls.predictions.decoder.weight" not in entries:
+        raise CheckpointError(f"{CONFIG} says tie_word_embeddings is false, but the weights lack the output matrix.")
+
+    tensors = {name: read_tensor(entry) for name, entry in entries.items()}
+    _check_finite(tensors, "The weights cannot be used", "export the model again")
+    for copy, original in _COPIES.items():
+        if copy in tensors and not torch.equal(tensors.pop(copy), tensors[original]):
+            raise CheckpointError(
+                f"{copy} differs from {original}; this program shares one between input and output, as BERT does."
+            )
+    new = {name: torch.empty(shape) for name, shape in shapes.items() if name not in tensors}
+    draw_weights(new.items(), model.config.initializer_range, torch.Generator().manual_seed(0))
+    model.load_state_dict({**tensors, **new}, assign=True)
+    return missing
+
+
+def _read_headers(folder: Path) -> dict[str, TensorEntry]:
+    """The tensors of a folder by the names in its files, which are one or several with an index."""
+    if (folder / WEIGHTS).exists():
+        return read_header(folder / WEIGHTS)
+    if not (folder / INDEX).exists():
+        raise CheckpointError(
+            f"The folder has no {WEIGHTS}; weights in .bin, .pt and .ckpt files are never opened, because such a file "
+            "can run programs: save the model again as safetensors."
+        )
+    weight_map = read_json(folder / INDEX).get("weight_map")
+    files = list(weight_map.values()) if isinstance(weight_map, dict) else [None]
+    if not all(isinstance(name, str) and re.fullmatch(r"\w[\w.-]*\.safetensors", name) for name in files):
+        raise CheckpointError(f"{INDEX} must map every tensor to the name of a .safetensors file beside it.")
+    if len(set(files)) > MAX_SHARDS:
+        raise CheckpointError(f"{INDEX} names {len(set(files)):,} files; the limit is {MAX_SHARDS}.")
+    entries: dict[str, TensorEntry] = {}
+    for file in sorted(set(files)):
+        header = read_header(folder / file)
+        if repeated := entries.keys() & header.keys():
+            raise CheckpointError(f"{file} holds {first_three(map(shown, sorted(repeated)))} a second time.")
+        entries.update(header)
+    return entries
+
+
+def _with_present_names(entries: dict[str, TensorEntry]) -> dict[str, TensorEntry]:
+    """Tensors under the names of today, without those that this model does not need."""
+    is_prefixed = any(name.startswith("bert.") for name in entries)
+    renamed: dict[str, TensorEntry] = {}
+    for name, entry in entries.items():
+        name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
+        name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
+        if not is_prefixed and name.startswith(("embeddings.", "encoder.", "pooler.")):
+            name = f"bert.{name}"
+        if name in renamed:
+            raise CheckpointError(f"{entry.path.name} holds {shown(name)} under two names; export the model again.")
+        if not name.startswith(_OTHER_HEADS) and name not in _BUFFERS:
+            renamed[name] = entry
+    if _WORD_BIAS not in renamed and "cls.predictions.decoder.bias" in renamed:
+        renamed[_WORD_BIAS] = renamed.pop("cls.predictions.decoder.bias")
+    return renamed
+
+
+def _check_entries(
+    entries: dict[str, TensorEntry], shapes: dict[str, tuple[int, ...]], missing: frozenset[str]
+) -> None:
+    """Raise CheckpointError with the first differences between what the files hold and what the config asks for."""
+    optional = {copy: shapes[original] for copy, original in _COPIES.items()}
+    missing_prefixes = tuple(PARTS[part] for part in missing)
+    differences = [f"{name} is missing" for name in shapes if name not in entries and not name.startswith(missing_prefixes)]
+    for name, entry in entries.items():
+        wanted = shapes.get(name, optional.get(name))
+        if wanted is None:
+            differences.append(f"{shown(name)} is unknown")
+        elif entry.shape != wanted:
+            differences.append(f"{name} has the shape {list(entry.shape)} instead of {list(wanted)}")
+        elif entry.dtype not in FLOATS:
+            differences.append(f"{name} is {entry.dtype} instead of {', '.join(FLOATS)}")
+    if differences:
+        files = first_three(sorted({entry.path.name for entry in entries.values()})) or WEIGHTS
+        raise CheckpointError(
+            f"{files} does not fit {CONFIG}: {first_three(differences)}; take both from the same model."
+        )
+
+
+def _check_finite(tensors: Mapping[str, Tensor], problem: str, remedy: str) -> None:
+    counts = {name: tensor.numel() - int(tensor.isfinite().sum()) for name, tensor in tensors.items()}
+    bad = [f"{count:,} in {name}" for name, count in counts.items() if count]
+    if bad:
+        raise CheckpointError(f"{problem}: some numbers are NaN or infinite ({first_three(bad)}); {remedy}.")

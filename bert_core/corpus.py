@@ -1,0 +1,144 @@
+"""From bytes to documents of sentences.
+
+A corpus is documents, a document is sentences in reading order: next-sentence pairs come from neighbours in the same
+document. Everything a person gives is checked here: size, encoding, control characters, absurdly long words.
+"""
+
+import codecs
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from bert_core.errors import ConfigError, CorpusError
+
+KINDS = ("auto", "lines", "documents")
+MAX_BYTES = 64 * 2**20
+MAX_WORD_CHARACTERS = 100  # WordPiece takes quadratic time in the length of a word
+
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig", "UTF-8 with a byte order mark"),
+    (codecs.BOM_UTF32_LE, "utf-32", "UTF-32"),
+    (codecs.BOM_UTF32_BE, "utf-32", "UTF-32"),
+    (codecs.BOM_UTF16_LE, "utf-16", "UTF-16"),
+    (codecs.BOM_UTF16_BE, "utf-16", "UTF-16"),
+)
+_LONG_WORD = re.compile(rf"\S{{{MAX_WORD_CHARACTERS + 1},}}")
+# Control characters that no text file holds, and lone surrogates, which no encoding can carry.
+_NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ud800-\udfff]")
+# A sentence ends at . ! ? or … (with closing quotes or brackets) before white space, or at a full stop of Chinese or Japanese.
+_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])")
+_ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Prof|Sr|Jr|vs|etc|e\.g|i\.e|cf|No|Vol|pp)|\b[A-Z])\.$")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A text as documents of sentences.
+
+    documents: sentences as they were written, white space at both ends removed. name: for messages. notes: sentences
+    on what was changed while reading (encoding, cut words).
+    """
+
+    documents: tuple[tuple[str, ...], ...]
+    name: str = "the text"
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        """All sentences in reading order."""
+        return tuple(sentence for document in self.documents for sentence in document)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, kind: str = "auto", name: str = "the file") -> "Corpus":
+        """Decode and split a file's content; UTF-8 unless a byte order mark says otherwise. Raises CorpusError."""
+        if len(data) > MAX_BYTES:
+            raise CorpusError(
+                f"{name} has {len(data) / 2**20:.0f} MB; the limit is {MAX_BYTES // 2**20} MB. Take a part of it."
+            )
+        encoding, label = next(((e, text) for mark, e, text in _BYTE_ORDER_MARKS if data.startswith(mark)), ("utf-8", ""))
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError as error:
+            raise CorpusError(f"{name} is not plain text (byte {error.start}); save it as UTF-8 text.") from None
+        corpus = cls.from_text(text, kind, name)
+        return Corpus(corpus.documents, name, (f"Read as {label}.", *corpus.notes)) if label else corpus
+
+    @classmethod
+    def from_text(cls, text: str, kind: str = "auto", name: str = "the text") -> "Corpus":
+        """Split a text into documents of sentences.
+
+        kind: "lines" (a sentence a line), "documents" (paragraphs are split into sentences), or "auto" (documents
+        when the typical line is longer than a sentence). A blank line ends a document either way. Raises CorpusError
+        when the text is too large, not text, or empty.
+        """
+        if kind not in KINDS:
+            raise ConfigError(f"The corpus kind {kind!r} is unknown; it can be one of: {', '.join(KINDS)}.")
+        if len(text) > MAX_BYTES:
+            raise CorpusError(
+                f"{name} has {len(text) / 1e6:.0f} million characters; the limit is {MAX_BYTES / 1e6:.0f} million. "
+                "Take a part of it."
+            )
+        if found := _NOT_TEXT.search(text):
+            byte = len(text[: found.start()].encode("utf-8"))
+            raise CorpusError(f"{name} is not plain text (byte {byte}); save it as UTF-8 text.")
+        text, cut = _LONG_WORD.subn(lambda word: word.group()[:MAX_WORD_CHARACTERS], text)
+        notes = (f"{cut} words longer than {MAX_WORD_CHARACTERS} characters were cut.",) if cut else ()
+        lines = [" ".join(line.split()) for line in text.splitlines()]
+        written = [line for line in lines if line]
+        if not written:
+            raise CorpusError(f"{name} is empty; type or paste at least two sentences.")
+        if kind == "auto":
+            kind = "documents" if sorted(map(len, written))[len(written) // 2] > 200 else "lines"
+        documents: list[list[str]] = [[]]
+        for line in lines:
+            if line:
+                documents[-1].extend(split_sentences(line) if kind == "documents" else [line])
+            elif documents[-1]:
+                documents.append([])
+        return cls(tuple(tuple(document) for document in documents if document), name, notes)
+
+
+def read_corpus(path_or_text: str | os.PathLike, *, kind: str = "auto") -> Corpus:
+    """Read a corpus from a file, or from a text itself.
+
+    path_or_text: a path; or a string, which is taken as a path only if it is one line that names an existing file.
+    Use `Corpus.from_text` for what a visitor typed: it never opens a file. Raises CorpusError.
+    """
+    if isinstance(path_or_text, str) and not _names_a_file(path_or_text):
+        return Corpus.from_text(path_or_text, kind)
+    path = Path(path_or_text)
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise CorpusError(
+                f"{path.name} has {path.stat().st_size / 2**20:.0f} MB; the limit is {MAX_BYTES // 2**20} MB. "
+                "Take a part of it."
+            )
+        data = path.read_bytes()
+    except OSError as error:
+        raise CorpusError(f"The file {path} cannot be read ({error.strerror}); check its name.") from None
+    return Corpus.from_bytes(data, kind, path.name)
+
+
+def _names_a_file(text: str) -> bool:
+    try:
+        return "\n" not in text and len(text) < 4096 and Path(text).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def split_sentences(paragraph: str) -> list[str]:
+    """Split a paragraph after . ! ? … and their Chinese forms; common abbreviations and initials do not end a sentence.
+
+    >>> split_sentences("Dr. Jekyll left. Who came in?")
+    ['Dr. Jekyll left.', 'Who came in?']
+    """
+    sentences: list[str] = []
+    start = 0
+    for end in _SENTENCE_END.finditer(paragraph):
+        part = paragraph[start : end.end()].strip()
+        if part and not _ABBREVIATION.search(part):
+            sentences.append(part)
+            start = end.end()
+    rest = paragraph[start:].strip()
+    return [*sentences, rest] if rest else sentences

@@ -1,0 +1,261 @@
+"""BERT (Devlin et al. 2018), as google-research/bert defines it and under Hugging Face's tensor names.
+
+Shapes: B batch, T tokens, H heads, D hidden size, F feed-forward size, V vocabulary, N asked positions in a batch.
+
+Post-LayerNorm: every block is LayerNorm(x + dropout(block(x))). The masked-word head shares its matrix with the word
+embeddings. Query, key and value are one matrix product at run time and three tensors in a file.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bert_core.config import BertConfig
+
+
+@dataclass
+class BertOutput:
+    """What a forward pass gives; what was not asked for is None.
+
+    last_hidden_state: (B, T, D). pooler_output: (B, D). prediction_logits: (B, T, V), or (N, V) for asked positions.
+    seq_relationship_logits: (B, 2), column 0 is IsNext. hidden_states: layers + 1 of (B, T, D), the embeddings first.
+    attentions: one (B, H, T, T) per layer, rows sum to 1.
+    """
+
+    last_hidden_state: Tensor
+    pooler_output: Tensor | None = None
+    prediction_logits: Tensor | None = None
+    seq_relationship_logits: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+
+
+class BertEmbeddings(nn.Module):
+    """Sum of word, position and segment vectors, normalised."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor) -> Tensor:
+        positions = self.position_embeddings.weight[: input_ids.shape[1]]  # (T, D)
+        summed = self.word_embeddings(input_ids) + self.token_type_embeddings(token_type_ids) + positions
+        return self.dropout(self.LayerNorm(summed))  # (B, T, D)
+
+
+class BertSelfAttention(nn.Module):
+    """Scaled dot-product attention in H heads of size D / H."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.num_heads = config.num_attention_heads
+        self.dropout_prob = config.attention_probs_dropout_prob
+        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
+        self.register_state_dict_post_hook(self._split)
+        self.register_load_state_dict_pre_hook(self._join)
+
+    def forward(self, x: Tensor, mask: Tensor | None, output_attentions: bool) -> tuple[Tensor, Tensor | None]:
+        B, T, D = x.shape
+        qkv = self.qkv(x).view(B, T, 3, self.num_heads, D // self.num_heads)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each (B, H, T, D/H)
+        dropout = self.dropout_prob if self.training else 0.0
+        weights = None
+        if output_attentions:
+            scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5  # (B, H, T, T)
+            if mask is not None:
+                scores = scores.masked_fill(~mask, float("-inf"))
+            weights = F.dropout(scores.softmax(-1), dropout)
+            context = weights @ value
+        else:
+            context = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        return context.transpose(1, 2).reshape(B, T, D), weights
+
+    @staticmethod
+    def _split(module: nn.Module, state: dict[str, Tensor], prefix: str, _metadata: dict) -> None:
+        for kind in ("weight", "bias"):
+            parts = state.pop(f"{prefix}qkv.{kind}").chunk(3)
+            state.update({f"{prefix}{name}.{kind}": part for name, part in zip(("query", "key", "value"), parts)})
+
+    @staticmethod
+    def _join(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: object) -> None:
+        for kind in ("weight", "bias"):
+            names = [f"{prefix}{name}.{kind}" for name in ("query", "key", "value")]
+            if all(name in state for name in names):
+                state[f"{prefix}qkv.{kind}"] = torch.cat([state.pop(name) for name in names])
+
+
+class ProjectAddNorm(nn.Module):
+    """The end of both blocks of a layer: LayerNorm(residual + dropout(dense(x)))."""
+
+    def __init__(self, in_features: int, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(in_features, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        return self.LayerNorm(residual + self.dropout(self.dense(x)))
+
+
+class BertLayer(nn.Module):
+    """Self-attention, then a feed-forward block, each with its own residual and LayerNorm."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.attention = nn.ModuleDict(
+            {"self": BertSelfAttention(config), "output": ProjectAddNorm(config.hidden_size, config)}
+        )
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(config.hidden_size, config.intermediate_size)})
+        self.output = ProjectAddNorm(config.intermediate_size, config)
+        self.activation = {"gelu": F.gelu, "relu": F.relu}[config.hidden_act]
+
+    def forward(self, x: Tensor, mask: Tensor | None, output_attentions: bool) -> tuple[Tensor, Tensor | None]:
+        context, weights = self.attention["self"](x, mask, output_attentions)
+        x = self.attention["output"](context, residual=x)
+        inner = self.activation(self.intermediate["dense"](x))  # (B, T, F)
+        return self.output(inner, residual=x), weights
+
+
+class BertModel(nn.Module):
+    """The encoder and its pooler.
+
+    config: sizes. generator: source of the initial weights; None draws from PyTorch's global generator. Under
+    `torch.device("meta")` nothing is drawn or allocated, for weights that are loaded afterwards.
+    """
+
+    def __init__(self, config: BertConfig, *, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.config = config
+        with torch.device("meta"):
+            self.embeddings = BertEmbeddings(config)
+            self.encoder = nn.ModuleDict(
+                {"layer": nn.ModuleList(BertLayer(config) for _ in range(config.num_hidden_layers))}
+            )
+            self.pooler = nn.ModuleDict({"dense": nn.Linear(config.hidden_size, config.hidden_size)})
+        _initialise(self, generator)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> BertOutput:
+        """Encode a batch.
+
+        input_ids: (B, T) token ids. attention_mask: (B, T), 0 where padding stands; None means no padding.
+        token_type_ids: (B, T) segments 0 and 1; None means all 0.
+        """
+        if token_type_ids is None:
+            token_type_ids = torch.zeros_like(input_ids)
+        mask = None if attention_mask is None else attention_mask.bool()[:, None, None, :]  # (B, 1, 1, T)
+        x = self.embeddings(input_ids, token_type_ids)
+        hidden_states, attentions = [x], []
+        for layer in self.encoder["layer"]:
+            x, weights = layer(x, mask, output_attentions)
+            hidden_states.append(x)
+            attentions.append(weights)
+        return BertOutput(
+            last_hidden_state=x,
+            pooler_output=torch.tanh(self.pooler["dense"](x[:, 0])),
+            hidden_states=tuple(hidden_states) if output_hidden_states else None,
+            attentions=tuple(attentions) if output_attentions else None,
+        )
+
+
+class BertMaskedWordHead(nn.Module):
+    """A transform of the hidden state, then a score for each word by its embedding."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.transform = nn.ModuleDict(
+            {
+                "dense": nn.Linear(config.hidden_size, config.hidden_size),
+                "LayerNorm": nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps),
+            }
+        )
+        self.activation = {"gelu": F.gelu, "relu": F.relu}[config.hidden_act]
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def forward(self, x: Tensor, word_embeddings: Tensor) -> Tensor:
+        x = self.transform["LayerNorm"](self.activation(self.transform["dense"](x)))
+        return F.linear(x, word_embeddings, self.bias)
+
+
+class BertForPreTraining(nn.Module):
+    """BERT with its two pre-training heads: masked words and next sentence. Arguments as for BertModel."""
+
+    def __init__(self, config: BertConfig, *, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.config = config
+        with torch.device("meta"):
+            self.bert = BertModel(config)
+            self.cls = nn.ModuleDict(
+                {"predictions": BertMaskedWordHead(config), "seq_relationship": nn.Linear(config.hidden_size, 2)}
+            )
+            self.pooled_dropout = nn.Dropout(config.classifier_dropout or 0.0)
+        _initialise(self, generator)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        asked_positions: Tensor | None = None,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> BertOutput:
+        """Encode a batch and score words and sentence pairs.
+
+        asked_positions: (N,) indices into the B * T flattened positions; word scores are then computed for those
+        alone, (N, V), which is most of the arithmetic of a small model saved. Other arguments as for BertModel.
+        """
+        output = self.bert(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            output_hidden_states=output_hidden_states,
+            output_attentions=output_attentions,
+        )
+        x = output.last_hidden_state
+        if asked_positions is not None:
+            x = x.flatten(0, 1).index_select(0, asked_positions)
+        output.prediction_logits = self.score_words(x)
+        output.seq_relationship_logits = self.cls["seq_relationship"](self.pooled_dropout(output.pooler_output))
+        return output
+
+    def score_words(self, hidden: Tensor) -> Tensor:
+        """Scores (..., V) of every word of the vocabulary for hidden states (..., D) of any layer."""
+        return self.cls["predictions"](hidden, self.bert.embeddings.word_embeddings.weight)
+
+
+def _initialise(model: nn.Module, generator: torch.Generator | None) -> None:
+    """Allocate the parameters and draw them; under `torch.device("meta")` do neither."""
+    if torch.get_default_device().type == "meta":
+        return
+    model.to_empty(device="cpu")
+    draw_weights(model.named_parameters(), model.config.initializer_range, generator)
+
+
+@torch.no_grad()
+def draw_weights(
+    parameters: Iterable[tuple[str, Tensor]], std: float, generator: torch.Generator | None = None
+) -> None:
+    """Fill parameters in place: weights from N(0, std) cut at two standard deviations, biases 0, LayerNorm 1 and 0."""
+    for name, parameter in parameters:
+        if name.endswith("bias"):
+            nn.init.zeros_(parameter)
+        elif name.endswith("LayerNorm.weight"):
+            nn.init.ones_(parameter)
+        else:
+            nn.init.trunc_normal_(parameter, std=std, a=-2 * std, b=2 * std, generator=generator)

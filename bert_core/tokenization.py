@@ -1,0 +1,262 @@
+"""Tokenizers: trained on a text, or rebuilt from a vocabulary that somebody else wrote.
+
+A tokenizer here is always a `tokenizers.Tokenizer` that was put together by `build_tokenizer` from a vocabulary and
+a `Scheme` of plain flags. A foreign tokenizer.json is read as JSON and never handed to the library's own loader,
+which can abort the process on a hostile file.
+"""
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+
+from bert_core.config import TokenizerConfig
+from bert_core.corpus import Corpus
+from bert_core.errors import CheckpointError, CorpusError
+from bert_core.foreign_files import MAX_JSON_BYTES, read_json, read_limited
+
+PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
+
+# The dialogue tutorials drop these marks and nothing else.
+DROPPED_MARKS = r"[.,!?\-]"
+
+DEFAULT_PIECES = 30_000
+MAX_WORD_CHARACTERS = 100
+MAX_TOKENIZER_TOKENS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Everything about a tokenizer but its vocabulary.
+
+    `normalizer` is "words" (lower case, the marks `. , ! ? -` dropped, split at white space) or "bert" (Google's
+    BasicTokenizer, steered by the three flags below it).
+    """
+
+    model: str = "WordLevel"
+    normalizer: str = "words"
+    lowercase: bool = True
+    strip_accents: bool | None = None
+    handle_chinese_chars: bool = True
+
+
+def train_tokenizer(
+    corpus: Corpus, *, kind: str = "word", vocab_size: int | None = None, min_frequency: int = 1
+) -> Tokenizer:
+    """Learn a vocabulary from a text.
+
+    corpus: the sentences to learn from. kind: "word" (a token per word) or "wordpiece" (Schuster & Nakajima 2012).
+    vocab_size: most tokens, special ones included; None keeps every word, or 30,000 pieces. min_frequency: a word or
+    piece must occur this often. The same corpus and settings give the same ids in every process.
+    Raises ConfigError for settings out of range and CorpusError when no word is left.
+    """
+    config = TokenizerConfig(kind=kind, vocab_size=vocab_size, min_frequency=min_frequency)
+    learn = _train_words if kind == "word" else _train_wordpiece
+    tokenizer = learn(corpus, config)
+    if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
+        raise CorpusError(
+            f"No word occurs {min_frequency} times or more in {corpus.name}; lower min_frequency or give a longer text."
+        )
+    return tokenizer
+
+
+def _train_words(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
+    scheme = Scheme(model="WordLevel", normalizer="words")
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=config.vocab_size or MAX_TOKENIZER_TOKENS,
+        min_frequency=config.min_frequency,
+        special_tokens=list(SPECIAL_TOKENS),
+        show_progress=False,
+    )
+    tokenizer = build_tokenizer({token: i for i, token in enumerate(SPECIAL_TOKENS)}, scheme)
+    tokenizer.train_from_iterator(corpus.sentences, trainer)
+    return build_tokenizer(tokenizer.get_vocab(), scheme)
+
+
+def _train_wordpiece(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
+    scheme = Scheme(model="WordPiece", normalizer="bert")
+    tokenizer = build_tokenizer({token: i for i, token in enumerate(SPECIAL_TOKENS)}, scheme)
+    # The library walks its alphabet in hash order, so that ids and pieces would differ from process to process.
+    # Listed in sorted order as special tokens of the training, the characters come first and in a fixed order.
+    characters = set()
+    for sentence in corpus.sentences:
+        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(sentence)):
+            if len(word) <= MAX_WORD_CHARACTERS:
+                characters.update([word[0], *("##" + character for character in word[1:])])
+    vocab_size = config.vocab_size or DEFAULT_PIECES
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=max(vocab_size, len(SPECIAL_TOKENS) + len(characters)),
+        min_frequency=config.min_frequency,
+        special_tokens=[*SPECIAL_TOKENS, *sorted(characters)],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(corpus.sentences, trainer)
+    return build_tokenizer(tokenizer.get_vocab(), scheme)
+
+
+def build_tokenizer(vocabulary: dict[str, int], scheme: Scheme) -> Tokenizer:
+    """Put a tokenizer together from a vocabulary (token -> id) and a scheme.
+
+    The vocabulary must hold the five special tokens and use every id from 0 once; CheckpointError says what is missing.
+    """
+    check_vocabulary(vocabulary)
+    if scheme.model == "WordLevel":
+        model = models.WordLevel(vocabulary, unk_token=UNK)
+    else:
+        model = models.WordPiece(vocabulary, unk_token=UNK, max_input_chars_per_word=MAX_WORD_CHARACTERS)
+    tokenizer = Tokenizer(model)
+    if scheme.normalizer == "words":
+        steps = [normalizers.Lowercase()] if scheme.lowercase else []
+        tokenizer.normalizer = normalizers.Sequence([*steps, normalizers.Replace(Regex(DROPPED_MARKS), "")])
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    else:
+        tokenizer.normalizer = normalizers.BertNormalizer(
+            handle_chinese_chars=scheme.handle_chinese_chars,
+            strip_accents=scheme.strip_accents,
+            lowercase=scheme.lowercase,
+        )
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    if scheme.model == "WordPiece":
+        tokenizer.decoder = decoders.WordPiece(prefix="##")
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{CLS} $A {SEP}",
+        pair=f"{CLS} $A {SEP} $B:1 {SEP}:1",
+        special_tokens=[(CLS, vocabulary[CLS]), (SEP, vocabulary[SEP])],
+    )
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
+    return tokenizer
+
+
+def check_vocabulary(vocabulary: dict[str, int]) -> None:
+    """Raise CheckpointError unless the five special tokens are there and the ids are 0, 1, 2, ... without a gap."""
+    missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
+    if missing:
+        raise CheckpointError(f"The vocabulary lacks the special tokens {', '.join(missing)}; a BERT needs all five.")
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        raise CheckpointError("The vocabulary's ids have gaps or repeats; they must be 0, 1, 2, ... each used once.")
+
+
+def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
+    """The ids of the five special tokens in this tokenizer's own vocabulary."""
+    return {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
+
+
+def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
+    """Write tokenizer.json."""
+    path.write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
+
+
+def load_tokenizer(path: Path, settings: dict[str, Any] | None = None) -> Tokenizer:
+    """Rebuild a tokenizer from a tokenizer.json or a vocab.txt, without trusting the file.
+
+    settings: the content of tokenizer_config.json, where there is one. As in `transformers`, a WordPiece vocabulary
+    whose class is BertTokenizer, or not given, is read with BERT's own normalizer, steered by do_lower_case,
+    strip_accents and tokenize_chinese_chars of the settings, whatever tokenizer.json says of it. With another class
+    tokenizer.json says how text is read. Raises CheckpointError with the file's name and what cannot be used.
+    """
+    settings = settings or {}
+    is_bert_tokenizer = settings.get("tokenizer_class") in (None, "BertTokenizer", "BertTokenizerFast")
+    if path.suffix == ".txt":
+        content = None
+        text = read_limited(path, MAX_JSON_BYTES)
+    else:
+        content = read_json(path)
+    try:
+        if content is None:
+            vocabulary, kind = _read_vocab_txt(text), "WordPiece"
+        else:
+            vocabulary, kind = _read_tokenizer_json(content)
+        if kind == "WordPiece" and (is_bert_tokenizer or content is None):
+            scheme = _scheme_of_settings(settings)
+        else:
+            scheme = _read_scheme(content, kind)
+        return build_tokenizer(vocabulary, scheme)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path.name}: {error}") from None
+
+
+def _scheme_of_settings(settings: dict[str, Any]) -> Scheme:
+    lowercase, chinese = settings.get("do_lower_case", True), settings.get("tokenize_chinese_chars", True)
+    strip_accents = settings.get("strip_accents")
+    if not (isinstance(lowercase, bool) and isinstance(chinese, bool) and isinstance(strip_accents, bool | None)):
+        raise CheckpointError(
+            "do_lower_case, strip_accents and tokenize_chinese_chars of tokenizer_config.json must be true or false."
+        )
+    return Scheme("WordPiece", "bert", lowercase, strip_accents, chinese)
+
+
+def _read_vocab_txt(data: bytes) -> dict[str, int]:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"this is not UTF-8 text (byte {error.start}); export the tokenizer again.") from None
+    tokens = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    vocabulary = {token: i for i, token in enumerate(tokens)}
+    if len(vocabulary) != len(tokens):
+        repeated = Counter(tokens).most_common(1)[0][0]
+        raise CheckpointError(f"the token {repeated[:100]!r} stands on two lines; every token may occur once.")
+    return vocabulary
+
+
+def _read_tokenizer_json(content: dict[str, Any]) -> tuple[dict[str, int], str]:
+    """The vocabulary and the kind of model ("WordLevel" or "WordPiece")."""
+    model = _mapping(content, "model")
+    vocabulary = _mapping(model, "vocab")
+    if len(vocabulary) > MAX_TOKENIZER_TOKENS:
+        raise CheckpointError(f"{len(vocabulary):,} tokens are more than the limit of {MAX_TOKENIZER_TOKENS:,}.")
+    for token, index in vocabulary.items():
+        if type(index) is not int or not _is_clean(token):
+            raise CheckpointError("its vocabulary must map tokens to whole numbers.")
+    kind = model.get("type")
+    if kind not in ("WordLevel", "WordPiece"):
+        raise CheckpointError(f"its model is {str(kind)[:100]!r}; WordLevel and WordPiece can be opened.")
+    if model.get("unk_token") != UNK:
+        raise CheckpointError(f"its unknown token is {str(model.get('unk_token'))[:100]!r}; it must be {UNK}.")
+    if kind == "WordPiece" and model.get("continuing_subword_prefix", "##") != "##":
+        raise CheckpointError("its pieces do not continue with ##, as BERT's do.")
+    return vocabulary, kind
+
+
+def _read_scheme(content: dict[str, Any], kind: str) -> Scheme:
+    """The flags of BERT's normalizer, or our own word scheme; anything else is refused."""
+    normalizer = _mapping(content, "normalizer")
+    pre_tokenizer = _mapping(content, "pre_tokenizer").get("type")
+    if normalizer.get("type") == "BertNormalizer" and pre_tokenizer == "BertPreTokenizer":
+        flags = {name: normalizer.get(name) for name in ("lowercase", "strip_accents", "handle_chinese_chars")}
+        if not all(flag is None or isinstance(flag, bool) for flag in flags.values()) or flags["lowercase"] is None:
+            raise CheckpointError("its normalizer's flags must be true or false.")
+        flags["handle_chinese_chars"] = flags["handle_chinese_chars"] is not False
+        return Scheme(model=kind, normalizer="bert", **flags)
+    for lowercase in (True, False):
+        scheme = Scheme(model=kind, normalizer="words", lowercase=lowercase)
+        ours = json.loads(build_tokenizer({token: i for i, token in enumerate(SPECIAL_TOKENS)}, scheme).to_str())
+        if (normalizer, content.get("pre_tokenizer")) == (ours["normalizer"], ours["pre_tokenizer"]):
+            return scheme
+    raise CheckpointError("its normalizer or pre-tokenizer is neither BERT's nor this project's word scheme.")
+
+
+def _mapping(content: Any, key: str) -> dict[str, Any]:
+    value = content.get(key) if isinstance(content, dict) else None
+    if not isinstance(value, dict):
+        raise CheckpointError(f"its part {key!r} is missing or of another kind than a BERT tokenizer's.")
+    return value
+
+
+def _is_clean(token: str) -> bool:
+    """Lone surrogates, which JSON can spell, cannot be handed to the library."""
+    return not re.search("[\ud800-\udfff]", token)
