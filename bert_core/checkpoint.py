@@ -7,7 +7,11 @@ folder must be like in `load_checkpoint`.
 import contextlib
 import dataclasses
 import json
+import os
 import re
+import shutil
+import tempfile
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +34,7 @@ from bert_core.foreign_files import (
     read_json,
     read_tensor,
     shown,
+    unzip,
 )
 from bert_core.model import BertForPreTraining, draw_weights
 from bert_core.tokenization import PAD, SPECIAL_TOKENS, load_tokenizer, save_tokenizer
@@ -44,6 +49,7 @@ RECIPE = "recipe.json"
 
 MAX_PARAMETERS = 500_000_000  # bert-large has 336 million
 MAX_SHARDS = 64
+MAX_ARCHIVE_BYTES = 2**30
 
 # The parts that a file may lack, each whole or not at all; without the rest there is no model.
 PARTS = {"pooler": "bert.pooler.", "mlm": "cls.predictions.", "nsp": "cls.seq_relationship."}
@@ -53,6 +59,11 @@ _PART_TITLES = {"pooler": "the pooler", "mlm": "the masked-word head", "nsp": "t
 _MODEL_FILES = frozenset(
     [CONFIG, WEIGHTS, INDEX, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, RECIPE]
     + ["special_tokens_map.json", "added_tokens.json", "training_state.json"]
+)
+
+_ARCHIVED = re.compile(
+    rf"{'|'.join(map(re.escape, [CONFIG, INDEX, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, RECIPE]))}"
+    r"|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors"
 )
 
 # Heads of fine-tuned models, and buffers that old versions wrote down: not needed here, and no sign of a mistake.
@@ -125,10 +136,52 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, dtype: torch.
         with replaced(folder, last=CONFIG, members=members) as new:
             _write_files(checkpoint, tensors, dtype, new)
     except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
         raise CheckpointError(
-            f"The model was not saved to {folder.name} ({reason}); what was there before is kept."
+            f"The model was not saved to {folder.name} ({_reason(error)}); what was there before is kept."
         ) from None
+
+
+def pack_checkpoint(checkpoint: Checkpoint, zip_path: str | Path) -> None:
+    """Write a model as a zip of its Hugging Face folder, which carries the model's name. Raises as save_checkpoint."""
+    zip_path = Path(zip_path).resolve()
+    top = re.sub(r"[^\w.-]+", "-", checkpoint.name).strip("-.") or "model"
+    tensors = _tensors_to_write(checkpoint, torch.float32)
+    try:
+        with tempfile.TemporaryDirectory(dir=zip_path.parent, prefix=".pack-") as temporary:
+            folder, archive_path = Path(temporary, top), Path(temporary, f"{top}.zip")
+            folder.mkdir()
+            _write_files(checkpoint, tensors, torch.float32, folder)
+            with zipfile.ZipFile(archive_path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                for path in sorted(folder.iterdir()):
+                    archive.write(path, f"{top}/{path.name}")
+            os.replace(archive_path, zip_path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{zip_path.name} was not written ({_reason(error)}).") from None
+
+
+def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, max_bytes: int = MAX_ARCHIVE_BYTES) -> None:
+    """Take the files of a model out of a foreign zip; `load_checkpoint(folder)` then checks what is in them.
+
+    folder: made here, and gone again when something is wrong. max_bytes: of all files together. The files may stand
+    at the top of the archive or in one folder; files that are no part of a model are left where they are. Raises
+    CheckpointError.
+    """
+    zip_path, folder = Path(zip_path), Path(folder)
+    try:
+        folder.mkdir(parents=True)
+        try:
+            unzip(zip_path, folder, _ARCHIVED, max_bytes)
+            if not (folder / CONFIG).exists():
+                raise CheckpointError(f"{zip_path.name} has no {CONFIG}, at its top or in one folder; pack a model folder.")
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise CheckpointError(f"{zip_path.name} cannot be unpacked ({_reason(error)}).") from None
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _tensors_to_write(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""Reading files that somebody else wrote: capped in size, as JSON or as tensors, and never a pickle.
+"""Reading files that somebody else wrote: capped in size, as JSON, tensors or a zip, never a pickle.
 
 A safetensors file is eight bytes (the header's length, little endian), a JSON header (name -> dtype, shape, offsets)
 and the numbers. The header is checked here by hand, because the library takes seconds and hundreds of megabytes for
@@ -7,6 +7,10 @@ a header made to hurt, and accepts the same name twice.
 
 import json
 import math
+import re
+import stat
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,6 +24,7 @@ from bert_core.errors import CheckpointError
 
 MAX_JSON_BYTES = 32 * 2**20  # a tokenizer.json of 250,000 tokens has about 10 MB
 MAX_HEADER_BYTES = 256 * 2**10
+MAX_ZIP_ENTRIES = 1000
 MAX_TENSORS = 1024  # 48 layers have 783
 
 _ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
@@ -105,6 +110,54 @@ def read_tensor(entry: TensorEntry) -> Tensor:
     if not complete:
         raise CheckpointError(f"{entry.path.name} changed while it was read; try again.")
     return torch.frombuffer(data, dtype=FLOATS[entry.dtype]).view(entry.shape).to(torch.float32)
+
+
+def unzip(zip_path: Path, folder: Path, wanted: re.Pattern[str], max_bytes: int) -> None:
+    """Write the wanted files of a zip into a folder; the rest is skipped.
+
+    wanted: matches the whole name of each file to take. They must stand together, at the top of the archive or in one
+    folder there, and have at most `max_bytes` together, counted while they are read and not as the archive says.
+    Raises CheckpointError for an archive that is damaged, encrypted or full of tricks, OSError when writing fails.
+    """
+    try:
+        with zipfile.ZipFile(zip_path) as archive:
+            left = max_bytes
+            for info in _members(zip_path.name, archive, wanted):
+                with archive.open(info) as source, (folder / info.filename.split("/")[-1]).open("wb") as target:
+                    while block := source.read(2**20):
+                        left -= len(block)
+                        if left < 0:
+                            raise CheckpointError(
+                                f"{zip_path.name} unpacks to more than the limit of {_size(max_bytes)}."
+                            )
+                        target.write(block)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
+        raise CheckpointError(f"{zip_path.name} is damaged or not a plain zip file; pack the folder again.") from None
+
+
+def _members(zip_name: str, archive: zipfile.ZipFile, wanted: re.Pattern[str]) -> list[zipfile.ZipInfo]:
+    """The files to take, after every entry of the archive was looked at."""
+    if len(archive.infolist()) > MAX_ZIP_ENTRIES:
+        raise CheckpointError(
+            f"{zip_name} has {len(archive.infolist()):,} files; the limit is {MAX_ZIP_ENTRIES:,}. Pack the model's only."
+        )
+    members: dict[tuple[str, ...], zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        path = tuple(info.filename.split("/"))
+        if "\\" in info.filename or ":" in info.filename or path[0] == "" or ".." in path:
+            raise CheckpointError(f"{zip_name} holds the path {shown(info.filename)}; pack plain file names only.")
+        if stat.S_ISLNK(info.external_attr >> 16):
+            raise CheckpointError(f"{zip_name} holds the link {shown(info.filename)}; pack the file itself.")
+        if len(path) > 2 or path[0] == "__MACOSX" or not wanted.fullmatch(path[-1]):
+            continue
+        if path in members:
+            raise CheckpointError(f"{zip_name} holds {shown(info.filename)} twice; pack the folder again.")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise CheckpointError(f"{zip_name} is packed in an unusual way; pack it as an ordinary zip.")
+        members[path] = info
+    if len({path[:-1] for path in members}) > 1:
+        raise CheckpointError(f"{zip_name} holds models in several folders; pack one of them.")
+    return list(members.values())
 
 
 def first_three(items: Iterable[str]) -> str:
