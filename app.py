@@ -1,0 +1,51 @@
+"""Balcony: train a small BERT in the browser, watch it learn, look inside it.
+
+python app.py                    opens http://127.0.0.1:7860
+python app.py --port 8000 --host 0.0.0.0 --no-browser
+"""
+
+import argparse
+import logging
+import os
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description="Train a small BERT in the browser, watch it learn, look inside it."
+    )
+    parser.add_argument(
+        "--port", type=int, default=None, help="port of the page (7860, or the next that is free)"
+    )
+    parser.add_argument(
+        "--host", default=None, help="address to listen on (127.0.0.1; 0.0.0.0 for other machines)"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="do not open the page in a browser")
+    parser.add_argument("--share", action="store_true", help="ask Gradio for a public link to this machine")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Start the training service and the page, and serve until Ctrl-C."""
+    options = arguments()
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    # Imported here, so that --help and a mistyped option answer at once.
+    import ui
+    from bert_core.runs import TrainingService
+
+    is_space = "SPACE_ID" in os.environ
+    service = TrainingService()
+    try:
+        ui.launch(
+            service,
+            server_name=options.host or ("0.0.0.0" if is_space else "127.0.0.1"),
+            server_port=options.port,
+            inbrowser=not (options.no_browser or is_space),
+            share=options.share,
+        )
+    finally:
+        service.close()
+
+
+if __name__ == "__main__":
+    main()

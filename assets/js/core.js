@@ -1,0 +1,68 @@
+// Balcony's browser side: one global, a small module per picture, no framework.
+// Words that a person typed reach the page through textContent alone, never as HTML.
+window.Balcony = { views: {}, bus: new EventTarget() };
+
+(function (Balcony) {
+  "use strict";
+
+  /** Make an element: el("p", {class: "hint", "aria-live": "polite"}, "text", child, ...). */
+  Balcony.el = function (tag, attributes, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (value !== null && value !== undefined) element.setAttribute(name, value);
+    }
+    element.append(...children);
+    return element;
+  };
+
+  /** A sentence for the person; role=alert makes screen readers say an error at once. */
+  Balcony.note = function (text, isError) {
+    const attributes = { class: isError ? "balcony-note is-error" : "balcony-note", dir: "auto" };
+    if (isError) attributes.role = "alert";
+    return Balcony.el("p", attributes, text);
+  };
+
+  Balcony.percent = function (share) {
+    const value = share * 100;
+    return value > 0 && value < 1 ? "<1 %" : value > 99 && value < 100 ? ">99 %" : `${Math.round(value)} %`;
+  };
+
+  /** A horizontal bar for a share of 0 to 1. It repeats a number beside it, so readers skip it. */
+  Balcony.bar = function (share) {
+    const fill = Balcony.el("span", { class: "balcony-bar-fill" });
+    fill.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
+    return Balcony.el("span", { class: "balcony-bar", "aria-hidden": "true" }, fill);
+  };
+
+  /** Call back, at most once a second, when the model the page looks at has learned and `root` is in the open tab. */
+  Balcony.follow = function (root, callback) {
+    let last = 0;
+    Balcony.bus.addEventListener("model", () => {
+      const now = performance.now();
+      if (root.offsetParent === null || now - last < 1000) return;
+      last = now;
+      callback();
+    });
+  };
+
+  /**
+   * Connect a gr.HTML component to the view of that name. `events` are the names the view may trigger.
+   * A view is `view(root, context) -> draw(value)`. A failing draw is logged and later updates still come:
+   * an exception before `watch` would end them for good.
+   */
+  Balcony.mount = function (name, events, gradio) {
+    const { element, props, trigger, watch, server } = gradio;
+    const context = {
+      trigger,
+      server,
+      options: props.options || {},
+      setValue: (value) => { props.value = value; },
+    };
+    const draw = Balcony.views[name](element.querySelector(".balcony-view"), context);
+    const redraw = () => {
+      try { draw(props.value); } catch (error) { console.error(`Balcony.${name}`, error); }
+    };
+    watch("value", redraw);
+    redraw();
+  };
+})(window.Balcony);

@@ -1,0 +1,219 @@
+// One training run, live. The page asks with the cursor it has and gets what is new: a few numbers,
+// never the whole curve, so that a room of people costs the server little and zoom and hover survive.
+(function (Balcony) {
+  "use strict";
+  const { el } = Balcony;
+
+  const WORDS = {
+    queued: "Preparing", running: "Training", paused: "Paused",
+    finished: "Finished", stopped: "Stopped", failed: "Stopped by a problem",
+  };
+  const ENDED = new Set(["finished", "stopped", "failed"]);
+  const FIRST_POINT_MS = 120;
+  const LIVE_MS = 400;
+  const PAUSED_MS = 2000;
+  // A hidden page and an ended run only say that somebody is still here.
+  const LEASE_MS = 60000;
+  const RETRY_MS = 2000;
+  const CURVES = ["mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy"];
+
+  const count = new Intl.NumberFormat("en").format;
+
+  function duration(seconds) {
+    if (seconds === null || seconds === undefined) return "–";
+    if (seconds < 60) return `${Math.ceil(seconds)} s`;
+    if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+    return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+  }
+
+  /** Status in words, progress bar and numbers. */
+  function dashboard(root) {
+    const status = el("p", { class: "balcony-status", role: "status", id: "run-status" }, "No run yet");
+    const reason = el("p", { class: "balcony-reason", dir: "auto" },
+      "Press Start. The curves of the loss appear here, and below them the model's guesses as they change.");
+    const fill = el("span", { class: "balcony-bar-fill" });
+    const bar = el("div", { class: "balcony-bar balcony-progress", role: "progressbar", "aria-label": "Training progress",
+      "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0 }, fill);
+    const tiles = {};
+    const list = el("dl", { class: "balcony-tiles" }, ...[
+      ["step", "Step"], ["mlm", "Masked-word loss"], ["nsp", "Next-sentence loss"],
+      ["left", "Time left"], ["rate", "Tokens per second"], ["device", "Device"],
+    ].map(([key, label]) => {
+      tiles[key] = el("dd", { id: `run-${key}` }, "–");
+      return el("div", {}, el("dt", {}, label), tiles[key]);
+    }));
+    root.append(el("div", { class: "balcony-status-line" }, status, reason), bar, list);
+    return {
+      begin(run) {
+        for (const tile of Object.values(tiles)) tile.textContent = "–";
+        tiles.device.textContent = run.device;
+      },
+      say(title, text) { status.textContent = title; reason.textContent = text || ""; },
+      show(news) {
+        this.say(WORDS[news.status] || news.status, news.reason);
+        status.dataset.status = news.status;
+        const share = news.steps ? news.step / news.steps : 0;
+        fill.style.width = `${share * 100}%`;
+        bar.setAttribute("aria-valuenow", Math.round(share * 100));
+        tiles.step.textContent = `${count(news.step)} of ${count(news.steps)}`;
+        tiles.left.textContent = ENDED.has(news.status) ? "–" : duration(news.left);
+        tiles.rate.textContent = news.rate ? count(Math.round(news.rate)) : "–";
+        const last = news.points[news.points.length - 1];
+        if (!last) return;
+        tiles.mlm.textContent = last[1] === null ? "–" : last[1].toFixed(3);
+        tiles.nsp.textContent = last[2] === null ? "–" : last[2].toFixed(3);
+      },
+    };
+  }
+
+  /** The curves: every point is kept, so that a chart that loads late draws what came before it. */
+  function curves(root, figure) {
+    const box = el("div", { class: "balcony-chart balcony-curves", id: "run-curves" });
+    root.append(box);
+    const chart = Balcony.chart(box);
+    let steps = [];
+    let columns = CURVES.map(() => []);
+    let queue = Promise.resolve();
+    const inOrder = (work) => { queue = queue.then(work).catch(console.error); };
+
+    function whole(run) {
+      const { data, layout } = structuredClone(figure);
+      data.forEach((trace, index) => Object.assign(trace, { x: [...steps], y: [...columns[index]] }));
+      if (run) {
+        // The axis is as long as the run from the start: the curve grows into it and nothing jumps.
+        for (const axis of ["xaxis", "xaxis2"]) layout[axis] = { ...layout[axis], range: [0, run.steps], autorange: false };
+        layout.uirevision = run.run;
+      }
+      return chart.show({ data, layout });
+    }
+
+    return {
+      begin(run) {
+        steps = [];
+        columns = CURVES.map(() => []);
+        inOrder(() => whole(run));
+      },
+      add(points) {
+        if (!points.length) return;
+        const xs = points.map((point) => point[0]);
+        const ys = CURVES.map((_, index) => points.map((point) => point[index + 1]));
+        steps.push(...xs);
+        ys.forEach((values, index) => columns[index].push(...values));
+        inOrder(() => chart.extend({ x: CURVES.map(() => xs), y: ys }, CURVES.map((_, index) => index)));
+        box.dataset.points = steps.length;
+      },
+    };
+  }
+
+  /** A few sentences with a masked word; the guess in each changes while the model learns. */
+  function guessTable(root) {
+    const body = el("tbody", {});
+    const caption = el("caption", {}, "Guesses for hidden words");
+    const head = el("thead", {}, el("tr", {}, ...["Sentence", "Guess", "Sure", ""].map((name) =>
+      el("th", { scope: "col" }, name || el("span", { class: "balcony-unseen" }, "Right or wrong")))));
+    const table = el("table", { class: "balcony-guess-table", id: "run-guesses" }, caption, head, body);
+    const empty = el("p", { class: "balcony-empty" }, "A few sentences with a hidden word appear here; the guesses change as the model learns.");
+    root.append(el("div", { class: "balcony-guess-frame" }, table, empty));
+    table.hidden = true;
+
+    function row([before, answer, after]) {
+      return el("tr", {},
+        el("td", { dir: "auto" }, el("bdi", {}, before, el("mark", {}, answer), after)),
+        el("td", { class: "balcony-guess-word" }), el("td", { class: "balcony-number" }), el("td", { class: "balcony-mark" }));
+    }
+
+    return {
+      begin() { table.hidden = true; empty.hidden = false; body.replaceChildren(); },
+      show({ sentences, words }) {
+        if (sentences) body.replaceChildren(...sentences.map(row));
+        words.forEach(([guess, probability, isRight], index) => {
+          const cells = body.children[index].children;
+          cells[1].replaceChildren(el("bdi", {}, guess));
+          cells[2].textContent = Balcony.percent(probability);
+          cells[3].textContent = isRight ? "✓ right" : "✗ wrong";
+          body.children[index].dataset.right = Boolean(isRight);
+        });
+        table.hidden = false;
+        empty.hidden = true;
+      },
+    };
+  }
+
+  Balcony.views.runMonitor = function (root, { trigger, server, options }) {
+    const board = dashboard(root);
+    const chart = curves(root, options.figure);
+    const table = guessTable(root);
+    chart.begin(null);
+    let run = null;
+    let cursor = 0;
+    let snapshot = -1;
+    let status = "";
+    let timer = 0;
+    let asking = false;
+
+    function pause() {
+      if (ENDED.has(status) || document.visibilityState !== "visible") return LEASE_MS;
+      if (status === "paused") return PAUSED_MS;
+      return cursor ? LIVE_MS : FIRST_POINT_MS;
+    }
+
+    function later(milliseconds) {
+      clearTimeout(timer);
+      timer = setTimeout(ask, milliseconds);
+    }
+
+    async function ask() {
+      if (!run || asking) return;
+      asking = true;
+      const asked = run;
+      let wait = RETRY_MS;
+      try {
+        const news = await server.poll(asked.visitor, asked.run, cursor, snapshot);
+        if (asked === run) { take(news); wait = pause(); }
+      } catch (error) {
+        board.say("Connection lost", "Trying again; the run goes on without this page.");
+      } finally {
+        asking = false;
+      }
+      if (run) later(asked === run ? wait : 0);
+    }
+
+    function take(news) {
+      if (news.error) {
+        board.say("No run", news.error);
+        run = null;
+        return;
+      }
+      cursor = news.cursor;
+      board.show(news);
+      chart.add(news.points);
+      if (news.guesses) table.show(news.guesses);
+      if (news.snapshot > snapshot) {
+        snapshot = news.snapshot;
+        Balcony.bus.dispatchEvent(new CustomEvent("snapshot", { detail: { run: run.run, step: snapshot } }));
+      }
+      if (news.status !== status) {
+        status = news.status;
+        trigger("status");
+      }
+    }
+
+    document.addEventListener("visibilitychange", () => { if (run && document.visibilityState === "visible") later(0); });
+
+    return function draw(value) {
+      const isNew = Boolean(value) && (!run || run.run !== value.run);
+      if (!value) { run = null; return; }
+      if (isNew) {
+        cursor = 0;
+        snapshot = -1;
+        status = "";
+        run = value;
+        board.begin(value);
+        chart.begin(value);
+        table.begin();
+      }
+      // A button was pressed: what it did should show at once.
+      later(0);
+    };
+  };
+})(window.Balcony);

@@ -1,0 +1,140 @@
+"""Numbers to Plotly figures, as plain dictionaries {"data": [...], "layout": {...}} that Plotly.react takes.
+
+Backgrounds are transparent and letters mid-grey, so that one figure suits a light and a dark page. Words that a
+person typed go in as text that Plotly can't read as markup.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+ACCENT = "#0d9488"
+SECOND = "#c2812a"
+ACCENT_RGB = (13, 148, 136)
+
+_GREY = "#7c8594"
+_GRID = "rgba(124, 133, 148, 0.18)"
+_FONT = {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 12, "color": _GREY}
+_ZERO_WIDTH_SPACE = "\u200b"
+
+
+def _layout(**parts: Any) -> dict[str, Any]:
+    return {
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": _FONT,
+        "hoverlabel": {"font": {"family": _FONT["family"]}},
+        "autosize": True,
+        **parts,
+    }
+
+
+def _axis(**parts: Any) -> dict[str, Any]:
+    return {"gridcolor": _GRID, "zeroline": False, "linecolor": _GRID, "automargin": False, **parts}
+
+
+def literal(text: str) -> str:
+    """The text so that Plotly shows it as it is: no tags, no entities, and no TeX between dollar signs."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace("$", "$" + _ZERO_WIDTH_SPACE)
+
+
+def _curve(
+    name: str, colour: str, axes: str, digits: str, *, dash: str = "solid", legend: bool = True
+) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "legendgroup": name,
+        "showlegend": legend,
+        "x": [],
+        "y": [],
+        "xaxis": f"x{axes}",
+        "yaxis": f"y{axes}",
+        "line": {"color": colour, "width": 2, "dash": dash},
+        "hovertemplate": f"{name} %{{y:{digits}}}<extra></extra>",
+    }
+
+
+def curves() -> dict[str, Any]:
+    """Loss above accuracy, each for masked words (MLM) and next sentence (NSP); the points come later.
+
+    The traces are, in this order: MLM loss, NSP loss, MLM accuracy, NSP accuracy.
+    """
+    words, pairs = "Masked words (MLM)", "Next sentence (NSP)"
+    data = [
+        _curve(words, ACCENT, "", ".3f"),
+        _curve(pairs, SECOND, "", ".3f", dash="dash"),
+        _curve(words, ACCENT, "2", ".0%", legend=False),
+        _curve(pairs, SECOND, "2", ".0%", dash="dash", legend=False),
+    ]
+    layout = _layout(
+        margin={"l": 48, "r": 12, "t": 34, "b": 40},
+        hovermode="x unified",
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "xanchor": "left"},
+        xaxis=_axis(domain=[0, 1], anchor="y", matches="x2", showticklabels=False, range=[0, 100]),
+        yaxis=_axis(domain=[0.54, 1], title={"text": "Loss", "standoff": 6}, rangemode="tozero"),
+        xaxis2=_axis(domain=[0, 1], anchor="y2", title={"text": "Step", "standoff": 6}, range=[0, 100]),
+        yaxis2=_axis(
+            domain=[0, 0.46], title={"text": "Accuracy", "standoff": 6}, range=[0, 1.02], tickformat=".0%"
+        ),
+    )
+    return {"data": data, "layout": layout}
+
+
+def attention_map(
+    tokens: Sequence[str], weights: Sequence[Sequence[float]], *, title: str = ""
+) -> dict[str, Any]:
+    """One head as a map: a row for each word that looks, a column for each word it looks at.
+
+    tokens: T words. weights: (T, T), each row a share of 1.
+    """
+    size = len(tokens)
+    names = [literal(token) for token in tokens]
+    places = list(range(size))
+    ticks = {
+        "tickmode": "array",
+        "tickvals": places,
+        "ticktext": names,
+        "showgrid": False,
+        "fixedrange": False,
+    }
+    # Names shrink with many words, and the margin follows the longest of them, up to a limit.
+    letters = max(8, min(13, round(420 / max(size, 1))))
+    room = int(min(150, 24 + letters * 0.62 * max((len(token) for token in tokens), default=0)))
+    weights = [[round(float(weight), 4) for weight in row] for row in weights]
+    data = [
+        {
+            "type": "heatmap",
+            "z": weights,
+            "x": places,
+            "y": places,
+            "zmin": 0,
+            "zmax": 1,
+            "colorscale": [
+                [0, "rgba({}, {}, {}, 0.04)".format(*ACCENT_RGB)],
+                [1, "rgba({}, {}, {}, 1)".format(*ACCENT_RGB)],
+            ],
+            "xgap": 1,
+            "ygap": 1,
+            "text": [
+                [f"{row} → {column}: {weights[i][j]:.3f}" for j, column in enumerate(names)]
+                for i, row in enumerate(names)
+            ],
+            "hovertemplate": "%{text}<extra></extra>",
+            "colorbar": {
+                "thickness": 8,
+                "outlinewidth": 0,
+                "len": 0.6,
+                "tickformat": ".1f",
+                "title": {"text": "weight"},
+            },
+        }
+    ]
+    layout = _layout(
+        title={"text": title, "font": {"size": 14}, "x": 0, "xref": "paper"},
+        margin={"l": room, "r": 12, "t": room + 30, "b": 16},
+        xaxis=_axis(side="top", tickangle=-45, tickfont={"size": letters}, **ticks),
+        yaxis=_axis(autorange="reversed", tickfont={"size": letters}, **ticks),
+    )
+    return {"data": data, "layout": layout}

@@ -1,0 +1,72 @@
+"""The page, from top to bottom. The only package that imports gradio."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+# Before gradio is imported: nothing is sent anywhere, and the queue keeps no statistics of ten thousand events.
+os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000000")
+os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
+
+import gradio as gr
+
+from bert_core.checkpoint import load_checkpoint
+from ui import look
+from ui.attention_tab import attention_tab
+from ui.endpoints import endpoints
+from ui.masked_words_tab import masked_words_tab
+from ui.models_tab import models_tab
+from ui.next_sentence_tab import next_sentence_tab
+from ui.page import header
+from ui.plotly_view import plotly_script
+from ui.train_tab import train_tab
+from ui.workspace import Lease, Workspaces, sweep_forever
+
+SHIPPED = Path(__file__).resolve().parent.parent / "checkpoints" / "romeo-juliet"
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+MOST_SESSIONS = 500
+LARGEST_UPLOAD = "256mb"
+
+
+def build(service: Any, workspaces: Workspaces | None = None) -> gr.Blocks:
+    """The whole page for one training service; workspaces keep what its visitors have."""
+    workspaces = workspaces or visitors(service)
+    with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
+        page = header(demo, workspaces)
+        with gr.Tabs(elem_id="tabs"):
+            train_tab(page)
+            masked_words_tab(page)
+            next_sentence_tab(page)
+            attention_tab(page)
+            models_tab(page)
+        endpoints(workspaces)
+    return demo.queue(api_open=False)
+
+
+def visitors(service: Any, *, shipped: Path = SHIPPED, lease: Lease | None = None) -> Workspaces:
+    """The workspaces of all visitors, whose first model is the folder `shipped`; without a lease they stay for ever."""
+    return Workspaces(service, lambda: load_checkpoint(shipped), shipped_name=shipped.name, lease=lease)
+
+
+def launch(service: Any, *, shipped: Path = SHIPPED, **options: Any) -> tuple[Any, str, str]:
+    """Build the page and serve it; options are those of `gradio.Blocks.launch`, whose answer is given back.
+
+    On one's own machine a visitor may stay away for ever; on a shared one, runs are paused and later freed.
+    """
+    host = options.get("server_name") or LOOPBACK[0]
+    is_shared = host not in LOOPBACK or options.get("share") or "SPACE_ID" in os.environ
+    workspaces = visitors(service, shipped=shipped, lease=Lease() if is_shared else None)
+    sweep_forever(workspaces)
+    gr.set_static_paths([plotly_script()])
+    return build(service, workspaces).launch(
+        theme=look.theme(),
+        css_paths=[look.style_sheet()],
+        head=look.head(),
+        run_history=False,
+        ssr_mode=False,
+        footer_links=[],
+        state_session_capacity=MOST_SESSIONS,
+        max_file_size=LARGEST_UPLOAD,
+        **options,
+    )

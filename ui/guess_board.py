@@ -1,0 +1,78 @@
+"""A few sentences of the corpus with one word hidden, guessed again for every snapshot of a run."""
+
+import time
+from typing import Any
+
+from bert_core.probing import fill_mask, unknown_words, words
+from ui.token_picker import MASK, word_places
+from ui.workspace import probing
+
+SENTENCES = 5
+LONGEST_SENTENCE = 160
+# Guessing may take this share of the time, so that the table never slows the training it watches.
+SHARE_OF_TIME = 0.05
+
+
+class GuessBoard:
+    """The hidden words of one run and the newest guesses for them."""
+
+    def __init__(self, corpus: Any, checkpoint: Any) -> None:
+        self._asked = _hidden_words(corpus, checkpoint)
+        self._step = -1
+        self._guesses: list[list[Any]] = []
+        self._rest_until = 0.0
+
+    @property
+    def sentences(self) -> list[list[str]]:
+        """Text before, the hidden word, text after; one row per sentence."""
+        return [[text[:start], text[start:end], text[end:]] for text, (start, end), _, _ in self._asked]
+
+    def guesses(self, step: int, checkpoint: Any, *, now: bool) -> tuple[int, list[list[Any]]]:
+        """The step that was asked and [guess, probability, right] per sentence.
+
+        now: ask even if the last time was a moment ago, as for the last snapshot of a run.
+        """
+        began = time.monotonic()
+        if step != self._step and (now or began >= self._rest_until):
+            with probing():
+                self._guesses = [self._guess(checkpoint, *asked) for asked in self._asked]
+            self._step = step
+            self._rest_until = time.monotonic() + (time.monotonic() - began) / SHARE_OF_TIME
+        return self._step, self._guesses
+
+    @staticmethod
+    def _guess(
+        checkpoint: Any, text: str, place: tuple[int, int], answer: str, pair: str | None
+    ) -> list[Any]:
+        start, end = place
+        [(guess, probability)] = fill_mask(checkpoint, text[:start] + MASK + text[end:], pair, top_k=1)[0]
+        return [guess, round(probability, 3), int(guess == answer)]
+
+
+def _hidden_words(corpus: Any, checkpoint: Any) -> list[tuple[str, tuple[int, int], str, str | None]]:
+    """Sentences spread over the corpus: text, place of the hidden word, its token, and the sentence that follows."""
+    pairs = [
+        (sentence, after)
+        for document in corpus.documents
+        for sentence, after in zip(document, [*document[1:], None], strict=True)
+        if len(sentence) <= LONGEST_SENTENCE
+    ]
+    asked = []
+    for index in range(0, len(pairs), max(1, len(pairs) // SENTENCES)):
+        text, after = pairs[index]
+        unknown = set(unknown_words(checkpoint, text))
+        known = [
+            (start, end)
+            for start, end in word_places(text, words(checkpoint, text))
+            if text[start:end] not in unknown and single_token(checkpoint, text[start:end])
+        ]
+        if known and len(asked) < SENTENCES:
+            start, end = max(known, key=lambda place: place[1] - place[0])
+            asked.append((text, (start, end), single_token(checkpoint, text[start:end]), after))
+    return asked
+
+
+def single_token(checkpoint: Any, word: str) -> str | None:
+    """The token that a word is for the model, or None where it takes several."""
+    tokens = checkpoint.tokenizer.encode(word, add_special_tokens=False).tokens
+    return tokens[0] if len(tokens) == 1 else None

@@ -1,0 +1,50 @@
+"""What all handlers share: how an event is wired, and how an error becomes a sentence."""
+
+import functools
+import html
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import gradio as gr
+
+from bert_core.errors import BertCoreError
+
+log = logging.getLogger("balcony")
+
+SURPRISE = (
+    "Something went wrong on this side and was written to the log. Reload the page if it happens again."
+)
+
+# Page events: answered at once, without a spinner, and not offered to programs.
+QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+
+
+def sentence_of(error: Exception) -> str:
+    """The sentence a person sees: the error's own if it is meant for people, else one fixed sentence and a log entry."""
+    if isinstance(error, BertCoreError):
+        return str(error)
+    log.error("unexpected error", exc_info=error)
+    return SURPRISE
+
+
+def warn(sentence: str) -> Any:
+    """Show a sentence as a passing message where it has no place on the page, and change nothing."""
+    gr.Warning(html.escape(sentence))
+    return gr.skip()
+
+
+def on_error(answer: Callable[[str], Any]) -> Callable[[Callable], Callable]:
+    """Decorator of a handler: when it raises, `answer` makes its outputs from the sentence that says why."""
+
+    def decorate(handler: Callable) -> Callable:
+        @functools.wraps(handler)
+        def careful(*arguments: Any, **named: Any) -> Any:
+            try:
+                return handler(*arguments, **named)
+            except Exception as error:  # noqa: BLE001 - the page must answer whatever went wrong; it is logged
+                return answer(sentence_of(error))
+
+        return careful
+
+    return decorate

@@ -1,0 +1,162 @@
+"""Models: which one the page looks at; keep, download and open them."""
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from bert_core.checkpoint import load_checkpoint, pack_checkpoint, unpack_checkpoint
+from bert_core.errors import CheckpointError
+from ui.handlers import QUIET, on_error, warn
+from ui.page import Page
+from ui.views import view
+from ui.workspace import SHIPPED, Model, Workspace
+
+FOLDER_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+CLICK_DOWNLOAD = "() => document.querySelector('#download-file a, #download-file').click()"
+
+
+def models_tab(page: Page) -> None:
+    """Lay out the tab and connect it."""
+    with gr.Tab("Models", elem_id="tab-models") as tab, gr.Row(elem_classes="balcony-split"):
+        with gr.Column(scale=5, min_width=320):
+            choice = gr.Radio(
+                [],
+                label="The model that the other tabs look at",
+                elem_id="model-choice",
+                elem_classes="balcony-list",
+            )
+            uploaded = gr.File(
+                label="Open a model: a .zip, or the files of its folder",
+                file_count="multiple",
+                file_types=[".zip", ".json", ".safetensors", ".txt"],
+                elem_id="model-upload",
+                height=150,
+            )
+        with gr.Column(scale=8, min_width=340):
+            facts = view("facts", elem_id="model-facts")
+            with gr.Row():
+                download = gr.Button("Download", variant="primary", elem_id="download", min_width=120)
+                keep = gr.Button("Keep a copy of this step", elem_id="keep", min_width=180)
+                remove = gr.Button("Remove from the list", elem_id="remove", min_width=160)
+            gr.HTML(
+                "<p>A download is a zip of a Hugging Face folder; <code>transformers</code> opens it, and so does this page. "
+                "Kept and opened models stay until you have been away for long; a download stays yours.</p>",
+                elem_classes="balcony-hint",
+                apply_default_css=False,
+                js_on_load=None,
+            )
+            # The browser starts a download from a link that exists; the file does not before it is asked for.
+            file = gr.DownloadButton("File", visible="hidden", elem_id="download-file")
+
+    shown = [choice, facts, keep, remove, page.model_line]
+
+    def show(token: str, error: str = "") -> list[Any]:
+        space = page.space(token) or Workspace("")
+        return [
+            gr.update(choices=model_choices(page, space), value=space.selected),
+            on_error(lambda problem: {"facts": [], "notes": [], "error": error or problem})(model_facts)(
+                page, space, error
+            ),
+            gr.update(interactive=space.selected in space.runs),
+            gr.update(interactive=space.selected in space.models),
+            page.model_line_value(token),
+        ]
+
+    def act(work: Any) -> Any:
+        """A handler that changes the visitor's workspace, then shows it; an error is shown above the facts."""
+
+        def handler(token: str, *arguments: Any) -> list[Any]:
+            problem = on_error(str)(work)(page.workspaces.enter(token), *arguments)
+            return show(token, problem or "")
+
+        return handler
+
+    def select(space: Workspace, key: str) -> None:
+        if key != SHIPPED and key not in space.models:
+            space.run(key)
+        space.selected = key
+
+    def keep_copy(space: Workspace) -> None:
+        model = page.workspaces.model(space)
+        space.add_model(Model(f"{model.title}, {model.detail}", "kept", model.checkpoint))
+
+    def open_upload(space: Workspace, paths: list[str] | None) -> None:
+        if paths:
+            space.add_model(Model(Path(paths[0]).name, "opened", open_files([Path(path) for path in paths])))
+
+    @on_error(warn)
+    def pack(token: str) -> str:
+        model = page.model(token)
+        folder = Path(tempfile.mkdtemp(prefix="balcony-download-"))
+        path = folder / f"{file_name(f'{model.title} {model.detail}')}.zip"
+        pack_checkpoint(model.checkpoint, path)
+        return str(path)
+
+    tab.select(show, page.visitor, shown, **QUIET)
+    choice.input(act(select), [page.visitor, choice], shown, **QUIET)
+    keep.click(act(keep_copy), page.visitor, shown, **QUIET)
+    remove.click(act(lambda space: space.remove_selected_model()), page.visitor, shown, **QUIET)
+    uploaded.upload(act(open_upload), [page.visitor, uploaded], shown, **QUIET).then(
+        lambda: None, None, uploaded, **QUIET
+    )
+    download.click(pack, page.visitor, file, **QUIET).success(None, None, None, js=CLICK_DOWNLOAD)
+
+
+def model_choices(page: Page, space: Workspace) -> list[tuple[str, str]]:
+    """What can be looked at: (words for the person, key)."""
+    runs = [
+        (f"Your run {number}: {run.recipe.title} ({run.status})", run.id)
+        for number, run in enumerate(space.runs.values(), 1)
+    ]
+    models = [(f"{model.title} ({model.detail})", key) for key, model in space.models.items()]
+    return [(f"{page.workspaces.shipped_name} (comes with Balcony)", SHIPPED), *runs, *models]
+
+
+def model_facts(page: Page, space: Workspace, error: str) -> dict[str, Any]:
+    """Sizes of the model that is looked at, as the facts view shows them."""
+    model = page.workspaces.model(space)
+    config = model.checkpoint.config
+    return {
+        "facts": [
+            ["Model", model.title],
+            ["State", model.detail],
+            ["Layers", f"{config.num_hidden_layers}"],
+            ["Heads per layer", f"{config.num_attention_heads}"],
+            ["Hidden size", f"{config.hidden_size}"],
+            ["Vocabulary", f"{config.vocab_size:,}"],
+            ["Reads at most", f"{config.max_position_embeddings:,} tokens"],
+            ["Parameters", f"{config.parameter_count():,}"],
+        ],
+        "notes": list(model.checkpoint.notes),
+        "error": error,
+    }
+
+
+def open_files(paths: list[Path]) -> Any:
+    """The model in an uploaded zip or in the uploaded files of its folder. Raises CheckpointError.
+
+    The files are copied under known names into a folder of our own, which is gone afterwards.
+    """
+    with tempfile.TemporaryDirectory(prefix="balcony-upload-") as scratch:
+        folder = Path(scratch) / "model"
+        if len(paths) == 1 and paths[0].suffix.lower() == ".zip":
+            unpack_checkpoint(paths[0], folder)
+        else:
+            folder.mkdir()
+            for path in paths:
+                if path.name not in FOLDER_FILES:
+                    raise CheckpointError(
+                        f"{path.name} is not a file of a model folder; choose a .zip, or config.json, model.safetensors, "
+                        "tokenizer.json and tokenizer_config.json together."
+                    )
+                shutil.copyfile(path, folder / path.name)
+        return load_checkpoint(folder)
+
+
+def file_name(title: str) -> str:
+    """A title as a name for a file: letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "model"

@@ -1,0 +1,85 @@
+"""What every tab knows: the visitor, the line that says which model the page looks at, and the models behind it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from bert_core.errors import BertCoreError, ConfigError
+from bert_core.recipes import Recipe, load_recipe, recipe_corpus, recipe_names
+from ui.views import view
+from ui.workspace import Model, Workspace, Workspaces
+
+DEFAULT_RECIPE = "romeo-juliet"
+MOST_CHOICES = 200
+
+
+@dataclass(frozen=True)
+class Page:
+    """The parts of the page that tabs share. visitor holds the token that stays in the person's browser."""
+
+    demo: gr.Blocks
+    workspaces: Workspaces
+    visitor: gr.BrowserState
+    model_line: gr.HTML
+
+    def space(self, token: str | None) -> Workspace | None:
+        """The visitor's workspace, or None for a token that is not (or no longer) known."""
+        try:
+            return self.workspaces.find(token)
+        except BertCoreError:
+            return None
+
+    def model(self, token: str | None) -> Model:
+        """The model the visitor looks at; the shipped one for somebody who has none."""
+        return self.workspaces.model(self.space(token) or Workspace(""))
+
+    def model_line_value(self, token: str | None) -> dict[str, Any]:
+        """Name and detail of the model, and the run whose steps the line follows."""
+        space = self.space(token) or Workspace("")
+        run = space.runs.get(space.selected)
+        try:
+            model = self.workspaces.model(space)
+            name, detail = model.title, model.detail
+        except BertCoreError:
+            name, detail = (
+                (f"Your run: {run.recipe.title}", "preparing") if run else ("no model yet", "train one first")
+            )
+        return {"name": name, "detail": detail, "follows": run.id if run else None}
+
+    def sentences(self, token: str | None) -> list[str]:
+        """Sentences to choose from: those the model learned from if they are known, else the dialogue."""
+        space = self.space(token) or Workspace("")
+        run = space.runs.get(space.selected)
+        corpus = (
+            run.corpus
+            if run is not None and run.corpus is not None
+            else recipe_corpus(recipe_named(DEFAULT_RECIPE))
+        )
+        return list(dict.fromkeys(corpus.sentences))[:MOST_CHOICES]
+
+
+def recipe_named(name: str) -> Recipe:
+    """One of the recipes that come with the program: what a visitor sends is a name, never a path."""
+    if name not in recipe_names():
+        raise ConfigError(f"There is no recipe {str(name)[:60]!r}; there are: {', '.join(recipe_names())}.")
+    return load_recipe(name)
+
+
+def header(demo: gr.Blocks, workspaces: Workspaces) -> Page:
+    """The top of the page, above all tabs."""
+    visitor = gr.BrowserState(None, storage_key="balcony-visitor", secret="balcony")
+    with gr.Row(elem_id="header"):
+        gr.HTML(
+            "<h1>Balcony</h1><p>Train a small BERT, watch it learn, look inside it.</p>",
+            elem_id="title",
+            apply_default_css=False,
+            js_on_load=None,
+        )
+        model_line = view("modelLine", elem_id="model-line")
+    return Page(demo, workspaces, visitor, model_line)
+
+
+def choose_sentence(label: str, elem_id: str) -> gr.Dropdown:
+    """A list of the corpus' sentences; filled when the tab opens."""
+    return gr.Dropdown([], value=None, label=label, elem_id=elem_id, filterable=True, min_width=160)

@@ -1,0 +1,82 @@
+"""The live part of the Train tab: what a page gets when it asks for news of its run.
+
+An answer holds what came after the page's cursor, thinned to a few points, so it stays below half a kilobyte however
+fast the training is. A page that was reloaded asks from 0 and gets the whole curve once.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import gradio as gr
+
+from bert_core.figures import curves
+from ui.guess_board import GuessBoard
+from ui.handlers import on_error
+from ui.views import view
+from ui.workspace import ACTIVE, Workspace, Workspaces
+
+POINTS_LIVE = 8
+POINTS_AT_FIRST = 300
+CURVES = (("mlm_loss", 4), ("nsp_loss", 4), ("mlm_accuracy", 3), ("nsp_accuracy", 3))
+
+
+def run_monitor(workspaces: Workspaces) -> gr.HTML:
+    """The component. Value: {"visitor", "run", "steps", "device"} or None; `.status` fires when the status changes."""
+
+    @on_error(lambda sentence: {"error": sentence})
+    def poll(arguments: list[Any]) -> dict[str, Any]:
+        visitor, run_id, cursor, snapshot = arguments
+        return run_news(workspaces.find(visitor), run_id, int(cursor), int(snapshot))
+
+    return view(
+        "runMonitor",
+        events=("status",),
+        options={"figure": curves()},
+        server_functions=[poll],
+        elem_id="run-monitor",
+    )
+
+
+def run_news(space: Workspace, run_id: str, cursor: int, snapshot: int) -> dict[str, Any]:
+    """What is new in a run since a cursor (rows seen) and a snapshot (step whose guesses were seen, -1 for none)."""
+    run = space.run(run_id)
+    progress = run.progress()
+    rows = run.history(since=cursor)
+    news = {
+        "status": progress.status,
+        "reason": progress.reason,
+        "step": progress.step,
+        "steps": progress.steps,
+        "rate": round(progress.tokens_per_second),
+        "left": None if progress.seconds_left is None else round(progress.seconds_left, 1),
+        "cursor": cursor + len(rows),
+        "points": thin(rows, POINTS_LIVE if cursor else POINTS_AT_FIRST),
+        "snapshot": snapshot,
+    }
+    if (newest := space.newest(run)) is not None and newest[0] > snapshot and run.corpus is not None:
+        step, checkpoint = newest
+        board = space.boards.get(run.id) or space.boards.setdefault(
+            run.id, GuessBoard(run.corpus, checkpoint)
+        )
+        news["snapshot"], words = board.guesses(step, checkpoint, now=progress.status not in ACTIVE)
+        if news["snapshot"] > snapshot and words:
+            news["guesses"] = {"words": words} | ({"sentences": board.sentences} if snapshot < 0 else {})
+    return news
+
+
+def thin(rows: Sequence[Any], most: int) -> list[list[float | None]]:
+    """At most so many points [step, MLM loss, NSP loss, MLM accuracy, NSP accuracy], each the mean of its rows.
+
+    A point stands at the last step of its rows; a value that was never asked for (nan) is None.
+    """
+    size = max(1, math.ceil(len(rows) / most))
+    return [_mean(rows[start : start + size]) for start in range(0, len(rows), size)]
+
+
+def _mean(rows: Sequence[Any]) -> list[float | None]:
+    point: list[float | None] = [int(rows[-1].step)]
+    for name, digits in CURVES:
+        values = [value for row in rows if math.isfinite(value := getattr(row, name))]
+        point.append(round(sum(values) / len(values), digits) if values else None)
+    return point

@@ -1,0 +1,70 @@
+"""The controls under "More settings", made from the metadata of the settings themselves.
+
+A hint, a range or a choice is written once, beside the field in bert_core.config; this module only says which of them
+a person sees and in which order.
+"""
+
+import dataclasses
+from typing import Any
+
+import gradio as gr
+
+from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
+
+_CLASSES = {"tokenizer": TokenizerConfig, "model": BertConfig, "data": DataConfig, "training": TrainingConfig}
+
+SHOWN = {
+    "training.steps": "Steps",
+    "data.batch_size": "Batch size",
+    "training.learning_rate": "Learning rate",
+    "data.mask_probability": "Share of hidden words",
+    "model.num_hidden_layers": "Layers",
+    "model.num_attention_heads": "Heads per layer",
+    "model.hidden_size": "Hidden size",
+    "model.intermediate_size": "Feed-forward size",
+    "data.sequence_length": "Longest pair in tokens",
+    "tokenizer.kind": "Tokens are",
+    "tokenizer.vocab_size": "Vocabulary size",
+}
+
+
+def settings_controls() -> list[gr.components.Component]:
+    """One control per shown setting, in the order of SHOWN, two in a row."""
+    names = list(SHOWN)
+    controls = []
+    for start in range(0, len(names), 2):
+        with gr.Row():
+            controls += [_control(name) for name in names[start : start + 2]]
+    return controls
+
+
+def values_of(recipe: Any) -> list[Any]:
+    """The recipe's own value for each control."""
+    return [getattr(getattr(recipe, section), name) for section, name in (key.split(".") for key in SHOWN)]
+
+
+def overrides(recipe: Any, values: list[Any]) -> dict[str, Any]:
+    """The settings that differ from the recipe's, as `recipe.override` takes them."""
+    return {
+        key: value
+        for key, value, own in zip(SHOWN, values, values_of(recipe), strict=True)
+        if value != own and not (value is None and not _field(key).metadata.get("optional"))
+    }
+
+
+def _field(key: str) -> dataclasses.Field:
+    section, name = key.split(".")
+    return next(item for item in dataclasses.fields(_CLASSES[section]) if item.name == name)
+
+
+def _control(key: str) -> gr.components.Component:
+    item = _field(key)
+    common = {
+        "label": SHOWN[key],
+        "info": item.metadata["hint"],
+        "elem_id": "setting-" + key.split(".")[1].replace("_", "-"),
+        "min_width": 140,
+    }
+    if "choices" in item.metadata:
+        return gr.Dropdown(list(item.metadata["choices"]), **common)
+    return gr.Number(precision=0 if item.type in (int, int | None) else None, **common)

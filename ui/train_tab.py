@@ -1,0 +1,203 @@
+"""Train: choose a text and a recipe, start, and watch."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from bert_core.corpus import Corpus
+from bert_core.errors import CorpusError, RunError
+from bert_core.recipes import preview, recipe_corpus, recipe_names
+from ui.handlers import QUIET, on_error, warn
+from ui.page import DEFAULT_RECIPE, Page, recipe_named
+from ui.run_monitor import run_monitor
+from ui.settings import overrides, settings_controls, values_of
+from ui.views import view
+from ui.workspace import ACTIVE, Workspace, Workspaces
+
+OWN, PASTED, UPLOADED = "The recipe's own text", "Paste a text", "Upload a .txt file"
+
+
+def train_tab(page: Page) -> None:
+    """Lay out the tab and connect it."""
+    recipes = {recipe_named(name).title: name for name in recipe_names()}
+    with gr.Tab("Train", elem_id="tab-train"), gr.Row(elem_classes="balcony-split"):
+        with gr.Column(scale=5, min_width=320):
+            source = gr.Radio(
+                [OWN, PASTED, UPLOADED], value=OWN, label="Text to learn from", elem_id="source"
+            )
+            pasted = gr.Textbox(
+                label="Your text",
+                info="A sentence a line, or paragraphs with a blank line between texts.",
+                lines=6,
+                max_lines=12,
+                visible=False,
+                elem_id="pasted",
+            )
+            uploaded = gr.File(
+                label="A .txt file", file_types=[".txt"], visible=False, elem_id="uploaded", height=120
+            )
+            with gr.Row():
+                recipe = gr.Dropdown(
+                    list(recipes.items()),
+                    value=DEFAULT_RECIPE,
+                    label="Recipe",
+                    elem_id="recipe",
+                    scale=3,
+                    min_width=180,
+                )
+                seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=1, min_width=90)
+            with gr.Accordion("More settings", open=False, elem_id="more-settings"):
+                controls = settings_controls()
+            facts = view("facts", elem_id="preview")
+            with gr.Row(elem_id="run-buttons"):
+                start = gr.Button("Start", variant="primary", elem_id="start", min_width=90)
+                pause = gr.Button("Pause", interactive=False, elem_id="pause", min_width=90)
+                step = gr.Button("Step", interactive=False, elem_id="step", min_width=70)
+                stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=70)
+        with gr.Column(scale=8, min_width=340):
+            monitor = run_monitor(page.workspaces)
+
+    form = [source, pasted, uploaded, recipe, *controls]
+    buttons = [start, pause, step, stop]
+    live = [page.visitor, monitor, page.model_line, *buttons]
+
+    def show(token: str) -> list[Any]:
+        """Values of `live` for a visitor: the run started last, as it is now."""
+        space = page.workspaces.enter(token)
+        run = space.latest_run
+        value = None if run is None else _monitor_value(page, space.token, run)
+        return [space.token, value, page.model_line_value(space.token), *button_states(run)]
+
+    @on_error(lambda sentence: {"facts": [], "notes": [], "error": sentence})
+    def tell(source: str, pasted: str, uploaded: str | None, recipe: str, *settings: Any) -> dict[str, Any]:
+        """What the text gives, or the one sentence that says why it can't be trained on."""
+        chosen = _chosen_recipe(recipe, settings)
+        corpus = read_text(source, pasted, uploaded, chosen)
+        return preview_value(corpus, preview(chosen, corpus, page.workspaces.service.device))
+
+    def begin(token: str, seed: float | None, *form: Any) -> list[Any]:
+        """Start a run of what the form says; a form that can't be trained starts nothing and loses nothing."""
+        told = tell(*form)
+        space = page.workspaces.enter(token)
+        if not told.get("error"):
+            told["error"] = on_error(str)(_start)(page.workspaces, space, seed, *form)
+        return [told, *show(space.token)]
+
+    def command(name: str) -> Callable:
+        @on_error(warn)
+        def obey(token: str) -> None:
+            run = page.workspaces.find(token).latest_run
+            if run is None:
+                raise RunError("There is no run yet; press Start.")
+            getattr(run, "resume" if name == "pause" and run.status == "paused" else name)()
+
+        def act(token: str) -> list[Any]:
+            obey(token)
+            return show(token)
+
+        return act
+
+    page.demo.load(show, page.visitor, live, **QUIET)
+    page.demo.load(lambda: values_of(recipe_named(DEFAULT_RECIPE)), None, controls, **QUIET)
+    source.change(
+        lambda kind: (gr.update(visible=kind == PASTED), gr.update(visible=kind == UPLOADED)),
+        source,
+        [pasted, uploaded],
+        **QUIET,
+    )
+    recipe.input(lambda name: values_of(recipe_named(name)), recipe, controls, **QUIET)
+    gr.on(
+        [page.demo.load, *(part.change for part in form)],
+        tell,
+        form,
+        facts,
+        trigger_mode="always_last",
+        **QUIET,
+    )
+    start.click(begin, [page.visitor, seed, *form], [facts, *live], **QUIET)
+    for button, name in ((pause, "pause"), (step, "step"), (stop, "stop")):
+        button.click(command(name), page.visitor, live, **QUIET)
+    monitor.status(lambda token: button_states(_latest_run(page, token)), page.visitor, buttons, **QUIET)
+
+
+def read_text(source: str, pasted: str, uploaded: str | None, recipe: Any) -> Corpus:
+    """The text the form points at, as a corpus. Raises CorpusError."""
+    if source == PASTED:
+        return Corpus.from_text(pasted or "", name="Your text")
+    if source == UPLOADED:
+        if not uploaded:
+            raise CorpusError("Choose a .txt file first.")
+        path = Path(uploaded)
+        return Corpus.from_bytes(path.read_bytes(), name=path.name)
+    return recipe_corpus(recipe)
+
+
+def preview_value(corpus: Corpus, told: Any) -> dict[str, Any]:
+    """What the text gives, as the facts view shows it."""
+    return {
+        "facts": [
+            ["Sentences", f"{told.sentences:,}"],
+            ["Tokens", f"{told.tokens:,}"],
+            ["Vocabulary", f"{told.vocabulary:,}"],
+            ["Unknown", f"{told.unknown_share:.1%}"],
+            ["Cut off", f"{told.cut_share:.1%}"],
+            ["Parameters", f"{told.parameters:,}"],
+            ["Estimated time", duration(told.seconds)],
+        ],
+        "notes": [*corpus.notes, *told.warnings],
+    }
+
+
+def duration(seconds: float) -> str:
+    """A time for people, rounded to what an estimate can say."""
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s"
+    if seconds < 5400:
+        return f"about {round(seconds / 60)} min"
+    return f"about {seconds / 3600:.1f} h"
+
+
+def button_states(run: Any | None) -> list[dict[str, Any]]:
+    """Start, Pause or Resume, Step, Stop: which can be pressed while the run is as it is."""
+    status = run.status if run is not None else ""
+    going = status in ACTIVE
+    return [
+        gr.update(interactive=not going),
+        gr.update(interactive=going, value="Resume" if status == "paused" else "Pause"),
+        gr.update(interactive=going),
+        gr.update(interactive=going),
+    ]
+
+
+def _start(workspaces: Workspaces, space: Workspace, seed: float | None, *form: Any) -> None:
+    if space.active_run is not None:
+        raise RunError("A run of yours is still going; stop it before you start another.")
+    workspaces.check_room()
+    source, pasted, uploaded, recipe, *settings = form
+    chosen = _chosen_recipe(recipe, settings)
+    corpus = None if source == OWN else read_text(source, pasted, uploaded, chosen)
+    space.add_run(workspaces.service.start(chosen, corpus, seed=int(seed or 0)))
+
+
+def _chosen_recipe(name: str, settings: Any) -> Any:
+    recipe = recipe_named(name)
+    return recipe.override(overrides(recipe, list(settings)))
+
+
+def _latest_run(page: Page, token: str) -> Any | None:
+    space = page.space(token)
+    return space.latest_run if space else None
+
+
+def _monitor_value(page: Page, token: str, run: Any) -> dict[str, Any]:
+    return {
+        "visitor": token,
+        "run": run.id,
+        "steps": run.recipe.training.steps,
+        "device": page.workspaces.service.device_name,
+        # A new number makes the page ask at once: a button was pressed.
+        "asked": run.progress().step,
+        "status": run.status,
+    }

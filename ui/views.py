@@ -1,0 +1,41 @@
+"""Our own pictures on the page: gr.HTML components whose content assets/js draws from a JSON value.
+
+The template is one constant element, so Gradio never renders what a person typed as HTML; the JavaScript puts it in
+as text. `Balcony.mount` in assets/js/core.js is the other half.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import gradio as gr
+
+
+def view(
+    name: str,
+    value: Any = None,
+    *,
+    events: tuple[str, ...] = (),
+    options: dict[str, Any] | None = None,
+    server_functions: list[Callable] | None = None,
+    elem_id: str | None = None,
+    **layout: Any,
+) -> gr.HTML:
+    """A component drawn by `Balcony.views.<name>`.
+
+    value: JSON that the view draws, again at every update. events: what the view may trigger; names that Gradio does
+    not have become listeners of the component. options: JSON that never changes. server_functions: Python functions
+    that the view may call; they get their arguments as one list.
+    """
+    return gr.HTML(
+        value,
+        html_template='<div class="balcony-view"></div>',
+        js_on_load=(
+            f"Balcony.mount({name!r}, {list(events)!r}, {{element, props, trigger, watch, "
+            "server: typeof server === 'undefined' ? {} : server});"
+        ),
+        apply_default_css=False,
+        options=options or {},
+        server_functions=server_functions,
+        elem_id=elem_id,
+        **layout,
+    )
