@@ -1,0 +1,56 @@
+"""Balcony's core: a compact BERT that is trained, saved, opened and looked into, without any user interface.
+
+    from bert_core import TrainingService, fill_mask
+
+    service = TrainingService()
+    run = service.start("romeo-juliet", seed=0)
+    ...
+    fill_mask(run.snapshots[-1].checkpoint(), "hello how [MASK] you", "hello romeo my name is juliet")
+
+Imports run one way: errors <- config <- corpus <- tokenization <- pretraining_data, config <- model,
+{model, pretraining_data} <- training <- recipes <- runs, {model, tokenization} <- checkpoint <- {probing, runs}.
+"""
+
+from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
+from bert_core.corpus import Corpus, read_corpus
+from bert_core.errors import BertCoreError
+from bert_core.model import BertForPreTraining, BertModel
+from bert_core.pretraining_data import Batch, PretrainingBatches, encode_corpus
+from bert_core.probing import attention, encode, exam, fill_mask, next_sentence
+from bert_core.recipes import Recipe, load_recipe, prepare, preview, recipe_names
+from bert_core.runs import Run, TrainingService
+from bert_core.tokenization import train_tokenizer
+from bert_core.training import Trainer
+
+__all__ = [
+    "Batch",
+    "BertConfig",
+    "BertCoreError",
+    "BertForPreTraining",
+    "BertModel",
+    "Checkpoint",
+    "Corpus",
+    "DataConfig",
+    "PretrainingBatches",
+    "Recipe",
+    "Run",
+    "TokenizerConfig",
+    "Trainer",
+    "TrainingConfig",
+    "TrainingService",
+    "attention",
+    "encode",
+    "encode_corpus",
+    "exam",
+    "fill_mask",
+    "load_checkpoint",
+    "load_recipe",
+    "next_sentence",
+    "prepare",
+    "preview",
+    "read_corpus",
+    "recipe_names",
+    "save_checkpoint",
+    "train_tokenizer",
+]

@@ -1,0 +1,146 @@
+"""The command line.
+
+python -m bert_core train --recipe romeo-juliet --seed 0 --output DIR
+python -m bert_core exam DIR --corpus FILE
+"""
+
+import argparse
+import csv
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from bert_core.corpus import KINDS, Corpus, read_corpus
+from bert_core.errors import BertCoreError, ConfigError, RunError
+from bert_core.probing import EXAM_SENTENCES, exam
+from bert_core.recipes import load_recipe, prepare, recipe_corpus, recipe_names, stated
+from bert_core.runs import choose_device
+from bert_core.training import StepMetrics, Trainer, read_metrics, until_divergence
+
+_SHOW_SECONDS = 0.2  # metrics are read from the device and shown this often
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; 0 when it worked, 1 with one sentence on standard error when it did not."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.command(options)
+    except BertCoreError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("Interrupted; nothing was saved.", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bert_core", description="Train a small BERT and examine it.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    train = commands.add_parser("train", help="train a model and write it as a Hugging Face folder")
+    train.add_argument("--recipe", default="romeo-juliet", help=f"one of {', '.join(recipe_names())}, or a JSON file")
+    train.add_argument("--corpus", type=Path, help="a text to learn instead of the recipe's own")
+    train.add_argument("--kind", choices=KINDS, default="auto", help="how --corpus is split into sentences")
+    train.add_argument("--seed", type=int, default=0, help="decides the initial weights, pairs, masks and dropout")
+    train.add_argument("--output", type=Path, required=True, help="the folder to write")
+    train.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto", help="where to train")
+    train.add_argument("--set", nargs="+", default=[], metavar="SETTING=VALUE", help="for example training.steps=2000")
+    train.set_defaults(command=_train)
+
+    examine = commands.add_parser("exam", help="mask every word and judge every pair of a text")
+    examine.add_argument("folder", type=Path, help="a Hugging Face folder")
+    examine.add_argument("--corpus", type=Path, required=True, help="the text to be examined on")
+    examine.add_argument("--kind", choices=KINDS, default="auto", help="how the text is split into sentences")
+    examine.add_argument(
+        "--seed", type=int, default=0, help=f"chooses the window of a text over {EXAM_SENTENCES} sentences"
+    )
+    examine.set_defaults(command=_exam)
+    return parser
+
+
+def _train(options: argparse.Namespace) -> None:
+    recipe = load_recipe(options.recipe).override(dict(_setting(text) for text in options.set))
+    corpus = read_corpus(options.corpus, kind=options.kind) if options.corpus else recipe_corpus(recipe)
+    device = choose_device(options.device)
+    prepared = prepare(recipe, corpus, options.seed, device)
+    trainer = prepared.trainer(device)
+    print(
+        f"{recipe.title}: {len(corpus.sentences):,} sentences, {prepared.tokenizer.get_vocab_size():,} tokens in the "
+        f"vocabulary, {trainer.model.config.parameter_count():,} parameters, on {device}"
+    )
+    rows = _run(trainer)
+    checkpoint = Checkpoint(trainer.model.eval(), prepared.tokenizer, recipe.title, recipe=stated(recipe, options.seed))
+    save_checkpoint(checkpoint, options.output)
+    with (options.output / "metrics.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        names = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
+        names = ("step", *names, "learning_rate", "grad_norm", "tokens", "seconds")
+        writer.writerow(names)
+        writer.writerows([getattr(row, name) for name in names] for row in rows)
+    last = rows[-1]
+    summary = {
+        "steps": last.step,
+        "seconds": round(last.seconds, 3),
+        "mlm_loss": last.mlm_loss,
+        "nsp_loss": last.nsp_loss,
+    }
+    print(json.dumps(summary))
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {text} has no value; write it as training.steps=2000.")
+    return name, value
+
+
+def _run(trainer: Trainer) -> list[StepMetrics]:
+    """Train to the end with a progress bar. Raises RunError when the loss stops being a number."""
+    rows: list[StepMetrics] = []
+    pending, started, shown = [], time.perf_counter(), time.perf_counter()
+    for metrics in trainer:
+        pending.append(metrics)
+        now = time.perf_counter()
+        if now - shown > _SHOW_SECONDS or metrics.step == trainer.config.steps:
+            fresh, divergence = until_divergence(read_metrics(pending))
+            if divergence:
+                raise RunError(f"{divergence} Nothing was saved.")
+            rows, pending, shown = rows + fresh, [], now
+            _show_progress(rows[-1], trainer.config.steps)
+    # Reading the last metrics waited for the device, so that the time is that of finished work.
+    rows[-1] = dataclasses.replace(rows[-1], seconds=time.perf_counter() - started)
+    return rows
+
+
+def _show_progress(row: StepMetrics, steps: int) -> None:
+    if not sys.stderr.isatty():
+        return
+    filled = 30 * row.step // steps
+    print(
+        f"\r[{'#' * filled}{'.' * (30 - filled)}] {row.step}/{steps}  masked words {row.mlm_loss:.3f}  "
+        f"next sentence {row.nsp_loss:.3f}",
+        end="\n" if row.step == steps else "",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _exam(options: argparse.Namespace) -> None:
+    checkpoint = load_checkpoint(options.folder)
+    corpus: Corpus = read_corpus(options.corpus, kind=options.kind)
+    result = exam(checkpoint, corpus, seed=options.seed)
+    if result.window:
+        first, last = result.window
+        print(
+            f"The text has {len(corpus.sentences):,} sentences; examined were {first:,} to {last:,} (seed {options.seed})."
+        )
+    print(json.dumps({"words": list(result.words), "pairs": list(result.pairs)}))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""Settings: frozen dataclasses that check themselves once.
+
+Every field carries its range (or its choices) and a hint of one line. The checks, the command line's `--set` and
+the page's controls all read the same metadata, so a setting is described in exactly one place.
+"""
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from bert_core.errors import ConfigError
+
+
+def _number(default: Any, low: float, high: float, hint: str, *, optional: bool = False) -> Any:
+    return field(default=default, metadata={"hint": hint, "range": (low, high), "optional": optional})
+
+
+def _choice(default: Any, choices: tuple, hint: str) -> Any:
+    return field(default=default, metadata={"hint": hint, "choices": choices})
+
+
+class _Checked:
+    """Checks every field of a dataclass against its metadata."""
+
+    def __post_init__(self) -> None:
+        for item in dataclasses.fields(self):
+            value, meta = getattr(self, item.name), item.metadata
+            if "choices" in meta and value not in meta["choices"]:
+                choices = ", ".join(map(str, meta["choices"]))
+                raise ConfigError(f"{item.name} is {value!r}; it can be one of: {choices}.")
+            if "range" not in meta or (value is None and meta["optional"]):
+                continue
+            low, high = meta["range"]
+            wants_int = item.type in (int, int | None)
+            is_number = isinstance(value, int if wants_int else (int, float)) and not isinstance(value, bool)
+            if not is_number or not math.isfinite(value) or not low <= value <= high:
+                kind = "a whole number" if wants_int else "a number"
+                raise ConfigError(f"{item.name} is {value!r}; it must be {kind} from {low:g} to {high:g}.")
+
+
+@dataclass(frozen=True)
+class BertConfig(_Checked):
+    """Sizes of a BERT, under the field names of a Hugging Face config.json (Devlin et al. 2018, section 3).
+
+    Raises ConfigError when a value is out of range or the heads do not divide the hidden size.
+    """
+
+    vocab_size: int = _number(30522, 6, 1_000_000, "Number of different tokens the model knows.")
+    hidden_size: int = _number(64, 2, 4096, "Length of the vector that stands for a token.")
+    num_hidden_layers: int = _number(2, 1, 48, "Transformer layers, one after the other.")
+    num_attention_heads: int = _number(4, 1, 64, "Attention heads in each layer; they share the hidden size.")
+    intermediate_size: int = _number(256, 2, 16384, "Width of the feed-forward block, usually 4 x hidden size.")
+    hidden_act: str = _choice("gelu", ("gelu", "relu"), "Activation function of the feed-forward block.")
+    hidden_dropout_prob: float = _number(0.1, 0, 0.9, "Share of vector entries set to zero while training.")
+    attention_probs_dropout_prob: float = _number(0.1, 0, 0.9, "Share of attention weights set to zero while training.")
+    classifier_dropout: float | None = _number(
+        None, 0, 0.9, "Dropout before the sentence-pair classifier; empty means none.", optional=True
+    )
+    max_position_embeddings: int = _number(128, 8, 8192, "Longest input in tokens that the model can read.")
+    type_vocab_size: int = _number(2, 1, 16, "Segments: sentence A and sentence B.")
+    initializer_range: float = _number(0.02, 1e-6, 1, "Standard deviation of the initial weights.")
+    layer_norm_eps: float = _number(1e-12, 0, 1e-2, "Small number that keeps LayerNorm from dividing by zero.")
+    pad_token_id: int = _number(0, 0, 1_000_000, "Id of the [PAD] token.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.hidden_size % self.num_attention_heads:
+            raise ConfigError(
+                f"hidden_size {self.hidden_size} cannot be shared by {self.num_attention_heads} heads; "
+                "choose a hidden size that is a multiple of the number of heads."
+            )
+        if self.pad_token_id >= self.vocab_size:
+            raise ConfigError(f"pad_token_id {self.pad_token_id} is outside the vocabulary of {self.vocab_size}.")
+
+    def parameter_count(self) -> int:
+        """Trainable numbers of a BertForPreTraining of these sizes, by arithmetic: nothing is allocated."""
+        d, f, v = self.hidden_size, self.intermediate_size, self.vocab_size
+        embeddings = (v + self.max_position_embeddings + self.type_vocab_size + 2) * d
+        layer = 4 * (d * d + d) + (d * f + f) + (f * d + d) + 4 * d
+        pooler = d * d + d
+        heads = (d * d + d + 2 * d + v) + (2 * d + 2)
+        return embeddings + self.num_hidden_layers * layer + pooler + heads
+
+
+@dataclass(frozen=True)
+class TokenizerConfig(_Checked):
+    """How text becomes tokens."""
+
+    kind: str = _choice("word", ("word", "wordpiece"), "word: a token per word; wordpiece: frequent pieces of words.")
+    vocab_size: int | None = _number(
+        None, 6, 200_000, "Most tokens in the vocabulary; empty keeps every word (30,000 pieces).", optional=True
+    )
+    min_frequency: int = _number(1, 1, 1_000_000, "A word or piece must occur this often to be known.")
+
+
+@dataclass(frozen=True)
+class DataConfig(_Checked):
+    """How sentence pairs and masks are drawn (Devlin et al. 2018, appendix A.1)."""
+
+    sequence_length: int = _number(64, 8, 8192, "Most tokens in a pair; longer pairs lose tokens from the longer side.")
+    batch_size: int = _number(32, 1, 4096, "Sentence pairs in one training step.")
+    mask_probability: float = _number(0.15, 0.001, 1, "Share of the tokens that the model is asked for.")
+    max_predictions: int = _number(20, 1, 8192, "Most tokens asked for in one pair.")
+    mask_share: float = _number(0.8, 0, 1, "Of the asked tokens, the share shown as [MASK].")
+    random_share: float = _number(
+        0.1, 0, 1, "Of the asked tokens, the share replaced by a random word; the rest is kept."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mask_share + self.random_share > 1 + 1e-9:
+            raise ConfigError(
+                f"mask_share {self.mask_share:g} and random_share {self.random_share:g} are more than 1 together; lower one."
+            )
+
+
+@dataclass(frozen=True)
+class TrainingConfig(_Checked):
+    """How the weights are changed."""
+
+    steps: int = _number(1000, 1, 100_000_000, "Training steps; one batch each.")
+    learning_rate: float = _number(1e-3, 1e-8, 1, "Size of a step at the peak of the schedule.")
+    weight_decay: float = _number(0.01, 0, 1, "Pull of the weights towards zero at each step (AdamW).")
+    beta1: float = _number(0.9, 0, 0.9999, "Memory of AdamW for the direction of the gradient.")
+    beta2: float = _number(0.999, 0, 0.99999, "Memory of AdamW for the size of the gradient.")
+    warmup_steps: int = _number(0, 0, 100_000_000, "Steps in which the learning rate grows from 0 to its peak.")
+    decay: str = _choice(
+        "linear", ("linear", "none"), "After warm-up the learning rate falls to 0 (linear) or stays (none)."
+    )
+    max_grad_norm: float = _number(1.0, 0, 1e6, "Longest gradient; longer ones are scaled down. 0 switches it off.")
+    mlm_weight: float = _number(1.0, 0, 1000, "Weight of the masked-word loss in the sum.")
+    nsp_weight: float = _number(1.0, 0, 1000, "Weight of the next-sentence loss in the sum.")

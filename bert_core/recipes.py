@@ -1,0 +1,319 @@
+"""A recipe is data: text, tokenizer, sizes, masking and training as one JSON file, and what it builds.
+
+The page, the command line and a downloaded checkpoint speak of the same recipes (`assets/recipes/*.json`).
+"""
+
+import dataclasses
+import json
+import os
+import time
+import types
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+
+from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
+from bert_core.corpus import Corpus, read_corpus
+from bert_core.errors import ConfigError, CorpusError
+from bert_core.model import BertForPreTraining
+from bert_core.pretraining_data import PretrainingBatches, encode_corpus, truncated_lengths
+from bert_core.tokenization import train_tokenizer
+from bert_core.training import Trainer
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+MAX_SEED = 2**63 - 1
+
+# Bytes for one parameter in training: the weight, its gradient and AdamW's two averages in float32.
+_BYTES_PER_PARAMETER = 16
+_MEMORY_SHARE = 0.6
+
+# Operations of a step under which a second processor thread costs more than it brings.
+_SMALL_STEP = 2e9
+
+
+@dataclass(frozen=True)
+class CorpusConfig:
+    """The recipe's own text: a file name in assets/corpora, and how it is split (see `Corpus.from_text`)."""
+
+    file: str = "romeo-juliet.txt"
+    kind: str = "auto"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that a training run needs but the seed. `name` is the file's name without .json."""
+
+    name: str
+    title: str
+    description: str
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: BertConfig = field(default_factory=BertConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    def __post_init__(self) -> None:
+        if self.data.sequence_length > self.model.max_position_embeddings:
+            raise ConfigError(
+                f"sequence_length {self.data.sequence_length} is more than the {self.model.max_position_embeddings} "
+                "positions of the model; lower it or raise max_position_embeddings."
+            )
+
+    def override(self, settings: dict[str, Any]) -> "Recipe":
+        """A copy with settings such as {"training.steps": 400}; values may be strings, as on a command line.
+
+        Raises ConfigError with the setting, the value and what is allowed.
+        """
+        sections: dict[str, dict[str, Any]] = {}
+        for path, value in settings.items():
+            section, _, name = path.partition(".")
+            sections.setdefault(section, {})[name] = value
+        changed = {}
+        for section, values in sections.items():
+            if section not in _SECTIONS:
+                raise ConfigError(
+                    f"There is no setting {section}.{next(iter(values))}; sections are: {', '.join(_SECTIONS)}."
+                )
+            current = getattr(self, section)
+            changed[section] = _build(_SECTIONS[section], {**_fields(current), **values}, section)
+        return dataclasses.replace(self, **changed)
+
+    @classmethod
+    def from_dict(cls, name: str, content: Any) -> "Recipe":
+        """Check and build a recipe from JSON content; ConfigError names what is wrong."""
+        if not isinstance(content, dict) or not all(
+            isinstance(content.get(key), str) for key in ("title", "description")
+        ):
+            raise ConfigError(f"The recipe {name} needs a title and a description.")
+        unknown = set(content) - {"title", "description", "seed", *_SECTIONS}
+        if unknown:
+            raise ConfigError(
+                f"The recipe {name} has an unknown part {min(unknown)!r}; parts are: {', '.join(_SECTIONS)}."
+            )
+        sections = {key: _build(kind, content[key], key) for key, kind in _SECTIONS.items() if key in content}
+        return cls(name, content["title"], content["description"], **sections)
+
+
+_SECTIONS = {
+    "corpus": CorpusConfig,
+    "tokenizer": TokenizerConfig,
+    "model": BertConfig,
+    "data": DataConfig,
+    "training": TrainingConfig,
+}
+
+
+def _fields(config: Any) -> dict[str, Any]:
+    return {item.name: getattr(config, item.name) for item in dataclasses.fields(config)}
+
+
+def _build(kind: type, values: Any, section: str) -> Any:
+    if not isinstance(values, dict):
+        raise ConfigError(f"The part {section!r} of a recipe must map settings to values.")
+    known = {item.name: item for item in dataclasses.fields(kind)}
+    for name in values:
+        if name not in known:
+            raise ConfigError(f"There is no setting {section}.{name}; there are: {', '.join(known)}.")
+    return kind(**{name: _parse(value, known[name].type) for name, value in values.items()})
+
+
+def _parse(value: Any, kind: Any) -> Any:
+    """A string as the number or None that its field wants; what can't be parsed is left for the field's own check."""
+    if not isinstance(value, str):
+        return value
+    kinds = kind.__args__ if isinstance(kind, types.UnionType) else (kind,)
+    if type(None) in kinds and value.strip().lower() in ("", "none", "null"):
+        return None
+    for wanted in (int, float):
+        if wanted in kinds:
+            try:
+                number = float(value)
+                return int(number) if wanted is int and number.is_integer() else number
+            except (ValueError, OverflowError):
+                return value
+    return value
+
+
+def stated(recipe: Recipe, seed: int) -> dict[str, Any]:
+    """Recipe and seed as the JSON content that is saved beside a model; `Recipe.from_dict` reads it again."""
+    content = dataclasses.asdict(recipe)
+    del content["name"], content["model"]["vocab_size"]  # the file's name, and what follows from the text
+    return {**content, "seed": seed}
+
+
+def recipe_names() -> list[str]:
+    """Names of the recipes that come with the app, the default first."""
+    names = sorted(path.stem for path in (ASSETS / "recipes").glob("*.json"))
+    return sorted(names, key=lambda name: name != "romeo-juliet")
+
+
+def load_recipe(name_or_path: str | os.PathLike) -> Recipe:
+    """A recipe by its name, or from a JSON file. Raises ConfigError when there is none or it cannot be used."""
+    if name_or_path in recipe_names():
+        path = ASSETS / "recipes" / f"{name_or_path}.json"
+    elif str(name_or_path).endswith(".json"):
+        path = Path(name_or_path)
+    else:
+        raise ConfigError(f"There is no recipe {str(name_or_path)!r}; there are: {', '.join(recipe_names())}.")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"The recipe file {path.name} cannot be read ({type(error).__name__}).") from None
+    return Recipe.from_dict(path.stem, content)
+
+
+def recipe_corpus(recipe: Recipe) -> Corpus:
+    """The recipe's own text."""
+    return read_corpus(ASSETS / "corpora" / Path(recipe.corpus.file).name, kind=recipe.corpus.kind)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A recipe made ready to train: `Trainer(model, batches, recipe.training, seed=seed)` is the next line."""
+
+    recipe: Recipe
+    corpus: Corpus
+    tokenizer: Tokenizer
+    model: BertForPreTraining
+    batches: PretrainingBatches
+    seed: int
+
+    def trainer(self, device: str = "cpu") -> Trainer:
+        """A trainer of this model on a device."""
+        tokens = _mean_pair_tokens(self.batches)
+        is_small = step_operations(self.recipe.data, self.model.config, tokens) < _SMALL_STEP
+        threads = 1 if is_small else os.cpu_count()
+        model, config = self.model.to(device), self.recipe.training
+        return Trainer(model, self.batches, config, seed=self.seed, threads=threads)
+
+
+def prepare(recipe: Recipe, corpus: Corpus | None = None, seed: int = 0, device: str = "cpu") -> Prepared:
+    """Train the tokenizer, encode the text and draw the initial weights; nothing is taken from the global generator.
+
+    corpus: None takes the recipe's own. Raises BertCoreError when the text or the sizes cannot be used here.
+    """
+    check_seed(seed)
+    corpus = corpus or recipe_corpus(recipe)
+    tokenizer, batches = _prepare_data(recipe, corpus, seed)
+    config = dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size())
+    check_size(config, recipe.data, device)
+    model = BertForPreTraining(config, generator=torch.Generator().manual_seed(seed))
+    return Prepared(recipe, corpus, tokenizer, model, batches, seed)
+
+
+def _prepare_data(recipe: Recipe, corpus: Corpus, seed: int) -> tuple[Tokenizer, PretrainingBatches]:
+    if len(corpus.sentences) < 2:
+        raise CorpusError("The text is a single sentence; next sentence prediction needs at least two, a line each.")
+    tokenizer = train_tokenizer(corpus, **_fields(recipe.tokenizer))
+    return tokenizer, PretrainingBatches(encode_corpus(corpus, tokenizer), tokenizer, recipe.data, seed=seed)
+
+
+def check_seed(seed: int) -> None:
+    """Raise ConfigError unless the seed is a whole number from 0 to 2**63 - 1."""
+    if type(seed) is not int or not 0 <= seed <= MAX_SEED:
+        raise ConfigError(f"The seed is {seed!r}; it must be a whole number from 0 to {MAX_SEED}.")
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a text and a recipe give before training. cut_share: share of the tokens of neighbouring sentences that
+    do not fit into sequence_length. seconds: a rough estimate of the training time on the device.
+    """
+
+    documents: int
+    sentences: int
+    tokens: int
+    vocabulary: int
+    unknown_share: float
+    cut_share: float
+    parameters: int
+    seconds: float
+    warnings: tuple[str, ...]
+
+
+def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
+    """Read the text as training would and say what it gives. Raises BertCoreError when it cannot be trained on."""
+    tokenizer, batches = _prepare_data(recipe, corpus, seed=0)
+    encoded = batches.encoded
+    config = dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size())
+    check_size(config, recipe.data, device)
+    first = encoded.has_next.nonzero()[0]
+    a, b = encoded.lengths[first], encoded.lengths[first + 1]
+    kept = sum(side.sum() for side in truncated_lengths(a, b, recipe.data.sequence_length - 3))
+    warnings = list(corpus.notes)
+    if encoded.unknown_share > 0.1:
+        warnings.append(f"{encoded.unknown_share:.0%} of the words are unknown to this vocabulary; make it larger.")
+    return Preview(
+        documents=len(corpus.documents),
+        sentences=len(encoded.lengths),
+        tokens=len(encoded.ids),
+        vocabulary=config.vocab_size,
+        unknown_share=encoded.unknown_share,
+        cut_share=1 - float(kept) / float((a + b).sum()),
+        parameters=config.parameter_count(),
+        seconds=estimate_seconds(recipe, config, _mean_pair_tokens(batches), device),
+        warnings=tuple(warnings),
+    )
+
+
+def check_size(config: BertConfig, data: DataConfig, device: str = "cpu") -> None:
+    """Raise ConfigError when training would need more than 60 % of the device's memory."""
+    tokens = data.batch_size * data.sequence_length
+    # Per token and layer: about 12 vectors of the hidden size, two of the feed-forward block, the attention weights.
+    per_layer = (
+        12 * config.hidden_size + 2 * config.intermediate_size + config.num_attention_heads * data.sequence_length
+    )
+    asked = data.batch_size * min(data.max_predictions, data.sequence_length)
+    activations = 4 * (tokens * config.num_hidden_layers * per_layer + 3 * asked * config.vocab_size)
+    needed = _BYTES_PER_PARAMETER * config.parameter_count() + activations
+    available = _MEMORY_SHARE * _memory(device)
+    if needed > available:
+        raise ConfigError(
+            f"This size needs about {needed / 2**30:.1f} GB to train ({config.parameter_count() / 1e6:.0f} million "
+            f"parameters); this machine can give {available / 2**30:.1f} GB. Choose fewer layers, a smaller hidden size or smaller batches."
+        )
+
+
+def _memory(device: str) -> int:
+    if device == "cuda":
+        return torch.cuda.get_device_properties(0).total_memory
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _mean_pair_tokens(batches: PretrainingBatches) -> float:
+    """Mean tokens of a pair of neighbouring sentences as the model sees it, special tokens included."""
+    lengths, first = batches.encoded.lengths, batches.encoded.has_next.nonzero()[0]
+    pairs = lengths[first] + lengths[first + 1] + 3
+    return float(pairs.clip(max=batches.config.sequence_length).mean())
+
+
+def step_operations(data: DataConfig, config: BertConfig, pair_tokens: float) -> float:
+    """Floating-point operations of a training step on real tokens; the backward pass counts as two forward passes."""
+    d, f = config.hidden_size, config.intermediate_size
+    asked = min(data.max_predictions, max(1.0, data.mask_probability * pair_tokens))
+    layer = 4 * d * d + 2 * d * f + 2 * pair_tokens * d
+    return 6 * data.batch_size * (pair_tokens * config.num_hidden_layers * layer + asked * (config.vocab_size + d) * d)
+
+
+def estimate_seconds(recipe: Recipe, config: BertConfig, pair_tokens: float, device: str = "cpu") -> float:
+    """A rough training time in seconds: arithmetic over the device's measured rate, plus a fixed cost per layer."""
+    arithmetic = step_operations(recipe.data, config, pair_tokens) / _rate(device)
+    update = config.parameter_count() * 1.5e-9 if device == "cpu" else 0
+    return recipe.training.steps * (arithmetic + update + 1e-3 * (1 + config.num_hidden_layers))
+
+
+@cache
+def _rate(device: str) -> float:
+    """Operations a second that a training step reaches here: half of what a matrix product does, measured once."""
+    n = 512 if device == "cpu" else 4096
+    a = torch.ones(n, n, device=device)
+    best = float("inf")
+    for _ in range(4):
+        started = time.perf_counter()
+        (a @ a).sum().item()
+        best = min(best, time.perf_counter() - started)
+    return 0.5 * 2 * n**3 / best

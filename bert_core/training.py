@@ -1,0 +1,228 @@
+"""Pre-training: masked words and next sentence together, as an iterator.
+
+`for metrics in trainer:` is the whole loop. The trainer knows of no thread, page or file: pausing is not asking for
+the next step, a single step is asking once, stopping is dropping it.
+
+All parameters live in one flat tensor, their gradients in another. So zeroing, clipping, the optimizer's step and a
+snapshot of the weights are each one operation instead of one for every matrix.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bert_core.config import TrainingConfig
+from bert_core.model import BertForPreTraining
+from bert_core.pretraining_data import IGNORED, Batch
+
+_ALIGNMENT = 16  # float32 numbers; every parameter starts at a multiple of 64 bytes
+_SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds over all 64-bit numbers
+
+
+@dataclass(frozen=True)
+class StepMetrics:
+    """What one step gave. Losses are in nats, means over the asked words and over the pairs of the batch.
+
+    step counts from 1. mlm_accuracy and nsp_accuracy: share right in this batch. grad_norm: before clipping.
+    tokens: real tokens of the batch. seconds: training time since the first step began.
+    """
+
+    step: int
+    mlm_loss: float
+    nsp_loss: float
+    mlm_accuracy: float
+    nsp_accuracy: float
+    learning_rate: float
+    grad_norm: float
+    tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class PendingMetrics:
+    """A step's metrics while the measured numbers are still on the device; `read_metrics` fetches many at once."""
+
+    step: int
+    learning_rate: float
+    tokens: int
+    seconds: float
+    values: Tensor  # (5,) mlm_loss, nsp_loss, mlm_accuracy, nsp_accuracy, grad_norm
+
+
+def read_metrics(block: Sequence[PendingMetrics]) -> list[StepMetrics]:
+    """Fetch a block of metrics from the device in one transfer."""
+    if not block:
+        return []
+    rows = torch.stack([pending.values for pending in block]).tolist()
+    return [
+        StepMetrics(pending.step, *row[:4], pending.learning_rate, row[4], pending.tokens, pending.seconds)
+        for pending, row in zip(block, rows)
+    ]
+
+
+def until_divergence(rows: Sequence[StepMetrics]) -> tuple[list[StepMetrics], str]:
+    """The rows before the first whose loss or gradient is not a number, and a sentence on that one ("" if none is)."""
+    for i, row in enumerate(rows):
+        if not math.isfinite(row.mlm_loss + row.nsp_loss + row.grad_norm):
+            return list(rows[:i]), (
+                f"The loss stopped being a number at step {row.step} (learning rate {row.learning_rate:.3g}); "
+                "the model of before is kept. Start again with a lower learning rate."
+            )
+    return list(rows), ""
+
+
+Layout = dict[str, tuple[slice, torch.Size]]  # where in a flat tensor each parameter lies, and its shape
+
+
+class FlatParameters:
+    """A model's parameters as views into one tensor, and their gradients as views into another.
+
+    Matrices come first and take weight decay; biases and LayerNorm weights come after and take none.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        named = sorted(model.named_parameters(), key=lambda item: item[1].ndim < 2)
+        ends, total = [], 0
+        for _, parameter in named:
+            total += -(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT
+            ends.append(total)
+        first = named[0][1]
+        self.weights = torch.zeros(total, dtype=first.dtype, device=first.device)
+        self.gradients = torch.zeros_like(self.weights)
+        self.layout: Layout = {}
+        start = 0
+        for (name, parameter), end in zip(named, ends):
+            place = slice(start, start + parameter.numel())
+            self.layout[name] = (place, parameter.shape)
+            self.weights[place].copy_(parameter.detach().flatten())
+            parameter.data = self.weights[place].view(parameter.shape)
+            parameter.grad = self.gradients[place].view(parameter.shape)
+            start = end
+        split = max((end for (_, p), end in zip(named, ends) if p.ndim >= 2), default=0)
+        self.decayed, self.plain = (nn.Parameter(part) for part in (self.weights[:split], self.weights[split:]))
+        self.decayed.grad, self.plain.grad = self.gradients[:split], self.gradients[split:]
+
+
+def fill_from_flat(model: nn.Module, layout: Layout, weights: Tensor) -> None:
+    """Make a model hold `weights`, a copy of a flat tensor with this layout, without copying it again."""
+    for name, (place, shape) in layout.items():
+        owner, _, attribute = name.rpartition(".")
+        setattr(model.get_submodule(owner), attribute, nn.Parameter(weights[place].view(shape), requires_grad=False))
+
+
+class Trainer:
+    """Trains a model on batches, one step for each `next()`.
+
+    model: changed in place, on the device where it is. batches: `batches[k]` is the batch of step k; all that the
+    trainer draws is a function of (seed, k), so that a run gives the same losses bit for bit on the same device and
+    number of threads. threads: processor threads for a step, set before each one; None leaves PyTorch's number.
+    The iterator ends after config.steps steps.
+    """
+
+    def __init__(
+        self,
+        model: BertForPreTraining,
+        batches: Sequence[Batch],
+        config: TrainingConfig,
+        *,
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> None:
+        self.threads = threads
+        self.model, self.batches, self.config, self.seed = model.train(), batches, config, seed
+        self.step, self.seconds = 0, 0.0
+        self.flat = FlatParameters(model)
+        self.device = self.flat.weights.device
+        self.optimizer = torch.optim.AdamW(
+            [
+                {"params": [self.flat.decayed], "weight_decay": config.weight_decay},
+                {"params": [self.flat.plain], "weight_decay": 0.0},
+            ],
+            lr=config.learning_rate,
+            betas=(config.beta1, config.beta2),
+            fused=True,
+        )
+
+    def __iter__(self) -> Iterator[PendingMetrics]:
+        return self
+
+    def __next__(self) -> PendingMetrics:
+        if self.step >= self.config.steps:
+            raise StopIteration
+        started = time.perf_counter()
+        if self.threads and self.threads != torch.get_num_threads():
+            torch.set_num_threads(self.threads)
+        learning_rate = self.config.learning_rate * schedule(self.step, self.config)
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate
+        batch = self.batches[self.step]
+        # Dropout is the one thing that draws from the global generator; seeded here, it depends on nothing before.
+        torch.manual_seed((self.seed * _SEED_STRIDE + self.step) % 2**63)
+        self.flat.gradients.zero_()
+        loss, measured = pretraining_loss(self.model, batch, self.config)
+        loss.backward()
+        grad_norm = self._clip()
+        self.optimizer.step()
+        self.step += 1
+        self.seconds += time.perf_counter() - started
+        return PendingMetrics(
+            step=self.step,
+            learning_rate=learning_rate,
+            tokens=int(batch.attention_mask.sum()),
+            seconds=self.seconds,
+            values=torch.stack([*measured, grad_norm]),
+        )
+
+    def _clip(self) -> Tensor:
+        """Scale the gradient down to max_grad_norm; leave the weights alone if it is not finite. Returns its norm."""
+        grad_norm = torch.linalg.vector_norm(self.flat.gradients)
+        if self.config.max_grad_norm:
+            self.flat.gradients.mul_((self.config.max_grad_norm / (grad_norm + 1e-6)).clamp_(max=1.0))
+        # The fused optimizer looks at this number on the device and skips its step when it is 1: no wait here.
+        self.optimizer.found_inf = (~torch.isfinite(grad_norm)).float()
+        return grad_norm
+
+
+def schedule(step: int, config: TrainingConfig) -> float:
+    """Share of the peak learning rate at a step counted from 0: linear warm-up, then linear decay or none.
+
+    The first step already moves (1 / warmup_steps), the last one still does (Devlin et al. 2018, A.2).
+    """
+    if step < config.warmup_steps:
+        return (step + 1) / config.warmup_steps
+    if config.decay == "none":
+        return 1.0
+    return max(0.0, (config.steps - step) / max(1, config.steps - config.warmup_steps))
+
+
+def pretraining_loss(
+    model: BertForPreTraining, batch: Batch, config: TrainingConfig
+) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """The weighted sum of both losses, and (mlm_loss, nsp_loss, mlm_accuracy, nsp_accuracy) as device scalars.
+
+    The masked-word loss is the mean over the asked positions of the whole batch; padding and unasked words have none.
+    """
+    device = next(model.parameters()).device
+    labels = batch.labels.flatten()
+    asked = (labels != IGNORED).nonzero().squeeze(1)  # on the CPU, where the batch was made: no wait for the device
+    truth = labels[asked].to(device, non_blocking=True)
+    attention_mask = None if bool(batch.attention_mask.all()) else batch.attention_mask.to(device, non_blocking=True)
+    output = model(
+        batch.input_ids.to(device, non_blocking=True),
+        attention_mask,
+        batch.token_type_ids.to(device, non_blocking=True),
+        asked_positions=asked.to(device, non_blocking=True),
+    )
+    words, pairs = output.prediction_logits, output.seq_relationship_logits  # (N, V), (B, 2)
+    pair_truth = batch.next_sentence_label.to(device, non_blocking=True)
+    mlm_loss, nsp_loss = F.cross_entropy(words, truth), F.cross_entropy(pairs, pair_truth)
+    with torch.no_grad():
+        mlm_accuracy = (words.argmax(1) == truth).float().mean()
+        nsp_accuracy = (pairs.argmax(1) == pair_truth).float().mean()
+    loss = config.mlm_weight * mlm_loss + config.nsp_weight * nsp_loss
+    return loss, (mlm_loss.detach(), nsp_loss.detach(), mlm_accuracy, nsp_accuracy)
