@@ -26,16 +26,8 @@ from torch import Tensor
 from bert_core.config import BertConfig
 from bert_core.errors import CheckpointError, ConfigError
 from bert_core.folders import put_back, replaced
-from bert_core.foreign_files import (
-    FLOATS,
-    TensorEntry,
-    first_three,
-    read_header,
-    read_json,
-    read_tensor,
-    shown,
-    unzip,
-)
+from bert_core.foreign_files import first_three, read_json, shown, unzip
+from bert_core.foreign_tensors import FLOATS, TensorEntry, read_header, read_tensor
 from bert_core.model import BertForPreTraining, draw_weights
 from bert_core.tokenization import PAD, SPECIAL_TOKENS, load_tokenizer, save_tokenizer
 

@@ -1,45 +1,19 @@
-"""Reading files that somebody else wrote: capped in size, as JSON, tensors or a zip, never a pickle.
-
-A safetensors file is eight bytes (the header's length, little endian), a JSON header (name -> dtype, shape, offsets)
-and the numbers. The header is checked here by hand, because the library takes seconds and hundreds of megabytes for
-a header made to hurt, and accepts the same name twice.
-"""
+"""Reading files that somebody else wrote: capped in size, as JSON or as a zip, and never a pickle."""
 
 import json
-import math
 import re
 import stat
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from bert_core.errors import CheckpointError
 
 MAX_JSON_BYTES = 32 * 2**20  # a tokenizer.json of 250,000 tokens has about 10 MB
-MAX_HEADER_BYTES = 256 * 2**10
 MAX_ZIP_ENTRIES = 1000
-MAX_TENSORS = 1024  # 48 layers have 783
-
-_ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
-FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-
-
-@dataclass(frozen=True)
-class TensorEntry:
-    """Where a tensor stands: its file, dtype as safetensors spells it, shape, first byte and the byte after its last."""
-
-    path: Path
-    dtype: str
-    shape: tuple[int, ...]
-    start: int
-    end: int
 
 
 def read_limited(path: Path, limit: int) -> bytes:
@@ -52,64 +26,33 @@ def read_limited(path: Path, limit: int) -> bytes:
     except OSError as error:
         raise CheckpointError(f"{path.name} cannot be read ({error.strerror}); check the folder.") from None
     if len(data) > limit:
-        raise CheckpointError(f"{path.name} is larger than the limit of {_size(limit)}; it is not a BERT's.")
+        raise CheckpointError(f"{path.name} is larger than the limit of {megabytes(limit)}; it is not a BERT's.")
     return data
 
 
 def read_json(path: Path, limit: int = MAX_JSON_BYTES) -> dict[str, Any]:
     """A JSON file that holds one object, within `limit` bytes. Raises CheckpointError."""
-    return _parse_object(read_limited(path, limit), path.name)
+    return parse_json(read_limited(path, limit), path.name)
 
 
-def read_header(path: Path) -> dict[str, TensorEntry]:
-    """The names of a safetensors file with their places, all checked against the file's true size.
+def parse_json(data: bytes, name: str) -> dict[str, Any]:
+    """JSON bytes that hold one object; `name` is the file's, for the message. Raises CheckpointError.
 
-    Raises CheckpointError when the file is cut off, its header is too large or malformed, a name stands twice, or
-    the tensors overlap, leave holes or reach past the end.
+    Stricter than the library: a name may stand once only, and NaN or a number of 100 digits is refused.
     """
     try:
-        if not path.is_file():
-            raise CheckpointError(f"{path.name} is missing; download the model folder again.")
-        file_bytes = path.stat().st_size
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if file_bytes < 10 or length > file_bytes - 8:
-                raise CheckpointError(f"{path.name} is cut off or no safetensors file; download or export it again.")
-            if length > MAX_HEADER_BYTES:
-                raise CheckpointError(
-                    f"The header of {path.name} has {_size(length)}; the limit is {_size(MAX_HEADER_BYTES)}."
-                )
-            header = _parse_object(file.read(length), path.name)
-    except OSError as error:
-        raise CheckpointError(f"{path.name} cannot be read ({error.strerror}); check the folder.") from None
-    header.pop("__metadata__", None)
-    if len(header) > MAX_TENSORS:
-        raise CheckpointError(f"{path.name} has {len(header):,} tensors; the limit is {MAX_TENSORS:,}.")
-    entries = {name: _entry(path, name, fields, 8 + length) for name, fields in header.items()}
-    position = 8 + length
-    for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].end)):
-        if entry.start != position:
-            raise CheckpointError(f"{path.name}: the bytes of {shown(name)} overlap others or leave a hole; export it again.")
-        position = entry.end
-    if position != file_bytes:
-        raise CheckpointError(
-            f"{path.name} has {file_bytes:,} bytes where its header asks for {position:,}; download or export it again."
+        content = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_without_repeats,
+            parse_int=_short_int,
+            parse_constant=_refuse_constant,
         )
-    return entries
-
-
-def read_tensor(entry: TensorEntry) -> Tensor:
-    """The numbers of a floating-point tensor, as float32. Raises CheckpointError when the file has become shorter."""
-    data = bytearray(entry.end - entry.start)
-    try:
-        with entry.path.open("rb") as file:
-            file.seek(entry.start)
-            complete = file.readinto(data) == len(data)
-    except OSError as error:
-        raise CheckpointError(f"{entry.path.name} cannot be read ({error.strerror}); check the folder.") from None
-    if not complete:
-        raise CheckpointError(f"{entry.path.name} changed while it was read; try again.")
-    return torch.frombuffer(data, dtype=FLOATS[entry.dtype]).view(entry.shape).to(torch.float32)
+    except (ValueError, RecursionError) as error:
+        reason = f" ({error})" if isinstance(error, _Refused) else ""
+        raise CheckpointError(f"{name} is not valid JSON{reason}; download or export it again.") from None
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{name} does not hold a JSON object; download or export it again.")
+    return content
 
 
 def unzip(zip_path: Path, folder: Path, wanted: re.Pattern[str], max_bytes: int) -> None:
@@ -128,7 +71,7 @@ def unzip(zip_path: Path, folder: Path, wanted: re.Pattern[str], max_bytes: int)
                         left -= len(block)
                         if left < 0:
                             raise CheckpointError(
-                                f"{zip_path.name} unpacks to more than the limit of {_size(max_bytes)}."
+                                f"{zip_path.name} unpacks to more than the limit of {megabytes(max_bytes)}."
                             )
                         target.write(block)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
@@ -176,39 +119,9 @@ def shown(value: Any) -> str:
     return repr(value[:100] if isinstance(value, str) else value)[:110]
 
 
-def _entry(path: Path, name: str, fields: Any, data_start: int) -> TensorEntry:
-    fields = fields if isinstance(fields, dict) else {}
-    dtype, shape, offsets = (fields.get(key) for key in ("dtype", "shape", "data_offsets"))
-    if (
-        not isinstance(dtype, str)
-        or dtype not in _ITEM_BYTES
-        or not _are_sizes(shape, 8)
-        or not _are_sizes(offsets, 2)
-        or len(offsets) != 2
-        or offsets[1] - offsets[0] != math.prod(shape) * _ITEM_BYTES[dtype]
-    ):
-        raise CheckpointError(f"{path.name}: the entry of {shown(name)} is malformed; export the model again.")
-    return TensorEntry(path, dtype, tuple(shape), data_start + offsets[0], data_start + offsets[1])
-
-
-def _are_sizes(values: Any, longest: int) -> bool:
-    return isinstance(values, list) and len(values) <= longest and all(type(v) is int and v >= 0 for v in values)
-
-
-def _parse_object(data: bytes, name: str) -> dict[str, Any]:
-    try:
-        content = json.loads(
-            data.decode("utf-8"),
-            object_pairs_hook=_without_repeats,
-            parse_int=_short_int,
-            parse_constant=_refuse_constant,
-        )
-    except (ValueError, RecursionError) as error:
-        reason = f" ({error})" if isinstance(error, _Refused) else ""
-        raise CheckpointError(f"{name} is not valid JSON{reason}; download or export it again.") from None
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{name} does not hold a JSON object; download or export it again.")
-    return content
+def megabytes(count: int) -> str:
+    """A number of bytes for a message, in MB or kB."""
+    return f"{count / 2**20:,.0f} MB" if count >= 2**20 else f"{count / 2**10:,.0f} kB"
 
 
 class _Refused(ValueError):
@@ -224,14 +137,10 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _short_int(digits: str) -> int:
-    if len(digits) > 19:
-        raise _Refused("a number has more than 19 digits")
+    if len(digits) > 100:
+        raise _Refused("a number has more than 100 digits")
     return int(digits)
 
 
 def _refuse_constant(name: str) -> None:
     raise _Refused(f"{name} is not a number")
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**20:,.0f} MB" if count >= 2**20 else f"{count / 2**10:,.0f} kB"

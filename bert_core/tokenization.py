@@ -91,22 +91,40 @@ def _train_words(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
 def _train_wordpiece(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
     scheme = Scheme(model="WordPiece", normalizer="bert")
     tokenizer = build_tokenizer({token: i for i, token in enumerate(SPECIAL_TOKENS)}, scheme)
-    # The library walks its alphabet in hash order, so that ids and pieces would differ from process to process.
-    # Listed in sorted order as special tokens of the training, the characters come first and in a fixed order.
-    characters = set()
+    words: Counter[str] = Counter()
     for sentence in corpus.sentences:
-        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(sentence)):
-            if len(word) <= MAX_WORD_CHARACTERS:
-                characters.update([word[0], *("##" + character for character in word[1:])])
+        pieces = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(sentence))
+        words.update(word for word, _ in pieces if len(word) <= MAX_WORD_CHARACTERS)
     vocab_size = config.vocab_size or DEFAULT_PIECES
+    alphabet = _alphabet(words, vocab_size - len(SPECIAL_TOKENS))
+    # The library walks its alphabet in hash order, so that ids and pieces would differ from process to process.
+    # Listed as special tokens of the training, the characters come first and in a fixed order.
     trainer = trainers.WordPieceTrainer(
-        vocab_size=max(vocab_size, len(SPECIAL_TOKENS) + len(characters)),
+        vocab_size=vocab_size,
         min_frequency=config.min_frequency,
-        special_tokens=[*SPECIAL_TOKENS, *sorted(characters)],
+        special_tokens=[*SPECIAL_TOKENS, *sorted(alphabet)],
         show_progress=False,
     )
-    tokenizer.train_from_iterator(corpus.sentences, trainer)
+    known = (word for word in words.elements() if alphabet.issuperset(word))
+    tokenizer.train_from_iterator(known, trainer)
     return build_tokenizer(tokenizer.get_vocab(), scheme)
+
+
+def _alphabet(words: Counter[str], size: int) -> set[str]:
+    """The most frequent characters, each alone and, where words have it inside, as a ##piece; at most `size` in all."""
+    counts: Counter[str] = Counter()
+    inside: set[str] = set()
+    for word, count in words.items():
+        for character in word:
+            counts[character] += count
+        inside.update(word[1:])
+    alphabet: set[str] = set()
+    for character, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        pieces = {character, f"##{character}"} if character in inside else {character}
+        if len(alphabet) + len(pieces) > size:
+            break
+        alphabet |= pieces
+    return alphabet
 
 
 def build_tokenizer(vocabulary: dict[str, int], scheme: Scheme) -> Tokenizer:

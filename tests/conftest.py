@@ -1,0 +1,52 @@
+"""A small model, its tokenizer and its text, for several test modules."""
+
+import pytest
+from helpers import make_model
+
+from bert_core.checkpoint import Checkpoint
+from bert_core.config import BertConfig
+from bert_core.corpus import Corpus
+from bert_core.model import BertForPreTraining
+from bert_core.tokenization import train_tokenizer
+
+DIALOGUE = """\
+Hello, how are you? I am Romeo.
+Hello, Romeo My name is Juliet. Nice to meet you.
+Nice meet you too. How are you today?
+Great. My baseball team won the competition.
+Oh Congratulations, Juliet
+Thank you Romeo
+"""
+
+
+@pytest.fixture(scope="session")
+def dialogue() -> Corpus:
+    return Corpus.from_text(DIALOGUE, "lines", "the dialogue")
+
+
+@pytest.fixture(scope="session")
+def word_tokenizer(dialogue):
+    return train_tokenizer(dialogue)
+
+
+@pytest.fixture(scope="session")
+def tiny_config(word_tokenizer) -> BertConfig:
+    return BertConfig(
+        vocab_size=word_tokenizer.get_vocab_size(),
+        hidden_size=12,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=20,
+        max_position_embeddings=17,
+    )
+
+
+@pytest.fixture
+def tiny_model(tiny_config) -> BertForPreTraining:
+    """In eval mode, with weights of ten times the usual size: differences then show up far above rounding."""
+    return make_model(tiny_config)
+
+
+@pytest.fixture
+def tiny_checkpoint(tiny_model, word_tokenizer) -> Checkpoint:
+    return Checkpoint(tiny_model, word_tokenizer, name="tiny")

@@ -1,0 +1,228 @@
+"""The model against `transformers` as an oracle, and each mistake of the tutorials on its own."""
+
+import copy
+
+import pytest
+import torch
+import transformers
+from helpers import make_batch, make_model
+from torch import nn
+
+from bert_core.config import BertConfig
+from bert_core.model import BertForPreTraining, draw_weights
+
+SIZES = {
+    "odd": dict(vocab_size=31, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20),
+    "relu": dict(
+        vocab_size=11, hidden_size=6, num_hidden_layers=1, num_attention_heads=1, intermediate_size=5, hidden_act="relu"
+    ),
+    "segments": dict(
+        vocab_size=13, hidden_size=10, num_hidden_layers=3, num_attention_heads=5, intermediate_size=7, type_vocab_size=3
+    ),
+}
+
+
+@pytest.fixture(params=SIZES.values(), ids=SIZES.keys())
+def config(request) -> BertConfig:
+    return BertConfig(**request.param, max_position_embeddings=8)
+
+
+def oracle_of(model: BertForPreTraining) -> transformers.BertForPreTraining:
+    """The same weights in the reference implementation, whose eager attention gives maps."""
+    settings = {name: getattr(model.config, name) for name in transformers.BertConfig().to_dict() if hasattr(model.config, name)}
+    oracle = transformers.BertForPreTraining(transformers.BertConfig(**settings, attn_implementation="eager"))
+    result = oracle.load_state_dict(model.state_dict(), strict=False)
+    assert set(result.missing_keys) <= {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
+    assert not result.unexpected_keys
+    return oracle.eval()
+
+
+@torch.no_grad()
+def test_every_number_agrees_with_transformers(config):
+    model, batch = make_model(config), make_batch(config)
+    ours = model(**batch, output_hidden_states=True, output_attentions=True)
+    theirs = oracle_of(model).forward(**batch, output_hidden_states=True, output_attentions=True)
+    pooled = oracle_of(model).bert(**batch).pooler_output
+    assert len(ours.hidden_states) == len(theirs.hidden_states) == config.num_hidden_layers + 1
+    assert len(ours.attentions) == len(theirs.attentions) == config.num_hidden_layers
+    for mine, other in [
+        *zip(ours.hidden_states, theirs.hidden_states, strict=True),
+        *zip(ours.attentions, theirs.attentions, strict=True),
+        (ours.last_hidden_state, theirs.hidden_states[-1]),
+        (ours.pooler_output, pooled),
+        (ours.prediction_logits, theirs.prediction_logits),
+        (ours.seq_relationship_logits, theirs.seq_relationship_logits),
+    ]:
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-5)
+
+
+@torch.no_grad()
+def test_fused_attention_equals_the_written_out_one(config):
+    model, batch = make_model(config), make_batch(config)
+    fused, written = model(**batch), model(**batch, output_attentions=True)
+    assert fused.attentions is None and fused.hidden_states is None
+    torch.testing.assert_close(fused.prediction_logits, written.prediction_logits, rtol=0, atol=1e-5)
+    torch.testing.assert_close(fused.seq_relationship_logits, written.seq_relationship_logits, rtol=0, atol=1e-5)
+
+
+@torch.no_grad()
+def test_padding_gets_no_attention_and_changes_nothing(tiny_config):
+    model = make_model(tiny_config)
+    ids = torch.tensor([[2, 9, 7, 11, 3]])
+    padded = torch.tensor([[2, 9, 7, 11, 3, 8, 6]])
+    mask = torch.tensor([[1, 1, 1, 1, 1, 0, 0]])
+    short = model(ids)
+    for maps in (False, True):
+        long = model(padded, mask, output_attentions=maps)
+        torch.testing.assert_close(long.prediction_logits[:, :5], short.prediction_logits, rtol=0, atol=1e-5)
+        torch.testing.assert_close(long.seq_relationship_logits, short.seq_relationship_logits, rtol=0, atol=1e-5)
+    for weights in long.attentions:
+        assert weights.shape == (1, 3, 7, 7)
+        assert (weights[..., 5:] == 0).all()
+        torch.testing.assert_close(weights.sum(-1), torch.ones(1, 3, 7))
+    assert not torch.allclose(model(padded).prediction_logits[:, :5], short.prediction_logits, atol=1e-3)
+
+
+@torch.no_grad()
+def test_absent_mask_and_segments_mean_no_padding_and_first_segment(tiny_config):
+    model, ids = make_model(tiny_config), make_batch(tiny_config)["input_ids"]
+    spelled_out = model(ids, torch.ones_like(ids), torch.zeros_like(ids))
+    torch.testing.assert_close(model(ids).prediction_logits, spelled_out.prediction_logits, rtol=0, atol=1e-5)
+    second = model(ids, token_type_ids=torch.ones_like(ids))
+    assert not torch.allclose(second.prediction_logits, spelled_out.prediction_logits, atol=1e-3)
+
+
+@torch.no_grad()
+def test_scores_of_asked_positions_are_rows_of_all_scores(tiny_config):
+    model, batch = make_model(tiny_config), make_batch(tiny_config)
+    asked = torch.tensor([1, 5, 8, 20])
+    some, everything = model(**batch, asked_positions=asked), model(**batch)
+    assert some.prediction_logits.shape == (4, tiny_config.vocab_size)
+    torch.testing.assert_close(some.prediction_logits, everything.prediction_logits.flatten(0, 1)[asked])
+
+
+def test_every_parameter_exists_before_the_first_pass_and_learns(tiny_config):
+    """Layers built inside forward, as in the tutorials, would be new in every pass and never learn."""
+    model, batch = make_model(tiny_config), make_batch(tiny_config)
+    before = dict(model.named_parameters())
+    output = model(**batch)
+    (output.prediction_logits.logsumexp(-1).sum() + output.seq_relationship_logits[:, 0].sum()).backward()
+    assert dict(model.named_parameters()).keys() == before.keys()
+    still = [name for name, p in model.named_parameters() if p.grad is None or p.grad.abs().max() < 1e-7]
+    assert still == []
+    for name in ("attention.output.dense", "attention.output.LayerNorm", "output.dense", "output.LayerNorm"):
+        assert f"bert.encoder.layer.1.{name}.weight" in before
+
+
+@torch.no_grad()
+def test_both_blocks_of_a_layer_have_their_own_residual_and_layer_norm(tiny_config):
+    """A block whose projection is zero hands on LayerNorm(its input): with its own residual and its own LayerNorm."""
+    model = make_model(tiny_config)
+    layer, x = model.bert.encoder["layer"][0], torch.randn(3, 7, 12, generator=torch.Generator().manual_seed(5))
+    for block in (layer.attention["output"], layer.output):
+        nn.init.zeros_(block.dense.weight)
+        nn.init.zeros_(block.dense.bias)
+    after_attention = layer.attention["output"].LayerNorm(x)
+    result, _ = layer(x, None, False)
+    torch.testing.assert_close(result, layer.output.LayerNorm(after_attention))
+    assert not torch.allclose(result, after_attention, atol=1e-2)
+
+
+@torch.no_grad()
+def test_layer_norms_use_the_epsilon_of_the_config(tiny_config):
+    """1e-12 as in BERT; PyTorch's own 1e-5 would show on small numbers."""
+    assert tiny_config.layer_norm_eps == 1e-12
+    model = make_model(tiny_config)
+    norms = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
+    assert len(norms) == 1 + 2 * tiny_config.num_hidden_layers + 1
+    small = torch.linspace(-1e-3, 1e-3, 12)
+    for norm in norms:
+        scaled = (norm(small) - norm.bias) / norm.weight
+        assert scaled.std(unbiased=False).item() == pytest.approx(1, abs=1e-4)
+
+
+def test_gelu_is_the_exact_one(tiny_config):
+    layer = make_model(tiny_config).bert.encoder["layer"][0]
+    x = torch.linspace(-3, 3, 25, dtype=torch.float64)
+    torch.testing.assert_close(layer.activation(x), x * 0.5 * (1 + torch.erf(x / 2**0.5)), rtol=0, atol=1e-12)
+
+
+def test_weights_start_as_truncated_normal_numbers():
+    config = BertConfig(vocab_size=2000, hidden_size=64, num_hidden_layers=1, num_attention_heads=4)
+    model = BertForPreTraining(config, generator=torch.Generator().manual_seed(3))
+    for name, parameter in model.state_dict().items():
+        if name.endswith("bias"):
+            assert (parameter == 0).all(), name
+        elif "LayerNorm" in name:
+            assert (parameter == 1).all(), name
+        else:
+            assert parameter.abs().max() <= 0.04 + 1e-6, name
+        if parameter.numel() >= 4096 and "LayerNorm" not in name:
+            # A normal cut at two standard deviations keeps 0.8796 of its own.
+            assert parameter.std().item() == pytest.approx(0.02 * 0.8796, rel=0.04), name
+            assert abs(parameter.mean().item()) < 0.001, name
+
+
+def test_a_seed_decides_the_weights_and_the_global_generator_is_not_used(tiny_config):
+    state = torch.get_rng_state()
+    first, again, other = (
+        BertForPreTraining(tiny_config, generator=torch.Generator().manual_seed(seed)).state_dict() for seed in (1, 1, 2)
+    )
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["cls.seq_relationship.weight"], other["cls.seq_relationship.weight"])
+    with torch.device("meta"):
+        BertForPreTraining(tiny_config)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_draw_weights_fills_plain_tensors():
+    tensors = {"a.weight": torch.empty(50, 50), "a.bias": torch.empty(3), "LayerNorm.weight": torch.empty(3)}
+    draw_weights(tensors.items(), std=0.5, generator=torch.Generator().manual_seed(0))
+    assert tensors["a.weight"].abs().max() <= 1.0 and tensors["a.weight"].std() > 0.4
+    assert tensors["a.bias"].tolist() == [0, 0, 0] and tensors["LayerNorm.weight"].tolist() == [1, 1, 1]
+
+
+@torch.no_grad()
+def test_dropout_works_in_training_and_is_off_otherwise(tiny_config):
+    model, batch = make_model(tiny_config), make_batch(tiny_config)
+    torch.testing.assert_close(model(**batch).prediction_logits, model(**batch).prediction_logits, rtol=0, atol=0)
+    model.train()
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        assert not torch.allclose(model(**batch).prediction_logits, model(**batch).prediction_logits, atol=1e-3)
+    without = BertConfig(
+        **{**vars(tiny_config), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    )
+    model = make_model(without).train()
+    torch.testing.assert_close(model(**batch).prediction_logits, model(**batch).prediction_logits, rtol=0, atol=0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("maps", [False, True])
+def test_attention_dropout_is_there_in_both_kinds_of_attention(tiny_config, maps):
+    config = BertConfig(**{**vars(tiny_config), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.5})
+    model, batch = make_model(config).train(), make_batch(config)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        first, second = (model(**batch, output_attentions=maps).prediction_logits for _ in range(2))
+    assert not torch.allclose(first, second, atol=1e-3)
+
+
+def test_names_and_number_of_parameters_are_those_of_the_reference(config):
+    model = make_model(config)
+    names = set(oracle_of(model).state_dict())
+    assert set(model.state_dict()) == names - {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
+    assert sum(parameter.numel() for parameter in model.parameters()) == config.parameter_count()
+
+
+@torch.no_grad()
+def test_copies_and_reloaded_weights_answer_alike(tiny_config):
+    model, batch = make_model(tiny_config), make_batch(tiny_config)
+    copied = copy.deepcopy(model)
+    for parameter in model.parameters():
+        parameter.mul_(2)
+    loaded = BertForPreTraining(tiny_config).eval()
+    loaded.load_state_dict(model.state_dict())
+    torch.testing.assert_close(loaded(**batch).prediction_logits, model(**batch).prediction_logits, rtol=0, atol=0)
+    assert not torch.allclose(copied(**batch).prediction_logits, model(**batch).prediction_logits, atol=1e-3)
+    assert copied.state_dict().keys() == model.state_dict().keys()

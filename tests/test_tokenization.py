@@ -1,0 +1,265 @@
+"""Tokenizers: the same ids in every process, the ids of `transformers`, and files that are not to be trusted."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bert_core.corpus import Corpus
+from bert_core.errors import CheckpointError, ConfigError, CorpusError
+from bert_core.tokenization import (
+    CLS,
+    MASK,
+    PAD,
+    SEP,
+    SPECIAL_TOKENS,
+    UNK,
+    Scheme,
+    build_tokenizer,
+    load_tokenizer,
+    save_tokenizer,
+    special_ids,
+    train_tokenizer,
+)
+
+PIECES = [
+    *SPECIAL_TOKENS, "the", "cafe", "caf", "##e", "##é", "café", "un", "##want", "##ed", "wa", "##s", "hello", "Hello",
+    "中", "文", "##文", "!", "#", "##", "'", "-", "[", "]", "mask", "a", "b", "##a", "##b", "1", "##0", "شكرا", "ß", "i",
+    "i̇", "👍", "e", "é", "co", "co-op", "ا", "##ا", "x", "##x", "$", "€", "<", ">", "/",
+]  # fmt: skip
+NASTY = [
+    "", " ", "\t\n\r", "the the", "unwanted unwantedx UNWANTED", "Café CAFÉ cafe\u0301", "中文 中文a文", "[MASK]", "[mask]",
+    "x[MASK]x [SEP][CLS] [PAD] [UNK]", "[ MASK ]", "hello\u0000\ufffdhello", "a\u200bb a\u00a0b a\u3000b a\u2028b a\u00adb",
+    "شكرا", "\u202ehello\u202c", "👍🏽 👩\u200d👩\u200d👧 👍", "e\u0301\u0301\u0301", "İi̇ıI", "ß ẞ SS", "##e", "co-op", "don't!",
+    "100 10 1", "a" * 99, "a" * 100, "a" * 101, "ab" * 60, "\u0600\u0301", "<b>hello</b> ${1}", "\x1b[0m\x7f", "\ue000", "²½",
+]  # fmt: skip
+
+
+def vocabulary() -> dict[str, int]:
+    return {piece: index for index, piece in enumerate(PIECES)}
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+@pytest.mark.parametrize("strip_accents", [None, True, False])
+@pytest.mark.parametrize("chinese", [True, False])
+def test_wordpiece_gives_the_ids_of_transformers(lowercase, strip_accents, chinese):
+    ours = build_tokenizer(vocabulary(), Scheme("WordPiece", "bert", lowercase, strip_accents, chinese))
+    theirs = transformers.BertTokenizer(
+        vocabulary(), do_lower_case=lowercase, strip_accents=strip_accents, tokenize_chinese_chars=chinese
+    )
+    for text in NASTY:
+        assert ours.encode(text).ids == theirs(text).input_ids, text
+    pair, expected = ours.encode("the café", "中文 x"), theirs("the café", "中文 x")
+    assert (pair.ids, pair.type_ids) == (expected.input_ids, expected.token_type_ids)
+
+
+_OURS = build_tokenizer(vocabulary(), Scheme("WordPiece", "bert"))
+_THEIRS = transformers.BertTokenizer(vocabulary())
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(st.one_of(st.characters(exclude_categories=["Cs"]), st.sampled_from("ab e#[]-é中")), max_size=30))
+def test_wordpiece_gives_the_ids_of_transformers_on_any_text(text):
+    assert _OURS.encode(text).ids == _THEIRS(text).input_ids
+
+
+def test_words_are_lower_cased_and_lose_the_five_marks(word_tokenizer):
+    ids = special_ids(word_tokenizer)
+    encoded = word_tokenizer.encode("Hello, how are-you?  ROMEO!", "My [MASK] is Juliet.")
+    assert encoded.tokens == [CLS, "hello", "how", UNK, "romeo", SEP, "my", MASK, "is", "juliet", SEP]
+    assert encoded.type_ids == [0] * 6 + [1] * 5
+    assert encoded.ids[3] == ids[UNK] and encoded.ids[7] == ids[MASK]
+    assert word_tokenizer.encode("...,,!?").tokens == [CLS, SEP]
+    assert word_tokenizer.encode("(hello)").tokens[1] == UNK
+
+
+def test_special_tokens_have_different_ids_and_come_first(word_tokenizer):
+    ids = special_ids(word_tokenizer)
+    assert ids == {PAD: 0, UNK: 1, CLS: 2, SEP: 3, MASK: 4}
+
+
+def test_words_stand_by_frequency_then_alphabet():
+    tokenizer = train_tokenizer(Corpus.from_text("b a c c\nd c a b"))
+    assert [tokenizer.id_to_token(index) for index in range(5, 9)] == ["c", "a", "b", "d"]
+    assert train_tokenizer(Corpus.from_text("b a c c\nd c a b"), min_frequency=2).get_vocab_size() == 5 + 3
+    assert train_tokenizer(Corpus.from_text("b a c c\nd c a b"), vocab_size=6).get_vocab() == {
+        **{token: index for index, token in enumerate(SPECIAL_TOKENS)},
+        "c": 5,
+    }
+
+
+def test_ids_are_the_same_in_every_process(dialogue):
+    program = (
+        "import json, sys; from bert_core.corpus import Corpus; from bert_core.tokenization import train_tokenizer\n"
+        "corpus = Corpus.from_text(sys.stdin.read())\n"
+        "for kind in ('word', 'wordpiece'): print(train_tokenizer(corpus, kind=kind, vocab_size=90).to_str())"
+    )
+    text = "\n".join(dialogue.sentences) + "\nÀ Århus zéro naïve Ωmega 漢字 ok"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+        for seed in (0, 1, 2)
+    ]
+    outputs = [process.communicate(text, timeout=120)[0] for process in processes]
+    assert outputs[0].count('"model"') == 2
+    assert outputs[0] == outputs[1] == outputs[2]
+
+
+def test_wordpiece_keeps_to_its_size_and_knows_every_character_it_can(dialogue):
+    tokenizer = train_tokenizer(dialogue, kind="wordpiece", vocab_size=60)
+    assert tokenizer.get_vocab_size() == 60
+    full = train_tokenizer(dialogue, kind="wordpiece")
+    for sentence in dialogue.sentences:
+        assert UNK not in full.encode(sentence).tokens
+    many = Corpus.from_text(" ".join(chr(0x4E00 + i) for i in range(500)) + "\n一 二")
+    assert train_tokenizer(many, kind="wordpiece", vocab_size=100).get_vocab_size() <= 100
+
+
+def test_a_text_without_words_or_with_wrong_settings_is_refused():
+    with pytest.raises(CorpusError, match="No word occurs 3 times"):
+        train_tokenizer(Corpus.from_text("a b\nb a"), min_frequency=3)
+    with pytest.raises(CorpusError, match="No word"):
+        train_tokenizer(Corpus.from_text("...\n!!!"))
+    with pytest.raises(ConfigError, match="vocab_size is 3"):
+        train_tokenizer(Corpus.from_text("a b"), vocab_size=3)
+    with pytest.raises(ConfigError, match="kind is 'bytes'"):
+        train_tokenizer(Corpus.from_text("a b"), kind="bytes")
+
+
+def test_vocabularies_need_all_special_tokens_and_ids_without_gaps():
+    with pytest.raises(CheckpointError, match=r"lacks the special tokens \[MASK\]"):
+        build_tokenizer({PAD: 0, UNK: 1, CLS: 2, SEP: 3, "a": 4}, Scheme())
+    with pytest.raises(CheckpointError, match="gaps or repeats"):
+        build_tokenizer({**{token: index for index, token in enumerate(SPECIAL_TOKENS)}, "a": 7}, Scheme())
+    with pytest.raises(CheckpointError, match="gaps or repeats"):
+        build_tokenizer({**{token: index for index, token in enumerate(SPECIAL_TOKENS)}, "a": 4}, Scheme())
+
+
+@pytest.mark.parametrize("kind", ["word", "wordpiece"])
+def test_a_saved_tokenizer_comes_back(kind, dialogue, tmp_path):
+    tokenizer = train_tokenizer(dialogue, kind=kind)
+    save_tokenizer(tokenizer, tmp_path / "tokenizer.json")
+    loaded = load_tokenizer(tmp_path / "tokenizer.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
+    assert loaded.to_str() == tokenizer.to_str()
+
+
+def test_vocab_txt_is_read_line_by_line(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes("\r\n".join([*SPECIAL_TOKENS, "\u2028", "hello", "é"]).encode() + b"\r\n")
+    assert load_tokenizer(path, {"do_lower_case": False}).encode("hello é Hello").ids == [2, 6, 7, 1, 3]
+    path.write_text("\n".join([*SPECIAL_TOKENS, "a", "a"]))
+    with pytest.raises(CheckpointError, match="vocab.txt: the token 'a' stands on two lines"):
+        load_tokenizer(path)
+    path.write_bytes(b"[PAD]\n\xff")
+    with pytest.raises(CheckpointError, match="byte 6"):
+        load_tokenizer(path)
+
+
+@pytest.mark.parametrize("flags", [{}, {"do_lower_case": False}, {"strip_accents": False}, {"tokenize_chinese_chars": False}])
+@pytest.mark.parametrize(
+    "file, cls",
+    [
+        *((file, cls) for file in ("tokenizer.json", "vocab.txt") for cls in (None, "BertTokenizer", "BertTokenizerFast")),
+        ("tokenizer.json", "PreTrainedTokenizerFast"),
+    ],
+)
+def test_flags_of_tokenizer_config_count_as_in_transformers(file, cls, flags, tmp_path):
+    if file == "vocab.txt":
+        (tmp_path / file).write_text("\n".join(PIECES), encoding="utf-8")
+    else:
+        save_tokenizer(build_tokenizer(vocabulary(), Scheme("WordPiece", "bert", lowercase=False)), tmp_path / file)
+    config = {**flags, **({"tokenizer_class": cls} if cls else {})}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    ours = load_tokenizer(tmp_path / file, config)
+    for text in ("Hello café CAFÉ 中文a", "UNWANTED [MASK]"):
+        assert ours.encode(text).ids == theirs(text).input_ids
+
+
+def _change(path: str, value: object):
+    """A change to a tokenizer.json: the entry at a dotted path becomes the value."""
+
+    def change(content: dict) -> None:
+        *parents, last = path.split(".")
+        for parent in parents:
+            content = content[parent]
+        content[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "path, value, says",
+    [
+        ("model", None, "'model' is missing"),
+        ("model.vocab", [["a", 1.0]], "'vocab' is missing"),
+        ("model.vocab", {"[PAD]": "0"}, "whole numbers"),
+        ("model.vocab", {"[PAD]": True}, "whole numbers"),
+        ("model.vocab", {"[PAD]": -1}, "special tokens"),
+        ("model.vocab.\ud800", 99, "whole numbers"),
+        ("model.vocab.word", 10**9, "gaps"),
+        ("model.type", "Unigram", "WordLevel and WordPiece"),
+        ("model.type", ["WordLevel"], "WordLevel and WordPiece"),
+        ("model.unk_token", "<unk>", "unknown token"),
+        ("normalizer", None, "'normalizer' is missing"),
+        ("normalizer.type", "Precompiled", "neither BERT's nor"),
+        ("normalizer.normalizers.1.pattern.Regex", "(a+)+$", "neither BERT's nor"),
+        ("pre_tokenizer", {"type": "Split", "pattern": {"Regex": "(x+x+)+y"}}, "neither BERT's nor"),
+    ],
+)
+def test_a_tokenizer_json_that_is_no_berts_is_refused(path, value, says, word_tokenizer, tmp_path):
+    content = json.loads(word_tokenizer.to_str())
+    # A list is reached by its number.
+    content["normalizer"]["normalizers"] = dict(enumerate(content["normalizer"]["normalizers"]))
+    content["normalizer"]["normalizers"] = {str(key): step for key, step in content["normalizer"]["normalizers"].items()}
+    _change(path, value)(content)
+    if isinstance(content.get("normalizer"), dict) and "normalizers" in content["normalizer"]:
+        content["normalizer"]["normalizers"] = list(content["normalizer"]["normalizers"].values())
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=says) as caught:
+        load_tokenizer(tmp_path / "tokenizer.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
+    assert str(caught.value).startswith("tokenizer.json")
+
+
+@pytest.mark.parametrize(
+    "data, says",
+    [
+        (b"", "not valid JSON"),
+        (b"[]", "does not hold a JSON object"),
+        (b"\x80\x04K\x01.", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b'{"a":' * 100_000, "not valid JSON"),
+        (b'{"model": {"vocab": {"a": 1, "a": 2}}}', "'a' stands twice"),
+        (b'{"model": NaN}', "NaN is not a number"),
+        (b'{"model": 1' + b"0" * 200 + b"}", "more than 100 digits"),
+        (b'{"x": "' + b" " * (32 * 2**20) + b'"}', "larger than the limit of 32 MB"),
+    ],
+    ids=["empty", "list", "pickle", "deep list", "deep object", "twice", "nan", "long number", "large"],
+)
+def test_files_that_hurt_a_json_reader_are_refused(data, says, tmp_path):
+    (tmp_path / "tokenizer.json").write_bytes(data)
+    with pytest.raises(CheckpointError, match=says):
+        load_tokenizer(tmp_path / "tokenizer.json")
+
+
+def test_flags_that_are_no_flags_are_refused(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(PIECES), encoding="utf-8")
+    for name in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
+        with pytest.raises(CheckpointError, match="must be true or false"):
+            load_tokenizer(tmp_path / "vocab.txt", {name: "no"})
+
+
+def test_a_word_of_a_megabyte_is_unknown_at_once():
+    assert _OURS.encode("a" * 1_000_000).tokens == [CLS, UNK, SEP]
