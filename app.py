@@ -11,15 +11,9 @@ import os
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description="Train a small BERT in the browser, watch it learn, look inside it."
-    )
-    parser.add_argument(
-        "--port", type=int, default=None, help="port of the page (7860, or the next that is free)"
-    )
-    parser.add_argument(
-        "--host", default=None, help="address to listen on (127.0.0.1; 0.0.0.0 for other machines)"
-    )
+    parser = argparse.ArgumentParser(description="Train a small BERT in the browser, watch it learn, look inside it.")
+    parser.add_argument("--port", type=int, default=None, help="port of the page (7860, or the next that is free)")
+    parser.add_argument("--host", default=None, help="address to listen on (127.0.0.1; 0.0.0.0 for other machines)")
     parser.add_argument("--no-browser", action="store_true", help="do not open the page in a browser")
     parser.add_argument("--share", action="store_true", help="ask Gradio for a public link to this machine")
     return parser.parse_args()

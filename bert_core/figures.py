@@ -75,16 +75,12 @@ def curves() -> dict[str, Any]:
         xaxis=_axis(domain=[0, 1], anchor="y", matches="x2", showticklabels=False, range=[0, 100]),
         yaxis=_axis(domain=[0.54, 1], title={"text": "Loss", "standoff": 6}, rangemode="tozero"),
         xaxis2=_axis(domain=[0, 1], anchor="y2", title={"text": "Step", "standoff": 6}, range=[0, 100]),
-        yaxis2=_axis(
-            domain=[0, 0.46], title={"text": "Accuracy", "standoff": 6}, range=[0, 1.02], tickformat=".0%"
-        ),
+        yaxis2=_axis(domain=[0, 0.46], title={"text": "Accuracy", "standoff": 6}, range=[0, 1.02], tickformat=".0%"),
     )
     return {"data": data, "layout": layout}
 
 
-def attention_map(
-    tokens: Sequence[str], weights: Sequence[Sequence[float]], *, title: str = ""
-) -> dict[str, Any]:
+def attention_map(tokens: Sequence[str], weights: Sequence[Sequence[float]], *, title: str = "") -> dict[str, Any]:
     """One head as a map: a row for each word that looks, a column for each word it looks at.
 
     tokens: T words. weights: (T, T), each row a share of 1.

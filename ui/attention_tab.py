@@ -25,9 +25,7 @@ def attention_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
     with gr.Tab("Attention", elem_id="tab-attention") as tab:
         with gr.Row():
-            text = gr.Textbox(
-                FIRST_PAIR[0], label="Sentence", lines=1, max_lines=4, elem_id="attention-text", scale=3
-            )
+            text = gr.Textbox(FIRST_PAIR[0], label="Sentence", lines=1, max_lines=4, elem_id="attention-text", scale=3)
             choose_text = choose_sentence("Or choose one", "attention-choose-text")
         with gr.Row():
             pair = gr.Textbox(
@@ -49,9 +47,7 @@ def attention_tab(page: Page) -> None:
                     options={"colour": ACCENT_RGB},
                     elem_id="attention-heads",
                 )
-                gr.HTML(
-                    f"<p>{CAUTION}</p>", elem_classes="balcony-hint", apply_default_css=False, js_on_load=None
-                )
+                gr.HTML(f"<p>{CAUTION}</p>", elem_classes="balcony-hint", apply_default_css=False, js_on_load=None)
             with gr.Column(scale=8, min_width=340):
                 large = plotly_view(elem_id="attention-map")
 
@@ -65,9 +61,7 @@ def attention_tab(page: Page) -> None:
         return grid_value(tokens, weights, (layer, head)), head_figure(tokens, weights, layer, head)
 
     @on_error(warn)
-    def pick(
-        token: str, text: str, pair: str, hide: bool, event: gr.EventData
-    ) -> tuple[tuple[int, int], Any]:
+    def pick(token: str, text: str, pair: str, hide: bool, event: gr.EventData) -> tuple[tuple[int, int], Any]:
         """One head large; the grid shows the press by itself."""
         tokens, weights = visible_maps(page.model(token).checkpoint, text, pair, hide)
         layer, head = int(event.layer), int(event.head)

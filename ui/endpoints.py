@@ -54,7 +54,7 @@ def endpoints(workspaces: Workspaces) -> None:
         return run.id
 
     def training_status(run_id: str) -> dict[str, Any]:
-        """Where a run is: status, reason, step, steps, and the losses and accuracies of the newest step (null before)."""
+        """Where a run is: status, reason, step, steps, and losses and accuracies of the newest step (null before)."""
         run = workspaces.find(run_id).run(run_id)
         progress = run.progress()
         last = run.history(since=max(0, progress.step - 1))[-1:]
@@ -84,7 +84,7 @@ def _answering(function: Callable) -> Callable:
     def answer(*arguments: Any, **named: Any) -> Any:
         try:
             return function(*arguments, **named)
-        except Exception as error:  # noqa: BLE001 - a program gets one sentence too; the rest is logged
+        except Exception as error:  # a program gets one sentence too; the rest is logged
             raise gr.Error(sentence_of(error), print_exception=False) from None
 
     return answer

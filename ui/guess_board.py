@@ -41,9 +41,7 @@ class GuessBoard:
         return self._step, self._guesses
 
     @staticmethod
-    def _guess(
-        checkpoint: Any, text: str, place: tuple[int, int], answer: str, pair: str | None
-    ) -> list[Any]:
+    def _guess(checkpoint: Any, text: str, place: tuple[int, int], answer: str, pair: str | None) -> list[Any]:
         start, end = place
         [(guess, probability)] = fill_mask(checkpoint, text[:start] + MASK + text[end:], pair, top_k=1)[0]
         return [guess, round(probability, 3), int(guess == answer)]

@@ -12,16 +12,14 @@ from bert_core.errors import BertCoreError
 
 log = logging.getLogger("balcony")
 
-SURPRISE = (
-    "Something went wrong on this side and was written to the log. Reload the page if it happens again."
-)
+SURPRISE = "Something went wrong on this side and was written to the log. Reload the page if it happens again."
 
 # Page events: answered at once, without a spinner, and not offered to programs.
 QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
 
 def sentence_of(error: Exception) -> str:
-    """The sentence a person sees: the error's own if it is meant for people, else one fixed sentence and a log entry."""
+    """The sentence a person sees: the error's own if it is meant for people, else a fixed one and a log entry."""
     if isinstance(error, BertCoreError):
         return str(error)
     log.error("unexpected error", exc_info=error)
@@ -42,7 +40,7 @@ def on_error(answer: Callable[[str], Any]) -> Callable[[Callable], Callable]:
         def careful(*arguments: Any, **named: Any) -> Any:
             try:
                 return handler(*arguments, **named)
-            except Exception as error:  # noqa: BLE001 - the page must answer whatever went wrong; it is logged
+            except Exception as error:  # the page must answer whatever went wrong; it is logged
                 return answer(sentence_of(error))
 
         return careful

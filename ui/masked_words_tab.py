@@ -41,9 +41,7 @@ def masked_words_tab(page: Page) -> None:
         return guesses_value(page.model(token).checkpoint, text, pair, (picker or {}).get("picked", []))
 
     @on_error(lambda sentence: ({"words": [], "picked": []}, no_guesses(sentence)))
-    def read(
-        token: str, text: str, pair: str, picker: dict[str, Any] | None
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def read(token: str, text: str, pair: str, picker: dict[str, Any] | None) -> tuple[dict[str, Any], dict[str, Any]]:
         """Cut the sentence into words and guess again; words that stayed stay hidden."""
         shown = [word for word, _ in clickable_words(page.model(token).checkpoint, text)]
         picked = [FIRST_PICK] if picker is None and text == FIRST_SENTENCE else keep_picked(picker, shown)
@@ -103,9 +101,7 @@ def no_guesses(sentence: str) -> dict[str, Any]:
 
 def unknown_note(checkpoint: Any, *texts: str) -> list[str]:
     """A sentence that names the words the model does not know, or nothing."""
-    unknown = list(
-        dict.fromkeys(word for text in texts if text.strip() for word in unknown_words(checkpoint, text))
-    )
+    unknown = list(dict.fromkeys(word for text in texts if text.strip() for word in unknown_words(checkpoint, text)))
     if not unknown:
         return []
     named = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")

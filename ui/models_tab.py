@@ -43,8 +43,8 @@ def models_tab(page: Page) -> None:
                 keep = gr.Button("Keep a copy of this step", elem_id="keep", min_width=180)
                 remove = gr.Button("Remove from the list", elem_id="remove", min_width=160)
             gr.HTML(
-                "<p>A download is a zip of a Hugging Face folder; <code>transformers</code> opens it, and so does this page. "
-                "Kept and opened models stay until you have been away for long; a download stays yours.</p>",
+                "<p>A download is a zip of a Hugging Face folder; <code>transformers</code> opens it, and so does "
+                "this page. What you keep or open here stays until you have been away for long.</p>",
                 elem_classes="balcony-hint",
                 apply_default_css=False,
                 js_on_load=None,
@@ -150,8 +150,8 @@ def open_files(paths: list[Path]) -> Any:
             for path in paths:
                 if path.name not in FOLDER_FILES:
                     raise CheckpointError(
-                        f"{path.name} is not a file of a model folder; choose a .zip, or config.json, model.safetensors, "
-                        "tokenizer.json and tokenizer_config.json together."
+                        f"{path.name} is not a file of a model folder; choose a .zip, or {', '.join(FOLDER_FILES[:4])} "
+                        "together."
                     )
                 shutil.copyfile(path, folder / path.name)
         return load_checkpoint(folder)

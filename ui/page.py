@@ -52,9 +52,7 @@ class Page:
         space = self.space(token) or Workspace("")
         run = space.runs.get(space.selected)
         corpus = (
-            run.corpus
-            if run is not None and run.corpus is not None
-            else recipe_corpus(recipe_named(DEFAULT_RECIPE))
+            run.corpus if run is not None and run.corpus is not None else recipe_corpus(recipe_named(DEFAULT_RECIPE))
         )
         return list(dict.fromkeys(corpus.sentences))[:MOST_CHOICES]
 

@@ -56,9 +56,7 @@ def run_news(space: Workspace, run_id: str, cursor: int, snapshot: int) -> dict[
     }
     if (newest := space.newest(run)) is not None and newest[0] > snapshot and run.corpus is not None:
         step, checkpoint = newest
-        board = space.boards.get(run.id) or space.boards.setdefault(
-            run.id, GuessBoard(run.corpus, checkpoint)
-        )
+        board = space.boards.get(run.id) or space.boards.setdefault(run.id, GuessBoard(run.corpus, checkpoint))
         news["snapshot"], words = board.guesses(step, checkpoint, now=progress.status not in ACTIVE)
         if news["snapshot"] > snapshot and words:
             news["guesses"] = {"words": words} | ({"sentences": board.sentences} if snapshot < 0 else {})

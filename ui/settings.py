@@ -28,13 +28,13 @@ SHOWN = {
 }
 
 
-def settings_controls() -> list[gr.components.Component]:
-    """One control per shown setting, in the order of SHOWN, two in a row."""
-    names = list(SHOWN)
+def settings_controls(recipe: Any) -> list[gr.components.Component]:
+    """One control per shown setting with the recipe's value, in the order of SHOWN, two in a row."""
+    settings = list(zip(SHOWN, values_of(recipe), strict=True))
     controls = []
-    for start in range(0, len(names), 2):
+    for start in range(0, len(settings), 2):
         with gr.Row():
-            controls += [_control(name) for name in names[start : start + 2]]
+            controls += [_control(key, value) for key, value in settings[start : start + 2]]
     return controls
 
 
@@ -57,9 +57,10 @@ def _field(key: str) -> dataclasses.Field:
     return next(item for item in dataclasses.fields(_CLASSES[section]) if item.name == name)
 
 
-def _control(key: str) -> gr.components.Component:
+def _control(key: str, value: Any) -> gr.components.Component:
     item = _field(key)
     common = {
+        "value": value,
         "label": SHOWN[key],
         "info": item.metadata["hint"],
         "elem_id": "setting-" + key.split(".")[1].replace("_", "-"),

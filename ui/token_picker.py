@@ -31,9 +31,7 @@ def keep_picked(picker: dict[str, Any] | None, words: list[str]) -> list[int]:
     if not picker:
         return []
     before = picker.get("words", [])
-    return [
-        i for i in picker.get("picked", []) if i < len(words) and i < len(before) and before[i] == words[i]
-    ]
+    return [i for i in picker.get("picked", []) if i < len(words) and i < len(before) and before[i] == words[i]]
 
 
 def mask_text(text: str, places: list[tuple[int, int]], picked: list[int]) -> str:

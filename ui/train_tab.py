@@ -24,9 +24,7 @@ def train_tab(page: Page) -> None:
     recipes = {recipe_named(name).title: name for name in recipe_names()}
     with gr.Tab("Train", elem_id="tab-train"), gr.Row(elem_classes="balcony-split"):
         with gr.Column(scale=5, min_width=320):
-            source = gr.Radio(
-                [OWN, PASTED, UPLOADED], value=OWN, label="Text to learn from", elem_id="source"
-            )
+            source = gr.Radio([OWN, PASTED, UPLOADED], value=OWN, label="Text to learn from", elem_id="source")
             pasted = gr.Textbox(
                 label="Your text",
                 info="A sentence a line, or paragraphs with a blank line between texts.",
@@ -35,9 +33,7 @@ def train_tab(page: Page) -> None:
                 visible=False,
                 elem_id="pasted",
             )
-            uploaded = gr.File(
-                label="A .txt file", file_types=[".txt"], visible=False, elem_id="uploaded", height=120
-            )
+            uploaded = gr.File(label="A .txt file", file_types=[".txt"], visible=False, elem_id="uploaded", height=120)
             with gr.Row():
                 recipe = gr.Dropdown(
                     list(recipes.items()),
@@ -49,7 +45,7 @@ def train_tab(page: Page) -> None:
                 )
                 seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=1, min_width=90)
             with gr.Accordion("More settings", open=False, elem_id="more-settings"):
-                controls = settings_controls()
+                controls = settings_controls(recipe_named(DEFAULT_RECIPE))
             facts = view("facts", elem_id="preview")
             with gr.Row(elem_id="run-buttons"):
                 start = gr.Button("Start", variant="primary", elem_id="start", min_width=90)
@@ -100,7 +96,6 @@ def train_tab(page: Page) -> None:
         return act
 
     page.demo.load(show, page.visitor, live, **QUIET)
-    page.demo.load(lambda: values_of(recipe_named(DEFAULT_RECIPE)), None, controls, **QUIET)
     source.change(
         lambda kind: (gr.update(visible=kind == PASTED), gr.update(visible=kind == UPLOADED)),
         source,

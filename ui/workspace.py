@@ -84,9 +84,7 @@ class Workspace:
         """Keep a run and look at it from now on; the oldest finished ones make room."""
         self.runs[run.id] = run
         self.selected = run.id
-        for old in [r.id for r in self.runs.values() if r.status not in ACTIVE][
-            : max(0, len(self.runs) - MOST_RUNS)
-        ]:
+        for old in [r.id for r in self.runs.values() if r.status not in ACTIVE][: max(0, len(self.runs) - MOST_RUNS)]:
             del self.runs[old]
             self._newest.pop(old, None)
             self.boards.pop(old, None)
@@ -169,13 +167,9 @@ class Workspaces:
     def check_room(self) -> None:
         """RunError when the machine has as many runs as it can share."""
         with self._lock:
-            active = sum(
-                run.status in ACTIVE for space in self._spaces.values() for run in space.runs.values()
-            )
+            active = sum(run.status in ACTIVE for space in self._spaces.values() for run in space.runs.values())
         if active >= MOST_ACTIVE:
-            raise RunError(
-                f"{active} runs are going on this machine, which is the limit. Try again in a few minutes."
-            )
+            raise RunError(f"{active} runs are going on this machine, which is the limit. Try again in a few minutes.")
 
     def sweep(self) -> None:
         """Pause the runs of visitors who have been away for long; free what was left for very long."""

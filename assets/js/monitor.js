@@ -109,7 +109,7 @@
   function guessTable(root) {
     const body = el("tbody", {});
     const caption = el("caption", {}, "Guesses for hidden words");
-    const head = el("thead", {}, el("tr", {}, ...["Sentence", "Guess", "Sure", ""].map((name) =>
+    const head = el("thead", {}, el("tr", {}, ...["Sentence", "Guess", "Probability", ""].map((name) =>
       el("th", { scope: "col" }, name || el("span", { class: "balcony-unseen" }, "Right or wrong")))));
     const table = el("table", { class: "balcony-guess-table", id: "run-guesses" }, caption, head, body);
     const empty = el("p", { class: "balcony-empty" }, "A few sentences with a hidden word appear here; the guesses change as the model learns.");

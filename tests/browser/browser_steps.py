@@ -1,0 +1,54 @@
+"""What the browser tests do again and again, by role, label and elem_id."""
+
+import re
+
+from playwright.sync_api import Page, expect
+
+
+def open_tab(page: Page, name: str) -> None:
+    """Press a tab and wait until it is the open one."""
+    page.get_by_role("tab", name=name).click()
+    expect(page.get_by_role("tab", name=name)).to_have_attribute("aria-selected", "true")
+
+
+def points(page: Page) -> int:
+    """How many points the curves have."""
+    return int(page.locator("#run-curves").get_attribute("data-points") or 0)
+
+
+def wait_for_points(page: Page, at_least: int) -> None:
+    """Wait until the curves have so many points."""
+    page.wait_for_function(
+        "least => Number(document.querySelector('#run-curves')?.dataset.points || 0) >= least", arg=at_least
+    )
+
+
+def wait_for_status(page: Page, *words: str) -> None:
+    """Wait until the run's status is one of these words."""
+    expect(page.locator("#run-status")).to_have_text(re.compile("|".join(words)), timeout=30_000)
+
+
+def choose_source(page: Page, name: str) -> None:
+    """Choose where the text comes from."""
+    page.get_by_role("radio", name=name).check()
+
+
+def paste(page: Page, text: str) -> None:
+    """Choose to paste, and paste."""
+    choose_source(page, "Paste a text")
+    page.locator("#pasted textarea").fill(text)
+
+
+def change_setting(page: Page, name: str, value: str) -> None:
+    """Type a value under "More settings"; the name is the end of the control's elem_id."""
+    control = page.locator(f"#setting-{name} input")
+    if not control.is_visible():
+        page.get_by_role("button", name="More settings").click()
+    control.fill(value)
+    control.blur()
+
+
+def start(page: Page) -> None:
+    """Press Start and wait for the first point."""
+    page.locator("#start").click()
+    wait_for_points(page, 1)

@@ -1,0 +1,98 @@
+"""A real page in Debian's Chromium: the app is served once for all browser tests, each gets a fresh profile."""
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+CHROMIUM = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+WAIT_MS = 15_000
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if CHROMIUM is None:
+        for item in items:
+            if Path(__file__).parent in item.path.parents:
+                item.add_marker(pytest.mark.skip(reason="there is no chromium here (apt-get install chromium)"))
+
+
+@pytest.fixture(scope="session")
+def service() -> Iterator[Any]:
+    from bert_core import TrainingService
+
+    service = TrainingService(device="cpu")
+    yield service
+    service.close()
+
+
+@pytest.fixture(scope="session")
+def shipped(service: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model in the place of the shipped one, trained here: the tests then judge this code and not an old file."""
+    from bert_core import save_checkpoint
+
+    run = service.start("romeo-juliet", seed=1)
+    while run.status not in ("finished", "failed"):
+        time.sleep(0.05)
+    assert run.status == "finished", run.reason
+    folder = tmp_path_factory.mktemp("checkpoints") / "romeo-juliet"
+    save_checkpoint(run.snapshots[-1].checkpoint(), folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def address(service: Any, shipped: Path) -> Iterator[str]:
+    """The address of the served page."""
+    import ui
+
+    app, url, _ = ui.launch(service, shipped=shipped, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
+    yield url
+    app.get_blocks().close(verbose=False)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
+    """Open the page as a new visitor; what the page complains of in the console fails the test."""
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def open_page(**options: Any) -> Page:
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(WAIT_MS)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.goto(address)
+        expect(page.locator("#start")).to_be_enabled(timeout=WAIT_MS)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+@pytest.fixture
+def page(visit: Callable[..., Page]) -> Page:
+    """The page of one new visitor."""
+    return visit()

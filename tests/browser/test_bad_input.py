@@ -1,0 +1,101 @@
+"""Bad input gets one sentence in place and loses nothing; what a person types appears letter by letter."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+from browser_steps import change_setting, choose_source, open_tab, paste, start, wait_for_status
+from playwright.sync_api import Page, expect
+
+STRANGE = ["<b>bold</b>", "${1+1}", "$x$", "{{7*7}}", "שלום", "&amp;"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"), [("", "empty"), ("Only one sentence here", "single sentence")], ids=["empty", "one sentence"]
+)
+def test_text_that_cannot_be_trained_on(page: Page, text: str, sentence: str) -> None:
+    if not text:
+        page.get_by_role("radio", name="Paste a text").check()
+    else:
+        paste(page, text)
+    alert = page.locator("#preview").get_by_role("alert")
+    expect(alert).to_contain_text(sentence)
+    page.locator("#start").click()
+    expect(alert).to_contain_text(sentence)
+    expect(page.locator("#run-status")).to_have_text("No run yet")
+    expect(page.locator("#pasted textarea")).to_have_value(text)
+    choose_source(page, "The recipe's own text")
+    expect(alert).to_have_count(0)
+    start(page)
+    wait_for_status(page, "Finished")
+
+
+def test_a_binary_file(page: Page, tmp_path: Path) -> None:
+    binary = tmp_path / "picture.txt"
+    binary.write_bytes(bytes(range(256)))
+    choose_source(page, "Upload a .txt file")
+    page.locator("#uploaded input[type=file]").set_input_files(binary)
+    expect(page.locator("#preview").get_by_role("alert")).to_contain_text("not plain text")
+
+
+@pytest.mark.parametrize("rate", ["0", "1000000000"])
+def test_a_learning_rate_that_makes_no_sense(page: Page, rate: str) -> None:
+    change_setting(page, "learning-rate", rate)
+    expect(page.locator("#preview").get_by_role("alert")).to_contain_text("learning_rate")
+    page.locator("#start").click()
+    expect(page.locator("#run-status")).to_have_text("No run yet")
+
+
+def test_sentences_that_the_model_cannot_read(page: Page) -> None:
+    open_tab(page, "Masked words")
+    sentence = page.locator("#masked-sentence textarea")
+    sentence.fill("hello zyzzyva how are [MASK]")
+    guesses = page.locator("#masked-guesses")
+    expect(guesses).to_contain_text("zyzzyva")
+    expect(guesses.locator("section")).to_have_count(1)
+    sentence.fill("hello [MASK] " * 60)
+    expect(guesses.get_by_role("alert")).to_contain_text("64")
+    sentence.fill("hello how are [MASK]")
+    expect(guesses.get_by_role("alert")).to_have_count(0)
+    expect(guesses.locator("section")).to_have_count(1)
+
+
+def test_words_appear_as_they_were_typed(page: Page) -> None:
+    text = " ".join(STRANGE)
+    open_tab(page, "Masked words")
+    page.locator("#masked-sentence textarea").fill(text)
+    group = page.get_by_role("group", name="Words to mask")
+    expect(group.get_by_role("button", name="שלום")).to_be_visible()
+    typed = "".join(group.get_by_role("button").all_inner_texts())
+    assert all(part in typed for part in ("{1", "bold", "שלום"))
+    group.get_by_role("button").first.click()
+    expect(page.locator("#masked-guesses")).to_contain_text("never learned")
+    assert page.locator("#masked-words b, #masked-guesses b").count() == 0
+
+
+def test_a_model_trained_on_strange_words_shows_them_literally(page: Page) -> None:
+    paste(page, "\n".join(f"{word} goes on {word} again" for word in STRANGE))
+    change_setting(page, "steps", "30")
+    start(page)
+    wait_for_status(page, "Finished")
+    assert page.locator("#run-guesses b").count() == 0
+    open_tab(page, "Attention")
+    page.locator("#attention-text textarea").fill(" ".join(STRANGE))
+    page.locator("#attention-pair textarea").fill("")
+    labels = page.locator("#attention-map .ytick")
+    expect(labels.filter(has_text="שלום")).to_have_count(1)
+    shown = "".join(labels.all_text_contents())
+    assert "bold" in shown
+    assert page.locator("#attention-map mjx-container, #attention-map .MathJax").count() == 0
+
+
+def test_a_zip_that_is_no_model(page: Page, tmp_path: Path) -> None:
+    archive = tmp_path / "<b>holiday.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("beach.jpg", b"sand")
+    open_tab(page, "Models")
+    before = page.locator("#model-line").inner_text()
+    page.locator("#model-upload input[type=file]").set_input_files(archive)
+    expect(page.locator("#model-facts").get_by_role("alert")).to_be_visible()
+    assert page.locator("#model-line").inner_text() == before
+    expect(page.locator("#model-choice input")).to_have_count(1)

@@ -1,0 +1,159 @@
+"""The whole story in a real browser: start, watch, probe, keep, come back."""
+
+import re
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from browser_steps import change_setting, open_tab, points, start, wait_for_points, wait_for_status
+from playwright.sync_api import Page, expect
+
+ENDLESS = "50000"
+
+
+def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_path: Path) -> None:
+    expect(page.locator("#model-line")).to_contain_text("romeo-juliet")
+    expect(page.locator("#preview")).to_contain_text("82,539")
+
+    start(page)
+    first = points(page)
+    expect(page.locator("#start")).to_be_disabled()
+    wait_for_points(page, first + 10)
+    wait_for_status(page, "Finished")
+    expect(page.locator("#run-step")).to_have_text("300 of 300")
+    expect(page.locator("#run-guesses tbody tr[data-right=true]")).to_have_count(5)
+    expect(page.locator("#run-guesses")).to_contain_text("✓ right")
+    expect(page.locator("#start")).to_be_enabled()
+    expect(page.locator("#model-line")).to_contain_text("Your run")
+    expect(page.locator("#model-line")).to_contain_text("step 300")
+
+    open_tab(page, "Masked words")
+    words = page.get_by_role("group", name="Words to mask")
+    expect(words.get_by_role("button", name="Juliet")).to_have_attribute("aria-pressed", "true")
+    cards = page.locator("#masked-guesses section")
+    expect(cards).to_have_count(1)
+    words.get_by_role("button", name="name").click()
+    expect(cards).to_have_count(2)
+    expect(cards.first.get_by_role("listitem").first).to_contain_text("name")
+    words.get_by_role("button", name="Romeo").focus()
+    page.keyboard.press("Space")
+    expect(cards).to_have_count(3)
+    expect(words.get_by_role("button", name="Romeo")).to_be_focused()
+
+    open_tab(page, "Next sentence")
+    verdict = page.locator("#next-verdict")
+    expect(verdict).to_contain_text("thinks the second sentence follows the first")
+    page.locator("#next-swap").click()
+    expect(verdict).to_contain_text("does not follow the first")
+
+    open_tab(page, "Attention")
+    head = page.get_by_role("button", name="Layer 2, head 3")
+    expect(page.locator("#attention-map .gtitle")).to_have_text("Layer 1, head 1")
+    head.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#attention-map .gtitle")).to_have_text("Layer 2, head 3")
+    expect(head).to_have_attribute("aria-pressed", "true")
+
+    open_tab(page, "Models")
+    expect(page.locator("#model-facts")).to_contain_text("82,539")
+    with page.expect_download() as waiting:
+        page.locator("#download").click()
+    download = tmp_path / waiting.value.suggested_filename
+    waiting.value.save_as(download)
+    names = {Path(name).name for name in zipfile.ZipFile(download).namelist()}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"} <= names
+    page.locator("#model-upload input[type=file]").set_input_files(download)
+    expect(page.locator("#model-line")).to_contain_text(download.name)
+    expect(page.locator("#model-facts")).to_contain_text("82,539")
+
+    page.reload()
+    wait_for_status(page, "Finished")
+    wait_for_points(page, 100)
+    expect(page.locator("#run-step")).to_have_text("300 of 300")
+    expect(page.locator("#model-line")).to_contain_text(download.name)
+
+
+def test_two_visitors_train_at_once_and_see_only_their_own(visit: Callable[..., Page]) -> None:
+    one, other = visit(), visit()
+    change_setting(one, "steps", ENDLESS)
+    change_setting(other, "steps", "40000")
+    start(one)
+    expect(other.locator("#run-status")).to_have_text("No run yet")
+    start(other)
+    wait_for_points(one, points(one) + 2)
+    expect(one.locator("#run-step")).to_contain_text("of 50,000")
+    expect(other.locator("#run-step")).to_contain_text("of 40,000")
+    other.locator("#stop").click()
+    wait_for_status(other, "Stopped")
+    expect(one.locator("#run-status")).to_have_text("Training")
+    wait_for_points(one, points(one) + 2)
+    open_tab(one, "Models")
+    expect(one.locator("#model-choice input")).to_have_count(2)
+    open_tab(one, "Train")
+    one.locator("#stop").click()
+    wait_for_status(one, "Stopped")
+
+
+def test_pause_step_and_resume(page: Page) -> None:
+    change_setting(page, "steps", ENDLESS)
+    start(page)
+    page.locator("#pause").click()
+    wait_for_status(page, "Paused")
+    expect(page.locator("#pause")).to_have_text("Resume")
+    at = int(re.sub(r"\D", "", page.locator("#run-step").inner_text().split(" of ")[0]))
+    page.locator("#step").click()
+    expect(page.locator("#run-step")).to_have_text(f"{at + 1:,} of 50,000")
+    wait_for_status(page, "Paused")
+    page.locator("#pause").click()
+    wait_for_status(page, "Training")
+    wait_for_points(page, points(page) + 3)
+    page.locator("#stop").click()
+    wait_for_status(page, "Stopped")
+    expect(page.locator("#start")).to_be_enabled()
+
+
+def test_zoom_survives_new_points(page: Page) -> None:
+    change_setting(page, "steps", ENDLESS)
+    start(page)
+    area = page.locator("#run-curves .nsewdrag").first
+    area.wait_for()
+    box = area.bounding_box()
+    page.mouse.move(box["x"] + 40, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 240, box["y"] + 80, steps=5)
+    page.mouse.up()
+    ranges = "() => ['xaxis', 'yaxis'].map(axis => document.querySelector('#run-curves')._fullLayout[axis].range)"
+    zoomed = page.evaluate(ranges)
+    assert zoomed[0][1] < int(ENDLESS) / 2
+    wait_for_points(page, points(page) + 8)
+    assert page.evaluate(ranges) == zoomed
+    page.locator("#stop").click()
+    wait_for_status(page, "Stopped")
+    assert page.evaluate(ranges) == zoomed
+
+
+def test_an_open_tab_follows_the_model_while_it_learns(page: Page) -> None:
+    change_setting(page, "steps", ENDLESS)
+    start(page)
+    open_tab(page, "Masked words")
+    guess = page.locator("#masked-guesses section li").first
+    expect(guess).to_contain_text("%")
+    before = page.locator("#masked-guesses").inner_text()
+    page.wait_for_function("before => document.querySelector('#masked-guesses').innerText !== before", arg=before)
+    open_tab(page, "Train")
+    page.locator("#stop").click()
+    wait_for_status(page, "Stopped")
+
+
+def test_no_request_leaves_the_machine(visit: Callable[..., Page], address: str) -> None:
+    page = visit()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.reload()
+    start(page)
+    wait_for_status(page, "Finished")
+    for name in ("Masked words", "Next sentence", "Attention", "Models"):
+        open_tab(page, name)
+    page.locator("#attention-map .gtitle").wait_for(state="attached")
+    assert any("plotly" in url for url in asked)
+    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
