@@ -39,8 +39,9 @@ def settings_controls(recipe: Any) -> list[gr.components.Component]:
 
 
 def values_of(recipe: Any) -> list[Any]:
-    """The recipe's own value for each control."""
-    return [getattr(getattr(recipe, section), name) for section, name in (key.split(".") for key in SHOWN)]
+    """The recipe's own value for each control; an empty field stands for None."""
+    own = [getattr(getattr(recipe, section), name) for section, name in (key.split(".") for key in SHOWN)]
+    return ["" if value is None else value for value in own]
 
 
 def overrides(recipe: Any, values: list[Any]) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def overrides(recipe: Any, values: list[Any]) -> dict[str, Any]:
     return {
         key: value
         for key, value, own in zip(SHOWN, values, values_of(recipe), strict=True)
-        if value != own and not (value is None and not _field(key).metadata.get("optional"))
+        if value != own and value is not None
     }
 
 
@@ -68,4 +69,7 @@ def _control(key: str, value: Any) -> gr.components.Component:
     }
     if "choices" in item.metadata:
         return gr.Dropdown(list(item.metadata["choices"]), **common)
+    if item.metadata["optional"]:
+        # An empty gr.Number turns into 0; a text stays empty, and the setting's own check reads numbers in it.
+        return gr.Textbox(**common)
     return gr.Number(precision=0 if item.type in (int, int | None) else None, **common)

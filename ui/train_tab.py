@@ -44,14 +44,14 @@ def train_tab(page: Page) -> None:
                     min_width=180,
                 )
                 seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=1, min_width=90)
-            with gr.Accordion("More settings", open=False, elem_id="more-settings"):
-                controls = settings_controls(recipe_named(DEFAULT_RECIPE))
             facts = view("facts", elem_id="preview")
             with gr.Row(elem_id="run-buttons"):
                 start = gr.Button("Start", variant="primary", elem_id="start", min_width=90)
                 pause = gr.Button("Pause", interactive=False, elem_id="pause", min_width=90)
                 step = gr.Button("Step", interactive=False, elem_id="step", min_width=70)
                 stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=70)
+            with gr.Accordion("More settings", open=False, elem_id="more-settings"):
+                controls = settings_controls(recipe_named(DEFAULT_RECIPE))
         with gr.Column(scale=8, min_width=340):
             monitor = run_monitor(page.workspaces)
 

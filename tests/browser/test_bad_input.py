@@ -26,6 +26,7 @@ def test_text_that_cannot_be_trained_on(page: Page, text: str, sentence: str) ->
     expect(page.locator("#pasted textarea")).to_have_value(text)
     choose_source(page, "The recipe's own text")
     expect(alert).to_have_count(0)
+    change_setting(page, "steps", "20")
     start(page)
     wait_for_status(page, "Finished")
 

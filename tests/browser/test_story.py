@@ -116,7 +116,7 @@ def test_zoom_survives_new_points(page: Page) -> None:
     change_setting(page, "steps", ENDLESS)
     start(page)
     area = page.locator("#run-curves .nsewdrag").first
-    area.wait_for()
+    area.scroll_into_view_if_needed()
     box = area.bounding_box()
     page.mouse.move(box["x"] + 40, box["y"] + 20)
     page.mouse.down()
@@ -150,6 +150,7 @@ def test_no_request_leaves_the_machine(visit: Callable[..., Page], address: str)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.reload()
+    change_setting(page, "steps", "20")
     start(page)
     wait_for_status(page, "Finished")
     for name in ("Masked words", "Next sentence", "Attention", "Models"):

@@ -1,0 +1,142 @@
+"""What a program gets through gradio_client."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError
+
+import ui
+from bert_core import TrainingService, attention, fill_mask, load_checkpoint, next_sentence, save_checkpoint
+from ui.workspace import NOT_YOURS
+
+TEXT = "hello [MASK] are you"
+ENDED = ("finished", "stopped", "failed")
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[TrainingService]:
+    service = TrainingService(device="cpu")
+    yield service
+    service.close()
+
+
+@pytest.fixture(scope="module")
+def shipped(service: TrainingService, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that has learned a little, in the place of the shipped one."""
+    from bert_core import load_recipe
+
+    run = service.start(load_recipe("romeo-juliet").override({"training.steps": 20}), seed=3)
+    while run.status not in ENDED:
+        time.sleep(0.02)
+    folder = tmp_path_factory.mktemp("checkpoints") / "romeo-juliet"
+    save_checkpoint(run.snapshots[-1].checkpoint(), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def client(service: TrainingService, shipped: Path) -> Iterator[Client]:
+    app, url, _ = ui.launch(service, shipped=shipped, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
+    yield Client(url, verbose=False)
+    app.get_blocks().close(verbose=False)
+
+
+def test_only_the_documented_endpoints_are_public(client: Client) -> None:
+    endpoints = client.view_api(return_format="dict")["named_endpoints"]
+    names = {"fill_mask", "next_sentence", "attention", "start_training", "training_status", "stop_training"}
+    assert set(endpoints) == {f"/{name}" for name in names}
+    parameters = {
+        name: [(part["parameter_name"], part.get("parameter_default")) for part in endpoint["parameters"]]
+        for name, endpoint in endpoints.items()
+    }
+    assert parameters["/fill_mask"] == [("text", None), ("text_pair", ""), ("top_k", 5)]
+    assert parameters["/next_sentence"] == [("sentence_a", None), ("sentence_b", None)]
+    assert parameters["/attention"] == [("text", None), ("text_pair", "")]
+    assert parameters["/start_training"] == [("recipe", "romeo-juliet"), ("corpus_text", ""), ("seed", 0)]
+
+
+def test_probes_answer_as_the_library_does(client: Client, shipped: Path) -> None:
+    checkpoint = load_checkpoint(shipped)
+    [answer] = client.predict(TEXT, api_name="/fill_mask")
+    [expected] = fill_mask(checkpoint, TEXT)
+    assert [word for word, _ in answer] == [word for word, _ in expected]
+    assert [share for _, share in answer] == pytest.approx([share for _, share in expected], abs=1e-6)
+    [more] = client.predict(TEXT, "romeo", 7, api_name="/fill_mask")
+    assert len(more) == 7
+    judged = client.predict("hello romeo", "thank you romeo", api_name="/next_sentence")
+    assert judged == pytest.approx(next_sentence(checkpoint, "hello romeo", "thank you romeo"), abs=1e-6)
+
+
+def test_attention_is_plain_json(client: Client, shipped: Path) -> None:
+    answer = client.predict("hello romeo", "how are you", api_name="/attention")
+    maps = attention(load_checkpoint(shipped), "hello romeo", "how are you")
+    assert answer["tokens"] == list(maps.tokens)
+    assert answer["token_type_ids"] == list(maps.token_type_ids)
+    layers, heads, size, _ = maps.weights.shape
+    assert (len(answer["weights"]), len(answer["weights"][0]), len(answer["weights"][0][0])) == (layers, heads, size)
+    assert sum(answer["weights"][0][0][0]) == pytest.approx(1, abs=1e-4)
+
+
+def wait_for(client: Client, run_id: str, ready: Any) -> dict[str, Any]:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        status = client.predict(run_id, api_name="/training_status")
+        if ready(status):
+            return status
+        time.sleep(0.05)
+    raise AssertionError(status)
+
+
+def test_a_run_from_start_to_stop(client: Client) -> None:
+    run_id = client.predict(api_name="/start_training")
+    assert len(bytes.fromhex(run_id)) == 16
+    status = wait_for(client, run_id, lambda status: status["step"] > 0)
+    keys = ["status", "reason", "step", "steps", "mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy"]
+    assert list(status) == keys
+    assert status["steps"] == 300
+    assert status["nsp_loss"] > 0
+    client.predict(run_id, api_name="/stop_training")
+    assert wait_for(client, run_id, lambda status: status["status"] in ENDED)["status"] in ("stopped", "finished")
+
+
+def test_a_run_on_a_text_of_ones_own(client: Client) -> None:
+    text = "one two three\nfour five six\nseven eight nine"
+    run_id = client.predict("romeo-juliet", text, 5, api_name="/start_training")
+    wait_for(client, run_id, lambda status: status["step"] > 0)
+    client.predict(run_id, api_name="/stop_training")
+
+
+@pytest.mark.parametrize("endpoint", ["/training_status", "/stop_training"])
+@pytest.mark.parametrize("run_id", ["", "0" * 32, "../../etc", "é\n"])
+def test_an_unknown_id_gives_one_fixed_sentence(client: Client, endpoint: str, run_id: str) -> None:
+    with pytest.raises(AppError) as caught:
+        client.predict(run_id, api_name=endpoint)
+    assert str(caught.value) == NOT_YOURS
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "arguments", "said"),
+    [
+        ("/fill_mask", ("no mask here",), "MASK"),
+        ("/fill_mask", ("[MASK] " * 200,), "64"),
+        ("/next_sentence", ("", "hello"), "empty"),
+        ("/start_training", ("no-such-recipe",), "no-such-recipe"),
+        ("/start_training", ("/etc/passwd.json",), "There is no recipe"),
+        ("/start_training", ("romeo-juliet", "", -1), "seed"),
+    ],
+)
+def test_bad_input_gets_its_sentence(client: Client, endpoint: str, arguments: tuple, said: str) -> None:
+    with pytest.raises(AppError, match=said):
+        client.predict(*arguments, api_name=endpoint)
+
+
+def test_a_text_that_cannot_be_trained_on_says_why(client: Client) -> None:
+    with pytest.raises(AppError, match="plain text"):
+        client.predict("romeo-juliet", "a\x00b", api_name="/start_training")
+    run_id = client.predict("romeo-juliet", "one sentence only", api_name="/start_training")
+    status = wait_for(client, run_id, lambda status: status["status"] in ENDED)
+    assert status["status"] == "failed"
+    assert "single sentence" in status["reason"]

@@ -1,0 +1,42 @@
+"""Figures are valid for Plotly and show words literally."""
+
+import plotly.graph_objects as go
+import pytest
+
+from bert_core.figures import attention_map, curves, literal
+
+TOKENS = ["[CLS]", "<b>hi</b>", "$x$", "שלום", "&lt;"]
+WEIGHTS = [[(row + column) / 10 for column in range(5)] for row in range(5)]
+
+
+@pytest.mark.parametrize("figure", [curves(), attention_map(TOKENS, WEIGHTS, title="Layer 1, head 1")])
+def test_plotly_accepts_every_property(figure: dict) -> None:
+    go.Figure(figure)
+
+
+def test_curves_are_four_traces_on_two_axes_in_the_order_of_the_points() -> None:
+    axes = [(trace["name"][-5:], trace["yaxis"]) for trace in curves()["data"]]
+    assert axes == [("(MLM)", "y"), ("(NSP)", "y"), ("(MLM)", "y2"), ("(NSP)", "y2")]
+    styles = {trace["line"]["dash"] for trace in curves()["data"]}
+    assert len(styles) == 2, "the curves differ by more than colour"
+
+
+def test_a_row_of_the_map_is_the_word_that_looks() -> None:
+    [heatmap] = attention_map(TOKENS, WEIGHTS)["data"]
+    assert heatmap["z"][1][3] == pytest.approx(0.4)
+    assert heatmap["text"][0][3] == "[CLS] → שלום: 0.300"
+    layout = attention_map(TOKENS, WEIGHTS)["layout"]
+    assert layout["yaxis"]["autorange"] == "reversed", "the first word stands at the top"
+    assert layout["yaxis"]["ticktext"] == layout["xaxis"]["ticktext"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "markup"), [("<b>hi</b>", "<"), ("$x$", "$x"), ("&lt;", "&l"), ("<a href='x'>", "<")]
+)
+def test_words_are_no_markup(typed: str, markup: str) -> None:
+    assert markup not in literal(typed)
+
+
+def test_the_same_word_twice_keeps_both_rows() -> None:
+    figure = attention_map(["a", "a"], [[1, 0], [0.5, 0.5]])
+    assert figure["data"][0]["y"] == [0, 1]
