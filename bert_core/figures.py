@@ -80,6 +80,12 @@ def curves() -> dict[str, Any]:
     return {"data": data, "layout": layout}
 
 
+def _opacity_scale() -> list[list[Any]]:
+    """The accent colour, its opacity the root of the weight: most weights are small and should still be told apart."""
+    shares = (0, 0.01, 0.04, 0.09, 0.16, 0.25, 0.36, 0.49, 0.64, 0.81, 1)
+    return [[share, "rgba({}, {}, {}, {:.2f})".format(*ACCENT_RGB, max(0.03, share**0.5))] for share in shares]
+
+
 def attention_map(tokens: Sequence[str], weights: Sequence[Sequence[float]], *, title: str = "") -> dict[str, Any]:
     """One head as a map: a row for each word that looks, a column for each word it looks at.
 
@@ -107,10 +113,7 @@ def attention_map(tokens: Sequence[str], weights: Sequence[Sequence[float]], *, 
             "y": places,
             "zmin": 0,
             "zmax": 1,
-            "colorscale": [
-                [0, "rgba({}, {}, {}, 0.04)".format(*ACCENT_RGB)],
-                [1, "rgba({}, {}, {}, 1)".format(*ACCENT_RGB)],
-            ],
+            "colorscale": _opacity_scale(),
             "xgap": 1,
             "ygap": 1,
             "text": [
@@ -119,18 +122,23 @@ def attention_map(tokens: Sequence[str], weights: Sequence[Sequence[float]], *, 
             ],
             "hovertemplate": "%{text}<extra></extra>",
             "colorbar": {
+                "orientation": "h",
+                "x": 0,
+                "xanchor": "left",
+                "y": 0,
+                "yanchor": "top",
+                "ypad": 14,
+                "len": 0.5,
                 "thickness": 8,
                 "outlinewidth": 0,
-                "len": 0.6,
                 "tickformat": ".1f",
-                "title": {"text": "weight"},
             },
         }
     ]
     layout = _layout(
         title={"text": title, "font": {"size": 14}, "x": 0, "xref": "paper"},
-        margin={"l": room, "r": 12, "t": room + 30, "b": 16},
-        xaxis=_axis(side="top", tickangle=-45, tickfont={"size": letters}, **ticks),
+        margin={"l": room, "r": 12, "t": room + 30, "b": 56},
+        xaxis=_axis(side="top", tickangle=-90 if size > 12 else -45, tickfont={"size": letters}, **ticks),
         yaxis=_axis(autorange="reversed", tickfont={"size": letters}, **ticks),
     )
     return {"data": data, "layout": layout}

@@ -36,6 +36,14 @@ def theme() -> gr.themes.Base:
         block_label_background_fill="transparent",
         block_label_background_fill_dark="transparent",
         block_title_text_weight="600",
+        body_text_color_subdued="*neutral_500",
+        body_text_color_subdued_dark="*neutral_400",
+        block_info_text_color="*neutral_500",
+        block_info_text_color_dark="*neutral_400",
+        checkbox_background_color_selected="*primary_700",
+        checkbox_background_color_selected_dark="*primary_500",
+        checkbox_border_color_selected="*primary_700",
+        checkbox_border_color_selected_dark="*primary_500",
     )
 
 

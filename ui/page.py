@@ -80,4 +80,4 @@ def header(demo: gr.Blocks, workspaces: Workspaces) -> Page:
 
 def choose_sentence(label: str, elem_id: str) -> gr.Dropdown:
     """A list of the corpus' sentences; filled when the tab opens."""
-    return gr.Dropdown([], value=None, label=label, elem_id=elem_id, filterable=True, min_width=160)
+    return gr.Dropdown([], value=None, label=label, elem_id=elem_id, filterable=True, min_width=240)

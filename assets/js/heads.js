@@ -8,12 +8,15 @@
     return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
   }
 
+  // As in bert_core.figures: opacity grows with the root of the weight, so that small weights can be told apart.
+  const OPACITY = Uint8Array.from({ length: 256 }, (_, weight) => Math.round(255 * Math.sqrt(weight / 255)));
+
   /** Paint one head, a byte per weight: the accent colour, the more opaque the more weight. */
   function paint(canvas, bytes, offset, size, [red, green, blue]) {
     canvas.width = canvas.height = size;
     const image = new ImageData(size, size);
     for (let cell = 0; cell < size * size; cell += 1) {
-      image.data.set([red, green, blue, bytes[offset + cell]], cell * 4);
+      image.data.set([red, green, blue, OPACITY[bytes[offset + cell]]], cell * 4);
     }
     canvas.getContext("2d").putImageData(image, 0, 0);
   }

@@ -32,6 +32,7 @@
     const reason = el("p", { class: "balcony-reason", dir: "auto" },
       "Press Start. The curves of the loss appear here, and below them the model's guesses as they change.");
     const fill = el("span", { class: "balcony-bar-fill" });
+    fill.style.width = "0%";
     const bar = el("div", { class: "balcony-bar balcony-progress", role: "progressbar", "aria-label": "Training progress",
       "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0 }, fill);
     const tiles = {};
