@@ -91,10 +91,11 @@ def models_tab(page: Page) -> None:
     @on_error(warn)
     def pack(token: str) -> str:
         model = page.model(token)
-        folder = Path(tempfile.mkdtemp(prefix="balcony-download-"))
-        path = folder / f"{file_name(f'{model.title} {model.detail}')}.zip"
-        pack_checkpoint(model.checkpoint, path)
-        return str(path)
+        with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
+            path = Path(scratch) / f"{file_name(f'{model.title} {model.detail}')}.zip"
+            pack_checkpoint(model.checkpoint, path)
+            # Files in the component's cache are deleted when they are old (delete_cache).
+            return file.move_resource_to_block_cache(str(path))
 
     tab.select(show, page.visitor, shown, **QUIET)
     choice.input(act(select), [page.visitor, choice], shown, **QUIET)

@@ -16,7 +16,7 @@ from ui.handlers import on_error
 from ui.views import view
 from ui.workspace import ACTIVE, Workspace, Workspaces
 
-POINTS_LIVE = 8
+POINTS_LIVE = 6
 POINTS_AT_FIRST = 300
 CURVES = (("mlm_loss", 4), ("nsp_loss", 4), ("mlm_accuracy", 3), ("nsp_accuracy", 3))
 

@@ -5,24 +5,35 @@
   const { el } = Balcony;
 
   function bytesOf(text) {
-    return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+    const characters = atob(text);
+    const bytes = new Uint8Array(characters.length);
+    for (let index = 0; index < bytes.length; index += 1) bytes[index] = characters.charCodeAt(index);
+    return bytes;
   }
 
-  // As in bert_core.figures: opacity grows with the root of the weight, so that small weights can be told apart.
-  const OPACITY = Uint8Array.from({ length: 256 }, (_, weight) => Math.round(255 * Math.sqrt(weight / 255)));
+  /**
+   * The pixel of each weight from 0 to 255: the accent colour, the more opaque the more weight. As in
+   * bert_core.figures, opacity grows with the root of the weight, so that small weights can be told apart.
+   */
+  function pixels([red, green, blue]) {
+    const colours = new Uint8ClampedArray(256 * 4);
+    for (let weight = 0; weight < 256; weight += 1) {
+      colours.set([red, green, blue, 255 * Math.sqrt(weight / 255)], weight * 4);
+    }
+    return new Uint32Array(colours.buffer);
+  }
 
-  /** Paint one head, a byte per weight: the accent colour, the more opaque the more weight. */
-  function paint(canvas, bytes, offset, size, [red, green, blue]) {
+  function paint(canvas, bytes, offset, size, colours) {
     canvas.width = canvas.height = size;
     const image = new ImageData(size, size);
-    for (let cell = 0; cell < size * size; cell += 1) {
-      image.data.set([red, green, blue, OPACITY[bytes[offset + cell]]], cell * 4);
-    }
+    const cells = new Uint32Array(image.data.buffer);
+    for (let cell = 0; cell < cells.length; cell += 1) cells[cell] = colours[bytes[offset + cell]];
     canvas.getContext("2d").putImageData(image, 0, 0);
   }
 
   Balcony.views.headGrid = function (root, { trigger, options }) {
     Balcony.follow(root, () => trigger("submit"));
+    const colours = pixels(options.colour);
     let painted = null;
 
     function press(layer, head) {
@@ -66,7 +77,7 @@
       painted = shape;
       const bytes = bytesOf(value.weights);
       root.querySelectorAll("canvas").forEach((canvas, index) =>
-        paint(canvas, bytes, index * value.size * value.size, value.size, options.colour));
+        paint(canvas, bytes, index * value.size * value.size, value.size, colours));
       mark(value.picked);
     };
   };

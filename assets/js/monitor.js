@@ -149,6 +149,7 @@
     let cursor = 0;
     let snapshot = -1;
     let status = "";
+    let steps = 0;
     let timer = 0;
     let asking = false;
 
@@ -181,11 +182,14 @@
 
     function take(news) {
       if (news.error) {
-        board.say("No run", news.error);
+        const seen = steps ? ` The last step seen here was ${count(steps)}; the app may have been started anew.` : "";
+        board.say("Run not found", news.error + seen);
         run = null;
+        trigger("status");
         return;
       }
       cursor = news.cursor;
+      steps = news.step;
       board.show(news);
       chart.add(news.points);
       if (news.guesses) table.show(news.guesses);
@@ -208,6 +212,7 @@
         cursor = 0;
         snapshot = -1;
         status = "";
+        steps = 0;
         run = value;
         board.begin(value);
         chart.begin(value);

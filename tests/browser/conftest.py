@@ -40,9 +40,9 @@ def service() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def shipped(service: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model in the place of the shipped one, trained here: the tests then judge this code and not an old file."""
-    from bert_core import save_checkpoint
+    from bert_core import load_recipe, save_checkpoint
 
-    run = service.start("romeo-juliet", seed=1)
+    run = service.start(load_recipe("romeo-juliet").override({"training.steps": 30}), seed=1)
     while run.status not in ("finished", "failed"):
         time.sleep(0.05)
     assert run.status == "finished", run.reason
@@ -69,30 +69,55 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+def new_context(browser: Browser) -> BrowserContext:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    context.set_default_timeout(WAIT_MS)
+    return context
+
+
+@pytest.fixture(scope="session")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """One browser profile for the tests with one visitor: scripts are fetched once."""
+    context = new_context(browser)
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def visit(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
-    """Open the page as a new visitor; what the page complains of in the console fails the test."""
+def complaints() -> Iterator[list[str]]:
+    """What the page complains of in the console; anything fails the test."""
+    said: list[str] = []
+    yield said
+    assert not said
+
+
+def open_page(context: BrowserContext, address: str, complaints: list[str]) -> Page:
+    page = context.new_page()
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.goto(address)
+    expect(page.locator("#start")).to_be_enabled(timeout=WAIT_MS)
+    return page
+
+
+@pytest.fixture
+def page(context: BrowserContext, address: str, complaints: list[str]) -> Iterator[Page]:
+    """The page of one new visitor: whoever was there before is forgotten."""
+    page = open_page(context, address, complaints)
+    yield page
+    page.evaluate("localStorage.clear()")
+    page.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, address: str, complaints: list[str]) -> Iterator[Callable[[], Page]]:
+    """Open the page as one more visitor, each in a browser profile of their own."""
     contexts: list[BrowserContext] = []
-    complaints: list[str] = []
 
-    def open_page(**options: Any) -> Page:
-        context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(WAIT_MS)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.goto(address)
-        expect(page.locator("#start")).to_be_enabled(timeout=WAIT_MS)
-        return page
+    def visit() -> Page:
+        contexts.append(new_context(browser))
+        return open_page(contexts[-1], address, complaints)
 
-    yield open_page
+    yield visit
     for context in contexts:
         context.close()
-    assert not complaints
-
-
-@pytest.fixture
-def page(visit: Callable[..., Page]) -> Page:
-    """The page of one new visitor."""
-    return visit()

@@ -73,7 +73,7 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     expect(page.locator("#model-line")).to_contain_text(download.name)
 
 
-def test_two_visitors_train_at_once_and_see_only_their_own(visit: Callable[..., Page]) -> None:
+def test_two_visitors_train_at_once_and_see_only_their_own(visit: Callable[[], Page]) -> None:
     one, other = visit(), visit()
     change_setting(one, "steps", ENDLESS)
     change_setting(other, "steps", "40000")
@@ -145,7 +145,7 @@ def test_an_open_tab_follows_the_model_while_it_learns(page: Page) -> None:
     wait_for_status(page, "Stopped")
 
 
-def test_no_request_leaves_the_machine(visit: Callable[..., Page], address: str) -> None:
+def test_no_request_leaves_the_machine(visit: Callable[[], Page], address: str) -> None:
     page = visit()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

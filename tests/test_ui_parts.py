@@ -1,0 +1,123 @@
+"""The page's plain Python: masking by place, thinning of curves, settings that differ, what a poll answers."""
+
+import json
+import math
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from bert_core import TrainingService, load_recipe
+from ui.masked_words_tab import clickable_words, guesses_value
+from ui.models_tab import file_name, open_files
+from ui.run_monitor import POINTS_LIVE, run_news, thin
+from ui.settings import SHOWN, overrides, values_of
+from ui.token_picker import keep_picked, mask_text, word_places
+from ui.workspace import Workspaces
+
+
+def row(step: int, mlm_loss: float, nsp_loss: float = 0.7) -> SimpleNamespace:
+    return SimpleNamespace(step=step, mlm_loss=mlm_loss, nsp_loss=nsp_loss, mlm_accuracy=0.25, nsp_accuracy=0.5)
+
+
+def test_places_of_words_that_repeat_follow_the_text() -> None:
+    text = "no, no: nothing"
+    assert word_places(text, ["no", "no", "nothing"]) == [(0, 2), (4, 6), (8, 15)]
+
+
+def test_masks_stand_where_the_words_stood() -> None:
+    text = "Hello, Romeo!"
+    places = word_places(text, ["Hello", "Romeo"])
+    assert mask_text(text, places, [1]) == "Hello, [MASK]!"
+    assert mask_text(text, places, [0, 1]) == "[MASK], [MASK]!"
+
+
+def test_an_edit_keeps_the_masks_of_words_that_stayed() -> None:
+    picker = {"words": ["hello", "my", "name"], "picked": [0, 2]}
+    assert keep_picked(picker, ["hello", "your", "name"]) == [0, 2]
+    assert keep_picked(picker, ["hi", "my"]) == []
+    assert keep_picked(None, ["hello"]) == []
+
+
+def test_thin_gives_means_and_ends_at_the_last_step() -> None:
+    rows = [row(step, mlm_loss=step) for step in range(1, 12)]
+    points = thin(rows, 4)
+    assert [point[0] for point in points] == [3, 6, 9, 11]
+    assert [point[1] for point in points] == [2, 5, 8, 10.5]
+    assert thin([], 4) == []
+    assert len(thin(rows, 100)) == len(rows)
+
+
+def test_what_was_never_asked_for_is_left_out_of_the_mean() -> None:
+    assert thin([row(1, math.nan), row(2, 4.0)], 1)[0][1] == 4.0
+    [point] = thin([row(1, math.nan)], 1)
+    assert point[1] is None
+    assert json.loads(json.dumps(point, allow_nan=False)) == point
+
+
+def test_settings_that_were_not_touched_override_nothing() -> None:
+    recipe = load_recipe("romeo-juliet")
+    values = values_of(recipe)
+    assert overrides(recipe, values) == {}
+    values[list(SHOWN).index("training.steps")] = 7
+    values[list(SHOWN).index("tokenizer.vocab_size")] = "30"
+    changed = recipe.override(overrides(recipe, values))
+    assert (changed.training.steps, changed.tokenizer.vocab_size) == (7, 30)
+
+
+def test_a_title_becomes_a_file_name() -> None:
+    assert file_name("Your run: <b>../../x</b> step 3") == "your-run-b-x-b-step-3"
+    assert file_name("שלום") == "model"
+
+
+def test_a_folder_with_a_foreign_file_is_refused(tmp_path) -> None:
+    from bert_core.errors import CheckpointError
+
+    (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x04")
+    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin"):
+        open_files([tmp_path / "pytorch_model.bin"])
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[TrainingService]:
+    service = TrainingService(device="cpu")
+    yield service
+    service.close()
+
+
+@pytest.fixture(scope="module")
+def finished(service: TrainingService):
+    run = service.start(load_recipe("romeo-juliet").override({"training.steps": 40}), seed=2)
+    while run.status not in ("finished", "failed"):
+        time.sleep(0.02)
+    return run
+
+
+def test_a_poll_gives_what_is_new_in_half_a_kilobyte(finished) -> None:
+    space = Workspaces(None, lambda: None).enter(None)
+    space.add_run(finished)
+    first = run_news(space, finished.id, 0, -1)
+    assert first["cursor"] == len(first["points"]) == 40
+    assert len(first["guesses"]["sentences"]) == len(first["guesses"]["words"]) == 5
+    live = run_news(space, finished.id, 5, 0)
+    assert len(live["points"]) <= POINTS_LIVE
+    assert "sentences" not in live["guesses"]
+    assert len(json.dumps(live, separators=(",", ":"))) <= 512
+    nothing = run_news(space, finished.id, 40, finished.snapshots[-1].step)
+    assert (nothing["points"], "guesses" in nothing) == ([], False)
+
+
+def test_typed_masks_and_pressed_words_are_answered_in_reading_order(finished) -> None:
+    checkpoint = finished.snapshots[-1].checkpoint()
+    text = "hello [MASK] my name"
+    shown = [word for word, _ in clickable_words(checkpoint, text)]
+    assert shown == ["hello", "my", "name"]
+    value = guesses_value(checkpoint, text, "[MASK] you", [2, 0])
+    assert [mask["word"] for mask in value["masks"]] == ["hello", "", "name", ""]
+    assert all(len(mask["guesses"]) == 5 for mask in value["masks"])
+
+
+def test_unknown_words_are_named(finished) -> None:
+    value = guesses_value(finished.snapshots[-1].checkpoint(), "hello zyzzyva", "", [0])
+    assert "zyzzyva" in value["notes"][0]
