@@ -1,0 +1,92 @@
+"""`python -m bert_core`, called as a person calls it."""
+
+import csv
+import json
+
+import pytest
+import transformers
+
+from bert_core.__main__ import main
+from bert_core.checkpoint import load_checkpoint
+from bert_core.recipes import ASSETS
+
+DIALOGUE = ASSETS / "corpora" / "romeo-juliet.txt"
+SHORT = ["training.steps=7", "data.batch_size=3", "model.hidden_size=12", "model.num_attention_heads=3"]
+
+
+def last_line(capsys):
+    return json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+
+
+def test_train_writes_a_folder_with_metrics(tmp_path, capsys):
+    folder = tmp_path / "model"
+    assert main(["train", "--seed", "3", "--output", str(folder), "--set", *SHORT]) == 0
+    summary = last_line(capsys)
+    with (folder / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    expected = "step,mlm_loss,nsp_loss,mlm_accuracy,nsp_accuracy,learning_rate,grad_norm,tokens,seconds"
+    assert ",".join(rows[0]) == expected
+    assert [int(row["step"]) for row in rows] == list(range(1, 8))
+    assert summary == {
+        "steps": 7,
+        "seconds": round(float(rows[-1]["seconds"]), 3),
+        "mlm_loss": float(rows[-1]["mlm_loss"]),
+        "nsp_loss": float(rows[-1]["nsp_loss"]),
+    }
+    checkpoint = load_checkpoint(folder)
+    assert checkpoint.config.hidden_size == 12
+    assert checkpoint.recipe["seed"] == 3
+    assert transformers.BertForPreTraining.from_pretrained(folder).config.hidden_size == 12
+
+
+def test_a_saved_recipe_repeats_the_run(tmp_path, capsys):
+    assert main(["train", "--seed", "3", "--output", str(tmp_path / "a"), "--set", *SHORT]) == 0
+    first = last_line(capsys)
+    recipe = str(tmp_path / "a" / "recipe.json")
+    assert main(["train", "--recipe", recipe, "--seed", "3", "--output", str(tmp_path / "b")]) == 0
+    again = last_line(capsys)
+    assert (first["mlm_loss"], first["nsp_loss"]) == (again["mlm_loss"], again["nsp_loss"])
+
+
+def test_train_on_a_text_of_ones_own(tmp_path, capsys):
+    text = tmp_path / "mine.txt"
+    text.write_text("the cat sat\nthe dog ran\nthe bird flew\n")
+    assert main(["train", "--corpus", str(text), "--output", str(tmp_path / "m"), "--set", *SHORT]) == 0
+    assert load_checkpoint(tmp_path / "m").tokenizer.token_to_id("bird") is not None
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_default_recipe_passes_the_whole_exam(tmp_path, capsys, seed):
+    folder = str(tmp_path / "model")
+    assert main(["train", "--recipe", "romeo-juliet", "--seed", str(seed), "--output", folder]) == 0
+    assert main(["exam", folder, "--corpus", str(DIALOGUE)]) == 0
+    assert last_line(capsys) == {"words": [105, 105], "pairs": [81, 81]}
+
+
+def test_the_exam_of_the_short_dialogue_has_68_words_and_36_pairs(tmp_path, capsys):
+    short = str(ASSETS / "corpora" / "romeo-juliet-short.txt")
+    folder = str(tmp_path / "model")
+    assert main(["train", "--corpus", short, "--output", folder, "--set", *SHORT]) == 0
+    assert main(["exam", folder, "--corpus", short]) == 0
+    result = last_line(capsys)
+    assert (result["words"][1], result["pairs"][1]) == (68, 36)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "--recipe", "hamlet", "--output", "x"], "no recipe 'hamlet'"),
+        (["train", "--set", "training.steps", "--output", "x"], "has no value"),
+        (["train", "--set", "training.learning_rate=0", "--output", "x"], "learning_rate is 0"),
+        (["train", "--corpus", "nowhere.txt", "--output", "x"], "cannot be read"),
+        (["train", "--seed", "-1", "--output", "x"], "seed"),
+        (["exam", "nowhere", "--corpus", str(DIALOGUE)], "no folder 'nowhere'"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_exit_code_one(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 1
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert not (tmp_path / "x").exists()

@@ -1,0 +1,154 @@
+"""Recipes: read, checked, overridden; what they build; what a text gives before training."""
+
+import json
+
+import pytest
+import torch
+
+from bert_core.corpus import Corpus, read_corpus
+from bert_core.errors import BertCoreError, ConfigError, CorpusError
+from bert_core.recipes import ASSETS, Recipe, load_recipe, prepare, preview, recipe_corpus, recipe_names, stated
+
+
+@pytest.fixture
+def recipe() -> Recipe:
+    return load_recipe("romeo-juliet")
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_that_comes_with_the_app_can_be_read_and_says_what_it_is(name):
+    recipe = load_recipe(name)
+    assert recipe.name == name
+    assert recipe.title
+    assert recipe.description.endswith(".")
+    assert recipe_corpus(recipe).sentences
+
+
+def test_the_quick_dialogue_is_the_default():
+    assert recipe_names()[0] == "romeo-juliet"
+
+
+def test_the_dialogues_are_the_tutorials():
+    nine = recipe_corpus(load_recipe("romeo-juliet"))
+    assert len(nine.sentences) == 9
+    assert nine.sentences[1] == "Hello, Romeo My name is Juliet. Nice to meet you."
+    six = read_corpus(ASSETS / "corpora" / "romeo-juliet-short.txt")
+    assert len(six.sentences) == 6
+    assert six.sentences[-1] == "Thanks you Romeo"
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("training.learning_rate", "0", "learning_rate is 0"),
+        ("training.learning_rate", "1e9", "must be a number from"),
+        ("training.learning_rate", "quick", "learning_rate is 'quick'"),
+        ("training.steps", "12.5", "whole number"),
+        ("training.speed", "1", "no setting training.speed"),
+        ("steps", "1", "no setting steps"),
+        ("data.sequence_length", "65", "more than the 64 positions"),
+        ("model.num_attention_heads", "7", "cannot be shared"),
+        ("tokenizer.kind", "syllable", "can be one of"),
+    ],
+)
+def test_a_wrong_setting_is_answered_with_one_sentence(recipe, setting, value, message):
+    with pytest.raises(ConfigError, match=message):
+        recipe.override({setting: value})
+
+
+def test_settings_are_read_from_strings(recipe):
+    changed = recipe.override(
+        {
+            "training.steps": "40",
+            "training.learning_rate": "5e-4",
+            "tokenizer.vocab_size": "",
+            "tokenizer.kind": "wordpiece",
+        }
+    )
+    assert changed.training.steps == 40
+    assert changed.training.learning_rate == 5e-4
+    assert changed.tokenizer.vocab_size is None
+    assert changed.tokenizer.kind == "wordpiece"
+    assert recipe.training.steps != 40
+
+
+def test_a_stated_recipe_is_read_again_as_the_same(recipe, tmp_path):
+    path = tmp_path / "romeo-juliet.json"
+    path.write_text(json.dumps(stated(recipe, seed=7)))
+    assert load_recipe(path) == recipe
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "needs a title"),
+        ('{"title": "x", "description": "y", "speed": {}}', "unknown part 'speed'"),
+        ('{"title": "x", "description": "y", "training": 3}', "must map settings"),
+    ],
+)
+def test_a_broken_recipe_file_is_refused(tmp_path, content, message):
+    path = tmp_path / "mine.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=message):
+        load_recipe(path)
+
+
+def test_an_unknown_recipe_is_refused_with_the_known_ones():
+    with pytest.raises(ConfigError, match="there are: romeo-juliet"):
+        load_recipe("hamlet")
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63, 1.0, "0", None, True])
+def test_a_seed_is_a_whole_number(recipe, seed):
+    with pytest.raises(ConfigError, match="seed"):
+        prepare(recipe, seed=seed)
+
+
+def test_preparing_draws_nothing_from_the_global_generator(recipe):
+    before = torch.get_rng_state()
+    first, again, other = prepare(recipe, seed=1), prepare(recipe, seed=1), prepare(recipe, seed=2)
+    assert torch.equal(torch.get_rng_state(), before)
+    weights = [p.model.bert.embeddings.word_embeddings.weight for p in (first, again, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+    assert first.tokenizer.to_str() == again.tokenizer.to_str()
+
+
+def test_the_preview_of_the_dialogue(recipe):
+    facts = preview(recipe, recipe_corpus(recipe))
+    assert (facts.documents, facts.sentences, facts.tokens, facts.vocabulary) == (1, 9, 62, 41)
+    assert facts.unknown_share == 0
+    assert facts.cut_share == 0
+    assert facts.parameters == prepare(recipe).model.config.parameter_count()
+    assert 0 < facts.seconds < 600
+
+
+def test_the_preview_counts_unknown_and_cut_tokens(recipe):
+    corpus = Corpus.from_text("a b c d e f\na b c d e f g\n")
+    facts = preview(recipe.override({"tokenizer.min_frequency": 2, "data.sequence_length": 8}), corpus)
+    assert facts.unknown_share == pytest.approx(1 / 13)  # g
+    assert facts.cut_share == pytest.approx(8 / 13)  # 5 of 13 tokens fit beside the three special ones
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("just one sentence", "single sentence"), ("same\nsame\nsame", "two different"), ("...\n!!!\n", "No word")],
+)
+def test_a_text_that_cannot_be_trained_on_is_refused(recipe, text, message):
+    with pytest.raises(CorpusError, match=message):
+        preview(recipe, Corpus.from_text(text))
+
+
+def test_a_size_that_does_not_fit_this_machine_is_refused_before_anything_is_allocated(recipe):
+    huge = recipe.override(
+        {
+            "model.hidden_size": 4096,
+            "model.intermediate_size": 16384,
+            "model.num_hidden_layers": 48,
+            "data.batch_size": 4096,
+        }
+    )
+    for ask in (lambda: preview(huge, recipe_corpus(huge)), lambda: prepare(huge)):
+        with pytest.raises(BertCoreError, match=r"needs about [\d.]+ GB"):
+            ask()

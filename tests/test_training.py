@@ -1,0 +1,207 @@
+"""The trainer: losses against PyTorch by hand, determinism, schedule, clipping, divergence."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from helpers import make_batch, make_model
+
+from bert_core.config import BertConfig, TrainingConfig
+from bert_core.model import BertForPreTraining
+from bert_core.pretraining_data import IGNORED, Batch
+from bert_core.recipes import load_recipe, prepare
+from bert_core.training import (
+    FlatParameters,
+    Trainer,
+    fill_from_flat,
+    pretraining_loss,
+    read_metrics,
+    schedule,
+    until_divergence,
+)
+
+CONFIG = BertConfig(
+    vocab_size=37,
+    hidden_size=12,
+    num_hidden_layers=2,
+    num_attention_heads=3,
+    intermediate_size=20,
+    max_position_embeddings=17,
+)
+
+
+def labelled_batch(seed: int = 0) -> Batch:
+    """B=3, T=7; two words asked in the first pair, none in the second, one in the third."""
+    fields = make_batch(CONFIG, seed)
+    labels = torch.full((3, 7), IGNORED)
+    labels[0, 1], labels[0, 3], labels[2, 6] = 11, 7, 30
+    return Batch(**fields, labels=labels, next_sentence_label=torch.tensor([0, 1, 1]))
+
+
+def small_run(steps=20, seed=0, **settings):
+    recipe = load_recipe("romeo-juliet").override(
+        {
+            "training.steps": steps,
+            "data.batch_size": 5,
+            "model.hidden_size": 12,
+            "model.num_attention_heads": 3,
+            **settings,
+        }
+    )
+    return prepare(recipe, seed=seed).trainer()
+
+
+def losses(trainer):
+    return [(row.mlm_loss, row.nsp_loss, row.grad_norm) for row in read_metrics(list(trainer))]
+
+
+def test_the_loss_is_that_of_the_asked_words_and_of_all_pairs():
+    model, batch = make_model(CONFIG), labelled_batch()
+    config = TrainingConfig(mlm_weight=2.0, nsp_weight=0.5)
+    loss, (mlm, nsp, mlm_accuracy, nsp_accuracy) = pretraining_loss(model, batch, config)
+    output = model(batch.input_ids, batch.attention_mask, batch.token_type_ids)  # all positions, as the oracle
+    words = output.prediction_logits.log_softmax(-1)
+    by_hand = -(words[0, 1, 11] + words[0, 3, 7] + words[2, 6, 30]) / 3
+    pairs = output.seq_relationship_logits.log_softmax(-1)
+    pairs_by_hand = -(pairs[0, 0] + pairs[1, 1] + pairs[2, 1]) / 3
+    torch.testing.assert_close(mlm, by_hand.detach())
+    torch.testing.assert_close(nsp, pairs_by_hand.detach())
+    torch.testing.assert_close(loss, 2 * by_hand + 0.5 * pairs_by_hand)
+    guesses = output.prediction_logits.argmax(-1)
+    right = int(guesses[0, 1] == 11) + int(guesses[0, 3] == 7) + int(guesses[2, 6] == 30)
+    assert mlm_accuracy.item() == pytest.approx(right / 3)
+    says = output.seq_relationship_logits.argmax(-1)
+    assert nsp_accuracy.item() == pytest.approx((says == batch.next_sentence_label).float().mean().item())
+
+
+def test_padding_and_what_stands_on_it_change_neither_loss_nor_gradient():
+    batch = labelled_batch()
+    wider = Batch(
+        F.pad(batch.input_ids, (0, 4), value=9),
+        F.pad(batch.token_type_ids, (0, 4), value=1),
+        F.pad(batch.attention_mask, (0, 4), value=0),
+        F.pad(batch.labels, (0, 4), value=IGNORED),
+        batch.next_sentence_label,
+    )
+    gradients = []
+    for each in (batch, wider):
+        model = make_model(CONFIG)
+        loss, _ = pretraining_loss(model, each, TrainingConfig())
+        loss.backward()
+        gradients.append(torch.cat([p.grad.flatten() for n, p in model.named_parameters() if "position" not in n]))
+    torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-4)
+
+
+def test_a_step_is_adamw_with_clipping_and_decay_of_the_matrices_alone():
+    config = TrainingConfig(
+        steps=3, learning_rate=0.01, weight_decay=0.1, max_grad_norm=0.5, warmup_steps=1, decay="none"
+    )
+    batches = [labelled_batch(seed) for seed in range(3)]
+    still = BertConfig(**{**vars(CONFIG), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
+    ours, theirs = make_model(still), make_model(still)
+    rows = read_metrics(list(Trainer(ours, batches, config)))
+
+    matrices = [p for p in theirs.parameters() if p.ndim >= 2]
+    vectors = [p for p in theirs.parameters() if p.ndim < 2]
+    optimizer = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}], lr=0.01
+    )
+    for batch, row in zip(batches, rows):
+        optimizer.zero_grad()
+        theirs.train()
+        pretraining_loss(theirs, batch, config)[0].backward()
+        norm = torch.nn.utils.clip_grad_norm_(theirs.parameters(), 0.5)
+        assert row.grad_norm == pytest.approx(norm.item(), rel=1e-4)
+        assert norm > 0.5  # the clipping is at work
+        optimizer.step()
+    for (name, p), q in zip(ours.named_parameters(), theirs.parameters()):
+        if "qkv.bias" not in name:  # softmax ignores the key's bias: its gradient is rounding, which AdamW makes large
+            torch.testing.assert_close(p, q, atol=2e-5, rtol=1e-4, msg=name)
+
+
+def test_every_parameter_learns():
+    trainer = small_run(steps=3)
+    before = {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
+    list(trainer)
+    for name, p in trainer.model.named_parameters():
+        assert not torch.equal(p, before[name]), name
+
+
+def test_the_same_seed_gives_the_same_losses_bit_for_bit_and_another_does_not():
+    dropout = {"model.hidden_dropout_prob": 0.1, "model.attention_probs_dropout_prob": 0.1}
+    torch.manual_seed(1)
+    first = losses(small_run(seed=3, **dropout))
+    torch.manual_seed(2)
+    again = []
+    for metrics in small_run(seed=3, **dropout):
+        again += [(row.mlm_loss, row.nsp_loss, row.grad_norm) for row in read_metrics([metrics])]
+        torch.rand(7)  # somebody draws between two steps
+    assert first == again
+    assert first != losses(small_run(seed=4, **dropout))
+
+
+def test_dropout_is_new_at_every_step():
+    model = make_model(BertConfig(**{**vars(CONFIG), "hidden_dropout_prob": 0.5}))
+    config = TrainingConfig(steps=4, learning_rate=1e-8)  # too small to move: only dropout can change the loss
+    rows = read_metrics(list(Trainer(model, [labelled_batch()] * 4, config)))
+    assert len({row.mlm_loss for row in rows}) == 4
+
+
+def test_the_schedule_warms_up_and_decays():
+    config = TrainingConfig(steps=10, warmup_steps=4)
+    shares = [schedule(step, config) for step in range(10)]
+    assert shares == pytest.approx([1 / 4, 2 / 4, 3 / 4, 1, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
+    assert [schedule(step, TrainingConfig(steps=10, decay="none")) for step in (0, 9)] == [1, 1]
+    rows = read_metrics(list(small_run(steps=4, **{"training.learning_rate": 0.01, "training.warmup_steps": 2})))
+    assert [row.learning_rate for row in rows] == pytest.approx([0.005, 0.01, 0.01, 0.005])
+
+
+def test_a_trainer_is_an_iterator_that_ends():
+    trainer = small_run(steps=4)
+    assert next(trainer).step == 1
+    assert [metrics.step for metrics in trainer] == [2, 3, 4]
+    assert next(trainer, None) is None
+
+
+def test_metrics_count_real_tokens_and_time():
+    trainer = small_run(steps=3)
+    rows = read_metrics(list(trainer))
+    assert [row.tokens for row in rows] == [int(trainer.batches[k].attention_mask.sum()) for k in range(3)]
+    assert 0 < rows[0].seconds < rows[1].seconds < rows[2].seconds
+
+
+def test_a_loss_that_is_no_number_is_noticed_and_leaves_the_weights_finite():
+    model = make_model(CONFIG)
+    batches = [labelled_batch() for _ in range(3)]
+    trainer = Trainer(model, batches, TrainingConfig(steps=3))
+    good = read_metrics([next(trainer)])
+    kept = trainer.flat.weights.clone()
+    trainer.model.bert.embeddings.LayerNorm.eps = float("nan")
+    rows, reason = until_divergence(good + read_metrics(list(trainer)))
+    assert rows == good
+    assert "at step 2" in reason
+    assert "lower learning rate" in reason
+    assert torch.equal(trainer.flat.weights, kept)
+    assert until_divergence(good) == (good, "")
+
+
+def test_flat_weights_are_the_model():
+    model = make_model(CONFIG)
+    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    flat = FlatParameters(model)
+    assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in state.items())
+    assert all(parameter.data_ptr() % 64 == flat.weights.data_ptr() % 64 for parameter in model.parameters())
+    copy = flat.weights.clone()
+    flat.weights.zero_()
+    assert not any(parameter.any() for parameter in model.parameters())
+    with torch.device("meta"):
+        other = BertForPreTraining(CONFIG)
+    fill_from_flat(other, flat.layout, copy)
+    assert all(torch.equal(other.state_dict()[name], tensor) for name, tensor in state.items())
+
+
+def test_the_first_losses_are_those_of_ignorance():
+    row = read_metrics([next(small_run(**{"data.batch_size": 64}))])[0]
+    assert row.mlm_loss == pytest.approx(math.log(41), abs=0.1)
+    assert row.nsp_loss == pytest.approx(math.log(2), abs=0.05)
