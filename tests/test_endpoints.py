@@ -10,7 +10,15 @@ from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 import ui
-from bert_core import TrainingService, attention, fill_mask, load_checkpoint, next_sentence, save_checkpoint
+from bert_core import (
+    TrainingService,
+    attention,
+    fill_mask,
+    load_checkpoint,
+    load_recipe,
+    next_sentence,
+    save_checkpoint,
+)
 from ui.workspace import NOT_YOURS
 
 TEXT = "hello [MASK] are you"
@@ -27,8 +35,6 @@ def service() -> Iterator[TrainingService]:
 @pytest.fixture(scope="module")
 def shipped(service: TrainingService, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that has learned a little, in the place of the shipped one."""
-    from bert_core import load_recipe
-
     run = service.start(load_recipe("romeo-juliet").override({"training.steps": 20}), seed=3)
     while run.status not in ENDED:
         time.sleep(0.02)
@@ -96,7 +102,7 @@ def test_a_run_from_start_to_stop(client: Client) -> None:
     status = wait_for(client, run_id, lambda status: status["step"] > 0)
     keys = ["status", "reason", "step", "steps", "mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy"]
     assert list(status) == keys
-    assert status["steps"] == 300
+    assert status["steps"] == load_recipe("romeo-juliet").training.steps
     assert status["nsp_loss"] > 0
     client.predict(run_id, api_name="/stop_training")
     assert wait_for(client, run_id, lambda status: status["status"] in ENDED)["status"] in ("stopped", "finished")

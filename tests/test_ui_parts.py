@@ -14,7 +14,7 @@ from ui.models_tab import file_name, open_files
 from ui.run_monitor import POINTS_LIVE, run_news, thin
 from ui.settings import SHOWN, overrides, values_of
 from ui.token_picker import keep_picked, mask_text, word_places
-from ui.workspace import Workspaces
+from ui.workspaces import Workspaces
 
 
 def row(step: int, mlm_loss: float, nsp_loss: float = 0.7) -> SimpleNamespace:

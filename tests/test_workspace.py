@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from bert_core.errors import RunError
-from ui.workspace import MOST_ACTIVE, MOST_MODELS, MOST_RUNS, NOT_YOURS, SHIPPED, Lease, Model, Workspaces
+from ui.workspace import MOST_MODELS, MOST_RUNS, NOT_YOURS, SHIPPED, Model
+from ui.workspaces import MOST_ACTIVE, Lease, Workspaces
 
 
 @dataclass

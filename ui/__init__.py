@@ -12,6 +12,7 @@ os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
 import gradio as gr
 
 from bert_core.checkpoint import load_checkpoint
+from bert_core.runs import TrainingService
 from ui import look
 from ui.attention_tab import attention_tab
 from ui.endpoints import endpoints
@@ -21,7 +22,7 @@ from ui.next_sentence_tab import next_sentence_tab
 from ui.page import header
 from ui.plotly_view import plotly_script
 from ui.train_tab import train_tab
-from ui.workspace import Lease, Workspaces, sweep_forever
+from ui.workspaces import Lease, Workspaces, sweep_forever
 
 SHIPPED = Path(__file__).resolve().parent.parent / "checkpoints" / "romeo-juliet"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -29,7 +30,7 @@ MOST_SESSIONS = 500
 LARGEST_UPLOAD = "256mb"
 
 
-def build(service: Any, workspaces: Workspaces | None = None) -> gr.Blocks:
+def build(service: TrainingService, workspaces: Workspaces | None = None) -> gr.Blocks:
     """The whole page for one training service; workspaces keep what its visitors have."""
     workspaces = workspaces or visitors(service)
     with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
@@ -44,12 +45,12 @@ def build(service: Any, workspaces: Workspaces | None = None) -> gr.Blocks:
     return demo.queue(api_open=False)
 
 
-def visitors(service: Any, *, shipped: Path = SHIPPED, lease: Lease | None = None) -> Workspaces:
+def visitors(service: TrainingService, *, shipped: Path = SHIPPED, lease: Lease | None = None) -> Workspaces:
     """The workspaces of all visitors, whose first model is the folder `shipped`; without a lease they stay for ever."""
     return Workspaces(service, lambda: load_checkpoint(shipped), shipped_name=shipped.name, lease=lease)
 
 
-def launch(service: Any, *, shipped: Path = SHIPPED, **options: Any) -> tuple[Any, str, str]:
+def launch(service: TrainingService, *, shipped: Path = SHIPPED, **options: Any) -> tuple[Any, str, str]:
     """Build the page and serve it; options are those of `gradio.Blocks.launch`, whose answer is given back.
 
     On one's own machine a visitor may stay away for ever; on a shared one, runs are paused and later freed.

@@ -4,14 +4,16 @@ import base64
 from typing import Any
 
 import gradio as gr
+from torch import Tensor
 
+from bert_core.checkpoint import Checkpoint
 from bert_core.figures import ACCENT_RGB, attention_map
 from bert_core.probing import attention
 from ui.handlers import QUIET, on_error, warn
 from ui.page import Page, choose_sentence
 from ui.plotly_view import plotly_view
+from ui.turns import probing
 from ui.views import view
-from ui.workspace import probing
 
 FIRST_PAIR = ("Hello, how are you? I am Romeo.", "Hello, Romeo My name is Juliet. Nice to meet you.")
 SPECIAL = ("[CLS]", "[SEP]", "[PAD]")
@@ -87,7 +89,7 @@ def attention_tab(page: Page) -> None:
         chosen.input(lambda sentence: sentence or gr.skip(), chosen, box, **QUIET)
 
 
-def visible_maps(checkpoint: Any, text: str, pair: str, hide_special: bool) -> tuple[list[str], Any]:
+def visible_maps(checkpoint: Checkpoint, text: str, pair: str, hide_special: bool) -> tuple[list[str], Tensor]:
     """The tokens that are shown and the weights between them, (layers, heads, T, T)."""
     with probing():
         maps = attention(checkpoint, text, pair or None)
@@ -95,7 +97,7 @@ def visible_maps(checkpoint: Any, text: str, pair: str, hide_special: bool) -> t
     return [maps.tokens[i] for i in shown], maps.weights[:, :, shown][:, :, :, shown]
 
 
-def grid_value(tokens: list[str], weights: Any, picked: tuple[int, int]) -> dict[str, Any]:
+def grid_value(tokens: list[str], weights: Tensor, picked: tuple[int, int]) -> dict[str, Any]:
     """All maps for the grid: a byte per weight, 255 standing for 1."""
     layers, heads, size, _ = weights.shape
     scaled = (weights * 255).round().clamp(0, 255).byte().contiguous()
@@ -108,6 +110,6 @@ def grid_value(tokens: list[str], weights: Any, picked: tuple[int, int]) -> dict
     }
 
 
-def head_figure(tokens: list[str], weights: Any, layer: int, head: int) -> dict[str, Any]:
+def head_figure(tokens: list[str], weights: Tensor, layer: int, head: int) -> dict[str, Any]:
     """The large map of one head; layers and heads are counted from 1 on the page."""
     return attention_map(tokens, weights[layer, head].tolist(), title=f"Layer {layer + 1}, head {head + 1}")

@@ -13,7 +13,8 @@ from bert_core.probing import fill_mask as guess_masks
 from bert_core.probing import next_sentence as judge_pair
 from ui.handlers import sentence_of
 from ui.page import DEFAULT_RECIPE, recipe_named
-from ui.workspace import Workspaces, probing
+from ui.turns import probing
+from ui.workspaces import Workspaces
 
 LOSSES = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
 

@@ -3,9 +3,11 @@
 import time
 from typing import Any
 
+from bert_core.checkpoint import Checkpoint
+from bert_core.corpus import Corpus
 from bert_core.probing import fill_mask, unknown_words, words
 from ui.token_picker import MASK, word_places
-from ui.workspace import probing
+from ui.turns import probing
 
 SENTENCES = 5
 LONGEST_SENTENCE = 160
@@ -16,7 +18,7 @@ SHARE_OF_TIME = 0.05
 class GuessBoard:
     """The hidden words of one run and the newest guesses for them."""
 
-    def __init__(self, corpus: Any, checkpoint: Any) -> None:
+    def __init__(self, corpus: Corpus, checkpoint: Checkpoint) -> None:
         self._asked = _hidden_words(corpus, checkpoint)
         self._step = -1
         self._guesses: list[list[Any]] = []
@@ -27,7 +29,7 @@ class GuessBoard:
         """Text before, the hidden word, text after; one row per sentence."""
         return [[text[:start], text[start:end], text[end:]] for text, (start, end), _, _ in self._asked]
 
-    def guesses(self, step: int, checkpoint: Any, *, now: bool) -> tuple[int, list[list[Any]]]:
+    def guesses(self, step: int, checkpoint: Checkpoint, *, now: bool) -> tuple[int, list[list[Any]]]:
         """The step that was asked and [guess, probability, right] per sentence.
 
         now: ask even if the last time was a moment ago, as for the last snapshot of a run.
@@ -41,13 +43,13 @@ class GuessBoard:
         return self._step, self._guesses
 
     @staticmethod
-    def _guess(checkpoint: Any, text: str, place: tuple[int, int], answer: str, pair: str | None) -> list[Any]:
+    def _guess(checkpoint: Checkpoint, text: str, place: tuple[int, int], answer: str, pair: str | None) -> list[Any]:
         start, end = place
         [(guess, probability)] = fill_mask(checkpoint, text[:start] + MASK + text[end:], pair, top_k=1)[0]
         return [guess, round(probability, 3), int(guess == answer)]
 
 
-def _hidden_words(corpus: Any, checkpoint: Any) -> list[tuple[str, tuple[int, int], str, str | None]]:
+def _hidden_words(corpus: Corpus, checkpoint: Checkpoint) -> list[tuple[str, tuple[int, int], str, str | None]]:
     """Sentences spread over the corpus: text, place of the hidden word, its token, and the sentence that follows."""
     pairs = [
         (sentence, after)
@@ -70,7 +72,7 @@ def _hidden_words(corpus: Any, checkpoint: Any) -> list[tuple[str, tuple[int, in
     return asked
 
 
-def single_token(checkpoint: Any, word: str) -> str | None:
+def single_token(checkpoint: Checkpoint, word: str) -> str | None:
     """The token that a word is for the model, or None where it takes several."""
     tokens = checkpoint.tokenizer.encode(word, add_special_tokens=False).tokens
     return tokens[0] if len(tokens) == 1 else None

@@ -5,13 +5,14 @@ from typing import Any
 
 import gradio as gr
 
+from bert_core.checkpoint import Checkpoint
 from bert_core.probing import fill_mask, unknown_words, words
 from ui.guess_board import single_token
 from ui.handlers import QUIET, on_error
 from ui.page import Page, choose_sentence
 from ui.token_picker import MASK, keep_picked, mask_text, token_picker, word_places
+from ui.turns import probing
 from ui.views import view
-from ui.workspace import probing
 
 FIRST_SENTENCE = "Hello, Romeo My name is Juliet. Nice to meet you."
 FIRST_PICK = 5
@@ -62,7 +63,7 @@ def masked_words_tab(page: Page) -> None:
     chosen.input(lambda text: text or gr.skip(), chosen, sentence, **QUIET)
 
 
-def clickable_words(checkpoint: Any, text: str) -> list[tuple[str, tuple[int, int]]]:
+def clickable_words(checkpoint: Checkpoint, text: str) -> list[tuple[str, tuple[int, int]]]:
     """The words that can be hidden, with their places; a [MASK] that was typed is none of them."""
     typed = [match.span() for match in re.finditer(re.escape(MASK), text)]
     places = word_places(text, words(checkpoint, text))
@@ -73,7 +74,7 @@ def clickable_words(checkpoint: Any, text: str) -> list[tuple[str, tuple[int, in
     ]
 
 
-def guesses_value(checkpoint: Any, text: str, pair: str, picked: list[int]) -> dict[str, Any]:
+def guesses_value(checkpoint: Checkpoint, text: str, pair: str, picked: list[int]) -> dict[str, Any]:
     """The guesses for every hidden word and every typed [MASK], in reading order, as the guesses view shows them."""
     shown = clickable_words(checkpoint, text)
     hidden = {shown[index][1]: shown[index][0] for index in picked if index < len(shown)}
@@ -99,7 +100,7 @@ def no_guesses(sentence: str) -> dict[str, Any]:
     return {"masks": [], "notes": [], "error": sentence}
 
 
-def unknown_note(checkpoint: Any, *texts: str) -> list[str]:
+def unknown_note(checkpoint: Checkpoint, *texts: str) -> list[str]:
     """A sentence that names the words the model does not know, or nothing."""
     unknown = list(dict.fromkeys(word for text in texts if text.strip() for word in unknown_words(checkpoint, text)))
     if not unknown:

@@ -3,12 +3,13 @@
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from bert_core.checkpoint import load_checkpoint, pack_checkpoint, unpack_checkpoint
+from bert_core.checkpoint import Checkpoint, load_checkpoint, pack_checkpoint, unpack_checkpoint
 from bert_core.errors import CheckpointError
 from ui.handlers import QUIET, on_error, warn
 from ui.page import Page
@@ -66,7 +67,7 @@ def models_tab(page: Page) -> None:
             page.model_line_value(token),
         ]
 
-    def act(work: Any) -> Any:
+    def act(work: Callable) -> Callable:
         """A handler that changes the visitor's workspace, then shows it; an error is shown above the facts."""
 
         def handler(token: str, *arguments: Any) -> list[Any]:
@@ -137,7 +138,7 @@ def model_facts(page: Page, space: Workspace, error: str) -> dict[str, Any]:
     }
 
 
-def open_files(paths: list[Path]) -> Any:
+def open_files(paths: list[Path]) -> Checkpoint:
     """The model in an uploaded zip or in the uploaded files of its folder. Raises CheckpointError.
 
     The files are copied under known names into a folder of our own, which is gone afterwards.

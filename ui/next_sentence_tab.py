@@ -4,12 +4,13 @@ from typing import Any
 
 import gradio as gr
 
+from bert_core.checkpoint import Checkpoint
 from bert_core.probing import next_sentence
 from ui.handlers import QUIET, on_error
 from ui.masked_words_tab import unknown_note
 from ui.page import Page, choose_sentence
+from ui.turns import probing
 from ui.views import view
-from ui.workspace import probing
 
 FIRST_PAIR = ("Oh Congratulations, Juliet", "Thank you Romeo")
 FOLLOWS = "The model thinks the second sentence follows the first:"
@@ -58,7 +59,7 @@ def next_sentence_tab(page: Page) -> None:
         chosen.input(lambda text: text or gr.skip(), chosen, box, **QUIET)
 
 
-def verdict_value(checkpoint: Any, first: str, second: str) -> dict[str, Any]:
+def verdict_value(checkpoint: Checkpoint, first: str, second: str) -> dict[str, Any]:
     """The answer in words, its probability, and the probability of IsNext."""
     with probing():
         is_next = next_sentence(checkpoint, first, second)

@@ -8,7 +8,8 @@ import gradio as gr
 from bert_core.errors import BertCoreError, ConfigError
 from bert_core.recipes import Recipe, load_recipe, recipe_corpus, recipe_names
 from ui.views import view
-from ui.workspace import Model, Workspace, Workspaces
+from ui.workspace import Model, Workspace
+from ui.workspaces import Workspaces
 
 DEFAULT_RECIPE = "romeo-juliet"
 MOST_CHOICES = 200

@@ -14,7 +14,8 @@ from bert_core.figures import curves
 from ui.guess_board import GuessBoard
 from ui.handlers import on_error
 from ui.views import view
-from ui.workspace import ACTIVE, Workspace, Workspaces
+from ui.workspace import ACTIVE, Workspace
+from ui.workspaces import Workspaces
 
 POINTS_LIVE = 6
 POINTS_AT_FIRST = 300

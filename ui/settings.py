@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 
 from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
+from bert_core.recipes import Recipe
 
 _CLASSES = {"tokenizer": TokenizerConfig, "model": BertConfig, "data": DataConfig, "training": TrainingConfig}
 
@@ -28,7 +29,7 @@ SHOWN = {
 }
 
 
-def settings_controls(recipe: Any) -> list[gr.components.Component]:
+def settings_controls(recipe: Recipe) -> list[gr.components.Component]:
     """One control per shown setting with the recipe's value, in the order of SHOWN, two in a row."""
     settings = list(zip(SHOWN, values_of(recipe), strict=True))
     controls = []
@@ -38,13 +39,13 @@ def settings_controls(recipe: Any) -> list[gr.components.Component]:
     return controls
 
 
-def values_of(recipe: Any) -> list[Any]:
+def values_of(recipe: Recipe) -> list[Any]:
     """The recipe's own value for each control; an empty field stands for None."""
     own = [getattr(getattr(recipe, section), name) for section, name in (key.split(".") for key in SHOWN)]
     return ["" if value is None else value for value in own]
 
 
-def overrides(recipe: Any, values: list[Any]) -> dict[str, Any]:
+def overrides(recipe: Recipe, values: list[Any]) -> dict[str, Any]:
     """The settings that differ from the recipe's, as `recipe.override` takes them."""
     return {
         key: value

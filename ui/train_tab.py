@@ -1,6 +1,6 @@
 """Train: choose a text and a recipe, start, and watch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +8,15 @@ import gradio as gr
 
 from bert_core.corpus import Corpus
 from bert_core.errors import CorpusError, RunError
-from bert_core.recipes import preview, recipe_corpus, recipe_names
+from bert_core.recipes import Preview, Recipe, preview, recipe_corpus, recipe_names
+from bert_core.runs import Run
 from ui.handlers import QUIET, on_error, warn
 from ui.page import DEFAULT_RECIPE, Page, recipe_named
 from ui.run_monitor import run_monitor
 from ui.settings import overrides, settings_controls, values_of
 from ui.views import view
-from ui.workspace import ACTIVE, Workspace, Workspaces
+from ui.workspace import ACTIVE, Workspace
+from ui.workspaces import Workspaces
 
 OWN, PASTED, UPLOADED = "The recipe's own text", "Paste a text", "Upload a .txt file"
 
@@ -117,7 +119,7 @@ def train_tab(page: Page) -> None:
     monitor.status(lambda token: button_states(_latest_run(page, token)), page.visitor, buttons, **QUIET)
 
 
-def read_text(source: str, pasted: str, uploaded: str | None, recipe: Any) -> Corpus:
+def read_text(source: str, pasted: str, uploaded: str | None, recipe: Recipe) -> Corpus:
     """The text the form points at, as a corpus. Raises CorpusError."""
     if source == PASTED:
         return Corpus.from_text(pasted or "", name="Your text")
@@ -129,7 +131,7 @@ def read_text(source: str, pasted: str, uploaded: str | None, recipe: Any) -> Co
     return recipe_corpus(recipe)
 
 
-def preview_value(corpus: Corpus, told: Any) -> dict[str, Any]:
+def preview_value(corpus: Corpus, told: Preview) -> dict[str, Any]:
     """What the text gives, as the facts view shows it."""
     return {
         "facts": [
@@ -154,7 +156,7 @@ def duration(seconds: float) -> str:
     return f"about {seconds / 3600:.1f} h"
 
 
-def button_states(run: Any | None) -> list[dict[str, Any]]:
+def button_states(run: Run | None) -> list[dict[str, Any]]:
     """Start, Pause or Resume, Step, Stop: which can be pressed while the run is as it is."""
     status = run.status if run is not None else ""
     going = status in ACTIVE
@@ -176,17 +178,17 @@ def _start(workspaces: Workspaces, space: Workspace, seed: float | None, *form: 
     space.add_run(workspaces.service.start(chosen, corpus, seed=int(seed or 0)))
 
 
-def _chosen_recipe(name: str, settings: Any) -> Any:
+def _chosen_recipe(name: str, settings: Sequence[Any]) -> Recipe:
     recipe = recipe_named(name)
     return recipe.override(overrides(recipe, list(settings)))
 
 
-def _latest_run(page: Page, token: str) -> Any | None:
+def _latest_run(page: Page, token: str) -> Run | None:
     space = page.space(token)
     return space.latest_run if space else None
 
 
-def _monitor_value(page: Page, token: str, run: Any) -> dict[str, Any]:
+def _monitor_value(page: Page, token: str, run: Run) -> dict[str, Any]:
     return {
         "visitor": token,
         "run": run.id,

@@ -8,24 +8,29 @@ from pathlib import Path
 from browser_steps import change_setting, open_tab, points, start, wait_for_points, wait_for_status
 from playwright.sync_api import Page, expect
 
+from bert_core.recipes import load_recipe, preview, recipe_corpus
+
 ENDLESS = "50000"
+RECIPE = load_recipe("romeo-juliet")
+STEPS = RECIPE.training.steps
+PARAMETERS = f"{preview(RECIPE, recipe_corpus(RECIPE)).parameters:,}"
 
 
 def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_path: Path) -> None:
     expect(page.locator("#model-line")).to_contain_text("romeo-juliet")
-    expect(page.locator("#preview")).to_contain_text("82,539")
+    expect(page.locator("#preview")).to_contain_text(PARAMETERS)
 
     start(page)
     first = points(page)
     expect(page.locator("#start")).to_be_disabled()
     wait_for_points(page, first + 10)
     wait_for_status(page, "Finished")
-    expect(page.locator("#run-step")).to_have_text("300 of 300")
+    expect(page.locator("#run-step")).to_have_text(f"{STEPS} of {STEPS}")
     expect(page.locator("#run-guesses tbody tr[data-right=true]")).to_have_count(5)
     expect(page.locator("#run-guesses")).to_contain_text("✓ right")
     expect(page.locator("#start")).to_be_enabled()
     expect(page.locator("#model-line")).to_contain_text("Your run")
-    expect(page.locator("#model-line")).to_contain_text("step 300")
+    expect(page.locator("#model-line")).to_contain_text(f"step {STEPS}")
 
     open_tab(page, "Masked words")
     words = page.get_by_role("group", name="Words to mask")
@@ -55,7 +60,7 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     expect(head).to_have_attribute("aria-pressed", "true")
 
     open_tab(page, "Models")
-    expect(page.locator("#model-facts")).to_contain_text("82,539")
+    expect(page.locator("#model-facts")).to_contain_text(PARAMETERS)
     with page.expect_download() as waiting:
         page.locator("#download").click()
     download = tmp_path / waiting.value.suggested_filename
@@ -64,12 +69,12 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     assert {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"} <= names
     page.locator("#model-upload input[type=file]").set_input_files(download)
     expect(page.locator("#model-line")).to_contain_text(download.name)
-    expect(page.locator("#model-facts")).to_contain_text("82,539")
+    expect(page.locator("#model-facts")).to_contain_text(PARAMETERS)
 
     page.reload()
     wait_for_status(page, "Finished")
     wait_for_points(page, 100)
-    expect(page.locator("#run-step")).to_have_text("300 of 300")
+    expect(page.locator("#run-step")).to_have_text(f"{STEPS} of {STEPS}")
     expect(page.locator("#model-line")).to_contain_text(download.name)
 
 
