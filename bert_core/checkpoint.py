@@ -48,11 +48,10 @@ PARTS = {"pooler": "bert.pooler.", "mlm": "cls.predictions.", "nsp": "cls.seq_re
 _PART_TITLES = {"pooler": "the pooler", "mlm": "the masked-word head", "nsp": "the next-sentence head"}
 
 # Files that belong to a model and must not survive beside another one's.
-_MODEL_FILES = frozenset(
-    [CONFIG, WEIGHTS, INDEX, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, RECIPE]
-    + ["special_tokens_map.json", "added_tokens.json", "training_state.json"]
-)
-
+_MODEL_FILES = {
+    *(CONFIG, WEIGHTS, INDEX, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, RECIPE),
+    *("special_tokens_map.json", "added_tokens.json", "training_state.json"),
+}
 _ARCHIVED = re.compile(
     rf"{'|'.join(map(re.escape, [CONFIG, INDEX, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, RECIPE]))}"
     r"|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors"
@@ -164,7 +163,9 @@ def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, max_bytes: in
         try:
             unzip(zip_path, folder, _ARCHIVED, max_bytes)
             if not (folder / CONFIG).exists():
-                raise CheckpointError(f"{zip_path.name} has no {CONFIG}, at its top or in one folder; pack a model folder.")
+                raise CheckpointError(
+                    f"{zip_path.name} has no {CONFIG}, at its top or in one folder; pack a model folder."
+                )
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -247,15 +248,17 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
         )
     notes = []
     if tokens < config.vocab_size:
-        notes.append(f"The tokenizer has no text for the last {config.vocab_size - tokens:,} of {config.vocab_size:,} ids.")
+        notes.append(
+            f"The tokenizer has no text for the last {config.vocab_size - tokens:,} of {config.vocab_size:,} ids."
+        )
     config = dataclasses.replace(config, pad_token_id=tokenizer.token_to_id(PAD))
     with torch.device("meta"):
         model = BertForPreTraining(config)
     missing = _fill(model, folder, tied=content.get("tie_word_embeddings") in (True, None))
     if missing:
-        parts = [title for part, title in _PART_TITLES.items() if part in missing]
-        verb = "are" if len(parts) > 1 else "is"
-        notes.append(f"The files lack {' and '.join(parts)}, which {verb} new and untrained here.")
+        *others, last = [title for part, title in _PART_TITLES.items() if part in missing]
+        parts, are = (f"{', '.join(others)} and {last}", "they are") if others else (last, "it is")
+        notes.append(f"The files lack {parts}; {are} new and untrained here.")
     return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, _read_recipe(folder))
 
 
@@ -362,17 +365,19 @@ def _check_entries(
     entries: dict[str, TensorEntry], shapes: dict[str, tuple[int, ...]], missing: frozenset[str]
 ) -> None:
     """Raise CheckpointError with the first differences between what the files hold and what the config asks for."""
-    optional = {copy: shapes[original] for copy, original in _COPIES.items()}
     missing_prefixes = tuple(PARTS[part] for part in missing)
-    differences = [f"{name} is missing" for name in shapes if name not in entries and not name.startswith(missing_prefixes)]
-    for name, entry in entries.items():
-        wanted = shapes.get(name, optional.get(name))
-        if wanted is None:
-            differences.append(f"{shown(name)} is unknown")
-        elif entry.shape != wanted:
-            differences.append(f"{name} has the shape {list(entry.shape)} instead of {list(wanted)}")
+    copies = {copy: shapes[original] for copy, original in _COPIES.items() if copy in entries}
+    differences = []
+    for name, shape in {**shapes, **copies}.items():
+        entry = entries.get(name)
+        if entry is None:
+            if not name.startswith(missing_prefixes):
+                differences.append(f"{name} is missing")
+        elif entry.shape != shape:
+            differences.append(f"{name} has the shape {list(entry.shape)} instead of {list(shape)}")
         elif entry.dtype not in FLOATS:
             differences.append(f"{name} is {entry.dtype} instead of {', '.join(FLOATS)}")
+    differences += [f"{shown(name)} is unknown" for name in entries if name not in shapes and name not in copies]
     if differences:
         files = first_three(sorted({entry.path.name for entry in entries.values()})) or WEIGHTS
         raise CheckpointError(

@@ -18,16 +18,17 @@ MAX_BYTES = 64 * 2**20
 MAX_WORD_CHARACTERS = 100  # WordPiece takes quadratic time in the length of a word
 
 _BYTE_ORDER_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig", "UTF-8 with a byte order mark"),
-    (codecs.BOM_UTF32_LE, "utf-32", "UTF-32"),
-    (codecs.BOM_UTF32_BE, "utf-32", "UTF-32"),
-    (codecs.BOM_UTF16_LE, "utf-16", "UTF-16"),
-    (codecs.BOM_UTF16_BE, "utf-16", "UTF-16"),
+    (codecs.BOM_UTF8, "utf-8", "UTF-8 with a byte order mark"),
+    (codecs.BOM_UTF32_LE, "utf-32-le", "UTF-32"),
+    (codecs.BOM_UTF32_BE, "utf-32-be", "UTF-32"),
+    (codecs.BOM_UTF16_LE, "utf-16-le", "UTF-16"),
+    (codecs.BOM_UTF16_BE, "utf-16-be", "UTF-16"),
 )
 _LONG_WORD = re.compile(rf"\S{{{MAX_WORD_CHARACTERS + 1},}}")
 # Control characters that no text file holds, and lone surrogates, which no encoding can carry.
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ud800-\udfff]")
-# A sentence ends at . ! ? or … (with closing quotes or brackets) before white space, or at a full stop of Chinese or Japanese.
+# A sentence ends at . ! ? or … (with closing quotes or brackets) before white space, or at a full stop of Chinese or
+# Japanese.
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])")
 _ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Prof|Sr|Jr|vs|etc|e\.g|i\.e|cf|No|Vol|pp)|\b[A-Z])\.$")
 
@@ -56,11 +57,14 @@ class Corpus:
             raise CorpusError(
                 f"{name} has {len(data) / 2**20:.0f} MB; the limit is {MAX_BYTES // 2**20} MB. Take a part of it."
             )
-        encoding, label = next(((e, text) for mark, e, text in _BYTE_ORDER_MARKS if data.startswith(mark)), ("utf-8", ""))
+        known = ((mark, encoding, label) for mark, encoding, label in _BYTE_ORDER_MARKS if data.startswith(mark))
+        mark, encoding, label = next(known, (b"", "utf-8", ""))
         try:
-            text = data.decode(encoding)
+            text = data[len(mark) :].decode(encoding)
         except UnicodeDecodeError as error:
-            raise CorpusError(f"{name} is not plain text (byte {error.start}); save it as UTF-8 text.") from None
+            raise _no_text(name, len(mark) + error.start) from None
+        if found := _NOT_TEXT.search(text):
+            raise _no_text(name, len(mark) + len(text[: found.start()].encode(encoding)))
         corpus = cls.from_text(text, kind, name)
         return Corpus(corpus.documents, name, (f"Read as {label}.", *corpus.notes)) if label else corpus
 
@@ -79,9 +83,9 @@ class Corpus:
                 f"{name} has {len(text) / 1e6:.0f} million characters; the limit is {MAX_BYTES / 1e6:.0f} million. "
                 "Take a part of it."
             )
+        text = text.removeprefix("\ufeff")
         if found := _NOT_TEXT.search(text):
-            byte = len(text[: found.start()].encode("utf-8"))
-            raise CorpusError(f"{name} is not plain text (byte {byte}); save it as UTF-8 text.")
+            raise _no_text(name, len(text[: found.start()].encode("utf-8")))
         text, cut = _LONG_WORD.subn(lambda word: word.group()[:MAX_WORD_CHARACTERS], text)
         notes = (f"{cut} words longer than {MAX_WORD_CHARACTERS} characters were cut.",) if cut else ()
         lines = [" ".join(line.split()) for line in text.splitlines()]
@@ -97,6 +101,10 @@ class Corpus:
             elif documents[-1]:
                 documents.append([])
         return cls(tuple(tuple(document) for document in documents if document), name, notes)
+
+
+def _no_text(name: str, byte: int) -> CorpusError:
+    return CorpusError(f"{name} is not plain text (byte {byte}); save it as UTF-8 text.")
 
 
 def read_corpus(path_or_text: str | os.PathLike, *, kind: str = "auto") -> Corpus:
@@ -136,9 +144,12 @@ def split_sentences(paragraph: str) -> list[str]:
     sentences: list[str] = []
     start = 0
     for end in _SENTENCE_END.finditer(paragraph):
-        part = paragraph[start : end.end()].strip()
-        if part and not _ABBREVIATION.search(part):
+        stop = end.start()
+        # Looking back no further than an abbreviation reaches keeps a page of initials from taking quadratic time.
+        if not end.group().strip() and _ABBREVIATION.search(paragraph, max(start, stop - 8), stop):
+            continue
+        if part := paragraph[start : end.end()].strip():
             sentences.append(part)
-            start = end.end()
+        start = end.end()
     rest = paragraph[start:].strip()
     return [*sentences, rest] if rest else sentences

@@ -82,7 +82,7 @@ def _members(zip_name: str, archive: zipfile.ZipFile, wanted: re.Pattern[str]) -
     """The files to take, after every entry of the archive was looked at."""
     if len(archive.infolist()) > MAX_ZIP_ENTRIES:
         raise CheckpointError(
-            f"{zip_name} has {len(archive.infolist()):,} files; the limit is {MAX_ZIP_ENTRIES:,}. Pack the model's only."
+            f"{zip_name} has {len(archive.infolist()):,} files; the limit is {MAX_ZIP_ENTRIES:,}. Pack one model."
         )
     members: dict[tuple[str, ...], zipfile.ZipInfo] = {}
     for info in archive.infolist():

@@ -25,7 +25,7 @@ _ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """Where a tensor stands: its file, dtype as safetensors spells it, shape, first byte and the byte after its last."""
+    """Where a tensor stands: file, dtype as safetensors spells it, shape, its first byte and the one after its last."""
 
     path: Path
     dtype: str
@@ -62,7 +62,9 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
     position = 8 + length
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].end)):
         if entry.start != position:
-            raise CheckpointError(f"{path.name}: the bytes of {shown(name)} overlap others or leave a hole; export it again.")
+            raise CheckpointError(
+                f"{path.name}: the bytes of {shown(name)} overlap others or leave a hole; export it again."
+            )
         position = entry.end
     if position != file_bytes:
         raise CheckpointError(

@@ -83,14 +83,14 @@ def _train_words(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
         special_tokens=list(SPECIAL_TOKENS),
         show_progress=False,
     )
-    tokenizer = build_tokenizer({token: i for i, token in enumerate(SPECIAL_TOKENS)}, scheme)
+    tokenizer = _text_reader(models.WordLevel(unk_token=UNK), scheme)
     tokenizer.train_from_iterator(corpus.sentences, trainer)
     return build_tokenizer(tokenizer.get_vocab(), scheme)
 
 
 def _train_wordpiece(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
     scheme = Scheme(model="WordPiece", normalizer="bert")
-    tokenizer = build_tokenizer({token: i for i, token in enumerate(SPECIAL_TOKENS)}, scheme)
+    tokenizer = _text_reader(models.WordPiece(unk_token=UNK), scheme)
     words: Counter[str] = Counter()
     for sentence in corpus.sentences:
         pieces = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(sentence))
@@ -137,6 +137,20 @@ def build_tokenizer(vocabulary: dict[str, int], scheme: Scheme) -> Tokenizer:
         model = models.WordLevel(vocabulary, unk_token=UNK)
     else:
         model = models.WordPiece(vocabulary, unk_token=UNK, max_input_chars_per_word=MAX_WORD_CHARACTERS)
+    tokenizer = _text_reader(model, scheme)
+    if scheme.model == "WordPiece":
+        tokenizer.decoder = decoders.WordPiece(prefix="##")
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{CLS} $A {SEP}",
+        pair=f"{CLS} $A {SEP} $B:1 {SEP}:1",
+        special_tokens=[(CLS, vocabulary[CLS]), (SEP, vocabulary[SEP])],
+    )
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
+    return tokenizer
+
+
+def _text_reader(model: models.Model, scheme: Scheme) -> Tokenizer:
+    """A tokenizer that knows how text is cut and has no special tokens yet: to it, "[MASK]" in a text is a word."""
     tokenizer = Tokenizer(model)
     if scheme.normalizer == "words":
         steps = [normalizers.Lowercase()] if scheme.lowercase else []
@@ -149,14 +163,6 @@ def build_tokenizer(vocabulary: dict[str, int], scheme: Scheme) -> Tokenizer:
             lowercase=scheme.lowercase,
         )
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    if scheme.model == "WordPiece":
-        tokenizer.decoder = decoders.WordPiece(prefix="##")
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{CLS} $A {SEP}",
-        pair=f"{CLS} $A {SEP} $B:1 {SEP}:1",
-        special_tokens=[(CLS, vocabulary[CLS]), (SEP, vocabulary[SEP])],
-    )
-    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
     return tokenizer
 
 

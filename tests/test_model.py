@@ -12,12 +12,23 @@ from bert_core.config import BertConfig
 from bert_core.model import BertForPreTraining, draw_weights
 
 SIZES = {
-    "odd": dict(vocab_size=31, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20),
+    "odd": {
+        "vocab_size": 31,
+        "hidden_size": 12,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 20,
+    },
     "relu": dict(
         vocab_size=11, hidden_size=6, num_hidden_layers=1, num_attention_heads=1, intermediate_size=5, hidden_act="relu"
     ),
     "segments": dict(
-        vocab_size=13, hidden_size=10, num_hidden_layers=3, num_attention_heads=5, intermediate_size=7, type_vocab_size=3
+        vocab_size=13,
+        hidden_size=10,
+        num_hidden_layers=3,
+        num_attention_heads=5,
+        intermediate_size=7,
+        type_vocab_size=3,
     ),
 }
 
@@ -29,7 +40,9 @@ def config(request) -> BertConfig:
 
 def oracle_of(model: BertForPreTraining) -> transformers.BertForPreTraining:
     """The same weights in the reference implementation, whose eager attention gives maps."""
-    settings = {name: getattr(model.config, name) for name in transformers.BertConfig().to_dict() if hasattr(model.config, name)}
+    settings = {
+        name: getattr(model.config, name) for name in transformers.BertConfig().to_dict() if hasattr(model.config, name)
+    }
     oracle = transformers.BertForPreTraining(transformers.BertConfig(**settings, attn_implementation="eager"))
     result = oracle.load_state_dict(model.state_dict(), strict=False)
     assert set(result.missing_keys) <= {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
@@ -60,7 +73,8 @@ def test_every_number_agrees_with_transformers(config):
 def test_fused_attention_equals_the_written_out_one(config):
     model, batch = make_model(config), make_batch(config)
     fused, written = model(**batch), model(**batch, output_attentions=True)
-    assert fused.attentions is None and fused.hidden_states is None
+    assert fused.attentions is None
+    assert fused.hidden_states is None
     torch.testing.assert_close(fused.prediction_logits, written.prediction_logits, rtol=0, atol=1e-5)
     torch.testing.assert_close(fused.seq_relationship_logits, written.seq_relationship_logits, rtol=0, atol=1e-5)
 
@@ -166,7 +180,8 @@ def test_weights_start_as_truncated_normal_numbers():
 def test_a_seed_decides_the_weights_and_the_global_generator_is_not_used(tiny_config):
     state = torch.get_rng_state()
     first, again, other = (
-        BertForPreTraining(tiny_config, generator=torch.Generator().manual_seed(seed)).state_dict() for seed in (1, 1, 2)
+        BertForPreTraining(tiny_config, generator=torch.Generator().manual_seed(seed)).state_dict()
+        for seed in (1, 1, 2)
     )
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["cls.seq_relationship.weight"], other["cls.seq_relationship.weight"])
@@ -178,8 +193,10 @@ def test_a_seed_decides_the_weights_and_the_global_generator_is_not_used(tiny_co
 def test_draw_weights_fills_plain_tensors():
     tensors = {"a.weight": torch.empty(50, 50), "a.bias": torch.empty(3), "LayerNorm.weight": torch.empty(3)}
     draw_weights(tensors.items(), std=0.5, generator=torch.Generator().manual_seed(0))
-    assert tensors["a.weight"].abs().max() <= 1.0 and tensors["a.weight"].std() > 0.4
-    assert tensors["a.bias"].tolist() == [0, 0, 0] and tensors["LayerNorm.weight"].tolist() == [1, 1, 1]
+    assert tensors["a.weight"].abs().max() <= 1.0
+    assert tensors["a.weight"].std() > 0.4
+    assert tensors["a.bias"].tolist() == [0, 0, 0]
+    assert tensors["LayerNorm.weight"].tolist() == [1, 1, 1]
 
 
 @torch.no_grad()
@@ -190,9 +207,7 @@ def test_dropout_works_in_training_and_is_off_otherwise(tiny_config):
     with torch.random.fork_rng():
         torch.manual_seed(0)
         assert not torch.allclose(model(**batch).prediction_logits, model(**batch).prediction_logits, atol=1e-3)
-    without = BertConfig(
-        **{**vars(tiny_config), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    )
+    without = BertConfig(**{**vars(tiny_config), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
     model = make_model(without).train()
     torch.testing.assert_close(model(**batch).prediction_logits, model(**batch).prediction_logits, rtol=0, atol=0)
 

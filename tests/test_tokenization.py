@@ -28,15 +28,20 @@ from bert_core.tokenization import (
 )
 
 PIECES = [
-    *SPECIAL_TOKENS, "the", "cafe", "caf", "##e", "##é", "café", "un", "##want", "##ed", "wa", "##s", "hello", "Hello",
+    *SPECIAL_TOKENS, "the", "cafe", "caf", "##e", "##é", "café", "un", "##want",
+    "##ed", "wa", "##s", "hello", "Hello",
     "中", "文", "##文", "!", "#", "##", "'", "-", "[", "]", "mask", "a", "b", "##a", "##b", "1", "##0", "شكرا", "ß", "i",
     "i̇", "👍", "e", "é", "co", "co-op", "ا", "##ا", "x", "##x", "$", "€", "<", ">", "/",
 ]  # fmt: skip
 NASTY = [
-    "", " ", "\t\n\r", "the the", "unwanted unwantedx UNWANTED", "Café CAFÉ cafe\u0301", "中文 中文a文", "[MASK]", "[mask]",
-    "x[MASK]x [SEP][CLS] [PAD] [UNK]", "[ MASK ]", "hello\u0000\ufffdhello", "a\u200bb a\u00a0b a\u3000b a\u2028b a\u00adb",
-    "شكرا", "\u202ehello\u202c", "👍🏽 👩\u200d👩\u200d👧 👍", "e\u0301\u0301\u0301", "İi̇ıI", "ß ẞ SS", "##e", "co-op", "don't!",
-    "100 10 1", "a" * 99, "a" * 100, "a" * 101, "ab" * 60, "\u0600\u0301", "<b>hello</b> ${1}", "\x1b[0m\x7f", "\ue000", "²½",
+    "", " ", "\t\n\r", "the the", "unwanted unwantedx UNWANTED", "Café CAFÉ cafe\u0301",
+    "中文 中文a文", "[MASK]", "[mask]",
+    "x[MASK]x [SEP][CLS] [PAD] [UNK]", "[ MASK ]", "hello\u0000\ufffdhello",
+    "a\u200bb a\u00a0b a\u3000b a\u2028b a\u00adb",
+    "شكرا", "\u202ehello\u202c", "👍🏽 👩\u200d👩\u200d👧 👍", "e\u0301\u0301\u0301", "İi̇ıI", "ß ẞ SS",
+    "##e", "co-op", "don't!",
+    "100 10 1", "a" * 99, "a" * 100, "a" * 101, "ab" * 60, "\u0600\u0301", "<b>hello</b> ${1}",
+    "\x1b[0m\x7f", "\ue000", "²½",
 ]  # fmt: skip
 
 
@@ -73,7 +78,7 @@ def test_words_are_lower_cased_and_lose_the_five_marks(word_tokenizer):
     encoded = word_tokenizer.encode("Hello, how are-you?  ROMEO!", "My [MASK] is Juliet.")
     assert encoded.tokens == [CLS, "hello", "how", UNK, "romeo", SEP, "my", MASK, "is", "juliet", SEP]
     assert encoded.type_ids == [0] * 6 + [1] * 5
-    assert encoded.ids[3] == ids[UNK] and encoded.ids[7] == ids[MASK]
+    assert (encoded.ids[3], encoded.ids[7]) == (ids[UNK], ids[MASK])
     assert word_tokenizer.encode("...,,!?").tokens == [CLS, SEP]
     assert word_tokenizer.encode("(hello)").tokens[1] == UNK
 
@@ -91,6 +96,13 @@ def test_words_stand_by_frequency_then_alphabet():
         **{token: index for index, token in enumerate(SPECIAL_TOKENS)},
         "c": 5,
     }
+
+
+@pytest.mark.parametrize("kind", ["word", "wordpiece"])
+def test_special_tokens_in_a_training_text_are_words_like_any_other(kind):
+    tokenizer = train_tokenizer(Corpus.from_text("say [MASK] now\nwhat [SEP] then\n[CLS] [PAD] [UNK]"), kind=kind)
+    assert list(special_ids(tokenizer).values()) == [0, 1, 2, 3, 4]
+    assert tokenizer.encode("say [MASK] now").tokens.count(MASK) == 1
 
 
 def test_ids_are_the_same_in_every_process(dialogue):
@@ -159,18 +171,24 @@ def test_vocab_txt_is_read_line_by_line(tmp_path):
     path.write_bytes("\r\n".join([*SPECIAL_TOKENS, "\u2028", "hello", "é"]).encode() + b"\r\n")
     assert load_tokenizer(path, {"do_lower_case": False}).encode("hello é Hello").ids == [2, 6, 7, 1, 3]
     path.write_text("\n".join([*SPECIAL_TOKENS, "a", "a"]))
-    with pytest.raises(CheckpointError, match="vocab.txt: the token 'a' stands on two lines"):
+    with pytest.raises(CheckpointError, match=r"vocab\.txt: the token 'a' stands on two lines"):
         load_tokenizer(path)
     path.write_bytes(b"[PAD]\n\xff")
     with pytest.raises(CheckpointError, match="byte 6"):
         load_tokenizer(path)
 
 
-@pytest.mark.parametrize("flags", [{}, {"do_lower_case": False}, {"strip_accents": False}, {"tokenize_chinese_chars": False}])
 @pytest.mark.parametrize(
-    "file, cls",
+    "flags", [{}, {"do_lower_case": False}, {"strip_accents": False}, {"tokenize_chinese_chars": False}]
+)
+@pytest.mark.parametrize(
+    ("file", "cls"),
     [
-        *((file, cls) for file in ("tokenizer.json", "vocab.txt") for cls in (None, "BertTokenizer", "BertTokenizerFast")),
+        *(
+            (file, cls)
+            for file in ("tokenizer.json", "vocab.txt")
+            for cls in (None, "BertTokenizer", "BertTokenizerFast")
+        ),
         ("tokenizer.json", "PreTrainedTokenizerFast"),
     ],
 )
@@ -201,7 +219,7 @@ def _change(path: str, value: object):
 
 
 @pytest.mark.parametrize(
-    "path, value, says",
+    ("path", "value", "says"),
     [
         ("model", None, "'model' is missing"),
         ("model.vocab", [["a", 1.0]], "'vocab' is missing"),
@@ -223,7 +241,9 @@ def test_a_tokenizer_json_that_is_no_berts_is_refused(path, value, says, word_to
     content = json.loads(word_tokenizer.to_str())
     # A list is reached by its number.
     content["normalizer"]["normalizers"] = dict(enumerate(content["normalizer"]["normalizers"]))
-    content["normalizer"]["normalizers"] = {str(key): step for key, step in content["normalizer"]["normalizers"].items()}
+    content["normalizer"]["normalizers"] = {
+        str(key): step for key, step in content["normalizer"]["normalizers"].items()
+    }
     _change(path, value)(content)
     if isinstance(content.get("normalizer"), dict) and "normalizers" in content["normalizer"]:
         content["normalizer"]["normalizers"] = list(content["normalizer"]["normalizers"].values())
@@ -234,7 +254,7 @@ def test_a_tokenizer_json_that_is_no_berts_is_refused(path, value, says, word_to
 
 
 @pytest.mark.parametrize(
-    "data, says",
+    ("data", "says"),
     [
         (b"", "not valid JSON"),
         (b"[]", "does not hold a JSON object"),

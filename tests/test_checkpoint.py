@@ -1,0 +1,793 @@
+"""Folders in and out: `transformers` as the oracle, hostile files, kills in the middle of a save, zips."""
+
+import dataclasses
+import errno
+import json
+import os
+import pickle
+import resource
+import shutil
+import signal
+import stat
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from helpers import make_batch, make_model
+from safetensors.torch import load_file, save_file
+
+from bert_core import checkpoint as checkpoint_module
+from bert_core import folders
+from bert_core.checkpoint import (
+    Checkpoint,
+    load_checkpoint,
+    pack_checkpoint,
+    save_checkpoint,
+    unpack_checkpoint,
+)
+from bert_core.config import BertConfig
+from bert_core.corpus import Corpus
+from bert_core.errors import CheckpointError
+from bert_core.tokenization import SPECIAL_TOKENS, train_tokenizer
+
+EXACT = {"rtol": 0, "atol": 1e-5}
+
+
+@pytest.fixture
+def folder(tiny_checkpoint, tmp_path) -> Path:
+    """A written checkpoint."""
+    save_checkpoint(tiny_checkpoint, tmp_path / "tiny")
+    return tmp_path / "tiny"
+
+
+def change_json(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def change_tensors(folder: Path, change) -> None:
+    """Rewrite model.safetensors after `change(tensors)`, which changes the dictionary in place or returns another."""
+    tensors = load_file(folder / "model.safetensors")
+    result = change(tensors)
+    tensors = result if isinstance(result, dict) else tensors
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / "model.safetensors")
+
+
+def write_safetensors(path: Path, header: object, data: bytes = b"") -> None:
+    """A file with a header of one's own making."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+# --- Opened by transformers -------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def test_transformers_opens_a_written_folder_and_gives_the_same_numbers(tiny_checkpoint, folder):
+    oracle, info = transformers.BertForPreTraining.from_pretrained(
+        folder, attn_implementation="eager", output_loading_info=True
+    )
+    assert not info["missing_keys"]
+    assert not info["unexpected_keys"]
+    batch = make_batch(tiny_checkpoint.config)
+    ours = tiny_checkpoint.model(**batch, output_hidden_states=True, output_attentions=True)
+    theirs = oracle.eval()(**batch, output_hidden_states=True, output_attentions=True)
+    torch.testing.assert_close(ours.prediction_logits, theirs.prediction_logits, **EXACT)
+    torch.testing.assert_close(ours.seq_relationship_logits, theirs.seq_relationship_logits, **EXACT)
+    assert len(theirs.attentions) == 2
+    for mine, other in zip(ours.hidden_states + ours.attentions, theirs.hidden_states + theirs.attentions, strict=True):
+        torch.testing.assert_close(mine, other, **EXACT)
+
+
+def test_transformers_reads_the_tokenizer_of_a_written_folder(tiny_checkpoint, folder):
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    ours = tiny_checkpoint.tokenizer.encode("Hello, Romeo [MASK]!", "my name-is unheard")
+    encoded = theirs("Hello, Romeo [MASK]!", "my name-is unheard")
+    assert (ours.ids, ours.type_ids) == (encoded["input_ids"], encoded["token_type_ids"])
+    assert theirs.model_max_length == tiny_checkpoint.config.max_position_embeddings
+    assert [theirs.pad_token, theirs.unk_token, theirs.cls_token, theirs.sep_token, theirs.mask_token] == [
+        *SPECIAL_TOKENS
+    ]
+
+
+@torch.no_grad()
+def test_the_fill_mask_pipeline_gives_our_probabilities(tiny_checkpoint, folder):
+    guesses = transformers.pipeline("fill-mask", str(folder))("hello romeo [MASK] you", top_k=3)
+    ids = torch.tensor([tiny_checkpoint.tokenizer.encode("hello romeo [MASK] you").ids])
+    mask = ids[0].tolist().index(4)
+    probabilities = tiny_checkpoint.model(ids).prediction_logits[0, mask].softmax(-1)
+    best = probabilities.topk(3)
+    assert [guess["token"] for guess in guesses] == best.indices.tolist()
+    assert [guess["score"] for guess in guesses] == pytest.approx(best.values.tolist(), abs=1e-5)
+
+
+# --- Opened here --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["word", "wordpiece"])
+@torch.no_grad()
+def test_a_written_folder_comes_back_whole(kind, dialogue, tmp_path):
+    tokenizer = train_tokenizer(dialogue, kind=kind)
+    config = BertConfig(vocab_size=tokenizer.get_vocab_size(), hidden_size=12, num_attention_heads=3, hidden_act="relu")
+    written = Checkpoint(make_model(config), tokenizer, recipe={"training": {"steps": 3}})
+    save_checkpoint(written, tmp_path / "model")
+    state = torch.get_rng_state()
+    loaded = load_checkpoint(tmp_path / "model")
+    assert torch.equal(torch.get_rng_state(), state)
+    assert loaded.config == config
+    assert (loaded.name, loaded.notes, loaded.missing) == ("model", (), frozenset())
+    assert loaded.recipe == {"training": {"steps": 3}}
+    assert loaded.tokenizer.to_str() == tokenizer.to_str()
+    assert not loaded.model.training
+    weights = loaded.model.state_dict()
+    for name, tensor in written.model.state_dict().items():
+        assert torch.equal(weights[name], tensor), name
+
+
+HUGGING_FACE_CLASSES = {
+    "BertForPreTraining": set(),
+    "BertModel": {"mlm", "nsp"},
+    "BertForMaskedLM": {"pooler", "nsp"},
+    "BertForNextSentencePrediction": {"mlm"},
+    "BertForSequenceClassification": {"mlm", "nsp"},
+    "BertForTokenClassification": {"pooler", "mlm", "nsp"},
+    "BertForQuestionAnswering": {"pooler", "mlm", "nsp"},
+}
+
+
+@pytest.fixture
+def hugging_face_folder(tiny_config, word_tokenizer, tmp_path):
+    """A function that writes a random model of a class of `transformers`, as it does it."""
+
+    def write(cls: str = "BertForPreTraining", dtype: torch.dtype = torch.float32, **options: object) -> Path:
+        torch.manual_seed(7)
+        sizes = {key: value for key, value in vars(tiny_config).items() if key != "pad_token_id"}
+        model = getattr(transformers, cls)(transformers.BertConfig(**sizes))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+        model.to(dtype).save_pretrained(tmp_path / "theirs", **options)
+        (tmp_path / "theirs" / "tokenizer.json").write_text(word_tokenizer.to_str())
+        (tmp_path / "theirs" / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+        return tmp_path / "theirs"
+
+    return write
+
+
+@torch.no_grad()
+def assert_same_as_transformers(folder: Path) -> Checkpoint:
+    """Everything that the files hold gives the numbers of `transformers`; returns what was loaded."""
+    state = torch.get_rng_state()
+    loaded = load_checkpoint(folder)
+    assert torch.equal(torch.get_rng_state(), state)
+    oracle = transformers.BertForPreTraining.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
+    batch = make_batch(loaded.config)
+    ours = loaded.model(**batch, output_hidden_states=True, output_attentions=True)
+    theirs = oracle(**batch, output_hidden_states=True, output_attentions=True)
+    for mine, other in zip(ours.hidden_states + ours.attentions, theirs.hidden_states + theirs.attentions, strict=True):
+        torch.testing.assert_close(mine, other, **EXACT)
+    if "pooler" not in loaded.missing:
+        torch.testing.assert_close(ours.pooler_output, oracle.bert(**batch).pooler_output, **EXACT)
+    if "mlm" not in loaded.missing:
+        torch.testing.assert_close(ours.prediction_logits, theirs.prediction_logits, **EXACT)
+    if not {"pooler", "nsp"} & loaded.missing:
+        torch.testing.assert_close(ours.seq_relationship_logits, theirs.seq_relationship_logits, **EXACT)
+    assert loaded.model.bert.embeddings.word_embeddings.weight.dtype == torch.float32
+    return loaded
+
+
+@pytest.mark.parametrize("cls", HUGGING_FACE_CLASSES)
+def test_folders_of_every_class_open(cls, hugging_face_folder):
+    loaded = assert_same_as_transformers(hugging_face_folder(cls))
+    assert loaded.missing == HUGGING_FACE_CLASSES[cls]
+    assert len(loaded.notes) == (1 if loaded.missing else 0)
+    for part, title in {"pooler": "the pooler", "mlm": "the masked-word head", "nsp": "the next-sentence head"}.items():
+        assert (title in " ".join(loaded.notes)) == (part in loaded.missing)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_becomes_float32(dtype, hugging_face_folder):
+    assert_same_as_transformers(hugging_face_folder(dtype=dtype))
+
+
+def test_sharded_folders_open(hugging_face_folder):
+    folder = hugging_face_folder(max_shard_size="5KB")
+    assert len(list(folder.glob("model-*.safetensors"))) > 2
+    assert assert_same_as_transformers(folder).missing == set()
+
+
+def test_old_names_open(hugging_face_folder):
+    folder = hugging_face_folder()
+    change_tensors(
+        folder,
+        lambda tensors: {
+            name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+            for name, tensor in tensors.items()
+        },
+    )
+    assert "bert.embeddings.LayerNorm.gamma" in load_file(folder / "model.safetensors")
+    assert assert_same_as_transformers(folder).missing == set()
+
+
+@pytest.mark.parametrize("prefix", ["bert.", ""])
+def test_folders_open_with_and_without_prefix_pooler_and_buffers(prefix, hugging_face_folder):
+    def change(tensors):
+        kept = {name.removeprefix("bert."): tensor for name, tensor in tensors.items() if not name.startswith("cls.")}
+        kept["embeddings.position_ids"] = torch.arange(17)[None]
+        return {prefix + name: tensor for name, tensor in kept.items() if "pooler" not in name}
+
+    folder = hugging_face_folder()
+    change_tensors(folder, change)
+    loaded = assert_same_as_transformers(folder)
+    assert loaded.missing == {"pooler", "mlm", "nsp"}
+    assert loaded.notes == (
+        "The files lack the pooler, the masked-word head and the next-sentence head; they are new and untrained here.",
+    )
+
+
+def test_copies_of_tied_tensors_are_accepted_if_they_are_equal(hugging_face_folder):
+    def add_copies(tensors):
+        tensors["cls.predictions.decoder.weight"] = tensors["bert.embeddings.word_embeddings.weight"].clone()
+        tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"].clone()
+
+    folder = hugging_face_folder()
+    change_tensors(folder, add_copies)
+    assert_same_as_transformers(folder)
+    change_tensors(folder, lambda tensors: tensors.pop("cls.predictions.bias"))
+    assert load_checkpoint(folder).missing == set()
+    change_tensors(folder, lambda tensors: tensors["cls.predictions.decoder.weight"].add_(1e-3))
+    with pytest.raises(CheckpointError, match=r"decoder\.weight differs from bert\.embeddings\.word_embeddings"):
+        load_checkpoint(folder)
+
+
+def test_new_parts_are_the_same_every_time_and_are_not_written_as_if_trained(hugging_face_folder, tmp_path):
+    folder = hugging_face_folder("BertForMaskedLM")
+    first, second = load_checkpoint(folder), load_checkpoint(folder)
+    pooler = first.model.state_dict()["bert.pooler.dense.weight"]
+    assert 0 < pooler.abs().max() <= 0.04
+    assert torch.equal(pooler, second.model.state_dict()["bert.pooler.dense.weight"])
+    save_checkpoint(first, tmp_path / "again")
+    assert load_checkpoint(tmp_path / "again").missing == {"pooler", "nsp"}
+
+
+def test_sizes_left_out_of_the_config_are_those_of_bert_base(folder, monkeypatch):
+    content = json.loads((folder / "config.json").read_text())
+    for name in (
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "intermediate_size",
+        "max_position_embeddings",
+    ):
+        del content[name]
+    (folder / "config.json").write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=r"\[30, 12\] instead of \[30, 768\]"):
+        load_checkpoint(folder)
+
+
+def test_a_tokenizer_may_know_fewer_tokens_than_the_model_and_not_more(folder, dialogue):
+    smaller = train_tokenizer(dialogue, vocab_size=20)
+    (folder / "tokenizer.json").write_text(smaller.to_str())
+    assert load_checkpoint(folder).notes == ("The tokenizer has no text for the last 10 of 30 ids.",)
+    larger = train_tokenizer(Corpus.from_text("\n".join(dialogue.sentences) + "\none more"))
+    (folder / "tokenizer.json").write_text(larger.to_str())
+    with pytest.raises(CheckpointError, match=r"32 tokens where config\.json has a vocab_size of 30"):
+        load_checkpoint(folder)
+
+
+def test_the_padding_id_is_the_vocabularys_own(folder):
+    vocabulary = ["a", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[PAD]", "hello"]
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.txt").write_text("\n".join(vocabulary))
+    assert load_checkpoint(folder).config.pad_token_id == 5
+
+
+# --- Foreign files that are wrong ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"model_type": "roberta"}, "model_type 'roberta'; this program computes 'bert' only"),
+        ({"model_type": None}, "model_type None"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type 'relative_key'"),
+        ({"is_decoder": True}, "is_decoder True"),
+        ({"add_cross_attention": True}, "add_cross_attention True"),
+        ({"pruned_heads": {"0": [1]}}, "pruned_heads"),
+        ({"quantization_config": {"bits": 4}}, "quantization_config"),
+        ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'; it can be one of: gelu, relu"),
+        ({"hidden_act": ["gelu"]}, "hidden_act is"),
+        ({"hidden_size": 10**9}, "hidden_size is 1000000000"),
+        ({"hidden_size": -12}, "hidden_size is -12"),
+        ({"hidden_size": 0}, "hidden_size is 0"),
+        ({"hidden_size": "12"}, "hidden_size is '12'"),
+        ({"hidden_size": True}, "hidden_size is True"),
+        ({"hidden_size": 12.0}, "hidden_size is 12.0"),
+        ({"num_attention_heads": 5}, "multiple of the number of heads"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers is"),
+        ({"vocab_size": 10**90}, "vocab_size is"),
+        ({"vocab_size": 900_000, "hidden_size": 4092}, "parameters; the limit is 500,000,000"),
+        ({"layer_norm_eps": -1}, "layer_norm_eps is -1"),
+        ({"num_hidden_layers": 3}, r"encoder\.layer\.2\.\S+ is missing"),
+        ({"num_hidden_layers": 1}, r"'bert\.encoder\.layer\.1\.\S+ is unknown.* and \d+ more"),
+        ({"hidden_size": 6}, r"has the shape \[30, 12\] instead of \[30, 6\]"),
+        ({"tie_word_embeddings": False}, "tie_word_embeddings is false"),
+    ],
+)
+def test_a_config_that_is_wrong_or_not_ours_is_refused(changes, says, folder):
+    change_json(folder / "config.json", **changes)
+    with pytest.raises(CheckpointError, match=says) as caught:
+        load_checkpoint(folder)
+    assert "config.json" in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_fields_of_transformers_that_change_nothing_are_ignored(folder):
+    change_json(
+        folder / "config.json", use_cache=True, id2label={"0": "x"}, gradient_checkpointing=False,
+        torch_dtype="float16", transformers_version="4.0", architectures=None, classifier_dropout=None, pad_token_id=None,
+        position_embedding_type="absolute", pruned_heads={}, chunk_size_feed_forward=0,
+    )  # fmt: skip
+    change_json(folder / "tokenizer_config.json", model_max_length=1000000000000000019884624838656)
+    assert load_checkpoint(folder).notes == ()
+
+
+def test_nothing_is_allocated_for_sizes_that_the_files_do_not_have(folder, monkeypatch):
+    change_json(folder / "config.json", hidden_size=1200, intermediate_size=9000, num_hidden_layers=12)
+    monkeypatch.setattr(checkpoint_module, "read_tensor", lambda entry: pytest.fail("a tensor was read"))
+    with pytest.raises(CheckpointError, match=r"\[30, 12\] instead of \[30, 1200\]"):
+        load_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda t: t.pop("bert.encoder.layer.0.output.dense.bias"), "layer.0.output.dense.bias is missing"),
+        (lambda t: t.pop("bert.pooler.dense.bias"), r"bert\.pooler\.dense\.bias is missing"),
+        (lambda t: t.pop("cls.predictions.transform.LayerNorm.bias"), "LayerNorm.bias is missing"),
+        (lambda t: t.update({"x" * 500: torch.ones(2)}), r"'x{100}' is unknown"),
+        (lambda t: t.update({"bert.embeddings.LayerNorm.gamma": torch.ones(12)}), "under two names"),
+        (lambda t: {name: tensor.double() for name, tensor in t.items()}, "is F64 instead of F32, F16, BF16"),
+        (lambda t: {name: tensor.t() for name, tensor in t.items()}, r"shape \[12, 30\] instead of \[30, 12\]"),
+        (lambda t: t["bert.pooler.dense.bias"][3:5].fill_(float("nan")), r"2 in bert\.pooler\.dense\.bias"),
+        (lambda t: t["cls.predictions.bias"][0].fill_(float("-inf")), r"1 in cls\.predictions\.bias"),
+        (lambda t: {"a": torch.ones(1)}, "and 35 more"),
+    ],
+)
+def test_tensors_that_do_not_fit_are_named(change, says, folder):
+    change_tensors(folder, change)
+    with pytest.raises(CheckpointError, match=says):
+        load_checkpoint(folder)
+
+
+def header(**changes: object) -> dict:
+    return {"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], **changes}}
+
+
+@pytest.mark.parametrize(
+    ("content", "data", "says"),
+    [
+        (b"", b"", "cut off"),
+        (b"{", b"", "cut off"),
+        (b"[]", b"", "does not hold a JSON object"),
+        (b"[[[", b"", "not valid JSON"),
+        (b'{"a": {}, "a": {}}', b"", "'a' stands twice"),
+        (b" " * (256 * 2**10 + 1), b"", "header of model.safetensors has 256 kB"),
+        ({f"t{i}": header()["a"] for i in range(1025)}, b"", "1,025 tensors; the limit is 1,024"),
+        (header(), b"1234567", "has 76 bytes where its header asks for 77"),
+        (header(), b"123456789", "has 78 bytes where"),
+        (header(data_offsets=[4, 12]), b"0" * 12, "leave a hole"),
+        ({"a": header()["a"], "b": header()["a"]}, b"0" * 8, "overlap"),
+        (header(data_offsets=[0, 2**62]), b"", "malformed"),
+        (header(data_offsets=[-8, 0]), b"", "malformed"),
+        (header(data_offsets=[8, 0]), b"", "malformed"),
+        (header(data_offsets=[0]), b"", "malformed"),
+        (header(data_offsets="08"), b"", "malformed"),
+        (header(data_offsets=[0, 8.0]), b"", "malformed"),
+        (header(shape=[2**40, 2**40]), b"", "malformed"),
+        (header(shape=[-2]), b"", "malformed"),
+        (header(shape=[True, 2]), b"", "malformed"),
+        (header(shape=[1] * 9), b"", "malformed"),
+        (header(shape=None), b"", "malformed"),
+        (header(dtype="F8_E4M3"), b"", "malformed"),
+        (header(dtype=["F32"]), b"", "malformed"),
+        ({"a": 3}, b"", "malformed"),
+        ({"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}, b"", "is missing"),
+    ],
+)
+def test_hostile_headers_are_refused(content, data, says, folder):
+    write_safetensors(folder / "model.safetensors", content, data)
+    with pytest.raises(CheckpointError, match=says):
+        load_checkpoint(folder)
+
+
+def test_a_header_longer_than_the_file_is_refused_without_reading_it(folder):
+    (folder / "model.safetensors").write_bytes((2**63).to_bytes(8, "little") + b"{}" * 10)
+    with pytest.raises(CheckpointError, match="cut off"):
+        load_checkpoint(folder)
+
+
+@pytest.mark.parametrize("length", [0, 7, 8, 9, 100, 3000, -1])
+def test_truncated_files_are_refused(length, folder):
+    data = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(data[:length])
+    with pytest.raises(CheckpointError, match=r"model\.safetensors"):
+        load_checkpoint(folder)
+
+
+class Trap:
+    """Unpickling this would make a file."""
+
+    path = ""
+
+    def __reduce__(self):
+        return (open, (self.path, "w"))
+
+
+def test_pickles_are_never_opened(folder, tmp_path):
+    Trap.path = str(tmp_path / "sprung")
+    (folder / "model.safetensors").write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(CheckpointError, match="no safetensors file"):
+        load_checkpoint(folder)
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(
+        CheckpointError, match=r"no model\.safetensors; weights in \.bin.*save the model again as safetensors"
+    ):
+        load_checkpoint(folder)
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize(
+    ("weight_map", "says"),
+    [
+        (None, "must map every tensor"),
+        ({"a": "../model.safetensors"}, "must map every tensor"),
+        ({"a": "/etc/passwd.safetensors"}, "must map every tensor"),
+        ({"a": ".hidden.safetensors"}, "must map every tensor"),
+        ({"a": "weights.bin"}, "must map every tensor"),
+        ({"a": 3}, "must map every tensor"),
+        ({"a": "gone.safetensors"}, r"gone\.safetensors is missing"),
+        ({str(i): f"m{i}.safetensors" for i in range(65)}, "65 files; the limit is 64"),
+        ({"a": "one.safetensors", "b": "two.safetensors"}, r"two\.safetensors holds .*a second time"),
+        ({}, "is missing"),
+    ],
+)
+def test_an_index_names_files_beside_it(weight_map, says, folder):
+    (folder / "model.safetensors").rename(folder / "one.safetensors")
+    shutil.copy(folder / "one.safetensors", folder / "two.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    with pytest.raises(CheckpointError, match=says):
+        load_checkpoint(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_missing_file_is_named(name, folder):
+    (folder / name).unlink()
+    with pytest.raises(CheckpointError, match=name.replace(".", r"\.")):
+        load_checkpoint(folder)
+    (folder / name).mkdir()
+    with pytest.raises(CheckpointError, match=name.replace(".", r"\.")):
+        load_checkpoint(folder)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(CheckpointError, match="There is no folder 'nowhere'"):
+        load_checkpoint(tmp_path / "nowhere")
+
+
+# --- Saving, all or nothing ----------------------------------------------------------------------------------------------
+
+
+def other_checkpoint() -> Checkpoint:
+    """A model whose every file differs from the tiny one's; a mixture of the two can't be opened."""
+    tokenizer = train_tokenizer(Corpus.from_text("one two three\nfour five six"))
+    config = BertConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=10,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=7,
+    )
+    return Checkpoint(make_model(config), tokenizer)
+
+
+def test_saving_again_replaces_the_model_and_keeps_other_files(tiny_checkpoint, folder):
+    (folder / "README.md").write_text("a card")
+    (folder / "logs").mkdir()
+    (folder / "logs" / "model.safetensors").write_text("not of this model")
+    (folder / "model-00001-of-00002.safetensors").write_text("old")
+    (folder / "vocab.txt").write_text("old")
+    with (folder / "metrics.csv").open("w") as metrics:
+        metrics.write("step 1\n")
+        save_checkpoint(other_checkpoint(), folder)
+        metrics.write("step 2\n")
+    assert load_checkpoint(folder).config.hidden_size == 10
+    assert (folder / "metrics.csv").read_text() == "step 1\nstep 2\n"
+    assert (folder / "README.md").read_text() == "a card"
+    assert (folder / "logs" / "model.safetensors").read_text() == "not of this model"
+    assert sorted(path.name for path in folder.glob("*.*")) == [
+        "README.md", "config.json", "metrics.csv", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+    ]  # fmt: skip
+    assert [path.name for path in folder.parent.iterdir()] == ["tiny"]
+
+
+def test_weights_that_are_views_of_one_tensor_are_written(tiny_checkpoint, tmp_path):
+    """The trainer keeps all parameters in one flat tensor."""
+    parameters = list(tiny_checkpoint.model.parameters())
+    flat = torch.cat([parameter.detach().flatten() for parameter in parameters])
+    pieces = flat.split([parameter.numel() for parameter in parameters])
+    expected = {name: tensor.clone() for name, tensor in tiny_checkpoint.model.state_dict().items()}
+    for parameter, piece in zip(parameters, pieces, strict=True):
+        parameter.data = piece.view_as(parameter)
+    save_checkpoint(tiny_checkpoint, tmp_path / "flat")
+    for name, tensor in load_checkpoint(tmp_path / "flat").model.state_dict().items():
+        assert torch.equal(tensor, expected[name]), name
+
+
+def test_half_precision_halves_the_file(tiny_checkpoint, folder, tmp_path):
+    save_checkpoint(tiny_checkpoint, tmp_path / "half", dtype=torch.float16)
+    assert json.loads((tmp_path / "half" / "config.json").read_text())["dtype"] == "float16"
+    numbers = load_checkpoint(tmp_path / "half").model.state_dict()
+    for name, tensor in tiny_checkpoint.model.state_dict().items():
+        torch.testing.assert_close(numbers[name], tensor, rtol=1e-3, atol=1e-6)
+    assert {tensor.dtype for tensor in load_file(tmp_path / "half" / "model.safetensors").values()} == {torch.float16}
+
+
+def test_numbers_that_are_not_finite_are_not_written(tiny_checkpoint, folder):
+    before = (folder / "model.safetensors").read_bytes()
+    with torch.no_grad():
+        tiny_checkpoint.model.cls["predictions"].bias[2] = float("nan")
+    with pytest.raises(CheckpointError, match=r"not saved: .*1 in cls\.predictions\.bias"):
+        save_checkpoint(tiny_checkpoint, folder)
+    assert (folder / "model.safetensors").read_bytes() == before
+
+
+def in_a_child(work) -> int:
+    """Run `work` in a forked process and return its exit code."""
+    child = os.fork()
+    if child == 0:
+        code = 99
+        try:
+            code = work() or 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def killed_at(point: int, work) -> bool:
+    """Run `work` in a child that dies at its `point`th use of the file system; False when it came to its end first."""
+
+    def run():
+        count = 0
+
+        def hook(event: str, _arguments: tuple) -> None:
+            nonlocal count
+            if event == "open" or event.startswith(("os.", "shutil.", "ctypes.dlsym")):
+                count += 1
+                if count == point:
+                    os._exit(77)
+
+        sys.addaudithook(hook)
+        work()
+
+    code = in_a_child(run)
+    assert code in (0, 77)
+    return code == 77
+
+
+def kill_everywhere(folder: Path, prepare, check) -> int:
+    """Kill a save of the other model at every point in turn; returns the number of points."""
+    new = other_checkpoint()
+    point = 0
+    while True:
+        point += 1
+        shutil.rmtree(folder.parent, ignore_errors=True)
+        folder.parent.mkdir()
+        prepare()
+        died = killed_at(point, lambda: save_checkpoint(new, folder))
+        check(died)
+        if not died:
+            return point - 1
+
+
+@pytest.mark.parametrize("exchange", ["at once", "two renames"])
+def test_a_kill_while_saving_leaves_the_old_model_or_the_new_one(exchange, tiny_checkpoint, tmp_path, monkeypatch):
+    if exchange == "two renames":
+        monkeypatch.setattr(folders, "_exchange_at_once", lambda new, folder: False)
+    folder = tmp_path / "models" / "tiny"
+    seen = set()
+
+    def prepare() -> None:
+        save_checkpoint(tiny_checkpoint, folder)
+        (folder / "metrics.csv").write_text("step")
+
+    def check(died: bool) -> None:
+        if exchange == "at once":
+            assert (folder / "config.json").exists()
+        size = load_checkpoint(folder).config.hidden_size
+        assert size in (12, 10)
+        assert died or size == 10
+        assert (folder / "metrics.csv").read_text() == "step"
+        seen.add(size)
+        save_checkpoint(tiny_checkpoint, folder)  # what was left behind is in nobody's way
+        assert load_checkpoint(folder).config.hidden_size == 12
+
+    assert kill_everywhere(folder, prepare, check) > 20
+    assert seen == {12, 10}
+
+
+def test_a_kill_in_the_first_save_leaves_no_half_model(tmp_path):
+    folder = tmp_path / "models" / "new"
+
+    def prepare() -> None:
+        folder.mkdir()
+        (folder / "metrics.csv").write_text("step")
+
+    def check(died: bool) -> None:
+        assert (folder / "metrics.csv").read_text() == "step"
+        if (folder / "config.json").exists() or not died:
+            assert load_checkpoint(folder).config.hidden_size == 10
+
+    assert kill_everywhere(folder, prepare, check) > 10
+
+
+def test_a_full_disk_keeps_the_old_model_and_says_so(tiny_checkpoint, folder):
+    new = other_checkpoint()
+
+    def save_with_little_room() -> int:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        try:
+            save_checkpoint(new, folder)
+        except CheckpointError as error:
+            return 1 if "was not saved to tiny" in str(error) and "kept" in str(error) else 2
+        return 3
+
+    assert in_a_child(save_with_little_room) == 1
+    assert load_checkpoint(folder).config.hidden_size == 12
+    assert [path.name for path in folder.parent.iterdir()] == ["tiny"]
+
+
+def test_a_failing_write_at_any_file_keeps_the_old_model(folder, monkeypatch):
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for name in ("save_file", "save_tokenizer", "_write_json"):
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoint_module, name, fail)
+            with pytest.raises(CheckpointError, match=r"not saved to tiny \(No space left on device\); .* is kept"):
+                save_checkpoint(other_checkpoint(), folder)
+        assert load_checkpoint(folder).config.hidden_size == 12
+
+
+def test_leftovers_of_a_killed_save_go_when_they_are_old(tiny_checkpoint, folder):
+    young, old = folder.with_name(".tiny.aa.new"), folder.with_name(".tiny.bb.new")
+    for leftover in (young, old):
+        leftover.mkdir()
+    os.utime(old, (0, 0))
+    save_checkpoint(tiny_checkpoint, folder)
+    assert young.exists()
+    assert not old.exists()
+
+
+# --- Zips --------------------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def test_a_packed_model_unpacks_to_the_same(tiny_checkpoint, tmp_path):
+    named = dataclasses.replace(tiny_checkpoint, name="../Romeo & Juliet")
+    pack_checkpoint(named, tmp_path / "model.zip")
+    with zipfile.ZipFile(tmp_path / "model.zip") as archive:
+        assert {name.split("/")[0] for name in archive.namelist()} == {"Romeo-Juliet"}
+    unpack_checkpoint(tmp_path / "model.zip", tmp_path / "model")
+    ids = make_batch(tiny_checkpoint.config)["input_ids"]
+    logits = load_checkpoint(tmp_path / "model").model(ids).prediction_logits
+    assert torch.equal(logits, tiny_checkpoint.model(ids).prediction_logits)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "model.zip"]
+
+
+def make_zip(path: Path, files: dict[str, bytes], **attributes: object) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            info = zipfile.ZipInfo(name)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            for key, value in attributes.items():
+                setattr(info, key, value)
+            archive.writestr(info, data)
+
+
+@pytest.mark.parametrize("top", ["", "model/"])
+def test_only_files_of_a_model_are_taken_out(top, folder, tmp_path):
+    files = {top + path.name: path.read_bytes() for path in folder.iterdir()}
+    extra = {
+        top + "README.md": b"card",
+        top + "run.py": b"import os",
+        "__MACOSX/config.json": b"x",
+        top + "a/b/config.json": b"x",
+    }
+    make_zip(tmp_path / "in.zip", {**extra, **files})
+    unpack_checkpoint(tmp_path / "in.zip", tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {path.name for path in folder.iterdir()}
+    assert load_checkpoint(tmp_path / "out").notes == ()
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({"../config.json": b"{}"}, "holds the path '../config.json'"),
+        ({"/etc/config.json": b"{}"}, "holds the path"),
+        ({"a/../../config.json": b"{}"}, "holds the path"),
+        ({"..\\config.json": b"{}"}, "holds the path"),
+        ({"C:config.json": b"{}"}, "holds the path"),
+        ({"a/config.json": b"{}", "b/config.json": b"{}"}, "several folders"),
+        ({"readme.txt": b"hello"}, r"has no config\.json"),
+        ({}, r"has no config\.json"),
+        ({f"{i}.txt": b"" for i in range(1001)}, "1,001 files; the limit is 1,000"),
+        ({"config.json": b"{}", "model.safetensors": b"\0" * 2_000_000}, "more than the limit of 1 MB"),
+    ],
+)
+def test_archives_with_tricks_are_refused_and_leave_nothing(files, says, tmp_path):
+    make_zip(tmp_path / "in.zip", files)
+    with pytest.raises(CheckpointError, match=says):
+        unpack_checkpoint(tmp_path / "in.zip", tmp_path / "out" / "model", max_bytes=2**20)
+    assert not (tmp_path / "out" / "model").exists()
+    assert not (tmp_path / "config.json").exists()
+
+
+def test_links_encryption_repeats_and_damage_are_refused(tmp_path):
+    path = tmp_path / "in.zip"
+
+    def refused(says: str) -> None:
+        with pytest.raises(CheckpointError, match=says):
+            unpack_checkpoint(path, tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+
+    make_zip(path, {"config.json": b"/etc/passwd"}, external_attr=(stat.S_IFLNK | 0o777) << 16)
+    refused("holds the link 'config.json'")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("config.json", "{}")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("config.json", "{}")
+    refused("holds 'config.json' twice")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("config.json", "{}")
+    refused("unusual way")
+    make_zip(path, {"config.json": b'{"a": 1}' * 1000})
+    data = bytearray(path.read_bytes())
+    path.write_bytes(data[: len(data) // 2])
+    refused("damaged or not a plain zip")
+    damaged = data.copy()
+    damaged[50] ^= 0xFF
+    path.write_bytes(damaged)
+    refused("damaged or not a plain zip")
+    encrypted = data.copy()
+    encrypted[6] |= 1
+    encrypted[data.rindex(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(encrypted)
+    refused("damaged or not a plain zip")
+    path.write_bytes(pickle.dumps({"config.json": "{}"}))
+    refused("damaged or not a plain zip")
+    path.unlink()
+    refused(r"in\.zip cannot be unpacked")
+
+
+def test_a_size_that_lies_does_not_get_past_the_limit(tmp_path):
+    make_zip(tmp_path / "in.zip", {"config.json": b" " * 3_000_000})
+    data = bytearray((tmp_path / "in.zip").read_bytes())
+    directory = data.rindex(b"PK\x01\x02")
+    data[directory + 24 : directory + 28] = (10).to_bytes(4, "little")
+    (tmp_path / "in.zip").write_bytes(data)
+    with pytest.raises(CheckpointError):
+        unpack_checkpoint(tmp_path / "in.zip", tmp_path / "out", max_bytes=2**20)
+    assert not (tmp_path / "out").exists()
+
+
+def test_unpacking_never_writes_into_a_folder_that_is_there(folder, tmp_path):
+    make_zip(tmp_path / "in.zip", {"config.json": b"{}"})
+    with pytest.raises(CheckpointError, match="cannot be unpacked"):
+        unpack_checkpoint(tmp_path / "in.zip", folder)
+    assert load_checkpoint(folder).config.hidden_size == 12

@@ -1,0 +1,165 @@
+"""From bytes to sentences: encodings, limits, and where a sentence ends."""
+
+import codecs
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bert_core import corpus as corpus_module
+from bert_core.corpus import Corpus, read_corpus, split_sentences
+from bert_core.errors import ConfigError, CorpusError
+
+
+def test_a_line_is_a_sentence_and_a_blank_line_ends_a_document():
+    corpus = Corpus.from_text("  Hello,\tthere. \nHow are   you?\n\n \nFine.\r\nThanks.\n", "lines")
+    assert corpus.documents == (("Hello, there.", "How are you?"), ("Fine.", "Thanks."))
+    assert corpus.sentences == ("Hello, there.", "How are you?", "Fine.", "Thanks.")
+    assert corpus.notes == ()
+
+
+def test_documents_are_split_into_sentences():
+    corpus = Corpus.from_text("Dr. Jekyll left. Who came in?\nMr. Hyde!\n\nThe end.", "documents")
+    assert corpus.documents == (("Dr. Jekyll left.", "Who came in?", "Mr. Hyde!"), ("The end.",))
+
+
+def test_auto_looks_at_the_length_of_the_typical_line():
+    assert Corpus.from_text("One. Two.\nThree. Four.").sentences == ("One. Two.", "Three. Four.")
+    assert len(Corpus.from_text("This is a sentence. " * 20).sentences) == 20
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "sentences"),
+    [
+        ("", []),
+        ("No end", ["No end"]),
+        ("One. Two! Three? Four… Five", ["One.", "Two!", "Three?", "Four…", "Five"]),
+        ('He said "Stop." Then he left.', ['He said "Stop."', "Then he left."]),
+        ("(So it is.) And so on.", ["(So it is.)", "And so on."]),
+        (
+            "Mrs. Smith met J. R. Doe, e.g. at St. James, vs. Prof. X. Y.",
+            ["Mrs. Smith met J. R. Doe, e.g. at St. James, vs. Prof. X. Y."],
+        ),
+        ("3.14 is pi. 2.71 is e.", ["3.14 is pi.", "2.71 is e."]),
+        ("第一句。第二句！第三句？", ["第一句。", "第二句！", "第三句？"]),
+        ("Wait... what?", ["Wait...", "what?"]),
+    ],
+)
+def test_where_a_sentence_ends(paragraph, sentences):
+    assert split_sentences(paragraph) == sentences
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.sampled_from("ab AB.!?…。'\")]é Dr. "), max_size=60))
+def test_splitting_loses_nothing_but_white_space(paragraph):
+    sentences = split_sentences(paragraph)
+    assert "".join("".join(sentences).split()) == "".join(paragraph.split())
+    assert all(sentence == sentence.strip() != "" for sentence in sentences)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=80), st.sampled_from(["auto", "lines", "documents"]))
+def test_any_text_is_read_or_refused_in_one_sentence(text, kind):
+    try:
+        corpus = Corpus.from_text(text, kind)
+    except CorpusError:
+        return
+    assert corpus.sentences
+    assert all(corpus.documents)
+    assert all(sentence.strip() == sentence != "" for sentence in corpus.sentences)
+
+
+@pytest.mark.parametrize(
+    ("mark", "encoding", "note"),
+    [
+        (b"", "utf-8", None),
+        (codecs.BOM_UTF8, "utf-8", "UTF-8 with a byte order mark"),
+        (codecs.BOM_UTF16_LE, "utf-16-le", "UTF-16"),
+        (codecs.BOM_UTF16_BE, "utf-16-be", "UTF-16"),
+        (codecs.BOM_UTF32_LE, "utf-32-le", "UTF-32"),
+        (codecs.BOM_UTF32_BE, "utf-32-be", "UTF-32"),
+    ],
+)
+def test_byte_order_marks_decide_the_encoding_and_it_is_named(mark, encoding, note):
+    corpus = Corpus.from_bytes(mark + "Grüße, 世界 👍\nשלום".encode(encoding))
+    assert corpus.sentences == ("Grüße, 世界 👍", "שלום")
+    assert corpus.notes == ((f"Read as {note}.",) if note else ())
+
+
+@pytest.mark.parametrize(
+    ("data", "byte"),
+    [
+        (b"abc\xff", 3),
+        ("é".encode("latin-1") + b"tude", 0),
+        (b"ab\x00cd", 2),
+        ("é\x00".encode(), 2),
+        (b"\x89PNG\r\n\x1a\n", 0),
+        (b"%PDF-1.4\n\x07", 9),
+        (b"a\xed\xa0\x80", 1),
+        (codecs.BOM_UTF8 + b"ab\x00", 5),
+        (codecs.BOM_UTF8 + b"a\xff", 4),
+        (codecs.BOM_UTF16_LE + b"a\x00\x00\x00", 4),
+    ],
+)
+def test_what_is_no_text_is_refused_with_the_byte(data, byte):
+    with pytest.raises(CorpusError, match=rf"the file is not plain text \(byte {byte}\)"):
+        Corpus.from_bytes(data)
+
+
+def test_lone_surrogates_are_refused():
+    with pytest.raises(CorpusError, match=r"not plain text"):
+        Corpus.from_text("hello \ud83d there")
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n\t", "\u2028\u3000", "\ufeff"])
+def test_an_empty_text_is_refused(text):
+    with pytest.raises(CorpusError, match="is empty; type or paste at least two sentences"):
+        Corpus.from_text(text)
+
+
+def test_a_mark_of_byte_order_in_a_pasted_text_is_no_word():
+    assert Corpus.from_text("\ufeffHello there").sentences == ("Hello there",)
+
+
+def test_long_words_are_cut_and_it_is_said():
+    corpus = Corpus.from_text("a " + "b" * 101 + "\n" + "c" * 100 + "\n" + "d" * 1_000_000)
+    assert corpus.sentences == ("a " + "b" * 100, "c" * 100, "d" * 100)
+    assert corpus.notes == ("2 words longer than 100 characters were cut.",)
+
+
+def test_texts_over_the_limit_are_refused_and_not_read(monkeypatch, tmp_path):
+    monkeypatch.setattr(corpus_module, "MAX_BYTES", 2 * 2**20)
+    with pytest.raises(CorpusError, match="3 MB; the limit is 2 MB"):
+        Corpus.from_bytes(b"\xff" * 3 * 2**20)
+    with pytest.raises(CorpusError, match="3 million characters; the limit is 2 million"):
+        Corpus.from_text("a b " * 800_000)
+    (tmp_path / "large.txt").write_bytes(b"\xff" * 3 * 2**20)
+    monkeypatch.setattr("pathlib.Path.read_bytes", lambda path: pytest.fail("the file was read"))
+    with pytest.raises(CorpusError, match=r"large\.txt has 3 MB; the limit is 2 MB"):
+        read_corpus(tmp_path / "large.txt")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 2_000_000, "a. " * 300_000, "." * 200_000, "J. " * 100_000, "'" * 200_000 + ".\n", "." + ")" * 50_000],
+)
+def test_odd_texts_take_no_longer_than_plain_ones(text):
+    start = time.perf_counter()
+    Corpus.from_text(text, "documents")
+    assert time.perf_counter() - start < 5
+
+
+def test_files_texts_and_kinds(tmp_path):
+    path = tmp_path / "my text.txt"
+    path.write_text("One\nTwo", encoding="utf-8")
+    assert read_corpus(path).sentences == read_corpus(str(path)).sentences == ("One", "Two")
+    assert read_corpus(path).name == "my text.txt"
+    assert read_corpus("One\nTwo\nThree").sentences == ("One", "Two", "Three")
+    assert Corpus.from_text(str(path)).sentences == (str(path),)
+    with pytest.raises(CorpusError, match="cannot be read"):
+        read_corpus(tmp_path / "nothing.txt")
+    with pytest.raises(CorpusError, match="cannot be read"):
+        read_corpus(tmp_path)
+    with pytest.raises(ConfigError, match="kind 'poem' is unknown"):
+        Corpus.from_text("a", "poem")
