@@ -27,7 +27,7 @@ from tokenizers import (
 from bert_core.config import TokenizerConfig
 from bert_core.corpus import Corpus
 from bert_core.errors import CheckpointError, CorpusError
-from bert_core.foreign_files import MAX_JSON_BYTES, read_json, read_limited
+from bert_core.foreign_files import MAX_JSON_BYTES, first_three, read_json, read_limited, shown
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
@@ -205,10 +205,13 @@ def load_tokenizer(path: Path, settings: dict[str, Any] | None = None) -> Tokeni
             vocabulary, kind = _read_vocab_txt(text), "WordPiece"
         else:
             vocabulary, kind = _read_tokenizer_json(content)
+            _refuse_added_tokens(content.get("added_tokens"))
         if kind == "WordPiece" and (is_bert_tokenizer or content is None):
             scheme = _scheme_of_settings(settings)
         else:
             scheme = _read_scheme(content, kind)
+        decoder = settings.get("added_tokens_decoder")
+        _refuse_added_tokens(list(decoder.values()) if isinstance(decoder, dict) else decoder)
         return build_tokenizer(vocabulary, scheme)
     except CheckpointError as error:
         raise CheckpointError(f"{path.name}: {error}") from None
@@ -222,6 +225,14 @@ def _scheme_of_settings(settings: dict[str, Any]) -> Scheme:
             "do_lower_case, strip_accents and tokenize_chinese_chars of tokenizer_config.json must be true or false."
         )
     return Scheme("WordPiece", "bert", lowercase, strip_accents, chinese)
+
+
+def _refuse_added_tokens(added: Any) -> None:
+    """Tokens that were added to a vocabulary later are cut out of a text before it is read, which we don't do."""
+    entries = added if isinstance(added, list) else [added] if added else []
+    names = [entry.get("content") if isinstance(entry, dict) else entry for entry in entries]
+    if foreign := [shown(name) for name in names if name not in SPECIAL_TOKENS]:
+        raise CheckpointError(f"its added tokens {first_three(foreign)} can't be used, only BERT's five special ones.")
 
 
 def _read_vocab_txt(data: bytes) -> dict[str, int]:

@@ -106,7 +106,8 @@ def test_the_core_loads_without_the_page_and_without_pictures():
     names = [f"bert_core.{path.stem}" for path in CORE if path.stem not in ("figures", "__main__", "__init__")]
     program = (
         f"import importlib, sys\nfor name in {['bert_core', *names]}: importlib.import_module(name)\n"
-        "print(sorted({name.split('.')[0] for name in sys.modules} & {'gradio', 'plotly', 'transformers', 'pandas', 'ui'}))"
+        "loaded = {name.split('.')[0] for name in sys.modules}\n"
+        "print(sorted(loaded & {'gradio', 'plotly', 'transformers', 'pandas', 'ui'}))"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr

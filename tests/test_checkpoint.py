@@ -61,7 +61,7 @@ def write_safetensors(path: Path, header: object, data: bytes = b"") -> None:
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)
 
 
-# --- Opened by transformers -------------------------------------------------------------------------------------------
+# --- Opened by transformers -----------------------------------------------------------------------------------------
 
 
 @torch.no_grad()
@@ -103,7 +103,7 @@ def test_the_fill_mask_pipeline_gives_our_probabilities(tiny_checkpoint, folder)
     assert [guess["score"] for guess in guesses] == pytest.approx(best.values.tolist(), abs=1e-5)
 
 
-# --- Opened here --------------------------------------------------------------------------------------------------------
+# --- Opened here ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["word", "wordpiece"])
@@ -286,7 +286,7 @@ def test_the_padding_id_is_the_vocabularys_own(folder):
     assert load_checkpoint(folder).config.pad_token_id == 5
 
 
-# --- Foreign files that are wrong ----------------------------------------------------------------------------------------
+# --- Foreign files that are wrong -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,8 @@ def test_a_config_that_is_wrong_or_not_ours_is_refused(changes, says, folder):
 def test_fields_of_transformers_that_change_nothing_are_ignored(folder):
     change_json(
         folder / "config.json", use_cache=True, id2label={"0": "x"}, gradient_checkpointing=False,
-        torch_dtype="float16", transformers_version="4.0", architectures=None, classifier_dropout=None, pad_token_id=None,
+        torch_dtype="float16", transformers_version="4.0", architectures=None,
+        pad_token_id=None, classifier_dropout=None,
         position_embedding_type="absolute", pruned_heads={}, chunk_size_feed_forward=0,
     )  # fmt: skip
     change_json(folder / "tokenizer_config.json", model_max_length=1000000000000000019884624838656)
@@ -479,7 +480,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
         load_checkpoint(tmp_path / "nowhere")
 
 
-# --- Saving, all or nothing ----------------------------------------------------------------------------------------------
+# --- Saving, all or nothing -----------------------------------------------------------------------------------------
 
 
 def other_checkpoint() -> Checkpoint:
@@ -674,7 +675,7 @@ def test_leftovers_of_a_killed_save_go_when_they_are_old(tiny_checkpoint, folder
     assert not old.exists()
 
 
-# --- Zips --------------------------------------------------------------------------------------------------------------
+# --- Zips -----------------------------------------------------------------------------------------------------------
 
 
 @torch.no_grad()

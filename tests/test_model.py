@@ -19,17 +19,22 @@ SIZES = {
         "num_attention_heads": 3,
         "intermediate_size": 20,
     },
-    "relu": dict(
-        vocab_size=11, hidden_size=6, num_hidden_layers=1, num_attention_heads=1, intermediate_size=5, hidden_act="relu"
-    ),
-    "segments": dict(
-        vocab_size=13,
-        hidden_size=10,
-        num_hidden_layers=3,
-        num_attention_heads=5,
-        intermediate_size=7,
-        type_vocab_size=3,
-    ),
+    "relu": {
+        "vocab_size": 11,
+        "hidden_size": 6,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+        "intermediate_size": 5,
+        "hidden_act": "relu",
+    },
+    "segments": {
+        "vocab_size": 13,
+        "hidden_size": 10,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 5,
+        "intermediate_size": 7,
+        "type_vocab_size": 3,
+    },
 }
 
 

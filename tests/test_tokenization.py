@@ -30,7 +30,8 @@ from bert_core.tokenization import (
 PIECES = [
     *SPECIAL_TOKENS, "the", "cafe", "caf", "##e", "##é", "café", "un", "##want",
     "##ed", "wa", "##s", "hello", "Hello",
-    "中", "文", "##文", "!", "#", "##", "'", "-", "[", "]", "mask", "a", "b", "##a", "##b", "1", "##0", "شكرا", "ß", "i",
+    "中", "文", "##文", "!", "#", "##", "'", "-", "[", "]", "mask", "a", "b", "##a", "##b", "1", "##0", "شكرا",
+    "ß", "i",
     "i̇", "👍", "e", "é", "co", "co-op", "ا", "##ا", "x", "##x", "$", "€", "<", ">", "/",
 ]  # fmt: skip
 NASTY = [
@@ -272,6 +273,19 @@ def test_files_that_hurt_a_json_reader_are_refused(data, says, tmp_path):
     (tmp_path / "tokenizer.json").write_bytes(data)
     with pytest.raises(CheckpointError, match=says):
         load_tokenizer(tmp_path / "tokenizer.json")
+
+
+def test_tokens_added_to_a_vocabulary_are_refused(word_tokenizer, tmp_path):
+    content = json.loads(word_tokenizer.to_str())
+    path = tmp_path / "tokenizer.json"
+    save_tokenizer(word_tokenizer, path)
+    decoder = {"0": {"content": PAD}, "5": {"content": "hello"}}
+    with pytest.raises(CheckpointError, match="added tokens 'hello' can't be used"):
+        load_tokenizer(path, {"tokenizer_class": "PreTrainedTokenizerFast", "added_tokens_decoder": decoder})
+    for added in ([{"id": 5, "content": "hello"}], ["hello"], "hello", [{}]):
+        path.write_text(json.dumps({**content, "added_tokens": added}))
+        with pytest.raises(CheckpointError, match="added tokens"):
+            load_tokenizer(path)
 
 
 def test_flags_that_are_no_flags_are_refused(tmp_path):
