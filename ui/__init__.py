@@ -12,6 +12,7 @@ os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
 import gradio as gr
 
 from bert_core.checkpoint import load_checkpoint
+from bert_core.recipes import load_recipe
 from bert_core.runs import TrainingService
 from ui import look
 from ui.attention_tab import attention_tab
@@ -19,7 +20,7 @@ from ui.endpoints import endpoints
 from ui.masked_words_tab import masked_words_tab
 from ui.models_tab import models_tab
 from ui.next_sentence_tab import next_sentence_tab
-from ui.page import header
+from ui.page import DEFAULT_RECIPE, header
 from ui.plotly_view import plotly_script
 from ui.train_tab import train_tab
 from ui.workspaces import Lease, Workspaces, sweep_forever
@@ -50,17 +51,21 @@ def visitors(service: TrainingService, *, shipped: Path = SHIPPED, lease: Lease 
     return Workspaces(service, lambda: load_checkpoint(shipped), shipped_name=shipped.name, lease=lease)
 
 
-def launch(service: TrainingService, *, shipped: Path = SHIPPED, **options: Any) -> tuple[Any, str, str]:
-    """Build the page and serve it; options are those of `gradio.Blocks.launch`, whose answer is given back.
+def launch(
+    service: TrainingService, *, shipped: Path = SHIPPED, prevent_thread_lock: bool = False, **options: Any
+) -> tuple[Any, str, str]:
+    """Build the page and serve it until Ctrl-C; options are those of `gradio.Blocks.launch`, as is the answer.
 
-    On one's own machine a visitor may stay away for ever; on a shared one, runs are paused and later freed.
+    prevent_thread_lock: give the answer at once and serve in the background. On one's own machine a visitor may stay
+    away for ever; on a shared one, runs are paused and later freed.
     """
     host = options.get("server_name") or LOOPBACK[0]
     is_shared = host not in LOOPBACK or options.get("share") or "SPACE_ID" in os.environ
     workspaces = visitors(service, shipped=shipped, lease=Lease() if is_shared else None)
     sweep_forever(workspaces)
     gr.set_static_paths([plotly_script()])
-    return build(service, workspaces).launch(
+    demo = build(service, workspaces)
+    served = demo.launch(
         theme=look.theme(),
         css_paths=[look.style_sheet()],
         head=look.head(),
@@ -69,5 +74,15 @@ def launch(service: TrainingService, *, shipped: Path = SHIPPED, **options: Any)
         footer_links=[],
         state_session_capacity=MOST_SESSIONS,
         max_file_size=LARGEST_UPLOAD,
+        prevent_thread_lock=True,
         **options,
     )
+    warm_up(service)
+    if not prevent_thread_lock:
+        demo.block_thread()
+    return served
+
+
+def warm_up(service: TrainingService) -> None:
+    """Train one step for nobody: what torch loads at its first use takes a second, and Start should not wait for it."""
+    service.start(load_recipe(DEFAULT_RECIPE).override({"training.steps": 1}))

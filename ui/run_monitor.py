@@ -55,10 +55,12 @@ def run_news(space: Workspace, run_id: str, cursor: int, snapshot: int) -> dict[
         "points": thin(rows, POINTS_LIVE if cursor else POINTS_AT_FIRST),
         "snapshot": snapshot,
     }
-    if (newest := space.newest(run)) is not None and newest[0] > snapshot and run.corpus is not None:
+    # The first points of a run come at once; the guesses take a moment longer and come with the next answer.
+    is_over = progress.status not in ACTIVE
+    if (cursor or is_over) and (newest := space.newest(run)) and newest[0] > snapshot and run.corpus is not None:
         step, checkpoint = newest
         board = space.boards.get(run.id) or space.boards.setdefault(run.id, GuessBoard(run.corpus, checkpoint))
-        news["snapshot"], words = board.guesses(step, checkpoint, now=progress.status not in ACTIVE)
+        news["snapshot"], words = board.guesses(step, checkpoint, now=is_over)
         if news["snapshot"] > snapshot and words:
             news["guesses"] = {"words": words} | ({"sentences": board.sentences} if snapshot < 0 else {})
     return news
