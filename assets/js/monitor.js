@@ -152,8 +152,14 @@
     let steps = 0;
     let timer = 0;
     let asking = false;
+    // Questions to ask quickly after a button was pressed: what it did takes a moment to show.
+    let eager = 0;
 
     function pause() {
+      if (eager > 0) {
+        eager -= 1;
+        return FIRST_POINT_MS;
+      }
       if (ENDED.has(status) || document.visibilityState !== "visible") return LEASE_MS;
       if (status === "paused") return PAUSED_MS;
       return cursor ? LIVE_MS : FIRST_POINT_MS;
@@ -218,7 +224,7 @@
         chart.begin(value);
         table.begin();
       }
-      // A button was pressed: what it did should show at once.
+      eager = 5;
       later(0);
     };
   };

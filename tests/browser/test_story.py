@@ -105,7 +105,7 @@ def test_pause_step_and_resume(page: Page) -> None:
     page.locator("#pause").click()
     wait_for_status(page, "Paused")
     expect(page.locator("#pause")).to_have_text("Resume")
-    at = int(re.sub(r"\D", "", page.locator("#run-step").inner_text().split(" of ")[0]))
+    at = settled_step(page)
     page.locator("#step").click()
     expect(page.locator("#run-step")).to_have_text(f"{at + 1:,} of 50,000")
     wait_for_status(page, "Paused")
@@ -115,6 +115,15 @@ def test_pause_step_and_resume(page: Page) -> None:
     page.locator("#stop").click()
     wait_for_status(page, "Stopped")
     expect(page.locator("#start")).to_be_enabled()
+
+
+def settled_step(page: Page) -> int:
+    """The step a paused run stands at: the one in progress when Pause was pressed is still finished."""
+    before, now = None, page.locator("#run-step").inner_text()
+    while before != now:
+        page.wait_for_timeout(700)
+        before, now = now, page.locator("#run-step").inner_text()
+    return int(re.sub(r"\D", "", now.split(" of ")[0]))
 
 
 def test_zoom_survives_new_points(page: Page) -> None:
