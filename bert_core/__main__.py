@@ -137,7 +137,8 @@ def _exam(options: argparse.Namespace) -> None:
     if result.window:
         first, last = result.window
         print(
-            f"The text has {len(corpus.sentences):,} sentences; examined were {first:,} to {last:,} (seed {options.seed})."
+            f"The text has {len(corpus.sentences):,} sentences; examined were {first:,} to {last:,} "
+            f"(seed {options.seed})."
         )
     print(json.dumps({"words": list(result.words), "pairs": list(result.pairs)}))
 

@@ -5,7 +5,6 @@ the page's controls all read the same metadata, so a setting is described in exa
 """
 
 import dataclasses
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +33,7 @@ class _Checked:
             low, high = meta["range"]
             wants_int = item.type in (int, int | None)
             is_number = isinstance(value, int if wants_int else (int, float)) and not isinstance(value, bool)
-            if not is_number or not math.isfinite(value) or not low <= value <= high:
+            if not is_number or not low <= value <= high:  # NaN is in no range
                 kind = "a whole number" if wants_int else "a number"
                 raise ConfigError(f"{item.name} is {value!r}; it must be {kind} from {low:g} to {high:g}.")
 
@@ -111,7 +110,8 @@ class DataConfig(_Checked):
         super().__post_init__()
         if self.mask_share + self.random_share > 1 + 1e-9:
             raise ConfigError(
-                f"mask_share {self.mask_share:g} and random_share {self.random_share:g} are more than 1 together; lower one."
+                f"mask_share {self.mask_share:g} and random_share {self.random_share:g} are more than 1 together; "
+                "lower one."
             )
 
 

@@ -152,7 +152,7 @@ class PretrainingBatches:
         return first.ravel(), second.ravel(), np.where(is_next, IS_NEXT, NOT_NEXT).ravel()
 
     def _firsts(self, start: int, count: int) -> np.ndarray:
-        """Sentences number start, start + 1, ... of an endless row of shuffled passes through the text, as a new array."""
+        """Sentences number start, start + 1, ... of an endless row of shuffled passes through the text (a copy)."""
         S = len(self._has_next)
         passes = -(-_MIN_BLOCK // S)
         block = S * passes

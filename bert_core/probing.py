@@ -93,7 +93,7 @@ def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> f
 
 
 def attention(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> AttentionMaps:
-    """Every head's attention weights for one or two sentences. Raises InputError when the input is empty or too long."""
+    """Every head's attention weights for one or two sentences. Raises InputError for an empty or too long input."""
     encoding = _encode(checkpoint, text, text_pair)
     output = _forward(checkpoint, encoding, output_attentions=True)
     weights = torch.stack([layer[0] for layer in output.attentions]).float().cpu()

@@ -274,7 +274,8 @@ def check_size(config: BertConfig, data: DataConfig, device: str = "cpu") -> Non
     if needed > available:
         raise ConfigError(
             f"This size needs about {needed / 2**30:.1f} GB to train ({config.parameter_count() / 1e6:.0f} million "
-            f"parameters); this machine can give {available / 2**30:.1f} GB. Choose fewer layers, a smaller hidden size or smaller batches."
+            f"parameters); this machine can give {available / 2**30:.1f} GB. Choose fewer layers, a smaller "
+            "hidden size or smaller batches."
         )
 
 

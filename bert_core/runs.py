@@ -299,7 +299,7 @@ class TrainingService:
 
 
 def choose_device(device: str) -> str:
-    """The device to train on; "auto" takes CUDA, then MPS, then the CPU. Raises ConfigError for one that is not there."""
+    """The device to train on; "auto" takes CUDA, then MPS, then the CPU. Raises ConfigError for a missing one."""
     # A ZeroGPU Space lends its GPU to forked workers only; a background thread never sees it.
     zero_gpu = bool(os.environ.get("SPACES_ZERO_GPU"))
     available = {

@@ -24,6 +24,7 @@ ALL = (BertConfig, TokenizerConfig, DataConfig, TrainingConfig)
         (TrainingConfig, "decay", "cosine"),
         (DataConfig, "mask_probability", 0),
         (DataConfig, "batch_size", 10**9),
+        (BertConfig, "hidden_size", 10**400),
         (TokenizerConfig, "kind", "letters"),
         (BertConfig, "hidden_size", -12),
         (BertConfig, "vocab_size", None),

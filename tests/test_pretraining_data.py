@@ -58,7 +58,7 @@ def test_a_batch_has_the_layout_that_bert_reads():
         batch = batches[k]
         B, T = batch.input_ids.shape
         assert B == 13
-        assert T == batch.attention_mask.sum(1).max()  # trimmed to the longest pair
+        assert batch.attention_mask.sum(1).max() == T  # trimmed to the longest pair
         for name in ("input_ids", "token_type_ids", "attention_mask", "labels"):
             assert getattr(batch, name).shape == (B, T)
             assert getattr(batch, name).dtype == torch.int64
@@ -203,7 +203,7 @@ def test_a_random_replacement_is_a_word_and_any_word():
 
 def test_masked_places_are_spread_evenly():
     corpus = Corpus((tuple(" ".join(f"w{i}{j}" for j in range(8)) for i in range(9)),))
-    batches, tokenizer, _ = make_batches(corpus, batch_size=64)
+    batches, _, _ = make_batches(corpus, batch_size=64)
     counts = sum((batches[k].labels != IGNORED).sum(0).numpy() for k in range(300))
     words = np.delete(counts, [0, 9, 18])
     assert counts[[0, 9, 18]].sum() == 0
