@@ -190,6 +190,7 @@ def _tensors_to_write(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, T
 
 def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], dtype: torch.dtype, folder: Path) -> None:
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    (folder / WEIGHTS).chmod(0o644)  # the library lets nobody else read it
     save_tokenizer(checkpoint.tokenizer, folder / TOKENIZER)
     # With another class, or none, `transformers` makes a word vocabulary into WordPiece; without the input names it
     # drops the segments.
