@@ -86,7 +86,9 @@ class BertConfig(_Checked):
 class TokenizerConfig(_Checked):
     """How text becomes tokens."""
 
-    kind: str = _choice("word", ("word", "wordpiece"), "word: a token per word; wordpiece: frequent pieces of words.")
+    kind: str = _choice(
+        "word", ("word", "wordpiece", "bpe"), "word: a token per word; wordpiece, bpe: frequent pieces of words."
+    )
     vocab_size: int | None = _number(
         None, 6, 200_000, "Most tokens in the vocabulary; empty keeps every word (30,000 pieces).", optional=True
     )

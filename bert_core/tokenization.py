@@ -8,6 +8,7 @@ which can abort the process on a hostile file.
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from tokenizers import (
 
 from bert_core.config import TokenizerConfig
 from bert_core.corpus import Corpus
-from bert_core.errors import CheckpointError, CorpusError
+from bert_core.errors import CheckpointError, ConfigError, CorpusError
 from bert_core.foreign_files import MAX_JSON_BYTES, first_three, read_json, read_limited, shown
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
@@ -36,13 +37,14 @@ SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
 DROPPED_MARKS = r"[.,!?\-]"
 
 DEFAULT_PIECES = 30_000
+PREFIX = "##"  # of a piece inside a word
 MAX_WORD_CHARACTERS = 100
 MAX_TOKENIZER_TOKENS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """Everything about a tokenizer but its vocabulary.
+    """Everything about a tokenizer but its vocabulary. `model` is "WordLevel", "WordPiece" or "BPE".
 
     `normalizer` is "words" (lower case, the marks `. , ! ? -` dropped, split at white space) or "bert" (Google's
     BasicTokenizer, steered by the three flags below it).
@@ -60,13 +62,15 @@ def train_tokenizer(
 ) -> Tokenizer:
     """Learn a vocabulary from a text.
 
-    corpus: the sentences to learn from. kind: "word" (a token per word) or "wordpiece" (Schuster & Nakajima 2012).
-    vocab_size: most tokens, special ones included; None keeps every word, or 30,000 pieces. min_frequency: a word or
-    piece must occur this often. The same corpus and settings give the same ids in every process.
-    Raises ConfigError for settings out of range and CorpusError when no word is left.
+    corpus: the sentences to learn from. kind: "word" (a token per word), "wordpiece" (Schuster & Nakajima 2012) or
+    "bpe" (Sennrich et al. 2016: pairs of pieces merged in the order they were learned; every character of the text is
+    known). vocab_size: most tokens, special ones included; None keeps every word, or 30,000 pieces. min_frequency: a
+    word or piece must occur this often. The same corpus and settings give the same ids in every process.
+    Raises ConfigError for settings out of range or fewer tokens than "bpe" needs for the characters, and CorpusError
+    when no word is left.
     """
     config = TokenizerConfig(kind=kind, vocab_size=vocab_size, min_frequency=min_frequency)
-    learn = _train_words if kind == "word" else _train_wordpiece
+    learn = {"word": _train_words, "wordpiece": _train_wordpiece, "bpe": _train_bpe}[kind]
     tokenizer = learn(corpus, config)
     if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
         raise CorpusError(
@@ -91,23 +95,56 @@ def _train_words(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
 def _train_wordpiece(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
     scheme = Scheme(model="WordPiece", normalizer="bert")
     tokenizer = _text_reader(models.WordPiece(unk_token=UNK), scheme)
-    words: Counter[str] = Counter()
-    for sentence in corpus.sentences:
-        pieces = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(sentence))
-        words.update(word for word, _ in pieces if len(word) <= MAX_WORD_CHARACTERS)
+    words = Counter(
+        {word: n for word, n in _count_words(tokenizer, corpus).items() if len(word) <= MAX_WORD_CHARACTERS}
+    )
     vocab_size = config.vocab_size or DEFAULT_PIECES
     alphabet = _alphabet(words, vocab_size - len(SPECIAL_TOKENS))
-    # The library walks its alphabet in hash order, so that ids and pieces would differ from process to process.
-    # Listed as special tokens of the training, the characters come first and in a fixed order.
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size,
-        min_frequency=config.min_frequency,
-        special_tokens=[*SPECIAL_TOKENS, *sorted(alphabet)],
-        show_progress=False,
-    )
+    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, **_piece_options(alphabet, config))
     known = (word for word in words.elements() if alphabet.issuperset(word))
     tokenizer.train_from_iterator(known, trainer)
     return build_tokenizer(tokenizer.get_vocab(), scheme)
+
+
+def _train_bpe(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
+    scheme = Scheme(model="BPE", normalizer="bert")
+    tokenizer = _text_reader(models.BPE(unk_token=UNK, continuing_subword_prefix=PREFIX), scheme)
+    words = _count_words(tokenizer, corpus)
+    vocab_size = config.vocab_size or DEFAULT_PIECES
+    alphabet = _alphabet(words, MAX_TOKENIZER_TOKENS)
+    if vocab_size < len(alphabet) + len(SPECIAL_TOKENS):
+        raise ConfigError(
+            f"vocab_size is {vocab_size:,}; the characters of {corpus.name}, each first and inside a word, and the "
+            f"special tokens are {len(alphabet) + len(SPECIAL_TOKENS):,}. Choose at least as many."
+        )
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, continuing_subword_prefix=PREFIX, **_piece_options(alphabet, config)
+    )
+    tokenizer.train_from_iterator(words.elements(), trainer)
+    merges = json.loads(tokenizer.to_str())["model"]["merges"]
+    return build_tokenizer(tokenizer.get_vocab(), scheme, merges)
+
+
+def _count_words(tokenizer: Tokenizer, corpus: Corpus) -> Counter[str]:
+    """The words of a corpus as the tokenizer cuts them, normalised."""
+    words: Counter[str] = Counter()
+    for sentence in corpus.sentences:
+        pieces = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(sentence))
+        words.update(word for word, _ in pieces)
+    return words
+
+
+def _piece_options(alphabet: set[str], config: TokenizerConfig) -> dict[str, Any]:
+    """What both trainers of pieces are told.
+
+    The library walks its alphabet in hash order, so that ids and pieces would differ from process to process.
+    Listed as special tokens of the training, the characters come first and in a fixed order.
+    """
+    return {
+        "min_frequency": config.min_frequency,
+        "special_tokens": [*SPECIAL_TOKENS, *sorted(alphabet)],
+        "show_progress": False,
+    }
 
 
 def _alphabet(words: Counter[str], size: int) -> set[str]:
@@ -120,26 +157,31 @@ def _alphabet(words: Counter[str], size: int) -> set[str]:
         inside.update(word[1:])
     alphabet: set[str] = set()
     for character, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        pieces = {character, f"##{character}"} if character in inside else {character}
+        pieces = {character, PREFIX + character} if character in inside else {character}
         if len(alphabet) + len(pieces) > size:
             break
         alphabet |= pieces
     return alphabet
 
 
-def build_tokenizer(vocabulary: dict[str, int], scheme: Scheme) -> Tokenizer:
+def build_tokenizer(vocabulary: dict[str, int], scheme: Scheme, merges: Sequence[Sequence[str]] = ()) -> Tokenizer:
     """Put a tokenizer together from a vocabulary (token -> id) and a scheme.
 
-    The vocabulary must hold the five special tokens and use every id from 0 once; CheckpointError says what is missing.
+    merges: of a BPE, the pairs of pieces in the order in which they are joined. The vocabulary must hold the five
+    special tokens and use every id from 0 once, and what merges join and give; CheckpointError says what is missing.
     """
     check_vocabulary(vocabulary)
     if scheme.model == "WordLevel":
         model = models.WordLevel(vocabulary, unk_token=UNK)
-    else:
+    elif scheme.model == "WordPiece":
         model = models.WordPiece(vocabulary, unk_token=UNK, max_input_chars_per_word=MAX_WORD_CHARACTERS)
+    else:
+        model = models.BPE(
+            vocabulary, _checked_merges(merges, vocabulary), unk_token=UNK, continuing_subword_prefix=PREFIX
+        )
     tokenizer = _text_reader(model, scheme)
-    if scheme.model == "WordPiece":
-        tokenizer.decoder = decoders.WordPiece(prefix="##")
+    if scheme.model != "WordLevel":
+        tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{CLS} $A {SEP}",
         pair=f"{CLS} $A {SEP} $B:1 {SEP}:1",
@@ -175,6 +217,15 @@ def check_vocabulary(vocabulary: dict[str, int]) -> None:
         raise CheckpointError("The vocabulary's ids have gaps or repeats; they must be 0, 1, 2, ... each used once.")
 
 
+def _checked_merges(merges: Sequence[Sequence[str]], vocabulary: dict[str, int]) -> list[tuple[str, str]]:
+    """Merges that the library can take: it cuts the prefix off the second piece without looking."""
+    for first, second in merges:
+        is_inside = second.startswith(PREFIX) and len(second) > len(PREFIX)
+        if not is_inside or not {first, second, first + second[len(PREFIX) :]} <= vocabulary.keys():
+            raise CheckpointError(f"its merge of {shown(first)} and {shown(second)} does not fit its vocabulary.")
+    return [(first, second) for first, second in merges]
+
+
 def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
     """The ids of the five special tokens in this tokenizer's own vocabulary."""
     return {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
@@ -202,9 +253,10 @@ def load_tokenizer(path: Path, settings: dict[str, Any] | None = None) -> Tokeni
         content = read_json(path)
     try:
         if content is None:
-            vocabulary, kind = _read_vocab_txt(text), "WordPiece"
+            vocabulary, kind, merges = _read_vocab_txt(text), "WordPiece", []
         else:
             vocabulary, kind = _read_tokenizer_json(content)
+            merges = _read_merges(content["model"]) if kind == "BPE" else []
             _refuse_added_tokens(content.get("added_tokens"))
         if kind == "WordPiece" and (is_bert_tokenizer or content is None):
             scheme = _scheme_of_settings(settings)
@@ -212,7 +264,7 @@ def load_tokenizer(path: Path, settings: dict[str, Any] | None = None) -> Tokeni
             scheme = _read_scheme(content, kind)
         decoder = settings.get("added_tokens_decoder")
         _refuse_added_tokens(list(decoder.values()) if isinstance(decoder, dict) else decoder)
-        return build_tokenizer(vocabulary, scheme)
+        return build_tokenizer(vocabulary, scheme, merges)
     except CheckpointError as error:
         raise CheckpointError(f"{path.name}: {error}") from None
 
@@ -249,7 +301,7 @@ def _read_vocab_txt(data: bytes) -> dict[str, int]:
 
 
 def _read_tokenizer_json(content: dict[str, Any]) -> tuple[dict[str, int], str]:
-    """The vocabulary and the kind of model ("WordLevel" or "WordPiece")."""
+    """The vocabulary and the kind of model ("WordLevel", "WordPiece" or "BPE")."""
     model = _mapping(content, "model")
     vocabulary = _mapping(model, "vocab")
     if len(vocabulary) > MAX_TOKENIZER_TOKENS:
@@ -258,13 +310,32 @@ def _read_tokenizer_json(content: dict[str, Any]) -> tuple[dict[str, int], str]:
         if type(index) is not int or not _is_clean(token):
             raise CheckpointError("its vocabulary must map tokens to whole numbers.")
     kind = model.get("type")
-    if kind not in ("WordLevel", "WordPiece"):
-        raise CheckpointError(f"its model is {str(kind)[:100]!r}; WordLevel and WordPiece can be opened.")
+    if kind not in ("WordLevel", "WordPiece", "BPE"):
+        raise CheckpointError(f"its model is {str(kind)[:100]!r}; WordLevel, WordPiece and BPE can be opened.")
     if model.get("unk_token") != UNK:
         raise CheckpointError(f"its unknown token is {str(model.get('unk_token'))[:100]!r}; it must be {UNK}.")
-    if kind == "WordPiece" and model.get("continuing_subword_prefix", "##") != "##":
-        raise CheckpointError("its pieces do not continue with ##, as BERT's do.")
+    # A WordPiece that does not say has BERT's prefix; a BPE that does not say has none.
+    if (
+        kind != "WordLevel"
+        and model.get("continuing_subword_prefix", PREFIX if kind == "WordPiece" else None) != PREFIX
+    ):
+        raise CheckpointError(f"its pieces do not continue with {PREFIX}, as BERT's do.")
     return vocabulary, kind
+
+
+def _read_merges(model: dict[str, Any]) -> list[list[str]]:
+    """The merges of a BPE, as pairs or as older files spell them ("a ##b"); refused with settings that we lack."""
+    for field in ("dropout", "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges"):
+        if model.get(field):
+            raise CheckpointError(f"its {field} is {shown(model[field])}, which can't be used here.")
+    merges = model.get("merges")
+    merges = (
+        [merge.split(" ") if isinstance(merge, str) else merge for merge in merges] if isinstance(merges, list) else [0]
+    )
+    for merge in merges:
+        if not (isinstance(merge, list) and len(merge) == 2 and all(isinstance(piece, str) for piece in merge)):
+            raise CheckpointError("its merges must be pairs of pieces.")
+    return merges
 
 
 def _read_scheme(content: dict[str, Any], kind: str) -> Scheme:

@@ -1,5 +1,6 @@
 """Tokenizers: the same ids in every process, the ids of `transformers`, and files that are not to be trusted."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -99,7 +100,7 @@ def test_words_stand_by_frequency_then_alphabet():
     }
 
 
-@pytest.mark.parametrize("kind", ["word", "wordpiece"])
+@pytest.mark.parametrize("kind", ["word", "wordpiece", "bpe"])
 def test_special_tokens_in_a_training_text_are_words_like_any_other(kind):
     tokenizer = train_tokenizer(Corpus.from_text("say [MASK] now\nwhat [SEP] then\n[CLS] [PAD] [UNK]"), kind=kind)
     assert list(special_ids(tokenizer).values()) == [0, 1, 2, 3, 4]
@@ -110,7 +111,7 @@ def test_ids_are_the_same_in_every_process(dialogue):
     program = (
         "import json, sys; from bert_core.corpus import Corpus; from bert_core.tokenization import train_tokenizer\n"
         "corpus = Corpus.from_text(sys.stdin.read())\n"
-        "for kind in ('word', 'wordpiece'): print(train_tokenizer(corpus, kind=kind, vocab_size=90).to_str())"
+        "for kind in ('word', 'wordpiece', 'bpe'): print(train_tokenizer(corpus, kind=kind, vocab_size=120).to_str())"
     )
     text = "\n".join(dialogue.sentences) + "\nÀ Århus zéro naïve Ωmega 漢字 ok"
     processes = [
@@ -125,7 +126,7 @@ def test_ids_are_the_same_in_every_process(dialogue):
         for seed in (0, 1, 2)
     ]
     outputs = [process.communicate(text, timeout=120)[0] for process in processes]
-    assert outputs[0].count('"model"') == 2
+    assert outputs[0].count('"model"') == 3
     assert outputs[0] == outputs[1] == outputs[2]
 
 
@@ -137,6 +138,101 @@ def test_wordpiece_keeps_to_its_size_and_knows_every_character_it_can(dialogue):
         assert UNK not in full.encode(sentence).tokens
     many = Corpus.from_text(" ".join(chr(0x4E00 + i) for i in range(500)) + "\n一 二")
     assert train_tokenizer(many, kind="wordpiece", vocab_size=100).get_vocab_size() <= 100
+
+
+def _merged_by_hand(word: str, merges: list[list[str]]) -> list[str]:
+    """Sennrich et al. 2016, algorithm 1: join the neighbours whose merge was learned first, again and again."""
+    pieces = [word[0], *(f"##{character}" for character in word[1:])]
+    while True:
+        found = [(merges.index([a, b]), i) for i, (a, b) in enumerate(itertools.pairwise(pieces)) if [a, b] in merges]
+        if not found:
+            return pieces
+        _, i = min(found)
+        pieces[i : i + 2] = [pieces[i] + pieces[i + 1].removeprefix("##")]
+
+
+def test_bpe_joins_pieces_in_the_order_that_was_learned(dialogue):
+    tokenizer = train_tokenizer(dialogue, kind="bpe", vocab_size=90)
+    assert tokenizer.get_vocab_size() == 90
+    merges = json.loads(tokenizer.to_str())["model"]["merges"]
+    assert len(merges) > 20
+    for word in ("congratulations", "the", "juliet", "mnemo", "ententeam", "o"):
+        assert tokenizer.encode(word, add_special_tokens=False).tokens == _merged_by_hand(word, merges), word
+
+
+def test_the_first_merge_of_bpe_is_the_commonest_pair():
+    corpus = Corpus.from_text("aab aab\naac aac\nxy")
+    characters = 9  # a, b, c and y at the start and inside of a word, x at the start
+    tokenizer = train_tokenizer(corpus, kind="bpe", vocab_size=5 + characters + 1)
+    assert json.loads(tokenizer.to_str())["model"]["merges"] == [["a", "##a"]]
+    assert train_tokenizer(corpus, kind="bpe", min_frequency=5).get_vocab_size() == 5 + characters
+
+
+def test_bpe_knows_every_character_of_its_text_and_decodes_to_it(dialogue):
+    tokenizer = train_tokenizer(dialogue, kind="bpe", vocab_size=80)
+    for sentence in dialogue.sentences:
+        encoding = tokenizer.encode(sentence)
+        assert UNK not in encoding.tokens
+        spelled = " ".join(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(sentence.lower()))
+        assert tokenizer.decode(encoding.ids).replace(" ", "") == spelled.replace(" ", "")
+    assert tokenizer.decode(tokenizer.encode("thank you romeo").ids) == "thank you romeo"
+    many = Corpus.from_text(" ".join(chr(0x4E00 + i) for i in range(500)) + "\n一 二")
+    with pytest.raises(ConfigError, match="special tokens are 505"):
+        train_tokenizer(many, kind="bpe", vocab_size=100)
+    assert UNK not in train_tokenizer(many, kind="bpe", vocab_size=505).encode(many.sentences[0]).tokens
+
+
+def test_transformers_reads_a_bpe_with_the_same_ids(dialogue, tmp_path):
+    ours = train_tokenizer(dialogue, kind="bpe", vocab_size=110)
+    save_tokenizer(ours, tmp_path / "tokenizer.json")
+    specials = {f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS}
+    inputs = ["input_ids", "token_type_ids", "attention_mask"]
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "model_input_names": inputs, **specials}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings))
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert isinstance(theirs, transformers.PreTrainedTokenizerFast)
+    back = load_tokenizer(tmp_path / "tokenizer.json", settings)
+    for text in [*NASTY, *dialogue.sentences]:
+        assert back.encode(text).ids == ours.encode(text).ids == theirs(text).input_ids, text
+    assert ours.encode("thank you", "my [MASK]").type_ids == theirs("thank you", "my [MASK]").token_type_ids
+
+
+def test_a_bpe_of_older_files_spells_its_merges_with_a_space(dialogue, tmp_path):
+    ours = train_tokenizer(dialogue, kind="bpe", vocab_size=110)
+    content = json.loads(ours.to_str())
+    content["model"]["merges"] = [" ".join(merge) for merge in content["model"]["merges"]]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    assert load_tokenizer(tmp_path / "tokenizer.json").to_str() == ours.to_str()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("merges", None, "must be pairs"),
+        ("merges", ["t##h"], "must be pairs"),
+        ("merges", ["t ##h ##e"], "must be pairs"),
+        ("merges", [["t", 1]], "must be pairs"),
+        ("merges", [["t", "h"]], "merge of 't' and 'h' does not fit"),  # the library would cut two bytes off "h"
+        ("merges", [["t", "é"]], "merge of 't' and 'é' does not fit"),
+        ("merges", [["t", "##"]], "does not fit"),
+        ("merges", [["q", "##q"]], "does not fit"),
+        ("merges", [["\ud800", "##h"]], "does not fit"),
+        ("dropout", 0.1, "dropout is 0.1"),
+        ("end_of_word_suffix", "</w>", "end_of_word_suffix is '</w>'"),
+        ("byte_fallback", True, "byte_fallback is True"),
+        ("fuse_unk", True, "fuse_unk is True"),
+        ("ignore_merges", True, "ignore_merges is True"),
+        ("continuing_subword_prefix", None, "do not continue with ##"),
+        ("continuing_subword_prefix", "@@", "do not continue with ##"),
+    ],
+)
+def test_a_bpe_that_we_do_not_compute_is_refused(field, value, says, dialogue, tmp_path):
+    content = json.loads(train_tokenizer(dialogue, kind="bpe", vocab_size=110).to_str())
+    content["model"][field] = value
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=says) as caught:
+        load_tokenizer(tmp_path / "tokenizer.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
+    assert str(caught.value).startswith("tokenizer.json")
 
 
 def test_a_text_without_words_or_with_wrong_settings_is_refused():
@@ -159,7 +255,7 @@ def test_vocabularies_need_all_special_tokens_and_ids_without_gaps():
         build_tokenizer({**{token: index for index, token in enumerate(SPECIAL_TOKENS)}, "a": 4}, Scheme())
 
 
-@pytest.mark.parametrize("kind", ["word", "wordpiece"])
+@pytest.mark.parametrize("kind", ["word", "wordpiece", "bpe"])
 def test_a_saved_tokenizer_comes_back(kind, dialogue, tmp_path):
     tokenizer = train_tokenizer(dialogue, kind=kind)
     save_tokenizer(tokenizer, tmp_path / "tokenizer.json")
@@ -229,8 +325,8 @@ def _change(path: str, value: object):
         ("model.vocab", {"[PAD]": -1}, "special tokens"),
         ("model.vocab.\ud800", 99, "whole numbers"),
         ("model.vocab.word", 10**9, "gaps"),
-        ("model.type", "Unigram", "WordLevel and WordPiece"),
-        ("model.type", ["WordLevel"], "WordLevel and WordPiece"),
+        ("model.type", "Unigram", "WordLevel, WordPiece and BPE"),
+        ("model.type", ["WordLevel"], "WordLevel, WordPiece and BPE"),
         ("model.unk_token", "<unk>", "unknown token"),
         ("normalizer", None, "'normalizer' is missing"),
         ("normalizer.type", "Precompiled", "neither BERT's nor"),
