@@ -28,7 +28,7 @@ from bert_core.errors import CheckpointError, ConfigError
 from bert_core.folders import put_back, replaced
 from bert_core.foreign_files import first_three, read_json, shown, unzip
 from bert_core.foreign_tensors import FLOATS, TensorEntry, read_header, read_tensor
-from bert_core.model import BertForPreTraining, draw_weights
+from bert_core.model import BertForPreTraining, draw_weights, extend_positions
 from bert_core.tokenization import PAD, SPECIAL_TOKENS, load_tokenizer, save_tokenizer
 
 CONFIG = "config.json"
@@ -224,14 +224,20 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
 # --- Reading ---------------------------------------------------------------------------------------------------------
 
 
-def load_checkpoint(folder: str | Path) -> Checkpoint:
+def load_checkpoint(folder: str | Path, *, max_positions: int | None = None) -> Checkpoint:
     """Open a Hugging Face BERT folder, checking everything before anything is built from it.
 
     Read are config.json, model.safetensors (or its parts and their index), tokenizer.json or vocab.txt,
     tokenizer_config.json and recipe.json. Tensor names may lack the `bert.` prefix or be the old gamma and beta;
     numbers may be float32, float16 or bfloat16 and become float32. The pooler and the heads may be missing, each
     whole; they are then new (drawn from a fixed seed), listed in `missing` and named in `notes`. No random number is
-    drawn from PyTorch's global generator. Raises CheckpointError with the file, what differs, and the remedy.
+    drawn from PyTorch's global generator.
+
+    max_positions: longest input in tokens that the model is to read, where that is more than the weights have; their
+    positions stay, the others are new (from a fixed seed) and `notes` says so. None, or as many as there are, changes
+    nothing. No connection is ever made: `bert_core.hub` fetches models by name.
+
+    Raises CheckpointError with the file, what differs, and the remedy.
     """
     folder = Path(folder).resolve()
     with contextlib.suppress(OSError):
@@ -240,6 +246,8 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
         raise CheckpointError(f"There is no folder {folder.name!r}; give the folder that holds {CONFIG}.")
     content = read_json(folder / CONFIG)
     config = _read_config(content)
+    if max_positions is not None:
+        _check_positions(config, max_positions)
     tokenizer = _read_tokenizer(folder)
     tokens = tokenizer.get_vocab_size()
     if tokens > config.vocab_size:
@@ -260,6 +268,10 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
         *others, last = [title for part, title in _PART_TITLES.items() if part in missing]
         parts, are = (f"{', '.join(others)} and {last}", "they are") if others else (last, "it is")
         notes.append(f"The files lack {parts}; {are} new and untrained here.")
+    known = config.max_position_embeddings
+    if max_positions is not None and max_positions > known:
+        extend_positions(model, max_positions, torch.Generator().manual_seed(0))
+        notes.append(f"The weights have {known:,} positions; {known + 1:,} to {max_positions:,} are new and untrained.")
     return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, _read_recipe(folder))
 
 
@@ -275,12 +287,30 @@ def _read_config(content: dict[str, Any]) -> BertConfig:
         config = BertConfig(**{**_HUGGING_FACE_DEFAULTS, **given})
     except ConfigError as error:
         raise CheckpointError(f"{CONFIG}: {error}") from None
+    _check_size(config, f"{CONFIG} asks for")
+    return config
+
+
+def _check_size(config: BertConfig, who_asks: str) -> None:
     if config.parameter_count() > MAX_PARAMETERS:
         raise CheckpointError(
-            f"{CONFIG} asks for {config.parameter_count():,} parameters; the limit is {MAX_PARAMETERS:,}. "
+            f"{who_asks} {config.parameter_count():,} parameters; the limit is {MAX_PARAMETERS:,}. "
             "Choose a smaller model."
         )
-    return config
+
+
+def _check_positions(config: BertConfig, max_positions: int) -> None:
+    """Raise CheckpointError unless a model of these sizes can read `max_positions` tokens."""
+    try:
+        longer = dataclasses.replace(config, max_position_embeddings=max_positions)
+    except ConfigError as error:
+        raise CheckpointError(f"max_positions cannot be used: {error}") from None
+    if max_positions < config.max_position_embeddings:
+        raise CheckpointError(
+            f"max_positions is {max_positions:,}; the weights have {config.max_position_embeddings:,} positions, and "
+            "none is taken away. Ask for as many or more."
+        )
+    _check_size(longer, f"{max_positions:,} positions make")
 
 
 def _read_tokenizer(folder: Path) -> Tokenizer:

@@ -6,6 +6,7 @@ Post-LayerNorm: every block is LayerNorm(x + dropout(block(x))). The masked-word
 embeddings. Query, key and value are one matrix product at run time and three tensors in a file.
 """
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -237,6 +238,18 @@ class BertForPreTraining(nn.Module):
     def score_words(self, hidden: Tensor) -> Tensor:
         """Scores (..., V) of every word of the vocabulary for hidden states (..., D) of any layer."""
         return self.cls["predictions"](hidden, self.bert.embeddings.word_embeddings.weight)
+
+
+@torch.no_grad()
+def extend_positions(model: BertForPreTraining, positions: int, generator: torch.Generator) -> None:
+    """Let a model read `positions` tokens, more than before: the vectors it has stay first, the new ones are drawn."""
+    config = dataclasses.replace(model.config, max_position_embeddings=positions)
+    embeddings = model.bert.embeddings
+    old = embeddings.position_embeddings.weight  # (P, D)
+    new = old.new_empty(positions - len(old), config.hidden_size)
+    draw_weights([("position_embeddings.weight", new)], config.initializer_range, generator)
+    embeddings.position_embeddings = nn.Embedding.from_pretrained(torch.cat([old, new]), freeze=False)
+    model.config = model.bert.config = config
 
 
 def _initialise(model: nn.Module, generator: torch.Generator | None) -> None:

@@ -254,6 +254,57 @@ def test_new_parts_are_the_same_every_time_and_are_not_written_as_if_trained(hug
     assert load_checkpoint(tmp_path / "again").missing == {"pooler", "nsp"}
 
 
+@torch.no_grad()
+def test_longer_positions_keep_the_first_and_draw_the_others(tiny_checkpoint, folder, tmp_path):
+    state = torch.get_rng_state()
+    longer = load_checkpoint(folder, max_positions=230)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert longer.config.max_position_embeddings == longer.model.bert.config.max_position_embeddings == 230
+    assert longer.notes == ("The weights have 17 positions; 18 to 230 are new and untrained.",)
+    old = tiny_checkpoint.model.bert.embeddings.position_embeddings.weight
+    new = longer.model.bert.embeddings.position_embeddings.weight
+    assert torch.equal(new[:17], old)
+    assert new.requires_grad
+    assert torch.equal(new, load_checkpoint(folder, max_positions=230).model.bert.embeddings.position_embeddings.weight)
+    # Cut at two standard deviations, a normal distribution keeps 88 % of its width; 2,556 numbers are within 5 %.
+    assert new[17:].std().item() == pytest.approx(0.88 * tiny_checkpoint.config.initializer_range, rel=0.05)
+    assert new[17:].abs().max() <= 2 * tiny_checkpoint.config.initializer_range
+    batch = make_batch(tiny_checkpoint.config)
+    ours = longer.model(**batch).prediction_logits
+    assert torch.equal(ours, tiny_checkpoint.model(**batch).prediction_logits)
+    assert longer.model(torch.full((1, 230), 7)).last_hidden_state.isfinite().all()
+
+    save_checkpoint(longer, tmp_path / "longer")
+    assert_same_as_transformers(tmp_path / "longer")
+    assert load_checkpoint(tmp_path / "longer").notes == ()
+
+
+@pytest.mark.parametrize(
+    ("positions", "says"),
+    [
+        (16, "the weights have 17 positions"),
+        (10**9, "max_position_embeddings is 1000000000; it must be a whole number from 8 to 8192"),
+        ("many", "max_position_embeddings is 'many'"),
+        (0, "max_position_embeddings is 0"),
+    ],
+)
+def test_positions_that_cannot_be_are_refused(positions, says, folder):
+    with pytest.raises(CheckpointError, match=says):
+        load_checkpoint(folder, max_positions=positions)
+
+
+def test_as_many_positions_as_there_are_change_nothing(folder):
+    loaded = load_checkpoint(folder, max_positions=17)
+    assert (loaded.notes, loaded.config.max_position_embeddings) == ((), 17)
+
+
+def test_more_positions_stay_within_the_limit_of_parameters(folder, monkeypatch):
+    parameters = load_checkpoint(folder).config.parameter_count()
+    monkeypatch.setattr(checkpoint_module, "MAX_PARAMETERS", parameters + 11)
+    with pytest.raises(CheckpointError, match="18 positions make"):
+        load_checkpoint(folder, max_positions=18)
+
+
 def test_sizes_left_out_of_the_config_are_those_of_bert_base(folder, monkeypatch):
     content = json.loads((folder / "config.json").read_text())
     for name in (
