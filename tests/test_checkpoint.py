@@ -20,7 +20,7 @@ from helpers import make_batch, make_model
 from safetensors.torch import load_file, save_file
 
 from bert_core import checkpoint as checkpoint_module
-from bert_core import folders
+from bert_core import folders, foreign_weights
 from bert_core.checkpoint import (
     Checkpoint,
     load_checkpoint,
@@ -390,7 +390,7 @@ def test_fields_of_transformers_that_change_nothing_are_ignored(folder):
 
 def test_nothing_is_allocated_for_sizes_that_the_files_do_not_have(folder, monkeypatch):
     change_json(folder / "config.json", hidden_size=1200, intermediate_size=9000, num_hidden_layers=12)
-    monkeypatch.setattr(checkpoint_module, "read_tensor", lambda entry: pytest.fail("a tensor was read"))
+    monkeypatch.setattr(foreign_weights, "read_tensor", lambda entry: pytest.fail("a tensor was read"))
     with pytest.raises(CheckpointError, match=r"\[30, 12\] instead of \[30, 1200\]"):
         load_checkpoint(folder)
 
