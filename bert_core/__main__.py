@@ -10,18 +10,20 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.corpus import KINDS, Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, RunError
 from bert_core.probing import EXAM_SENTENCES, exam
-from bert_core.recipes import load_recipe, prepare, recipe_corpus, recipe_names, stated
+from bert_core.recipes import Prepared, load_recipe, prepare, recipe_corpus, recipe_names, stated
 from bert_core.runs import choose_device
-from bert_core.training import StepMetrics, Trainer, read_metrics, until_divergence
+from bert_core.training import Evaluation, StepMetrics, Trainer, evaluate, read_metrics, until_divergence
 
 _SHOW_SECONDS = 0.2  # metrics are read from the device and shown this often
+_EVALUATIONS = 20  # looks at the validation part in a run
+_EVALUATION_BATCHES = 20  # batches of one look
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,7 +47,9 @@ def _parser() -> argparse.ArgumentParser:
     train = commands.add_parser("train", help="train a model and write it as a Hugging Face folder")
     train.add_argument("--recipe", default="romeo-juliet", help=f"one of {', '.join(recipe_names())}, or a JSON file")
     train.add_argument("--corpus", type=Path, help="a text to learn instead of the recipe's own")
-    train.add_argument("--kind", choices=KINDS, default="auto", help="how --corpus is split into sentences")
+    train.add_argument(
+        "--kind", choices=KINDS, help="how --corpus is cut into sentences; the recipe's way if not given"
+    )
     train.add_argument("--seed", type=int, default=0, help="decides the initial weights, pairs, masks and dropout")
     train.add_argument("--output", type=Path, required=True, help="the folder to write")
     train.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto", help="where to train")
@@ -65,7 +69,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _train(options: argparse.Namespace) -> None:
     recipe = load_recipe(options.recipe).override(dict(_setting(text) for text in options.set))
-    corpus = read_corpus(options.corpus, kind=options.kind) if options.corpus else recipe_corpus(recipe)
+    if options.corpus:
+        corpus = read_corpus(options.corpus, kind=options.kind or recipe.corpus.kind)
+    else:
+        corpus = recipe_corpus(recipe)
     device = choose_device(options.device)
     prepared = prepare(recipe, corpus, options.seed, device)
     trainer = prepared.trainer(device)
@@ -73,15 +80,18 @@ def _train(options: argparse.Namespace) -> None:
         f"{recipe.title}: {len(corpus.sentences):,} sentences, {prepared.tokenizer.get_vocab_size():,} tokens in the "
         f"vocabulary, {trainer.model.config.parameter_count():,} parameters, on {device}"
     )
-    rows = _run(trainer)
+    rows, validation = _run(prepared, trainer)
     checkpoint = Checkpoint(trainer.model.eval(), prepared.tokenizer, recipe.title, recipe=stated(recipe, options.seed))
     save_checkpoint(checkpoint, options.output)
-    with (options.output / "metrics.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        names = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
-        names = ("step", *names, "learning_rate", "grad_norm", "tokens", "seconds")
-        writer.writerow(names)
-        writer.writerows([getattr(row, name) for name in names] for row in rows)
+    numbers = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
+    names = ("step", *numbers, "learning_rate", "grad_norm", "tokens", "seconds")
+    _write_csv(options.output / "metrics.csv", names, ([getattr(row, name) for name in names] for row in rows))
+    if validation:
+        steps = ([step, *dataclasses.astuple(result)] for step, result in validation)
+        _write_csv(options.output / "validation.csv", ("step", *numbers), steps)
+    if prepared.test:
+        result = evaluate(trainer.model, prepared.test, _EVALUATION_BATCHES)
+        print(json.dumps({"test": dataclasses.asdict(result)}))
     last = rows[-1]
     summary = {
         "steps": last.step,
@@ -99,10 +109,23 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _run(trainer: Trainer) -> list[StepMetrics]:
-    """Train to the end with a progress bar. Raises RunError when the loss stops being a number."""
+def _write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[float]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        writer.writerows(rows)
+
+
+def _run(prepared: Prepared, trainer: Trainer) -> tuple[list[StepMetrics], list[tuple[int, Evaluation]]]:
+    """Train to the end with a progress bar; the steps, and step and result of each look at the validation part.
+
+    Raises RunError when the loss stops being a number.
+    """
     rows: list[StepMetrics] = []
-    pending, started, shown = [], time.perf_counter(), time.perf_counter()
+    validation: list[tuple[int, Evaluation]] = []
+    evaluate_every = max(1, trainer.config.steps // _EVALUATIONS)
+    pending, looking = [], 0.0
+    started = shown = time.perf_counter()
     for metrics in trainer:
         pending.append(metrics)
         now = time.perf_counter()
@@ -110,11 +133,15 @@ def _run(trainer: Trainer) -> list[StepMetrics]:
             fresh, divergence = until_divergence(read_metrics(pending))
             if divergence:
                 raise RunError(f"{divergence} Nothing was saved.")
-            rows, pending, shown = rows + fresh, [], now
+            rows += fresh
+            pending, shown = [], now
             _show_progress(rows[-1], trainer.config.steps)
+        if prepared.validation and metrics.step % evaluate_every == 0:
+            validation.append((metrics.step, evaluate(trainer.model, prepared.validation, _EVALUATION_BATCHES)))
+            looking += time.perf_counter() - now
     # Reading the last metrics waited for the device, so that the time is that of finished work.
-    rows[-1] = dataclasses.replace(rows[-1], seconds=time.perf_counter() - started)
-    return rows
+    rows[-1] = dataclasses.replace(rows[-1], seconds=time.perf_counter() - started - looking)
+    return rows, validation
 
 
 def _show_progress(row: StepMetrics, steps: int) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 from bert_core.errors import ConfigError
 
+KINDS = ("auto", "lines", "documents", "wikitext", "pairs")  # how a text is cut
+
 
 def _number(default: Any, low: float, high: float, hint: str, *, optional: bool = False) -> Any:
     return field(default=default, metadata={"hint": hint, "range": (low, high), "optional": optional})
@@ -96,20 +98,61 @@ class TokenizerConfig(_Checked):
 
 
 @dataclass(frozen=True)
+class CorpusConfig(_Checked):
+    """Which text a recipe learns from, and how it is cut (see `bert_core.corpus`).
+
+    file: a name in assets/corpora; None where the text is not shipped, then `needs` says which text to give.
+    """
+
+    file: str | None = None
+    kind: str = _choice("auto", KINDS, "How the text is cut into documents and sentences.")
+    needs: str = "a text of your own"
+    most_documents: int | None = _number(
+        None, 1, 100_000_000, "Read this many documents or pairs from the start; empty reads all.", optional=True
+    )
+    validation_share: float = _number(
+        0.0, 0, 0.5, "Share of the text, after the training part, for the validation curve."
+    )
+    test_share: float = _number(0.0, 0, 0.5, "Share at the end of the text that is only used for the final test.")
+    pair_label: str = "IsNext"
+
+
+@dataclass(frozen=True)
 class DataConfig(_Checked):
     """How sentence pairs and masks are drawn (Devlin et al. 2018, appendix A.1)."""
 
-    sequence_length: int = _number(64, 8, 8192, "Most tokens in a pair; longer pairs lose tokens from the longer side.")
+    sequence_length: int = _number(64, 8, 8192, "Most tokens in a pair.")
+    long_pairs: str = _choice(
+        "crop", ("crop", "drop"), "A longer pair loses tokens from its longer side (crop) or is left out (drop)."
+    )
+    short_length: int | None = _number(
+        None, 8, 8192, "Most tokens in a pair during the first part of the run; empty has no such part.", optional=True
+    )
+    short_share: float = _number(0.9, 0, 1, "Share of the steps that the part with short pairs takes.")
     batch_size: int = _number(32, 1, 4096, "Sentence pairs in one training step.")
     mask_probability: float = _number(0.15, 0.001, 1, "Share of the tokens that the model is asked for.")
+    min_predictions: int = _number(1, 1, 8192, "Fewest tokens asked for in one pair.")
     max_predictions: int = _number(20, 1, 8192, "Most tokens asked for in one pair.")
     mask_share: float = _number(0.8, 0, 1, "Of the asked tokens, the share shown as [MASK].")
+    draw: str = _choice(
+        "token",
+        ("token", "batch"),
+        "Whether one draw decides between [MASK], random and kept for a token or for a batch.",
+    )
     random_share: float = _number(
         0.1, 0, 1, "Of the asked tokens, the share replaced by a random word; the rest is kept."
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.min_predictions > self.max_predictions:
+            raise ConfigError(
+                f"min_predictions {self.min_predictions} is more than max_predictions {self.max_predictions}; lower it."
+            )
+        if self.short_length is not None and self.short_length > self.sequence_length:
+            raise ConfigError(
+                f"short_length {self.short_length} is more than sequence_length {self.sequence_length}; lower it."
+            )
         if self.mask_share + self.random_share > 1 + 1e-9:
             raise ConfigError(
                 f"mask_share {self.mask_share:g} and random_share {self.random_share:g} are more than 1 together; "
@@ -122,14 +165,21 @@ class TrainingConfig(_Checked):
     """How the weights are changed."""
 
     steps: int = _number(1000, 1, 100_000_000, "Training steps; one batch each.")
+    epochs: float | None = _number(
+        None, 0.001, 1_000_000, "Instead of steps: how often every sentence is the first of a pair.", optional=True
+    )
+    optimizer: str = _choice("adamw", ("adamw", "adam", "adadelta"), "Rule that turns gradients into steps.")
     learning_rate: float = _number(1e-3, 1e-8, 1, "Size of a step at the peak of the schedule.")
-    weight_decay: float = _number(0.01, 0, 1, "Pull of the weights towards zero at each step (AdamW).")
-    beta1: float = _number(0.9, 0, 0.9999, "Memory of AdamW for the direction of the gradient.")
-    beta2: float = _number(0.999, 0, 0.99999, "Memory of AdamW for the size of the gradient.")
+    weight_decay: float = _number(0.01, 0, 1, "Pull of the weights towards zero at each step.")
+    beta1: float = _number(0.9, 0, 0.9999, "Memory of Adam for the direction of the gradient.")
+    beta2: float = _number(0.999, 0, 0.99999, "Memory of Adam for the size of the gradient.")
     warmup_steps: int = _number(0, 0, 100_000_000, "Steps in which the learning rate grows from 0 to its peak.")
     decay: str = _choice(
         "linear", ("linear", "none"), "After warm-up the learning rate falls to 0 (linear) or stays (none)."
     )
     max_grad_norm: float = _number(1.0, 0, 1e6, "Longest gradient; longer ones are scaled down. 0 switches it off.")
     mlm_weight: float = _number(1.0, 0, 1000, "Weight of the masked-word loss in the sum.")
+    turns: bool = _choice(
+        False, (False, True), "Masked words and next sentence in turns, a step and an optimizer each, instead of a sum."
+    )
     nsp_weight: float = _number(1.0, 0, 1000, "Weight of the next-sentence loss in the sum.")

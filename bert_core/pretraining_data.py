@@ -44,12 +44,14 @@ class EncodedCorpus:
 
     ids: all tokens in reading order. offsets: (S + 1,), sentence s is ids[offsets[s] : offsets[s + 1]].
     document: (S,), the number of each sentence's document. Sentences without a token are left out.
+    pair_labels: (S / 2,) for labelled pairs, of which pair p is the sentences 2p and 2p + 1; otherwise None.
     """
 
     ids: np.ndarray
     offsets: np.ndarray
     document: np.ndarray
     unknown_share: float
+    pair_labels: np.ndarray | None = None
 
     @property
     def lengths(self) -> np.ndarray:
@@ -70,12 +72,18 @@ def encode_corpus(corpus: Corpus, tokenizer: Tokenizer) -> EncodedCorpus:
     lengths = np.array([len(encoding) for encoding in encodings])
     ids = np.fromiter((i for encoding in encodings for i in encoding.ids), np.int64, lengths.sum())
     document = np.repeat(np.arange(len(corpus.documents)), [len(document) for document in corpus.documents])
-    unknown = ids == tokenizer.token_to_id(UNK)
+    kept, pair_labels = lengths > 0, None
+    if corpus.labels is not None:  # a pair goes as a whole
+        whole = kept.reshape(-1, 2).all(1)
+        kept = whole.repeat(2)
+        pair_labels = np.where(corpus.labels, IS_NEXT, NOT_NEXT)[whole]
+        ids = ids[kept.repeat(lengths)]
     return EncodedCorpus(
         ids=ids,
-        offsets=np.concatenate([[0], lengths[lengths > 0].cumsum()]),
-        document=document[lengths > 0],
-        unknown_share=float(unknown.mean()) if len(ids) else 0.0,
+        offsets=np.concatenate([[0], lengths[kept].cumsum()]),
+        document=document[kept],
+        unknown_share=float((ids == tokenizer.token_to_id(UNK)).mean()) if len(ids) else 0.0,
+        pair_labels=pair_labels,
     )
 
 
@@ -84,28 +92,39 @@ class PretrainingBatches:
 
     encoded: the text. tokenizer: whose special ids and vocabulary are used. config: sizes and shares. seed: with k
     it decides everything. In every pass each sentence is the first of a pair once, up to the exchange that keeps half
-    of each batch IsNext. Raises CorpusError when the text cannot give both kinds of pairs.
+    of each batch IsNext; labelled pairs come each once and keep their own balance. Raises CorpusError when the text
+    cannot give both kinds of pairs.
     """
 
     def __init__(self, encoded: EncodedCorpus, tokenizer: Tokenizer, config: DataConfig, *, seed: int = 0) -> None:
-        self.encoded, self.config, self.seed = encoded, config, seed
+        self.config, self.seed = config, seed
+        self.short_steps = 0  # that many steps, from the first, have pairs of config.short_length
+        self.encoded = encoded
+        self._longest = config.sequence_length - 3 if config.long_pairs == "drop" else np.inf  # tokens of both sides
         self._special = special_ids(tokenizer)
         vocabulary = np.arange(tokenizer.get_vocab_size())
         self._word_ids = vocabulary[~np.isin(vocabulary, list(self._special.values()))]
-        self._has_next = encoded.has_next
+        self._has_next = encoded.has_next & ~self._too_long(np.arange(len(encoded.lengths)))
         self._starts = np.flatnonzero(self._has_next)
         if len(self._starts) == 0:
             raise CorpusError(
-                f"The text has {len(encoded.lengths)} sentences and none follows another in the same document; "
-                "next sentence prediction needs at least two neighbouring sentences."
+                f"The text has {len(encoded.lengths)} sentences and no two neighbours in the same document that fit "
+                f"into {config.sequence_length} tokens; next sentence prediction needs at least two."
             )
+        # What a pass goes through: the pairs if they are labelled, else the sentences.
+        self._units = self._starts if encoded.pair_labels is not None else np.arange(len(encoded.lengths))
         self._text, self._successions = _successions(encoded)
         self._n_texts = int(self._text.max()) + 1
-        if len(self._successions) == self._n_texts**2:
+        if encoded.pair_labels is None and len(self._successions) == self._n_texts**2:
             raise CorpusError("All sentences are alike; next sentence prediction needs at least two different ones.")
         self._group = max(1, _MIN_ROWS // config.batch_size)
         self._orders: dict[int, np.ndarray] = {}
         self._drawn, self._rows = -1, ()
+
+    @property
+    def steps_per_epoch(self) -> float:
+        """Batches in which every sentence has been the first of a pair once, or every labelled pair was seen."""
+        return len(self._units) / self.config.batch_size
 
     def __iter__(self) -> Iterator[Batch]:
         k = 0
@@ -127,46 +146,61 @@ class PretrainingBatches:
     def _draw_group(self, g: int) -> tuple[np.ndarray, ...]:
         """The rows of all batches of group g, below one another: drawing many at once spreads the cost of each call."""
         rng = self._generator(_BATCH_STREAM, g)
-        first, second, label = self._draw_pairs(g * self._group, rng)
-        ids, segments, attended = self._lay_out(first, second, rng)
+        steps = np.arange(g * self._group, (g + 1) * self._group)
+        draw = self._draw_pairs if self.encoded.pair_labels is None else self._take_pairs
+        first, second, label = draw(steps, rng)
+        lengths = np.where(steps < self.short_steps, self.config.short_length or 0, self.config.sequence_length)
+        ids, segments, attended = self._lay_out(first, second, lengths.repeat(self.config.batch_size), rng)
         shown, labels = self._mask(ids, attended, rng)
         return shown, segments, attended, labels, label
 
     def _generator(self, stream: int, index: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, stream, index]))
 
-    def _draw_pairs(self, k: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sentence numbers of both sides and labels for the batches k to k + group, (group * B,) each."""
+    def _take_pairs(self, steps: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As `_draw_pairs`, for a text of labelled pairs."""
+        B = self.config.batch_size
+        first = self._firsts(int(steps[0]) * B, len(steps) * B)
+        return first, first + 1, self.encoded.pair_labels[first // 2]
+
+    def _draw_pairs(self, steps: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Sentence numbers of both sides and labels for the batches of these steps, (group * B,) each."""
         B, S = self.config.batch_size, len(self._has_next)
-        steps = np.arange(k, k + self._group)[:, None]
-        is_next = np.arange(B) < (B + steps % 2) // 2  # (group, B): an odd batch rounds down and up in turns
-        first = self._firsts(k * B, is_next.size).reshape(is_next.shape)
+        # (group, B): an odd batch rounds down and up in turns
+        is_next = np.arange(B) < (B + steps[:, None] % 2) // 2
+        first = self._firsts(int(steps[0]) * B, is_next.size).reshape(is_next.shape)
         first = np.take_along_axis(first, np.argsort(~self._has_next[first], 1, kind="stable"), 1)
         lacking = is_next & ~self._has_next[first]
         if lacking.any():
             first[lacking] = rng.choice(self._starts, lacking.sum())
         second = np.where(is_next, first + 1, rng.integers(S, size=is_next.shape))
-        while (wrong := ~is_next & self._follows(first, second)).any():
+        while (wrong := ~is_next & (self._follows(first, second) | self._too_long(first, second))).any():
             count = wrong.sum()
             first[wrong], second[wrong] = rng.integers(S, size=count), rng.integers(S, size=count)
         return first.ravel(), second.ravel(), np.where(is_next, IS_NEXT, NOT_NEXT).ravel()
 
     def _firsts(self, start: int, count: int) -> np.ndarray:
         """Sentences number start, start + 1, ... of an endless row of shuffled passes through the text (a copy)."""
-        S = len(self._has_next)
+        S = len(self._units)
         passes = -(-_MIN_BLOCK // S)
         block = S * passes
         taken = []
         while count:
             b, at = divmod(start, block)
             if b not in self._orders:
-                order = np.broadcast_to(np.arange(S), (passes, S))
+                order = np.broadcast_to(self._units, (passes, S))
                 # Only the newest two are kept: a batch reaches from one block into the next and never back.
                 self._orders = {key: value for key, value in self._orders.items() if key == b - 1}
                 self._orders[b] = self._generator(_EPOCH_STREAM, b).permuted(order, axis=1).ravel()
             taken.append(self._orders[b][at : at + count])
             start, count = start + len(taken[-1]), count - len(taken[-1])
         return np.concatenate(taken)
+
+    def _too_long(self, first: np.ndarray, second: np.ndarray | None = None) -> np.ndarray:
+        """Whether a pair is to be left out for its length; second: by default the sentence after the first."""
+        lengths = self.encoded.lengths
+        after = (first + 1) % len(lengths) if second is None else second
+        return lengths[first] + lengths[after] > self._longest
 
     def _follows(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Whether the text of `second` follows the text of `first` anywhere, so also where a sentence is repeated."""
@@ -175,11 +209,11 @@ class PretrainingBatches:
         return self._successions[np.minimum(place, len(self._successions) - 1)] == pair
 
     def _lay_out(
-        self, first: np.ndarray, second: np.ndarray, rng: np.random.Generator
+        self, first: np.ndarray, second: np.ndarray, longest: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """[CLS] A [SEP] B [SEP] and padding: ids, segments and attention mask, (B, T) each."""
+        """[CLS] A [SEP] B [SEP] of at most `longest` (B,) tokens, and padding: ids, segments and mask, (B, T) each."""
         start, length = self.encoded.offsets, self.encoded.lengths
-        length_a, length_b = truncated_lengths(length[first], length[second], self.config.sequence_length - 3)
+        length_a, length_b = truncated_lengths(length[first], length[second], longest - 3)
         # Of the tokens that a side loses, each comes from its front or its back with equal chance.
         start_a = start[first] + rng.binomial(length[first] - length_a, 0.5)
         start_b = start[second] + rng.binomial(length[second] - length_b, 0.5)
@@ -198,12 +232,17 @@ class PretrainingBatches:
         """Choose what is asked and hide it: the ids that the model is shown, and the labels, (B, T) each."""
         config = self.config
         maskable = (attended == 1) & (ids != self._special[CLS]) & (ids != self._special[SEP])
-        wanted = np.rint(attended.sum(1) * config.mask_probability).clip(1, config.max_predictions)  # (B,)
+        wanted = np.rint(attended.sum(1) * config.mask_probability).clip(
+            config.min_predictions, config.max_predictions
+        )  # (B,)
         order = np.where(maskable, rng.random(ids.shape), 2.0).argsort(1).argsort(1)
         asked = maskable & (order < wanted[:, None])
         labels = np.where(asked, ids, IGNORED)
         N = int(asked.sum())
         fate = rng.random(N)  # one number decides, so that the three shares are exact
+        if config.draw == "batch":
+            per_batch = rng.random(self._group).repeat(config.batch_size)  # (group * B,)
+            fate = per_batch[asked.nonzero()[0]]
         words = self._word_ids[rng.integers(len(self._word_ids), size=N)]
         hidden = np.where(fate < config.mask_share + config.random_share, words, ids[asked])
         hidden[fate < config.mask_share] = self._special[MASK]
@@ -212,7 +251,9 @@ class PretrainingBatches:
         return shown, labels
 
 
-def truncated_lengths(length_a: np.ndarray, length_b: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
+def truncated_lengths(
+    length_a: np.ndarray, length_b: np.ndarray, room: int | np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Lengths of both sides after the longer one has lost a token again and again until a + b <= room.
 
     The second side gives way when both are equally long, as in google-research/bert's truncate_seq_pair.

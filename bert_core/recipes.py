@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
-from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
+from bert_core.config import BertConfig, CorpusConfig, DataConfig, TokenizerConfig, TrainingConfig
 from bert_core.corpus import Corpus, read_corpus
 from bert_core.errors import ConfigError, CorpusError
 from bert_core.model import BertForPreTraining
@@ -36,20 +36,17 @@ _SMALL_STEP = 2e9
 
 
 @dataclass(frozen=True)
-class CorpusConfig:
-    """The recipe's own text: a file name in assets/corpora, and how it is split (see `Corpus.from_text`)."""
-
-    file: str = "romeo-juliet.txt"
-    kind: str = "auto"
-
-
-@dataclass(frozen=True)
 class Recipe:
-    """Everything that a training run needs but the seed. `name` is the file's name without .json."""
+    """Everything that a training run needs but the seed. `name` is the file's name without .json.
+
+    scale: one factor on layers, heads, widths, batch, steps and warm-up, so that a recipe for a room of machines can
+    state its own numbers and still run on one; `at_scale()` applies it.
+    """
 
     name: str
     title: str
     description: str
+    scale: float = 1.0
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: BertConfig = field(default_factory=BertConfig)
@@ -57,6 +54,8 @@ class Recipe:
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.scale, int | float) or not 0.001 <= self.scale <= 1:
+            raise ConfigError(f"scale is {self.scale!r}; it must be a number from 0.001 to 1.")
         if self.data.sequence_length > self.model.max_position_embeddings:
             raise ConfigError(
                 f"sequence_length {self.data.sequence_length} is more than the {self.model.max_position_embeddings} "
@@ -69,7 +68,10 @@ class Recipe:
         Raises ConfigError with the setting, the value and what is allowed.
         """
         sections: dict[str, dict[str, Any]] = {}
+        scale = _parse(settings.get("scale", self.scale), float)
         for path, value in settings.items():
+            if path == "scale":
+                continue
             section, _, name = path.partition(".")
             sections.setdefault(section, {})[name] = value
         changed = {}
@@ -80,7 +82,29 @@ class Recipe:
                 )
             current = getattr(self, section)
             changed[section] = _build(_SECTIONS[section], {**_fields(current), **values}, section)
-        return dataclasses.replace(self, **changed)
+        return dataclasses.replace(self, scale=scale, **changed)
+
+    def at_scale(self) -> "Recipe":
+        """This recipe with its factor applied and set to 1. Heads keep their size: they shrink in number."""
+
+        def scaled(number: int) -> int:
+            return max(1, round(number * self.scale))
+
+        heads = scaled(self.model.num_attention_heads)
+        model = dataclasses.replace(
+            self.model,
+            num_hidden_layers=scaled(self.model.num_hidden_layers),
+            num_attention_heads=heads,
+            hidden_size=heads * (self.model.hidden_size // self.model.num_attention_heads),
+            intermediate_size=max(2, scaled(self.model.intermediate_size)),
+        )
+        training = dataclasses.replace(
+            self.training,
+            steps=scaled(self.training.steps),
+            warmup_steps=round(self.training.warmup_steps * self.scale),
+        )
+        data = dataclasses.replace(self.data, batch_size=scaled(self.data.batch_size))
+        return dataclasses.replace(self, scale=1.0, model=model, data=data, training=training)
 
     @classmethod
     def from_dict(cls, name: str, content: Any) -> "Recipe":
@@ -89,13 +113,13 @@ class Recipe:
             isinstance(content.get(key), str) for key in ("title", "description")
         ):
             raise ConfigError(f"The recipe {name} needs a title and a description.")
-        unknown = set(content) - {"title", "description", "seed", *_SECTIONS}
+        unknown = set(content) - {"title", "description", "scale", "seed", *_SECTIONS}
         if unknown:
             raise ConfigError(
                 f"The recipe {name} has an unknown part {min(unknown)!r}; parts are: {', '.join(_SECTIONS)}."
             )
         sections = {key: _build(kind, content[key], key) for key, kind in _SECTIONS.items() if key in content}
-        return cls(name, content["title"], content["description"], **sections)
+        return cls(name, content["title"], content["description"], content.get("scale", 1.0), **sections)
 
 
 _SECTIONS = {
@@ -167,13 +191,18 @@ def load_recipe(name_or_path: str | os.PathLike) -> Recipe:
 
 
 def recipe_corpus(recipe: Recipe) -> Corpus:
-    """The recipe's own text."""
+    """The recipe's own text. Raises CorpusError where none is shipped."""
+    if recipe.corpus.file is None:
+        raise CorpusError(f"{recipe.title} comes without a text; give it {recipe.corpus.needs}.")
     return read_corpus(ASSETS / "corpora" / Path(recipe.corpus.file).name, kind=recipe.corpus.kind)
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A recipe made ready to train: `Trainer(model, batches, recipe.training, seed=seed)` is the next line."""
+    """A recipe made ready to train: `Trainer(model, batches, recipe.training, seed=seed)` is the next line.
+
+    recipe: at scale, with its number of steps. validation, test: batches of the parts that were held out, if any.
+    """
 
     recipe: Recipe
     corpus: Corpus
@@ -181,6 +210,8 @@ class Prepared:
     model: BertForPreTraining
     batches: PretrainingBatches
     seed: int
+    validation: PretrainingBatches | None = None
+    test: PretrainingBatches | None = None
 
     def trainer(self, device: str = "cpu") -> Trainer:
         """A trainer of this model on a device."""
@@ -198,18 +229,37 @@ def prepare(recipe: Recipe, corpus: Corpus | None = None, seed: int = 0, device:
     """
     check_seed(seed)
     corpus = corpus or recipe_corpus(recipe)
-    tokenizer, batches = _prepare_data(recipe, corpus, seed)
+    recipe, tokenizer, batches, held_out = _prepare_data(recipe, corpus, seed)
     config = dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size())
     check_size(config, recipe.data, device)
     model = BertForPreTraining(config, generator=torch.Generator().manual_seed(seed))
-    return Prepared(recipe, corpus, tokenizer, model, batches, seed)
+    return Prepared(recipe, corpus, tokenizer, model, batches, seed, **held_out)
 
 
-def _prepare_data(recipe: Recipe, corpus: Corpus, seed: int) -> tuple[Tokenizer, PretrainingBatches]:
+def _prepare_data(
+    recipe: Recipe, corpus: Corpus, seed: int
+) -> tuple[Recipe, Tokenizer, PretrainingBatches, dict[str, PretrainingBatches]]:
+    """The recipe at scale and with its number of steps, the tokenizer, and the batches of the text's parts."""
     if len(corpus.sentences) < 2:
         raise CorpusError("The text is a single sentence; next sentence prediction needs at least two, a line each.")
-    tokenizer = train_tokenizer(corpus, **_fields(recipe.tokenizer))
-    return tokenizer, PretrainingBatches(encode_corpus(corpus, tokenizer), tokenizer, recipe.data, seed=seed)
+    recipe = recipe.at_scale()
+    text = recipe.corpus
+    shares = {"validation": text.validation_share, "test": text.test_share}
+    shares = {part: share for part, share in shares.items() if share}
+    training_text, *held_out = corpus.first(text.most_documents).split(*shares.values())
+    tokenizer = train_tokenizer(training_text, **_fields(recipe.tokenizer))
+
+    def batches_of(part: Corpus) -> PretrainingBatches:
+        return PretrainingBatches(encode_corpus(part, tokenizer), tokenizer, recipe.data, seed=seed)
+
+    batches = batches_of(training_text)
+    if recipe.training.epochs is not None:
+        steps = max(1, round(recipe.training.epochs * batches.steps_per_epoch))
+        # Both objectives of a turn see the same number of sentences.
+        steps *= 2 if recipe.training.turns else 1
+        recipe = dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, steps=steps, epochs=None))
+    batches.short_steps = round(recipe.data.short_share * recipe.training.steps) if recipe.data.short_length else 0
+    return recipe, tokenizer, batches, {part: batches_of(text) for part, text in zip(shares, held_out)}
 
 
 def check_seed(seed: int) -> None:
@@ -237,7 +287,7 @@ class Preview:
 
 def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
     """Read the text as training would and say what it gives. Raises BertCoreError when it cannot be trained on."""
-    tokenizer, batches = _prepare_data(recipe, corpus, seed=0)
+    recipe, tokenizer, batches, _ = _prepare_data(recipe, corpus, seed=0)
     encoded = batches.encoded
     config = dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size())
     check_size(config, recipe.data, device)
@@ -267,7 +317,7 @@ def check_size(config: BertConfig, data: DataConfig, device: str = "cpu") -> Non
     per_layer = (
         12 * config.hidden_size + 2 * config.intermediate_size + config.num_attention_heads * data.sequence_length
     )
-    asked = data.batch_size * min(data.max_predictions, data.sequence_length)
+    asked = data.batch_size * min(data.max_predictions, 1 + round(data.mask_probability * data.sequence_length))
     activations = 4 * (tokens * config.num_hidden_layers * per_layer + 3 * asked * config.vocab_size)
     needed = _BYTES_PER_PARAMETER * config.parameter_count() + activations
     available = _MEMORY_SHARE * _memory(device)

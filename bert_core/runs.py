@@ -79,8 +79,9 @@ class Snapshot:
 class Run:
     """One training run. Its methods may be called from any thread and return at once.
 
-    id: 128 random bits in hexadecimal. status, reason: see `Progress`. corpus: None until the text was read.
-    snapshots: oldest first, thinned so that early steps keep more of them.
+    id: 128 random bits in hexadecimal. recipe: as asked for; once prepared, at scale and with its number of steps.
+    status, reason: see `Progress`. corpus: None until the text was read. snapshots: oldest first, thinned so that
+    early steps keep more of them.
     """
 
     def __init__(self, recipe: Recipe, seed: int, wake: threading.Condition) -> None:
@@ -159,7 +160,7 @@ class Run:
 
     def _prepare(self, corpus: Corpus | None, device: str) -> None:
         prepared = prepare(self.recipe, corpus, self.seed, device)
-        self.corpus, self._tokenizer = prepared.corpus, prepared.tokenizer
+        self.corpus, self._tokenizer, self.recipe = prepared.corpus, prepared.tokenizer, prepared.recipe
         trainer = prepared.trainer(device)
         with self._wake:
             if self.status in ENDED:

@@ -138,15 +138,8 @@ class Trainer:
         self.step, self.seconds = 0, 0.0
         self.flat = FlatParameters(model)
         self.device = self.flat.weights.device
-        self.optimizer = torch.optim.AdamW(
-            [
-                {"params": [self.flat.decayed], "weight_decay": config.weight_decay},
-                {"params": [self.flat.plain], "weight_decay": 0.0},
-            ],
-            lr=config.learning_rate,
-            betas=(config.beta1, config.beta2),
-            fused=True,
-        )
+        # In turns, each objective has an optimizer, that is a memory, of its own over the shared weights.
+        self.optimizers = [_make_optimizer(self.flat, config) for _ in range(2 if config.turns else 1)]
 
     def __iter__(self) -> Iterator[PendingMetrics]:
         return self
@@ -158,16 +151,19 @@ class Trainer:
         if self.threads and self.threads != torch.get_num_threads():
             torch.set_num_threads(self.threads)
         learning_rate = self.config.learning_rate * schedule(self.step, self.config)
-        for group in self.optimizer.param_groups:
+        turn = self.step % len(self.optimizers)
+        optimizer = self.optimizers[turn]
+        for group in optimizer.param_groups:
             group["lr"] = learning_rate
         batch = self.batches[self.step]
         # Dropout is the one thing that draws from the global generator; seeded here, it depends on nothing before.
         torch.manual_seed((self.seed * _SEED_STRIDE + self.step) % 2**63)
         self.flat.gradients.zero_()
-        loss, measured = pretraining_loss(self.model, batch, self.config)
-        loss.backward()
-        grad_norm = self._clip()
-        self.optimizer.step()
+        mlm_loss, nsp_loss, *accuracies = pretraining_losses(self.model, batch)
+        weighted = (self.config.mlm_weight * mlm_loss, self.config.nsp_weight * nsp_loss)
+        (weighted[turn] if self.config.turns else sum(weighted)).backward()
+        grad_norm = self._clip(optimizer)
+        optimizer.step()
         self.step += 1
         self.seconds += time.perf_counter() - started
         return PendingMetrics(
@@ -175,17 +171,30 @@ class Trainer:
             learning_rate=learning_rate,
             tokens=int(batch.attention_mask.sum()),
             seconds=self.seconds,
-            values=torch.stack([*measured, grad_norm]),
+            values=torch.stack([mlm_loss.detach(), nsp_loss.detach(), *accuracies, grad_norm]),
         )
 
-    def _clip(self) -> Tensor:
+    def _clip(self, optimizer: torch.optim.Optimizer) -> Tensor:
         """Scale the gradient down to max_grad_norm; leave the weights alone if it is not finite. Returns its norm."""
         grad_norm = torch.linalg.vector_norm(self.flat.gradients)
         if self.config.max_grad_norm:
             self.flat.gradients.mul_((self.config.max_grad_norm / (grad_norm + 1e-6)).clamp_(max=1.0))
-        # The fused optimizer looks at this number on the device and skips its step when it is 1: no wait here.
-        self.optimizer.found_inf = (~torch.isfinite(grad_norm)).float()
+        lost = ~torch.isfinite(grad_norm)
+        self.flat.gradients.masked_fill_(lost, 0.0)
+        # A fused optimizer looks at this number on the device and skips its step when it is 1: no wait here.
+        optimizer.found_inf = lost.float()
         return grad_norm
+
+
+def _make_optimizer(flat: FlatParameters, config: TrainingConfig) -> torch.optim.Optimizer:
+    groups = [
+        {"params": [flat.decayed], "weight_decay": config.weight_decay},
+        {"params": [flat.plain], "weight_decay": 0.0},
+    ]
+    if config.optimizer == "adadelta":
+        return torch.optim.Adadelta(groups, lr=config.learning_rate)
+    kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[config.optimizer]
+    return kind(groups, lr=config.learning_rate, betas=(config.beta1, config.beta2), fused=True)
 
 
 def schedule(step: int, config: TrainingConfig) -> float:
@@ -200,10 +209,8 @@ def schedule(step: int, config: TrainingConfig) -> float:
     return max(0.0, (config.steps - step) / max(1, config.steps - config.warmup_steps))
 
 
-def pretraining_loss(
-    model: BertForPreTraining, batch: Batch, config: TrainingConfig
-) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """The weighted sum of both losses, and (mlm_loss, nsp_loss, mlm_accuracy, nsp_accuracy) as device scalars.
+def pretraining_losses(model: BertForPreTraining, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """mlm_loss, nsp_loss, mlm_accuracy and nsp_accuracy of a batch, as device scalars; the losses can go backward.
 
     The masked-word loss is the mean over the asked positions of the whole batch; padding and unasked words have none.
     """
@@ -224,5 +231,24 @@ def pretraining_loss(
     with torch.no_grad():
         mlm_accuracy = (words.argmax(1) == truth).float().mean()
         nsp_accuracy = (pairs.argmax(1) == pair_truth).float().mean()
-    loss = config.mlm_weight * mlm_loss + config.nsp_weight * nsp_loss
-    return loss, (mlm_loss.detach(), nsp_loss.detach(), mlm_accuracy, nsp_accuracy)
+    return mlm_loss, nsp_loss, mlm_accuracy, nsp_accuracy
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Losses in nats and shares right on a text that was not trained on; means over batches."""
+
+    mlm_loss: float
+    nsp_loss: float
+    mlm_accuracy: float
+    nsp_accuracy: float
+
+
+@torch.no_grad()
+def evaluate(model: BertForPreTraining, batches: Sequence[Batch], count: int) -> Evaluation:
+    """The model on the first `count` batches of a held-out text, dropout off; the same batches at every call."""
+    was_training = model.training
+    model.eval()
+    sums = sum(torch.stack(pretraining_losses(model, batches[k])) for k in range(count))
+    model.train(was_training)
+    return Evaluation(*(sums / count).tolist())

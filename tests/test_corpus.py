@@ -163,3 +163,32 @@ def test_files_texts_and_kinds(tmp_path):
         read_corpus(tmp_path)
     with pytest.raises(ConfigError, match="kind 'poem' is unknown"):
         Corpus.from_text("a", "poem")
+
+
+def test_wikitext_lines_of_two_sentences_are_documents():
+    text = " = Title = \n \n One two . Three four . \n A single sentence . \n = = Part = = \n a = b . c . d . \n"
+    corpus = Corpus.from_text(text, "wikitext")
+    assert corpus.documents == (("One two", "Three four"), ("a = b", "c", "d"))
+
+
+def test_pairs_are_three_columns_or_those_of_mrpc():
+    corpus = Corpus.from_text("one\ttwo\t1\n\nthree\tfour\t0\n", "pairs")
+    assert corpus.documents == (("one", "two"), ("three", "four"))
+    assert corpus.labels == (True, False)
+    mrpc = Corpus.from_text("\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\ta b\tb a\n", "pairs")
+    assert (mrpc.documents, mrpc.labels) == ((("a b", "b a"),), (True,))
+    with pytest.raises(CorpusError, match="Line 2 of the text is no pair"):
+        Corpus.from_text("one\ttwo\t1\none two 1\n", "pairs")
+
+
+def test_a_text_is_split_in_order_between_documents_or_sentences():
+    one = Corpus((tuple(f"s{i}" for i in range(25)),))
+    parts = one.split(0.16, 0.2)
+    assert [part.sentences for part in parts] == [one.sentences[:16], one.sentences[16:20], one.sentences[20:]]
+    many = Corpus(tuple((f"a{i}", f"b{i}") for i in range(10)), labels=(True, False) * 5)
+    first, rest = many.split(0.3)
+    assert (first.documents, rest.documents) == (many.documents[:7], many.documents[7:])
+    assert rest.labels == many.labels[7:]
+    assert many.first(3).labels == many.labels[:3]
+    with pytest.raises(CorpusError, match="too short to be split"):
+        Corpus((("a", "b", "c"),)).split(0.2)

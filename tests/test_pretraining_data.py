@@ -274,3 +274,55 @@ def test_the_smallest_text_works(n):
     batches, _, _ = make_batches(Corpus((tuple(f"x{i} y{i}" for i in range(n)),)), batch_size=3)
     for k in range(50):
         assert batches[k].input_ids.shape[0] == 3
+
+
+def test_one_draw_decides_for_a_whole_batch():
+    shares = {"mask_share": 0.7, "random_share": 0.15, "draw": "batch"}
+    batches, tokenizer, _ = make_batches(batch_size=4, mask_probability=0.3, **shares)
+    mask, counts = tokenizer.token_to_id(MASK), {"masked": 0, "kept": 0, "random": 0}
+    for k in range(3000):
+        batch = batches[k]
+        asked = batch.labels != IGNORED
+        shown, truth = batch.input_ids[asked], batch.labels[asked]
+        if (shown == mask).any():
+            assert (shown == mask).all()
+            counts["masked"] += 1
+        else:
+            counts["kept" if (shown == truth).all() else "random"] += 1
+    assert counts["masked"] / 3000 == pytest.approx(0.7, abs=0.03)
+    assert counts["kept"] / 3000 == pytest.approx(0.15, abs=0.03)
+
+
+def test_at_least_so_many_are_asked():
+    batches, _, _ = make_batches(batch_size=8, mask_probability=0.01, min_predictions=2)
+    assert {n for k in range(20) for n in (batches[k].labels != IGNORED).sum(1).tolist()} == {2}
+
+
+def test_long_pairs_can_be_left_out():
+    corpus = make_corpus(n_documents=10, n_sentences=10, longest=14)
+    batches, tokenizer, _ = make_batches(corpus, batch_size=8, sequence_length=18, long_pairs="drop")
+    sentences = {tuple(tokenizer.encode(s, add_special_tokens=False).ids) for s in corpus.sentences}
+    for k in range(100):
+        batch = batches[k]
+        assert (batch.next_sentence_label == IS_NEXT).sum() == 4
+        for row in range(8):
+            for side in halves(batch, row, tokenizer):
+                assert tuple(side) in sentences  # whole, never cropped
+    with pytest.raises(CorpusError, match="fit into 8 tokens"):
+        make_batches(Corpus((("a b c d e", "f g h i j"),)), long_pairs="drop", sequence_length=8)
+
+
+def test_labelled_pairs_come_once_each_and_keep_their_own_balance():
+    text = "\n".join(f"left{i} a\tright{i} b\t{int(i % 5 == 0)}" for i in range(30))
+    corpus = Corpus.from_text(text + "\n...\tright\t1\n", "pairs")
+    batches, tokenizer, _ = make_batches(corpus, batch_size=10, mask_probability=0.01, min_predictions=1)
+    assert batches.steps_per_epoch == 3
+    for start in range(0, 30, 3):
+        seen = {}
+        for k in range(start, start + 3):
+            batch = batches[k]
+            for row, label in enumerate(batch.next_sentence_label.tolist()):
+                first, second = (tokenizer.id_to_token(side[0]) for side in halves(batch, row, tokenizer))
+                assert first.removeprefix("left") == second.removeprefix("right")
+                seen[int(first.removeprefix("left"))] = label
+        assert seen == {i: IS_NEXT if i % 5 == 0 else NOT_NEXT for i in range(30)}

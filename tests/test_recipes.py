@@ -21,7 +21,11 @@ def test_every_recipe_that_comes_with_the_app_can_be_read_and_says_what_it_is(na
     assert recipe.name == name
     assert recipe.title
     assert recipe.description.endswith(".")
-    assert recipe_corpus(recipe).sentences
+    if recipe.corpus.file:
+        assert recipe_corpus(recipe).sentences
+    else:
+        with pytest.raises(CorpusError, match=f"give it .*{recipe.corpus.needs[-12:]}"):
+            recipe_corpus(recipe)
 
 
 def test_the_quick_dialogue_is_the_default():
@@ -152,3 +156,45 @@ def test_a_size_that_does_not_fit_this_machine_is_refused_before_anything_is_all
     for ask in (lambda: preview(huge, recipe_corpus(huge)), lambda: prepare(huge)):
         with pytest.raises(BertCoreError, match=r"needs about [\d.]+ GB"):
             ask()
+
+
+def test_one_factor_scales_layers_heads_widths_batch_steps_and_warm_up(recipe):
+    paper = load_recipe("bert-paper").override({"scale": "0.25"})
+    small = paper.at_scale()
+    assert (small.model.num_hidden_layers, small.model.num_attention_heads) == (3, 3)
+    assert (small.model.hidden_size, small.model.intermediate_size) == (192, 768)
+    assert (small.data.batch_size, small.training.steps, small.training.warmup_steps) == (64, 250_000, 2500)
+    assert small.at_scale() == small
+    assert recipe.at_scale() == recipe
+    with pytest.raises(ConfigError, match="scale is 7"):
+        paper.override({"scale": 7})
+
+
+def test_epochs_become_steps(recipe):
+    prepared = prepare(recipe.override({"training.epochs": 8, "data.batch_size": 6}))
+    assert prepared.recipe.training.steps == 12  # 8 x 9 sentences in batches of 6
+    assert (
+        prepare(
+            recipe.override({"training.epochs": 8, "data.batch_size": 6, "training.turns": True})
+        ).recipe.training.steps
+        == 24
+    )
+    assert len(list(prepared.trainer())) == 12
+
+
+def test_held_out_parts_are_no_part_of_the_training(recipe):
+    corpus = Corpus.from_text("\n".join(f"word{i} is here" + " and there" * (i % 3) for i in range(50)))
+    held = recipe.override({"corpus.validation_share": 0.16, "corpus.test_share": 0.2})
+    prepared = prepare(held, corpus)
+    sizes = [len(part.encoded.lengths) for part in (prepared.batches, prepared.validation, prepared.test)]
+    assert sizes == [32, 8, 10]
+    assert prepared.tokenizer.token_to_id("word31") is not None
+    assert prepared.tokenizer.token_to_id("word32") is None  # the vocabulary is learnt from the training part alone
+    assert prepared.validation.encoded.unknown_share == pytest.approx(8 / len(prepared.validation.encoded.ids))
+
+
+def test_the_first_part_of_a_run_has_short_pairs(recipe):
+    corpus = Corpus.from_text("\n".join(f"{i} " + "a long sentence " * 8 for i in range(20)))
+    changed = {"data.short_length": 16, "data.sequence_length": 48, "training.steps": 50, "data.short_share": 0.8}
+    batches = prepare(recipe.override(changed), corpus).batches
+    assert [batches[k].input_ids.shape[1] for k in (0, 39, 40, 49)] == [16, 16, 48, 48]

@@ -1,5 +1,6 @@
 """The trainer: losses against PyTorch by hand, determinism, schedule, clipping, divergence."""
 
+import itertools
 import math
 
 import pytest
@@ -14,8 +15,9 @@ from bert_core.recipes import load_recipe, prepare
 from bert_core.training import (
     FlatParameters,
     Trainer,
+    evaluate,
     fill_from_flat,
-    pretraining_loss,
+    pretraining_losses,
     read_metrics,
     schedule,
     until_divergence,
@@ -58,16 +60,14 @@ def losses(trainer):
 
 def test_the_loss_is_that_of_the_asked_words_and_of_all_pairs():
     model, batch = make_model(CONFIG), labelled_batch()
-    config = TrainingConfig(mlm_weight=2.0, nsp_weight=0.5)
-    loss, (mlm, nsp, mlm_accuracy, nsp_accuracy) = pretraining_loss(model, batch, config)
+    mlm, nsp, mlm_accuracy, nsp_accuracy = pretraining_losses(model, batch)
     output = model(batch.input_ids, batch.attention_mask, batch.token_type_ids)  # all positions, as the oracle
     words = output.prediction_logits.log_softmax(-1)
     by_hand = -(words[0, 1, 11] + words[0, 3, 7] + words[2, 6, 30]) / 3
     pairs = output.seq_relationship_logits.log_softmax(-1)
     pairs_by_hand = -(pairs[0, 0] + pairs[1, 1] + pairs[2, 1]) / 3
-    torch.testing.assert_close(mlm, by_hand.detach())
-    torch.testing.assert_close(nsp, pairs_by_hand.detach())
-    torch.testing.assert_close(loss, 2 * by_hand + 0.5 * pairs_by_hand)
+    torch.testing.assert_close(mlm, by_hand)
+    torch.testing.assert_close(nsp, pairs_by_hand)
     guesses = output.prediction_logits.argmax(-1)
     right = int(guesses[0, 1] == 11) + int(guesses[0, 3] == 7) + int(guesses[2, 6] == 30)
     assert mlm_accuracy.item() == pytest.approx(right / 3)
@@ -87,15 +87,21 @@ def test_padding_and_what_stands_on_it_change_neither_loss_nor_gradient():
     gradients = []
     for each in (batch, wider):
         model = make_model(CONFIG)
-        loss, _ = pretraining_loss(model, each, TrainingConfig())
-        loss.backward()
+        sum(pretraining_losses(model, each)[:2]).backward()
         gradients.append(torch.cat([p.grad.flatten() for n, p in model.named_parameters() if "position" not in n]))
     torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-4)
 
 
 def test_a_step_is_adamw_with_clipping_and_decay_of_the_matrices_alone():
     config = TrainingConfig(
-        steps=3, learning_rate=0.01, weight_decay=0.1, max_grad_norm=0.5, warmup_steps=1, decay="none"
+        mlm_weight=2.0,
+        nsp_weight=0.5,
+        steps=3,
+        learning_rate=0.01,
+        weight_decay=0.1,
+        max_grad_norm=0.5,
+        warmup_steps=1,
+        decay="none",
     )
     batches = [labelled_batch(seed) for seed in range(3)]
     still = BertConfig(**{**vars(CONFIG), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
@@ -110,7 +116,8 @@ def test_a_step_is_adamw_with_clipping_and_decay_of_the_matrices_alone():
     for batch, row in zip(batches, rows):
         optimizer.zero_grad()
         theirs.train()
-        pretraining_loss(theirs, batch, config)[0].backward()
+        mlm, nsp, *_ = pretraining_losses(theirs, batch)
+        (2.0 * mlm + 0.5 * nsp).backward()
         norm = torch.nn.utils.clip_grad_norm_(theirs.parameters(), 0.5)
         assert row.grad_norm == pytest.approx(norm.item(), rel=1e-4)
         assert norm > 0.5  # the clipping is at work
@@ -145,7 +152,8 @@ def test_dropout_is_new_at_every_step():
     model = make_model(BertConfig(**{**vars(CONFIG), "hidden_dropout_prob": 0.5}))
     config = TrainingConfig(steps=4, learning_rate=1e-8)  # too small to move: only dropout can change the loss
     rows = read_metrics(list(Trainer(model, [labelled_batch()] * 4, config)))
-    assert len({row.mlm_loss for row in rows}) == 4
+    losses = sorted(row.mlm_loss for row in rows)
+    assert min(b - a for a, b in itertools.pairwise(losses)) > 1e-4
 
 
 def test_the_schedule_warms_up_and_decays():
@@ -205,3 +213,43 @@ def test_the_first_losses_are_those_of_ignorance():
     row = read_metrics([next(small_run(**{"data.batch_size": 64, "model.initializer_range": 0.02}))])[0]
     assert row.mlm_loss == pytest.approx(math.log(41), abs=0.1)
     assert row.nsp_loss == pytest.approx(math.log(2), abs=0.05)
+
+
+def test_in_turns_each_step_follows_one_objective_with_an_optimizer_of_its_own():
+    still = BertConfig(**{**vars(CONFIG), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
+    config = TrainingConfig(steps=4, learning_rate=0.01, weight_decay=0.0, max_grad_norm=0, turns=True, decay="none")
+    batches = [labelled_batch(seed) for seed in range(4)]
+    ours, theirs = make_model(still), make_model(still)
+    list(Trainer(ours, batches, config))
+    optimizers = [torch.optim.AdamW(theirs.parameters(), lr=0.01, weight_decay=0.0) for _ in range(2)]
+    for step, batch in enumerate(batches):
+        theirs.zero_grad(set_to_none=False)
+        for parameter in theirs.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        pretraining_losses(theirs, batch)[step % 2].backward()
+        optimizers[step % 2].step()
+    for (name, p), q in zip(ours.named_parameters(), theirs.parameters()):
+        if "qkv.bias" not in name:
+            torch.testing.assert_close(p, q, atol=5e-5, rtol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "adam", "adadelta"])
+def test_every_optimizer_lowers_the_loss_and_survives_a_loss_that_is_no_number(optimizer):
+    rate = {"adadelta": 1.0}.get(optimizer, 0.005)
+    trainer = small_run(steps=60, **{"training.optimizer": optimizer, "training.learning_rate": rate})
+    rows = read_metrics([next(trainer) for _ in range(40)])
+    assert sum(row.mlm_loss for row in rows[-5:]) < sum(row.mlm_loss for row in rows[:5])
+    trainer.model.bert.embeddings.LayerNorm.eps = float("nan")
+    next(trainer)
+    assert trainer.flat.weights.isfinite().all()
+
+
+def test_evaluation_is_without_dropout_and_repeats_itself():
+    trainer = small_run(**{"model.hidden_dropout_prob": 0.5})
+    first, again = (evaluate(trainer.model, trainer.batches, 3) for _ in range(2))
+    assert first == again
+    assert trainer.model.training
+    model = trainer.model.eval()
+    rows = [torch.stack(pretraining_losses(model, trainer.batches[k])).detach() for k in range(3)]
+    means = torch.stack(rows).mean(0).tolist()
+    assert (first.mlm_loss, first.nsp_loss, first.mlm_accuracy, first.nsp_accuracy) == pytest.approx(means, abs=1e-5)
