@@ -137,7 +137,10 @@ class Trainer:
         self.model, self.batches, self.config, self.seed = model.train(), batches, config, seed
         self.step, self.seconds = 0, 0.0
         self.flat = FlatParameters(model)
-        self.device = self.flat.weights.device
+        sizes = model.config
+        self._has_dropout = any(
+            (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
+        )
         # In turns, each objective has an optimizer, that is a memory, of its own over the shared weights.
         self.optimizers = [_make_optimizer(self.flat, config) for _ in range(2 if config.turns else 1)]
 
@@ -157,7 +160,8 @@ class Trainer:
             group["lr"] = learning_rate
         batch = self.batches[self.step]
         # Dropout is the one thing that draws from the global generator; seeded here, it depends on nothing before.
-        torch.manual_seed((self.seed * _SEED_STRIDE + self.step) % 2**63)
+        if self._has_dropout:
+            torch.manual_seed((self.seed * _SEED_STRIDE + self.step) % 2**63)
         self.flat.gradients.zero_()
         mlm_loss, nsp_loss, *accuracies = pretraining_losses(self.model, batch)
         weighted = (self.config.mlm_weight * mlm_loss, self.config.nsp_weight * nsp_loss)
