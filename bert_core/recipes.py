@@ -6,10 +6,8 @@ The page, the command line and a downloaded checkpoint speak of the same recipes
 import dataclasses
 import json
 import os
-import time
 import types
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from tokenizers import Tokenizer
 
 from bert_core.config import BertConfig, CorpusConfig, DataConfig, TokenizerConfig, TrainingConfig
 from bert_core.corpus import Corpus, read_corpus
+from bert_core.costs import check_size, estimate_seconds, threads_for
 from bert_core.errors import ConfigError, CorpusError
 from bert_core.model import BertForPreTraining
 from bert_core.pretraining_data import PretrainingBatches, encode_corpus, truncated_lengths
@@ -26,13 +25,6 @@ from bert_core.training import Trainer
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 MAX_SEED = 2**63 - 1
-
-# Bytes for one parameter in training: the weight, its gradient and AdamW's two averages in float32.
-_BYTES_PER_PARAMETER = 16
-_MEMORY_SHARE = 0.6
-
-# Operations of a step under which a second processor thread costs more than it brings.
-_SMALL_STEP = 2e9
 
 
 @dataclass(frozen=True)
@@ -216,8 +208,7 @@ class Prepared:
     def trainer(self, device: str = "cpu") -> Trainer:
         """A trainer of this model on a device."""
         tokens = _mean_pair_tokens(self.batches)
-        is_small = step_operations(self.recipe.data, self.model.config, tokens) < _SMALL_STEP
-        threads = 1 if is_small else os.cpu_count()
+        threads = threads_for(self.recipe.data, self.model.config, tokens)
         model, config = self.model.to(device), self.recipe.training
         return Trainer(model, self.batches, config, seed=self.seed, threads=threads)
 
@@ -305,34 +296,9 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
         unknown_share=encoded.unknown_share,
         cut_share=1 - float(kept) / float((a + b).sum()),
         parameters=config.parameter_count(),
-        seconds=estimate_seconds(recipe, config, _mean_pair_tokens(batches), device),
+        seconds=estimate_seconds(recipe.training.steps, recipe.data, config, _mean_pair_tokens(batches), device),
         warnings=tuple(warnings),
     )
-
-
-def check_size(config: BertConfig, data: DataConfig, device: str = "cpu") -> None:
-    """Raise ConfigError when training would need more than 60 % of the device's memory."""
-    tokens = data.batch_size * data.sequence_length
-    # Per token and layer: about 12 vectors of the hidden size, two of the feed-forward block, the attention weights.
-    per_layer = (
-        12 * config.hidden_size + 2 * config.intermediate_size + config.num_attention_heads * data.sequence_length
-    )
-    asked = data.batch_size * min(data.max_predictions, 1 + round(data.mask_probability * data.sequence_length))
-    activations = 4 * (tokens * config.num_hidden_layers * per_layer + 3 * asked * config.vocab_size)
-    needed = _BYTES_PER_PARAMETER * config.parameter_count() + activations
-    available = _MEMORY_SHARE * _memory(device)
-    if needed > available:
-        raise ConfigError(
-            f"This size needs about {needed / 2**30:.1f} GB to train ({config.parameter_count() / 1e6:.0f} million "
-            f"parameters); this machine can give {available / 2**30:.1f} GB. Choose fewer layers, a smaller "
-            "hidden size or smaller batches."
-        )
-
-
-def _memory(device: str) -> int:
-    if device == "cuda":
-        return torch.cuda.get_device_properties(0).total_memory
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _mean_pair_tokens(batches: PretrainingBatches) -> float:
@@ -340,31 +306,3 @@ def _mean_pair_tokens(batches: PretrainingBatches) -> float:
     lengths, first = batches.encoded.lengths, batches.encoded.has_next.nonzero()[0]
     pairs = lengths[first] + lengths[first + 1] + 3
     return float(pairs.clip(max=batches.config.sequence_length).mean())
-
-
-def step_operations(data: DataConfig, config: BertConfig, pair_tokens: float) -> float:
-    """Floating-point operations of a training step on real tokens; the backward pass counts as two forward passes."""
-    d, f = config.hidden_size, config.intermediate_size
-    asked = min(data.max_predictions, max(1.0, data.mask_probability * pair_tokens))
-    layer = 4 * d * d + 2 * d * f + 2 * pair_tokens * d
-    return 6 * data.batch_size * (pair_tokens * config.num_hidden_layers * layer + asked * (config.vocab_size + d) * d)
-
-
-def estimate_seconds(recipe: Recipe, config: BertConfig, pair_tokens: float, device: str = "cpu") -> float:
-    """A rough training time in seconds: arithmetic over the device's measured rate, plus a fixed cost per layer."""
-    arithmetic = step_operations(recipe.data, config, pair_tokens) / _rate(device)
-    update = config.parameter_count() * 1.5e-9 if device == "cpu" else 0
-    return recipe.training.steps * (arithmetic + update + 1e-3 * (1 + config.num_hidden_layers))
-
-
-@cache
-def _rate(device: str) -> float:
-    """Operations a second that a training step reaches here: half of what a matrix product does, measured once."""
-    n = 512 if device == "cpu" else 4096
-    a = torch.ones(n, n, device=device)
-    best = float("inf")
-    for _ in range(4):
-        started = time.perf_counter()
-        (a @ a).sum().item()
-        best = min(best, time.perf_counter() - started)
-    return 0.5 * 2 * n**3 / best

@@ -15,7 +15,7 @@ PROGRAM = [*CORE, *sorted((ROOT / "ui").rglob("*.py")), *sorted((ROOT / "benchma
 LAYERS = [
     {"errors"},
     {"config", "foreign_files", "folders"},
-    {"corpus", "model", "foreign_tensors"},
+    {"corpus", "costs", "model", "foreign_tensors"},
     {"tokenization", "foreign_weights"},
     {"pretraining_data", "checkpoint", "hub"},
     {"training", "probing", "finetuning"},
