@@ -1,7 +1,7 @@
 """The command line.
 
 python -m bert_core train --recipe romeo-juliet --seed 0 --output DIR
-python -m bert_core exam DIR --corpus FILE
+python -m bert_core exam DIR_OR_HUB_NAME --corpus FILE
 """
 
 import argparse
@@ -16,6 +16,7 @@ from pathlib import Path
 from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.corpus import KINDS, Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, RunError
+from bert_core.hub import fetch_checkpoint, is_hub_name
 from bert_core.probing import EXAM_SENTENCES, exam
 from bert_core.recipes import Prepared, load_recipe, prepare, recipe_corpus, recipe_names, stated
 from bert_core.runs import choose_device
@@ -57,12 +58,13 @@ def _parser() -> argparse.ArgumentParser:
     train.set_defaults(command=_train)
 
     examine = commands.add_parser("exam", help="mask every word and judge every pair of a text")
-    examine.add_argument("folder", type=Path, help="a Hugging Face folder")
+    examine.add_argument("model", metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub")
     examine.add_argument("--corpus", type=Path, required=True, help="the text to be examined on")
     examine.add_argument("--kind", choices=KINDS, default="auto", help="how the text is split into sentences")
     examine.add_argument(
         "--seed", type=int, default=0, help=f"chooses the window of a text over {EXAM_SENTENCES} sentences"
     )
+    examine.add_argument("--max-positions", type=int, metavar="N", help="read N tokens, more than the model learned")
     examine.set_defaults(command=_exam)
     return parser
 
@@ -157,8 +159,28 @@ def _show_progress(row: StepMetrics, steps: int) -> None:
     )
 
 
+def _model_folder(name: str) -> Path:
+    """The folder of that name, or of the fetched model; a path into a folder that is here is never asked of the Hub."""
+    path = Path(name)
+    if not is_hub_name(name) or path.exists() or path.parent.exists():
+        return path
+    print(f"Fetching {name} from the Hugging Face Hub", file=sys.stderr)
+    return fetch_checkpoint(name, progress=_show_fetched if sys.stderr.isatty() else None)
+
+
+def _show_fetched(done: int, total: int) -> None:
+    print(
+        f"\r{done / 2**20:,.1f} of {total / 2**20:,.1f} MB",
+        end="\n" if done == total else "",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
 def _exam(options: argparse.Namespace) -> None:
-    checkpoint = load_checkpoint(options.folder)
+    checkpoint = load_checkpoint(_model_folder(options.model), max_positions=options.max_positions)
+    for note in checkpoint.notes:
+        print(note)
     corpus: Corpus = read_corpus(options.corpus, kind=options.kind)
     result = exam(checkpoint, corpus, seed=options.seed)
     if result.window:

@@ -1,0 +1,220 @@
+"""Models by name, fetched by the real huggingface_hub from a small Hub on this machine's loopback."""
+
+import errno
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from bert_core import hub
+from bert_core.__main__ import main
+from bert_core.checkpoint import load_checkpoint, save_checkpoint
+from bert_core.errors import CheckpointError
+from bert_core.hub import fetch_checkpoint, is_hub_name
+
+NAME = "somebody/tiny-bert"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class SmallHub(ThreadingHTTPServer):
+    """Serves one model as the Hub does. asked: the paths of all requests; tokens: the credentials that came along."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.files, self.asked, self.tokens, self.status = files, [], [], 200
+        self.headers: dict[str, str] = {}
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: SmallHub
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        path = self.path.split("?")[0]
+        self.server.asked.append(path)
+        self.server.tokens.append(self.headers.get("Authorization"))
+        files = self.server.files
+        resolve = f"/{NAME}/resolve/{COMMIT}/"
+        if self.server.status != 200:
+            self.answer(b"{}", self.server.status, self.server.headers)
+        elif path in (f"/api/models/{NAME}", f"/api/models/{NAME}/revision/main"):
+            siblings = [{"rfilename": name, "size": len(data)} for name, data in files.items()]
+            self.answer(json.dumps({"id": NAME, "sha": COMMIT, "siblings": siblings}).encode())
+        elif path == f"/api/models/{NAME}/tree/{COMMIT}":
+            tree = [{"type": "file", "path": name, "size": len(d), "oid": _etag(d)} for name, d in files.items()]
+            self.answer(json.dumps(tree).encode())
+        elif path.startswith(resolve) and path.removeprefix(resolve) in files:
+            data = files[path.removeprefix(resolve)]
+            self.answer(data, headers={"ETag": f'"{_etag(data)}"', "X-Repo-Commit": COMMIT})
+        else:
+            self.answer(b"{}", 404, {"X-Error-Code": "RepoNotFound"})
+
+    def answer(self, data: bytes, status: int = 200, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(data)), **(headers or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def _etag(data: bytes) -> str:
+    return hashlib.sha1(data).hexdigest()
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch) -> pytest.MonkeyPatch:
+    """huggingface_hub with an empty cache, on a machine that holds a credential and has no network."""
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    use_endpoint(monkeypatch, "http://127.0.0.1:9")
+    return monkeypatch
+
+
+def use_endpoint(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "ENDPOINT", address)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}")
+    # The library's own object for quick calls took the address when it was made.
+    monkeypatch.setattr("huggingface_hub.hf_api.api.endpoint", address)
+
+
+@pytest.fixture
+def small_hub(library, tiny_checkpoint, tmp_path) -> Iterator[SmallHub]:
+    save_checkpoint(tiny_checkpoint, tmp_path / "served")
+    files = {path.name: path.read_bytes() for path in sorted((tmp_path / "served").iterdir())}
+    others = {"pytorch_model.bin": b"\x80\x04", "README.md": b"#", "onnx/model.safetensors": b"x", "tf_model.h5": b""}
+    with SmallHub({**files, **others}) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        use_endpoint(library, f"http://127.0.0.1:{server.server_port}")
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_a_model_is_fetched_by_name_with_nothing_that_is_not_needed(small_hub, tiny_checkpoint):
+    seen = []
+    folder = fetch_checkpoint(NAME, progress=lambda done, total: seen.append((done, total)))
+    assert {path.name for path in folder.iterdir()} == {
+        "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+    }  # fmt: skip
+    assert not [path for path in small_hub.asked if path.endswith((".bin", ".md", ".h5")) or "onnx" in path]
+    loaded = load_checkpoint(folder)
+    assert loaded.config == tiny_checkpoint.config
+    total = sum(len(small_hub.files[path.name]) for path in folder.iterdir())
+    assert {whole for _, whole in seen} == {total}
+    counts = [done for done, _ in seen]
+    assert counts == sorted(counts)
+    assert len(set(counts)) >= 4
+    assert counts[-1] == total
+
+
+def test_no_credential_is_sent(small_hub):
+    fetch_checkpoint(NAME)
+    assert len(small_hub.tokens) > 4
+    assert set(small_hub.tokens) == {None}
+
+
+def test_what_was_fetched_opens_again_without_a_network(small_hub, library):
+    folder = fetch_checkpoint(NAME)
+    use_endpoint(library, "http://127.0.0.1:9")
+    assert fetch_checkpoint(NAME) == folder
+
+
+def test_without_a_network_one_sentence_says_so(library):
+    with pytest.raises(CheckpointError, match="Hub cannot be reached, so somebody/tiny-bert was not fetched"):
+        fetch_checkpoint(NAME)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "says"),
+    [
+        (404, {"X-Error-Code": "RepoNotFound"}, "no public model somebody/tiny-bert"),
+        (401, {"X-Error-Code": "RepoNotFound"}, "no public model somebody/tiny-bert"),
+        (401, {}, "no public model somebody/tiny-bert|answer 401"),
+        (403, {"X-Error-Code": "GatedRepo"}, "only to people whom its owner knows"),
+        (500, {}, "answer 500"),
+    ],
+)
+def test_a_model_that_the_hub_does_not_give_is_one_sentence(status, headers, says, small_hub):
+    small_hub.status, small_hub.headers = status, headers
+    with pytest.raises(CheckpointError, match=says) as caught:
+        fetch_checkpoint(NAME)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_over_the_limit_is_not_fetched(small_hub):
+    small_hub.files["model.safetensors"] = bytes(2**20)
+    with pytest.raises(CheckpointError, match=r"has 1 MB; the limit is 100 kB"):
+        fetch_checkpoint(NAME, max_bytes=100 * 2**10)
+    assert not [path for path in small_hub.asked if "resolve" in path]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_a_model_without_config_or_safetensors_is_refused(name, small_hub):
+    del small_hub.files[name]
+    with pytest.raises(CheckpointError, match="choose a model that has both"):
+        fetch_checkpoint(NAME)
+
+
+def test_a_full_disk_is_one_sentence(small_hub, library):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    library.setattr("huggingface_hub.snapshot_download", fail)
+    with pytest.raises(CheckpointError, match=r"was not fetched \(No space left on device\)"):
+        fetch_checkpoint(NAME)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "bert", "a/b/c", "../etc", "a/..", "a/b\n", "a/b?x=1", "a/b@main", "/a/b", "a//b", "http://a/b", "é/b",
+        "a/b c",
+        "a/" + "b" * 97, "a/b--c", "a\\b", ".a/b", "a/b.", "a/b#", "a/%2e%2e",
+    ],
+)  # fmt: skip
+def test_other_names_ask_nobody(name, small_hub):
+    assert not is_hub_name(name)
+    with pytest.raises(CheckpointError, match="is no name of a model on the Hub"):
+        fetch_checkpoint(name)
+    assert small_hub.asked == []
+
+
+def test_the_exam_takes_a_name_and_a_folder_asks_nobody(small_hub, tmp_path, capsys, monkeypatch):
+    text = tmp_path / "text.txt"
+    text.write_text("hello romeo\nthank you\n")
+    assert main(["exam", NAME, "--corpus", str(text)]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out.splitlines()[-1]).keys() == {"words", "pairs"}
+    assert f"Fetching {NAME} from the Hugging Face Hub" in captured.err
+    small_hub.asked.clear()
+    monkeypatch.chdir(tmp_path)
+    assert main(["exam", "served", "--corpus", str(text)]) == 0
+    assert main(["exam", str(tmp_path / "served"), "--corpus", str(text), "--max-positions", "19"]) == 0
+    assert "17 positions; 18 to 19 are new" in capsys.readouterr().out
+    # A mistake in a folder that is here is no name of a model elsewhere.
+    (tmp_path / "models").mkdir()
+    assert main(["exam", "models/mine", "--corpus", str(text)]) == 1
+    assert "no folder 'mine'" in capsys.readouterr().err
+    assert small_hub.asked == []
+
+
+def test_loading_never_connects(small_hub):
+    with pytest.raises(CheckpointError, match="There is no folder"):
+        load_checkpoint(Path(NAME))
+    assert small_hub.asked == []
+    assert not hasattr(hub, "huggingface_hub"), "imported when it is asked for"
