@@ -136,8 +136,8 @@ def attention_map(tokens: Sequence[str], weights: Sequence[Sequence[float]], *, 
         }
     ]
     layout = _layout(
-        title={"text": title, "font": {"size": 14}, "x": 0, "xref": "paper"},
-        margin={"l": room, "r": 12, "t": room + 30, "b": 56},
+        title={"text": title, "font": {"size": 14}, "x": 0, "xref": "paper", "y": 1, "yanchor": "top", "pad": {"t": 6}},
+        margin={"l": room, "r": 12, "t": room + 20, "b": 56},
         xaxis=_axis(side="top", tickangle=-90 if size > 12 else -45, tickfont={"size": letters}, **ticks),
         yaxis=_axis(autorange="reversed", tickfont={"size": letters}, **ticks),
     )

@@ -9,11 +9,16 @@ from types import SimpleNamespace
 import pytest
 
 from bert_core import TrainingService, load_recipe
+from bert_core.checkpoint import Checkpoint
+from bert_core.corpus import Corpus
+from bert_core.recipes import prepare, preview
+from ui.guess_board import GuessBoard
 from ui.masked_words_tab import clickable_words, guesses_value
 from ui.models_tab import file_name, open_files
 from ui.run_monitor import POINTS_LIVE, run_news, thin
-from ui.settings import SHOWN, overrides, values_of
+from ui.settings import SHOWN, overrides, values_of, with_labels
 from ui.token_picker import keep_picked, mask_text, word_places
+from ui.train_tab import preview_value
 from ui.workspaces import Workspaces
 
 
@@ -121,3 +126,31 @@ def test_typed_masks_and_pressed_words_are_answered_in_reading_order(finished) -
 def test_unknown_words_are_named(finished) -> None:
     value = guesses_value(finished.snapshots[-1].checkpoint(), "hello zyzzyva", "", [0])
     assert "zyzzyva" in value["notes"][0]
+
+
+def test_a_setting_is_named_as_its_control() -> None:
+    assert with_labels("learning_rate is 0; it must be a number.") == "Learning rate is 0; it must be a number."
+    assert with_labels("steps is 0.") == "Steps is 0."
+    assert with_labels("no.zip has no config.json") == "no.zip has no config.json"
+
+
+def test_a_longer_pair_makes_the_model_read_more() -> None:
+    recipe = load_recipe("romeo-juliet")
+    values = values_of(recipe)
+    values[list(SHOWN).index("data.sequence_length")] = 200
+    changed = recipe.override(overrides(recipe, values))
+    assert (changed.data.sequence_length, changed.model.max_position_embeddings) == (200, 200)
+
+
+def test_a_note_on_the_text_is_said_once() -> None:
+    recipe = load_recipe("romeo-juliet")
+    corpus = Corpus.from_text("w" * 300 + " one\ntwo three\n", "lines", "The text")
+    assert len(corpus.notes) == 1
+    assert preview_value(preview(recipe, corpus))["notes"] == list(corpus.notes)
+
+
+def test_a_sentence_that_repeats_is_asked_once() -> None:
+    corpus = Corpus.from_text("one two\nthree four\none two\nthree four\none two\n", "lines", "The text")
+    prepared = prepare(load_recipe("romeo-juliet"), corpus)
+    board = GuessBoard(corpus, Checkpoint(prepared.model.eval(), prepared.tokenizer))
+    assert ["".join(parts) for parts in board.sentences] == ["one two", "three four"]

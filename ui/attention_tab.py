@@ -10,6 +10,7 @@ from bert_core.checkpoint import Checkpoint
 from bert_core.figures import ACCENT_RGB, attention_map
 from bert_core.probing import attention
 from ui.handlers import QUIET, on_error, warn
+from ui.masked_words_tab import unknown_note
 from ui.page import Page, choose_sentence
 from ui.plotly_view import plotly_view
 from ui.turns import probing
@@ -17,9 +18,10 @@ from ui.views import view
 
 FIRST_PAIR = ("Hello, how are you? I am Romeo.", "Hello, Romeo My name is Juliet. Nice to meet you.")
 SPECIAL = ("[CLS]", "[SEP]", "[PAD]")
-CAUTION = (
-    "Attention says which words a head reads from, not why the model answers as it does: it is a part of the "
-    "computation, not an explanation."
+HINT = (
+    "Each row is a word that looks; the stronger a colour, the more it takes from the word above. Press a small map to "
+    "see it large; the weights appear under the pointer. Attention says which words a head reads from, not why the "
+    "model answers as it does: it is a part of the computation, not an explanation."
 )
 
 
@@ -39,7 +41,12 @@ def attention_tab(page: Page) -> None:
                 scale=3,
             )
             choose_pair = choose_sentence("Or choose one", "attention-choose-pair")
-        hide = gr.Checkbox(False, label="Hide [CLS] and [SEP]", elem_id="attention-hide")
+        hide = gr.Checkbox(
+            False,
+            label="Hide [CLS] and [SEP]",
+            info="The other weights stay as they are; what a row lacks to 1 goes to the hidden ones.",
+            elem_id="attention-hide",
+        )
         picked = gr.State((0, 0))
         with gr.Row(elem_classes="balcony-split"):
             with gr.Column(scale=5, min_width=300):
@@ -49,7 +56,7 @@ def attention_tab(page: Page) -> None:
                     options={"colour": ACCENT_RGB},
                     elem_id="attention-heads",
                 )
-                gr.HTML(f"<p>{CAUTION}</p>", elem_classes="balcony-hint", apply_default_css=False, js_on_load=None)
+                gr.HTML(f"<p>{HINT}</p>", elem_classes="balcony-hint", apply_default_css=False, js_on_load=None)
             with gr.Column(scale=8, min_width=340):
                 large = plotly_view(elem_id="attention-map")
 
@@ -58,9 +65,11 @@ def attention_tab(page: Page) -> None:
         """All heads, and the picked one large."""
         if not text.strip():
             return None, None
-        tokens, weights = visible_maps(page.model(token).checkpoint, text, pair, hide)
+        checkpoint = page.model(token).checkpoint
+        tokens, weights = visible_maps(checkpoint, text, pair, hide)
         layer, head = min(picked[0], weights.shape[0] - 1), min(picked[1], weights.shape[1] - 1)
-        return grid_value(tokens, weights, (layer, head)), head_figure(tokens, weights, layer, head)
+        grid = grid_value(weights, (layer, head)) | {"notes": unknown_note(checkpoint, text, pair)}
+        return grid, head_figure(tokens, weights, layer, head)
 
     @on_error(warn)
     def pick(token: str, text: str, pair: str, hide: bool, event: gr.EventData) -> tuple[tuple[int, int], Any]:
@@ -97,7 +106,7 @@ def visible_maps(checkpoint: Checkpoint, text: str, pair: str, hide_special: boo
     return [maps.tokens[i] for i in shown], maps.weights[:, :, shown][:, :, :, shown]
 
 
-def grid_value(tokens: list[str], weights: Tensor, picked: tuple[int, int]) -> dict[str, Any]:
+def grid_value(weights: Tensor, picked: tuple[int, int]) -> dict[str, Any]:
     """All maps for the grid: a byte per weight, 255 standing for 1."""
     layers, heads, size, _ = weights.shape
     scaled = (weights * 255).round().clamp(0, 255).byte().contiguous()

@@ -51,12 +51,12 @@ class GuessBoard:
 
 def _hidden_words(corpus: Corpus, checkpoint: Checkpoint) -> list[tuple[str, tuple[int, int], str, str | None]]:
     """Sentences spread over the corpus: text, place of the hidden word, its token, and the sentence that follows."""
-    pairs = [
-        (sentence, after)
-        for document in corpus.documents
-        for sentence, after in zip(document, [*document[1:], None], strict=True)
-        if len(sentence) <= LONGEST_SENTENCE
-    ]
+    followed_by: dict[str, str | None] = {}  # each sentence once, with what follows it the first time
+    for document in corpus.documents:
+        for sentence, after in zip(document, [*document[1:], None], strict=True):
+            if len(sentence) <= LONGEST_SENTENCE:
+                followed_by.setdefault(sentence, after)
+    pairs = list(followed_by.items())
     asked = []
     for index in range(0, len(pairs), max(1, len(pairs) // SENTENCES)):
         text, after = pairs[index]

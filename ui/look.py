@@ -40,6 +40,7 @@ def theme() -> gr.themes.Base:
         body_text_color_subdued_dark="*neutral_400",
         block_info_text_color="*neutral_500",
         block_info_text_color_dark="*neutral_400",
+        checkbox_border_color_dark="*neutral_500",
         checkbox_background_color_selected="*primary_700",
         checkbox_background_color_selected_dark="*primary_500",
         checkbox_border_color_selected="*primary_700",

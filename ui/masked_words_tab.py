@@ -16,6 +16,7 @@ from ui.views import view
 
 FIRST_SENTENCE = "Hello, Romeo My name is Juliet. Nice to meet you."
 FIRST_PICK = 5
+NO_WORDS = "Type or choose a sentence first."
 HINT = "Press a word to hide it from the model; press several to hide them together."
 
 
@@ -81,7 +82,7 @@ def guesses_value(checkpoint: Checkpoint, text: str, pair: str, picked: list[int
     typed = {match.span(): "" for match in re.finditer(re.escape(MASK), text)}
     asked = [word for _, word in sorted((hidden | typed).items())] + [""] * pair.count(MASK)
     if not asked:
-        return {"masks": [], "notes": [], "hint": HINT}
+        return {"masks": [], "notes": [], "hint": HINT if shown else NO_WORDS}
     masked = mask_text(text, [place for _, place in shown], [index for index in picked if index < len(shown)])
     with probing():
         guesses = fill_mask(checkpoint, masked, pair or None, top_k=5)

@@ -1,5 +1,6 @@
 """Models: which one the page looks at; keep, download and open them."""
 
+import dataclasses
 import re
 import shutil
 import tempfile
@@ -45,7 +46,8 @@ def models_tab(page: Page) -> None:
                 remove = gr.Button("Remove from the list", elem_id="remove", min_width=160)
             gr.HTML(
                 "<p>A download is a zip of a Hugging Face folder; <code>transformers</code> opens it, and so does "
-                "this page. What you keep or open here stays until you have been away for long.</p>",
+                "this page. Runs and models in the list are lost when the app is stopped; download what you want to "
+                "have later.</p>",
                 elem_classes="balcony-hint",
                 apply_default_css=False,
                 js_on_load=None,
@@ -55,13 +57,15 @@ def models_tab(page: Page) -> None:
 
     shown = [choice, facts, keep, remove, page.model_line]
 
+    def facts_of(space: Workspace, error: str) -> dict[str, Any]:
+        facts = on_error(lambda problem: {"facts": [], "notes": [], "error": problem})(model_facts)(page, space)
+        return facts | ({"error": error} if error else {})
+
     def show(token: str, error: str = "") -> list[Any]:
         space = page.space(token) or Workspace("")
         return [
             gr.update(choices=model_choices(page, space), value=space.selected),
-            on_error(lambda problem: {"facts": [], "notes": [], "error": error or problem})(model_facts)(
-                page, space, error
-            ),
+            facts_of(space, error),
             gr.update(interactive=space.selected in space.runs),
             gr.update(interactive=space.selected in space.models),
             page.model_line_value(token),
@@ -93,7 +97,7 @@ def models_tab(page: Page) -> None:
     def pack(token: str) -> str:
         model = page.model(token)
         with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
-            path = Path(scratch) / f"{file_name(f'{model.title} {model.detail}')}.zip"
+            path = Path(scratch) / f"{file_name(model.checkpoint.name)}.zip"
             pack_checkpoint(model.checkpoint, path)
             # Files in the component's cache are deleted when they are old (delete_cache).
             return file.move_resource_to_block_cache(str(path))
@@ -118,7 +122,7 @@ def model_choices(page: Page, space: Workspace) -> list[tuple[str, str]]:
     return [(f"{page.workspaces.shipped_name} (comes with Balcony)", SHIPPED), *runs, *models]
 
 
-def model_facts(page: Page, space: Workspace, error: str) -> dict[str, Any]:
+def model_facts(page: Page, space: Workspace) -> dict[str, Any]:
     """Sizes of the model that is looked at, as the facts view shows them."""
     model = page.workspaces.model(space)
     config = model.checkpoint.config
@@ -134,7 +138,6 @@ def model_facts(page: Page, space: Workspace, error: str) -> dict[str, Any]:
             ["Parameters", f"{config.parameter_count():,}"],
         ],
         "notes": list(model.checkpoint.notes),
-        "error": error,
     }
 
 
@@ -144,8 +147,9 @@ def open_files(paths: list[Path]) -> Checkpoint:
     The files are copied under known names into a folder of our own, which is gone afterwards.
     """
     with tempfile.TemporaryDirectory(prefix="balcony-upload-") as scratch:
-        folder = Path(scratch) / "model"
+        folder, name = Path(scratch) / "model", "model"
         if len(paths) == 1 and paths[0].suffix.lower() == ".zip":
+            name = file_name(paths[0].stem)
             unpack_checkpoint(paths[0], folder)
         else:
             folder.mkdir()
@@ -156,7 +160,7 @@ def open_files(paths: list[Path]) -> Checkpoint:
                         "together."
                     )
                 shutil.copyfile(path, folder / path.name)
-        return load_checkpoint(folder)
+        return dataclasses.replace(load_checkpoint(folder), name=name)
 
 
 def file_name(title: str) -> str:

@@ -36,7 +36,7 @@ class Page:
         return self.workspaces.model(self.space(token) or Workspace(""))
 
     def model_line_value(self, token: str | None) -> dict[str, Any]:
-        """Name and detail of the model, and the run whose steps the line follows."""
+        """Name and detail of the model, the run whose steps the line follows, and the visitor."""
         space = self.space(token) or Workspace("")
         run = space.runs.get(space.selected)
         try:
@@ -46,7 +46,7 @@ class Page:
             name, detail = (
                 (f"Your run: {run.recipe.title}", "preparing") if run else ("no model yet", "train one first")
             )
-        return {"name": name, "detail": detail, "follows": run.id if run else None}
+        return {"name": name, "detail": detail, "follows": run.id if run else None, "visitor": token}
 
     def sentences(self, token: str | None) -> list[str]:
         """Sentences to choose from: those the model learned from if they are known, else the dialogue."""

@@ -23,7 +23,10 @@ CURVES = (("mlm_loss", 4), ("nsp_loss", 4), ("mlm_accuracy", 3), ("nsp_accuracy"
 
 
 def run_monitor(workspaces: Workspaces) -> gr.HTML:
-    """The component. Value: {"visitor", "run", "steps", "device"} or None; `.status` fires when the status changes."""
+    """The component. Value: {"visitor", "run", "steps", "device"}, run None before the first.
+
+    `.status` fires when the status changes, `.elsewhere` when another browser tab of the visitor changed something.
+    """
 
     @on_error(lambda sentence: {"error": sentence})
     def poll(arguments: list[Any]) -> dict[str, Any]:
@@ -32,7 +35,7 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
 
     return view(
         "runMonitor",
-        events=("status",),
+        events=("status", "elsewhere"),
         options={"figure": curves()},
         server_functions=[poll],
         elem_id="run-monitor",
@@ -53,6 +56,8 @@ def run_news(space: Workspace, run_id: str, cursor: int, snapshot: int) -> dict[
         "left": None if progress.seconds_left is None else round(progress.seconds_left, 1),
         "cursor": cursor + len(rows),
         "points": thin(rows, POINTS_LIVE if cursor else POINTS_AT_FIRST),
+        # The curve's last point is a mean over some steps; the numbers beside it are those of the newest step.
+        "last": _mean(rows[-1:]) if rows else None,
         "snapshot": snapshot,
     }
     # The first points of a run come at once; the guesses take a moment longer and come with the next answer.

@@ -5,6 +5,7 @@ a person sees and in which order.
 """
 
 import dataclasses
+import re
 from typing import Any
 
 import gradio as gr
@@ -13,6 +14,7 @@ from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingCo
 from bert_core.recipes import Recipe
 
 _CLASSES = {"tokenizer": TokenizerConfig, "model": BertConfig, "data": DataConfig, "training": TrainingConfig}
+_POSITIONS = "model.max_position_embeddings"
 
 SHOWN = {
     "training.steps": "Steps",
@@ -46,12 +48,24 @@ def values_of(recipe: Recipe) -> list[Any]:
 
 
 def overrides(recipe: Recipe, values: list[Any]) -> dict[str, Any]:
-    """The settings that differ from the recipe's, as `recipe.override` takes them."""
-    return {
+    """The settings that differ from the recipe's, as `recipe.override` takes them.
+
+    A longer pair than the recipe's model reads makes the model read more; the page has no control of its own for that.
+    """
+    changed = {
         key: value
         for key, value, own in zip(SHOWN, values, values_of(recipe), strict=True)
         if value != own and value is not None
     }
+    longest = changed.get("data.sequence_length", 0)
+    return changed | ({_POSITIONS: longest} if longest > recipe.model.max_position_embeddings else {})
+
+
+def with_labels(sentence: str) -> str:
+    """The sentence with the names of settings as their controls have them."""
+    labels = {key.split(".")[1]: label for key, label in SHOWN.items()}
+    labels[_POSITIONS.split(".")[1]] = SHOWN["data.sequence_length"]
+    return re.sub(r"\b\w+_\w+\b|^\w+(?= is )", lambda name: labels.get(name[0], name[0]), sentence)
 
 
 def _field(key: str) -> dataclasses.Field:

@@ -13,7 +13,7 @@ from bert_core.runs import Run
 from ui.handlers import QUIET, on_error, warn
 from ui.page import DEFAULT_RECIPE, Page, recipe_named
 from ui.run_monitor import run_monitor
-from ui.settings import overrides, settings_controls, values_of
+from ui.settings import overrides, settings_controls, values_of, with_labels
 from ui.views import view
 from ui.workspace import ACTIVE, Workspace
 from ui.workspaces import Workspaces
@@ -65,15 +65,19 @@ def train_tab(page: Page) -> None:
         """Values of `live` for a visitor: the run started last, as it is now."""
         space = page.workspaces.enter(token)
         run = space.latest_run
-        value = None if run is None else _monitor_value(page, space.token, run)
-        return [space.token, value, page.model_line_value(space.token), *button_states(run)]
+        return [
+            space.token,
+            _monitor_value(page, space.token, run),
+            page.model_line_value(space.token),
+            *button_states(run),
+        ]
 
-    @on_error(lambda sentence: {"facts": [], "notes": [], "error": sentence})
+    @on_error(lambda sentence: {"facts": [], "notes": [], "error": with_labels(sentence)})
     def tell(source: str, pasted: str, uploaded: str | None, recipe: str, *settings: Any) -> dict[str, Any]:
         """What the text gives, or the one sentence that says why it can't be trained on."""
         chosen = _chosen_recipe(recipe, settings)
         corpus = read_text(source, pasted, uploaded, chosen)
-        return preview_value(corpus, preview(chosen, corpus, page.workspaces.service.device))
+        return preview_value(preview(chosen, corpus, page.workspaces.service.device))
 
     def begin(token: str, seed: float | None, *form: Any) -> list[Any]:
         """Start a run of what the form says; a form that can't be trained starts nothing and loses nothing."""
@@ -116,6 +120,7 @@ def train_tab(page: Page) -> None:
     start.click(begin, [page.visitor, seed, *form], [facts, *live], **QUIET)
     for button, name in ((pause, "pause"), (step, "step"), (stop, "stop")):
         button.click(command(name), page.visitor, live, **QUIET)
+    monitor.elsewhere(show, page.visitor, live, **QUIET)
     monitor.status(lambda token: button_states(_latest_run(page, token)), page.visitor, buttons, **QUIET)
 
 
@@ -131,19 +136,19 @@ def read_text(source: str, pasted: str, uploaded: str | None, recipe: Recipe) ->
     return recipe_corpus(recipe)
 
 
-def preview_value(corpus: Corpus, told: Preview) -> dict[str, Any]:
+def preview_value(told: Preview) -> dict[str, Any]:
     """What the text gives, as the facts view shows it."""
     return {
         "facts": [
             ["Sentences", f"{told.sentences:,}"],
             ["Tokens", f"{told.tokens:,}"],
             ["Vocabulary", f"{told.vocabulary:,}"],
-            ["Unknown", f"{told.unknown_share:.1%}"],
-            ["Cut off", f"{told.cut_share:.1%}"],
+            ["Unknown words", f"{told.unknown_share:.1%}"],
+            ["Cut-off tokens", f"{told.cut_share:.1%}"],
             ["Parameters", f"{told.parameters:,}"],
             ["Estimated time", duration(told.seconds)],
         ],
-        "notes": [*corpus.notes, *told.warnings],
+        "notes": list(told.warnings),
     }
 
 
@@ -188,7 +193,9 @@ def _latest_run(page: Page, token: str) -> Run | None:
     return space.latest_run if space else None
 
 
-def _monitor_value(page: Page, token: str, run: Run) -> dict[str, Any]:
+def _monitor_value(page: Page, token: str, run: Run | None) -> dict[str, Any]:
+    if run is None:
+        return {"visitor": token, "run": None}
     return {
         "visitor": token,
         "run": run.id,

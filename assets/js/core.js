@@ -1,6 +1,8 @@
 // Balcony's browser side: one global, a small module per picture, no framework.
 // Words that a person typed reach the page through textContent alone, never as HTML.
-window.Balcony = { views: {}, bus: new EventTarget() };
+// `bus` carries news between the views of this page, `tabs` between the browser tabs of one visitor; a message there is
+// the visitor's token, and says that a run was started or another model is looked at.
+window.Balcony = { views: {}, bus: new EventTarget(), tabs: new BroadcastChannel("balcony") };
 
 (function (Balcony) {
   "use strict";
@@ -24,7 +26,7 @@ window.Balcony = { views: {}, bus: new EventTarget() };
 
   Balcony.percent = function (share) {
     const value = share * 100;
-    return value > 0 && value < 1 ? "<1 %" : value > 99 && value < 100 ? ">99 %" : `${Math.round(value)} %`;
+    return value > 0 && value < 1 ? "<1%" : value > 99 && value < 100 ? ">99%" : `${Math.round(value)}%`;
   };
 
   /** A horizontal bar for a share of 0 to 1. It repeats a number beside it, so readers skip it. */
@@ -32,6 +34,28 @@ window.Balcony = { views: {}, bus: new EventTarget() };
     const fill = Balcony.el("span", { class: "balcony-bar-fill" });
     fill.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
     return Balcony.el("span", { class: "balcony-bar", "aria-hidden": "true" }, fill);
+  };
+
+  /**
+   * Make a group of buttons one stop of the Tab key; arrow keys, Home and End go through it. `columns`: how many
+   * buttons a row has, for up and down; without it they go to the one before and the next.
+   */
+  Balcony.roam = function (group, columns) {
+    const buttons = [...group.querySelectorAll("button")];
+    const stop = (chosen) => buttons.forEach((button) => { button.tabIndex = button === chosen ? 0 : -1; });
+    stop(buttons[0]);
+    group.addEventListener("focusin", (event) => stop(event.target));
+    group.addEventListener("keydown", (event) => {
+      const at = buttons.indexOf(event.target);
+      const forward = getComputedStyle(group).direction === "rtl" ? -1 : 1;
+      const to = {
+        ArrowRight: at + forward, ArrowLeft: at - forward, ArrowDown: at + (columns || 1), ArrowUp: at - (columns || 1),
+        Home: 0, End: buttons.length - 1,
+      }[event.key];
+      if (at < 0 || !buttons[to]) return;
+      event.preventDefault();
+      buttons[to].focus();
+    });
   };
 
   /** Call back, at most once a second, when the model the page looks at has learned and `root` is in the open tab. */

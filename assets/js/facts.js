@@ -27,6 +27,7 @@
       Balcony.bus.dispatchEvent(new CustomEvent("model"));
     });
     return function draw(next) {
+      if (value && next && (value.name !== next.name || value.follows !== next.follows)) Balcony.tabs.postMessage(next.visitor);
       value = next;
       if (!value) return;
       name.textContent = value.name;

@@ -34,6 +34,7 @@
   Balcony.views.headGrid = function (root, { trigger, options }) {
     Balcony.follow(root, () => trigger("submit"));
     const colours = pixels(options.colour);
+    const notes = el("div", {});
     let painted = null;
 
     function press(layer, head) {
@@ -62,7 +63,8 @@
           ...Array.from({ length: heads }, (_, head) => button(layer, head))));
       const grid = el("div", { class: "balcony-heads", role: "group", "aria-label": "Attention heads" }, ...rows);
       grid.style.setProperty("--heads", heads);
-      root.replaceChildren(grid);
+      Balcony.roam(grid, heads);
+      root.replaceChildren(grid, notes);
     }
 
     return function draw(value) {
@@ -79,6 +81,7 @@
       root.querySelectorAll("canvas").forEach((canvas, index) =>
         paint(canvas, bytes, index * value.size * value.size, value.size, colours));
       mark(value.picked);
+      notes.replaceChildren(...value.notes.map((note) => Balcony.note(note)));
     };
   };
 })(window.Balcony);

@@ -8,6 +8,11 @@
     queued: "Preparing", running: "Training", paused: "Paused",
     finished: "Finished", stopped: "Stopped", failed: "Stopped by a problem",
   };
+  // What to do next, where the run gives no reason of its own.
+  const NEXT = {
+    paused: "Step does one step, Resume goes on.",
+    finished: "Mask words, judge sentences and look at attention in the other tabs; Models keeps and downloads it.",
+  };
   const ENDED = new Set(["finished", "stopped", "failed"]);
   const FIRST_POINT_MS = 120;
   const LIVE_MS = 400;
@@ -49,20 +54,24 @@
         for (const tile of Object.values(tiles)) tile.textContent = "–";
         tiles.device.textContent = run.device;
       },
-      say(title, text) { status.textContent = title; reason.textContent = text || ""; },
+      /** Title and sentence; the title's colour goes with the status, and with none it is plain. */
+      say(title, text, state) {
+        status.textContent = title;
+        reason.textContent = text || "";
+        status.dataset.status = state || "";
+      },
       show(news) {
-        this.say(WORDS[news.status] || news.status, news.reason);
-        status.dataset.status = news.status;
+        this.say(WORDS[news.status] || news.status, news.reason || NEXT[news.status], news.status);
         const share = news.steps ? news.step / news.steps : 0;
         fill.style.width = `${share * 100}%`;
         bar.setAttribute("aria-valuenow", Math.round(share * 100));
         tiles.step.textContent = `${count(news.step)} of ${count(news.steps)}`;
         tiles.left.textContent = ENDED.has(news.status) ? "–" : duration(news.left);
         tiles.rate.textContent = news.rate ? count(Math.round(news.rate)) : "–";
-        const last = news.points[news.points.length - 1];
-        if (!last) return;
-        tiles.mlm.textContent = last[1] === null ? "–" : last[1].toFixed(3);
-        tiles.nsp.textContent = last[2] === null ? "–" : last[2].toFixed(3);
+        if (!news.last) return;
+        const [, mlm, nsp] = news.last;
+        tiles.mlm.textContent = mlm === null ? "–" : mlm.toFixed(3);
+        tiles.nsp.textContent = nsp === null ? "–" : nsp.toFixed(3);
       },
     };
   }
@@ -79,7 +88,9 @@
 
     function whole(run) {
       const { data, layout } = structuredClone(figure);
-      data.forEach((trace, index) => Object.assign(trace, { x: [...steps], y: [...columns[index]] }));
+      // A point without a value: a curve without any point has no place in the legend, which would come later and
+      // push the chart down.
+      data.forEach((trace, index) => Object.assign(trace, { x: [0, ...steps], y: [null, ...columns[index]] }));
       if (run) {
         // The axis is as long as the run from the start: the curve grows into it and nothing jumps.
         for (const axis of ["xaxis", "xaxis2"]) layout[axis] = { ...layout[axis], range: [0, run.steps], autorange: false };
@@ -146,6 +157,7 @@
     const table = guessTable(root);
     chart.begin(null);
     let run = null;
+    let visitor = null;
     let cursor = 0;
     let snapshot = -1;
     let status = "";
@@ -211,10 +223,13 @@
 
     document.addEventListener("visibilitychange", () => { if (run && document.visibilityState === "visible") later(0); });
 
+    Balcony.tabs.addEventListener("message", ({ data }) => { if (data === visitor) trigger("elsewhere"); });
+
     return function draw(value) {
-      const isNew = Boolean(value) && (!run || run.run !== value.run);
-      if (!value) { run = null; return; }
-      if (isNew) {
+      visitor = value ? value.visitor : null;
+      if (!value || !value.run) { run = null; return; }
+      if (!run || run.run !== value.run) {
+        Balcony.tabs.postMessage(visitor);
         cursor = 0;
         snapshot = -1;
         status = "";

@@ -36,9 +36,10 @@
         return;
       }
       if (!same) {
-        root.replaceChildren(
-          el("div", { class: "balcony-words", role: "group", "aria-label": "Words to mask", dir: "auto" },
-            ...value.words.map(button)));
+        const group = el("div", { class: "balcony-words", role: "group", "aria-label": "Words to mask", dir: "auto" },
+          ...value.words.map(button));
+        Balcony.roam(group);
+        root.replaceChildren(group);
       }
       paint();
     };

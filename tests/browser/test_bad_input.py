@@ -42,7 +42,7 @@ def test_a_binary_file(page: Page, tmp_path: Path) -> None:
 @pytest.mark.parametrize("rate", ["0", "1000000000"])
 def test_a_learning_rate_that_makes_no_sense(page: Page, rate: str) -> None:
     change_setting(page, "learning-rate", rate)
-    expect(page.locator("#preview").get_by_role("alert")).to_contain_text("learning_rate")
+    expect(page.locator("#preview").get_by_role("alert")).to_contain_text("Learning rate is")
     page.locator("#start").click()
     expect(page.locator("#run-status")).to_have_text("No run yet")
 

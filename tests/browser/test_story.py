@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from browser_steps import change_setting, open_tab, points, start, wait_for_points, wait_for_status
+from conftest import open_page
 from playwright.sync_api import Page, expect
 
 from bert_core.recipes import load_recipe, preview, recipe_corpus
@@ -172,3 +173,81 @@ def test_no_request_leaves_the_machine(visit: Callable[[], Page], address: str) 
     page.locator("#attention-map .gtitle").wait_for(state="attached")
     assert any("plotly" in url for url in asked)
     assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
+
+
+def test_another_browser_tab_of_the_visitor_shows_the_run_without_a_reload(
+    page: Page, address: str, complaints: list[str]
+) -> None:
+    other = open_page(page.context, address, complaints)
+    expect(other.locator("#run-status")).to_have_text("No run yet")
+    change_setting(page, "steps", ENDLESS)
+    start(page)
+    wait_for_points(other, 1)
+    expect(other.locator("#stop")).to_be_enabled()
+    expect(other.locator("#model-line")).to_contain_text("Your run")
+    open_tab(other, "Models")
+    other.get_by_role("radio", name="comes with Balcony").check()
+    expect(page.locator("#model-line")).to_contain_text("comes with Balcony")
+    open_tab(other, "Train")
+    other.locator("#stop").click()
+    wait_for_status(page, "Stopped")
+    expect(page.locator("#start")).to_be_enabled()
+    start(page)
+    wait_for_status(other, "Training")
+    expect(other.locator("#model-line")).to_contain_text("Your run")
+    page.locator("#stop").click()
+    wait_for_status(other, "Stopped")
+    other.close()
+
+
+def test_the_chart_has_its_place_before_the_first_point(page: Page) -> None:
+    place = "() => document.querySelector('#run-curves .nsewdrag').getBoundingClientRect().top"
+    expect(page.locator("#run-curves .legend")).to_contain_text("Masked words")
+    before = page.evaluate(place)
+    change_setting(page, "steps", "20")
+    page.get_by_role("button", name="More settings").click()
+    start(page)
+    wait_for_status(page, "Finished")
+    assert page.evaluate(place) == before
+
+
+def test_arrow_keys_go_through_words_and_heads(page: Page) -> None:
+    open_tab(page, "Masked words")
+    words = page.get_by_role("group", name="Words to mask").get_by_role("button")
+    words.first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(words.nth(1)).to_be_focused()
+    page.keyboard.press("End")
+    expect(words.last).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.locator("#masked-pair textarea")).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    expect(words.last).to_be_focused()
+    open_tab(page, "Attention")
+    page.get_by_role("button", name="Layer 1, head 2").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("button", name="Layer 2, head 2")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#attention-map .gtitle")).to_have_text("Layer 2, head 2")
+
+
+def test_a_choice_shows_that_it_is_chosen_under_the_pointer_too(page: Page) -> None:
+    circle = page.get_by_role("radio", name="The recipe's own text")
+    colour = circle.evaluate("circle => getComputedStyle(circle).backgroundColor")
+    circle.hover()
+    expect(circle).to_have_css("background-color", colour)
+
+
+def test_the_same_seed_ends_with_the_same_numbers(page: Page) -> None:
+    change_setting(page, "steps", "40")
+    ends = []
+    for _ in range(2):
+        start(page)
+        expect(page.locator("#run-step")).to_have_text("40 of 40")
+        wait_for_status(page, "Finished")
+        ends.append([page.locator(tile).inner_text() for tile in ("#run-mlm", "#run-nsp")])
+        page.reload()
+        expect(page.locator("#run-step")).to_have_text("40 of 40")
+        assert [page.locator(tile).inner_text() for tile in ("#run-mlm", "#run-nsp")] == ends[-1]
+        change_setting(page, "steps", "40")
+    assert ends[0] == ends[1]
