@@ -180,6 +180,7 @@ def test_epochs_become_steps(recipe):
         == 24
     )
     assert len(list(prepared.trainer())) == 12
+    assert load_recipe("wikitext-d2l").override({"training.steps": 5}).training.epochs is None
 
 
 def test_held_out_parts_are_no_part_of_the_training(recipe):
