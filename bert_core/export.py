@@ -1,0 +1,89 @@
+"""What a view shows as a file: JSON for programs, CSV for a spreadsheet.
+
+JSON holds every token as it is. In a CSV a text that begins with = + - @ or a control character would be a formula
+to a spreadsheet, which may run programs; such a text gets an apostrophe in front, and so does one that begins with an
+apostrophe itself. So a reader who takes one leading apostrophe away has the token again. Numbers are never changed.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from bert_core.errors import InputError
+from bert_core.probing import AttentionMaps
+
+MAX_WEIGHTS = 4_000_000  # 12 layers of 12 heads over 166 tokens; a spreadsheet opens a million rows
+_DIGITS = 6
+_FIRST_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
+
+Guesses = Sequence[Sequence[tuple[str, float]]]
+
+
+def attention_json(maps: AttentionMaps) -> str:
+    """{"tokens": T, "token_type_ids": T, "weights": layers x heads x T x T}. Raises InputError for too many weights."""
+    _check_size(maps)
+    content = {"tokens": maps.tokens, "token_type_ids": maps.token_type_ids, "weights": _rounded(maps.weights.tolist())}
+    return _json(content)
+
+
+def attention_csv(maps: AttentionMaps) -> str:
+    """A row for each weight: layer, head, the token that looks and the one it looks at. All counted from 1, as on the
+    page. Raises InputError for too many weights."""
+    _check_size(maps)
+    cells = [_no_formula(token) for token in maps.tokens]
+    rows = (
+        (layer, head, i, cells[i - 1], j, cells[j - 1], round(weight, _DIGITS))
+        for layer, heads in enumerate(maps.weights.tolist(), 1)
+        for head, shares in enumerate(heads, 1)
+        for i, row in enumerate(shares, 1)
+        for j, weight in enumerate(row, 1)
+    )
+    return _csv(("layer", "head", "from_position", "from_token", "to_position", "to_token", "weight"), rows)
+
+
+def predictions_json(text: str, text_pair: str | None, guesses: Guesses) -> str:
+    """{"text", "text_pair", "masks": for each [MASK] its guesses as {"token", "probability"}, likeliest first}.
+
+    guesses: what `fill_mask` answered for the texts.
+    """
+    masks = [[{"token": token, "probability": _rounded(p)} for token, p in row] for row in guesses]
+    return _json({"text": text, "text_pair": text_pair or None, "masks": masks})
+
+
+def predictions_csv(guesses: Guesses) -> str:
+    """A row for each guess: number of the [MASK] in reading order, rank, token, probability; counted from 1."""
+    rows = (
+        (mask, rank, _no_formula(token), _rounded(p))
+        for mask, row in enumerate(guesses, 1)
+        for rank, (token, p) in enumerate(row, 1)
+    )
+    return _csv(("mask", "rank", "token", "probability"), rows)
+
+
+def _check_size(maps: AttentionMaps) -> None:
+    if maps.weights.numel() > MAX_WEIGHTS:
+        raise InputError(
+            f"All heads together have {maps.weights.numel():,} weights; a file holds {MAX_WEIGHTS:,}. Shorten the text."
+        )
+
+
+def _rounded(values: Any) -> Any:
+    return [_rounded(value) for value in values] if isinstance(values, list) else round(values, _DIGITS)
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _no_formula(text: str) -> str:
+    return "'" + text if text.startswith(_FIRST_OF_FORMULAS) else text
+
+
+def _csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(header)
+    writer.writerows(rows)
+    return file.getvalue()

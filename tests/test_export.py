@@ -1,0 +1,101 @@
+"""Files of a view: read back, they hold what was shown, and a spreadsheet finds no formula in them."""
+
+import csv
+import io
+import json
+
+import pytest
+import torch
+
+from bert_core import export
+from bert_core.errors import InputError
+from bert_core.export import attention_csv, attention_json, predictions_csv, predictions_json
+from bert_core.probing import AttentionMaps, attention, fill_mask
+
+NASTY = [
+    "=1+1",
+    "+",
+    "-",
+    "@x",
+    "'",
+    "''=",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    '"',
+    ",",
+    "a\nb",
+    "שלום",
+    "<b>",
+    "=cmd|'/c'!A1",
+    "1",
+    "",
+]
+
+
+def maps_of(tokens: list[str]) -> AttentionMaps:
+    weights = torch.rand(2, 3, len(tokens), len(tokens), generator=torch.Generator().manual_seed(1)).softmax(-1)
+    return AttentionMaps(tokens, [0] * len(tokens), weights)
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def token_of(cell: str) -> str:
+    """As the documentation says: one leading apostrophe is no part of the token."""
+    return cell[1:] if cell.startswith("'") else cell
+
+
+def test_attention_reads_back_from_json(tiny_checkpoint):
+    maps = attention(tiny_checkpoint, "how are you", "i am romeo")
+    content = json.loads(attention_json(maps))
+    assert (content["tokens"], content["token_type_ids"]) == (maps.tokens, maps.token_type_ids)
+    torch.testing.assert_close(torch.tensor(content["weights"]), maps.weights, rtol=0, atol=1e-6)
+    assert json.loads(attention_json(maps_of(NASTY)))["tokens"] == NASTY
+
+
+def test_attention_reads_back_from_csv():
+    maps = maps_of(NASTY)
+    weights = torch.zeros_like(maps.weights)
+    rows = rows_of(attention_csv(maps))
+    assert len(rows) == weights.numel()
+    for row in rows:
+        layer, head, i, j = (int(row[name]) - 1 for name in ("layer", "head", "from_position", "to_position"))
+        weights[layer, head, i, j] = float(row["weight"])
+        assert (token_of(row["from_token"]), token_of(row["to_token"])) == (NASTY[i], NASTY[j])
+    torch.testing.assert_close(weights, maps.weights, rtol=0, atol=1e-6)
+
+
+def test_guesses_read_back(tiny_checkpoint):
+    texts = ("hello [MASK] are you", "i am [MASK]")
+    guesses = fill_mask(tiny_checkpoint, *texts, top_k=4)
+    content = json.loads(predictions_json(*texts, guesses))
+    assert (content["text"], content["text_pair"]) == texts
+    assert json.loads(predictions_json("x [MASK]", "", guesses))["text_pair"] is None
+    rows = rows_of(predictions_csv(guesses))
+    assert len(rows) == 8
+    for mask, rank in ((0, 0), (1, 3)):
+        token, probability = guesses[mask][rank]
+        [row] = [row for row in rows if (row["mask"], row["rank"]) == (str(mask + 1), str(rank + 1))]
+        assert row["token"] == content["masks"][mask][rank]["token"] == token
+        assert float(row["probability"]) == pytest.approx(probability, abs=1e-6)
+        assert content["masks"][mask][rank]["probability"] == pytest.approx(probability, abs=1e-6)
+
+
+def test_no_text_is_a_formula_and_every_text_comes_back():
+    guesses = [[(token, 0.5) for token in NASTY]]
+    cells = [row["token"] for row in rows_of(predictions_csv(guesses))]
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))]
+    assert [token_of(cell) for cell in cells] == NASTY
+    assert cells[NASTY.index("a\nb")] == "a\nb"
+
+
+def test_a_file_has_a_limit(monkeypatch):
+    maps = maps_of(["a", "b", "c"])
+    monkeypatch.setattr(export, "MAX_WEIGHTS", 53)
+    for write in (attention_json, attention_csv):
+        with pytest.raises(InputError, match="54 weights; a file holds 53"):
+            write(maps)
+    monkeypatch.setattr(export, "MAX_WEIGHTS", 54)
+    assert len(rows_of(attention_csv(maps))) == 54
