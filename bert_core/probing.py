@@ -1,4 +1,4 @@
-"""Questions to a trained model: masked words, next sentence, attention, hidden states, the exam.
+"""Questions to a trained model: masked words, next sentence, attention, vectors of words and sentences, the exam.
 
 Shapes: B batch, T tokens, H heads, D hidden size, V vocabulary. Every function takes a checkpoint in eval mode,
 draws no random number and leaves the model as it was.
@@ -21,6 +21,8 @@ from bert_core.tokenization import CLS, MASK, SEP, UNK
 
 EXAM_SENTENCES = 200  # a longer text is examined in a window of this many sentences
 MAX_CHARACTERS = 20_000  # a probe answers while a person waits
+MAX_OCCURRENCES = 100
+POOLINGS = ("cls", "mean")
 _ROWS = 256  # rows of one forward pass of the exam
 
 
@@ -41,6 +43,37 @@ class HiddenStates:
 
     tokens: list[str]
     states: Tensor
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """Where a word stands: the number of its text, and the characters [start, end) there."""
+
+    text: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class WordInContexts:
+    """One word in N places. vectors: (layers + 1, N, D), the embeddings first. cosine: (layers + 1, N, N), the cosine
+    of the angle between two vectors. points: (layers + 1, N, 2), each layer's vectors on a plane. All float32, CPU.
+    """
+
+    occurrences: tuple[Occurrence, ...]
+    vectors: Tensor
+    cosine: Tensor
+    points: Tensor
+
+
+@dataclass(frozen=True)
+class _WordSpan:
+    """A word as the tokenizer sees it: characters [start, end), tokens [first_token, end_token) without [CLS]."""
+
+    start: int
+    end: int
+    first_token: int
+    end_token: int
 
 
 @dataclass(frozen=True)
@@ -107,18 +140,117 @@ def encode(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> H
     return HiddenStates(encoding.tokens, torch.stack([state[0] for state in output.hidden_states]).float().cpu())
 
 
+def sentence_vector(checkpoint: Checkpoint, text: str, pooling: str = "cls") -> Tensor:
+    """One text as a vector (D,); arguments and errors as for `sentence_vectors`."""
+    return sentence_vectors(checkpoint, [text], pooling)[0]
+
+
+@torch.inference_mode()
+def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str = "cls") -> Tensor:
+    """Texts as vectors of the last layer, (N, D) float32 on the CPU.
+
+    pooling: "cls" takes the hidden state of the first token, "mean" the mean over all tokens of the text, [CLS] and
+    [SEP] among them and padding left out (Reimers & Gurevych 2019, section 3). Texts go through the model together,
+    and the vector of each is what it would be alone. Raises InputError for no text, an empty or too long one, or
+    another pooling.
+    """
+    if pooling not in POOLINGS:
+        raise InputError(f"The pooling {pooling!r} is unknown; it can be one of: {', '.join(POOLINGS)}.")
+    if not texts:
+        raise InputError("There is no text; give at least one.")
+    encodings = [_encode(checkpoint, text, None) for text in texts]
+    rows = [(encoding.ids, encoding.type_ids) for encoding in encodings]
+    vectors = []
+    for start in range(0, len(rows), _ROWS):
+        ids, mask, segments = _padded(checkpoint, rows[start : start + _ROWS])
+        states = checkpoint.model.bert(ids, mask, segments).last_hidden_state.float()  # (B, T, D)
+        if pooling == "cls":
+            vectors.append(states[:, 0])
+        else:
+            shares = mask / mask.sum(1, keepdim=True)  # (B, T)
+            vectors.append(torch.einsum("bt,btd->bd", shares, states))
+    return torch.cat(vectors).cpu()
+
+
+@torch.inference_mode()
+def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -> WordInContexts:
+    """The vectors of one word wherever it stands in some texts, at every layer, and how alike they are.
+
+    word: as a person types it; it may be several, or one that the tokenizer cuts at a hyphen. It is found where the
+    tokenizer reads the same words, so in capitals too if the tokenizer ignores them. texts: each is read alone; empty
+    ones are left out. The vector of an occurrence is the mean over its pieces. Raises InputError when there is no
+    word, it stands in none of the texts or in more than 100 places, or a text is too long.
+    """
+    wanted = _readings(checkpoint, word)
+    if not wanted:
+        raise InputError("There is no word to look for; type one that stands in the sentences.")
+    occurrences, vectors = [], []
+    for number, text in enumerate(texts):
+        spans = _word_spans(checkpoint, text)
+        read = [_reading(checkpoint, text[span.start : span.end]) for span in spans]
+        found = [i for i in range(len(read) - len(wanted) + 1) if read[i : i + len(wanted)] == wanted]
+        if not found:
+            continue
+        states = encode(checkpoint, text).states  # (layers + 1, T, D)
+        for i in found:
+            first, last = spans[i], spans[i + len(wanted) - 1]
+            occurrences.append(Occurrence(number, first.start, last.end))
+            # The spans are counted without [CLS], which stands before them.
+            vectors.append(states[:, 1 + first.first_token : 1 + last.end_token].mean(1))
+    if not occurrences:
+        raise InputError(
+            f"The word {word.strip()[:100]!r} stands in none of the sentences; type it as it stands there."
+        )
+    if len(occurrences) > MAX_OCCURRENCES:
+        raise InputError(f"The word stands in {len(occurrences):,} places; the limit is {MAX_OCCURRENCES}. Shorten.")
+    stacked = torch.stack(vectors, 1)  # (layers + 1, N, D)
+    unit = torch.nn.functional.normalize(stacked.double(), dim=-1)
+    cosine = (unit @ unit.transpose(1, 2)).clamp(-1, 1).float()
+    return WordInContexts(tuple(occurrences), stacked, cosine, torch.stack([plane(layer) for layer in stacked]))
+
+
+def plane(vectors: Tensor) -> Tensor:
+    """Vectors (N, D) as points (N, 2) on the plane of their largest differences (principal components).
+
+    Distances are those of the vectors along the two directions. A direction may be turned round without meaning
+    anything, so of each the largest entry is made positive; with fewer than two directions the rest is 0.
+    """
+    centred = (vectors - vectors.mean(0)).double()
+    _, sizes, directions = torch.linalg.svd(centred, full_matrices=False)
+    directions = directions[:2][sizes[:2] > 1e-9 * vectors.double().norm().clamp(min=1e-9)]  # the rest is rounding
+    largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
+    points = centred @ (directions * largest.sign()).T
+    return torch.nn.functional.pad(points, (0, 2 - points.shape[1])).float()
+
+
 def words(checkpoint: Checkpoint, text: str) -> list[str]:
     """The words of a text, spelled as typed, as the tokenizer tells them apart; what it drops is in none of them."""
+    return [text[span.start : span.end] for span in _word_spans(checkpoint, text)]
+
+
+def _word_spans(checkpoint: Checkpoint, text: str) -> list[_WordSpan]:
     encoding = _tokenize(checkpoint, text, None, add_special_tokens=False)
-    spans: list[tuple[object, int, int]] = []
-    for token, word, (start, end) in zip(encoding.tokens, encoding.word_ids, encoding.offsets):
+    spans: list[_WordSpan] = []
+    before: object = None
+    for i, (token, word, (start, end)) in enumerate(zip(encoding.tokens, encoding.word_ids, encoding.offsets)):
         # A special token that was typed, such as [MASK], is a word of its own.
         number = word if token not in (CLS, SEP, MASK) else (token, start)
-        if spans and number is not None and spans[-1][0] == number:
-            spans[-1] = (number, spans[-1][1], end)
+        if spans and number is not None and before == number:
+            spans[-1] = _WordSpan(spans[-1].start, end, spans[-1].first_token, i + 1)
         else:
-            spans.append((number, start, end))
-    return [text[start:end] for _, start, end in spans]
+            spans.append(_WordSpan(start, end, i, i + 1))
+        before = number
+    return spans
+
+
+def _readings(checkpoint: Checkpoint, text: str) -> list[str]:
+    """The words of a text as the tokenizer reads them."""
+    return [_reading(checkpoint, word) for word in words(checkpoint, text)]
+
+
+def _reading(checkpoint: Checkpoint, word: str) -> str:
+    """A word as the tokenizer reads it, in small letters if it ignores capitals; unknown words stay themselves."""
+    return checkpoint.tokenizer.normalizer.normalize_str(word).strip()
 
 
 def unknown_words(checkpoint: Checkpoint, text: str) -> list[str]:
@@ -210,6 +342,13 @@ def _forward(checkpoint: Checkpoint, encoding: Encoding, **wanted: object) -> Be
 @torch.inference_mode()
 def _forward_rows(checkpoint: Checkpoint, rows: list[tuple[list[int], list[int]]], places: list[int]) -> BertOutput:
     """Rows of (ids, segments), padded to the longest; words are scored at one place of each row."""
+    ids, mask, segments = _padded(checkpoint, rows)
+    asked = torch.arange(len(rows)) * ids.shape[1] + torch.tensor(places)
+    return checkpoint.model(ids, mask, segments, asked_positions=asked.to(ids.device))
+
+
+def _padded(checkpoint: Checkpoint, rows: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows of (ids, segments) as ids, mask and segments, each (B, T) on the model's device; T is the longest row's."""
     device = next(checkpoint.model.parameters()).device
     T = max(len(ids) for ids, _ in rows)
     ids = torch.full((len(rows), T), checkpoint.config.pad_token_id)
@@ -218,5 +357,4 @@ def _forward_rows(checkpoint: Checkpoint, rows: list[tuple[list[int], list[int]]
         ids[i, : len(row)], segments[i, : len(row)], mask[i, : len(row)] = map(
             torch.tensor, (row, segment, [1] * len(row))
         )
-    asked = torch.arange(len(rows)) * T + torch.tensor(places)
-    return checkpoint.model(ids.to(device), mask.to(device), segments.to(device), asked_positions=asked.to(device))
+    return ids.to(device), mask.to(device), segments.to(device)
