@@ -178,7 +178,11 @@ def test_no_request_leaves_the_machine(visit: Callable[[], Page], address: str) 
 def test_another_browser_tab_of_the_visitor_shows_the_run_without_a_reload(
     page: Page, address: str, complaints: list[str]
 ) -> None:
+    # The server has answered: the first tab has its token, which the second then finds.
+    expect(page.locator("#model-line")).to_contain_text("comes with Balcony")
+    page.wait_for_function("localStorage.getItem('balcony-visitor')")
     other = open_page(page.context, address, complaints)
+    expect(other.locator("#model-line")).to_contain_text("comes with Balcony")
     expect(other.locator("#run-status")).to_have_text("No run yet")
     change_setting(page, "steps", ENDLESS)
     start(page)
