@@ -91,34 +91,94 @@ def attention_map(tokens: Sequence[str], weights: Sequence[Sequence[float]], *, 
 
     tokens: T words. weights: (T, T), each row a share of 1.
     """
-    size = len(tokens)
-    names = [literal(token) for token in tokens]
+    weights = [[round(float(weight), 4) for weight in row] for row in weights]
+    return _square_map(tokens, tokens, weights, between="→", lowest=0, colours=_opacity_scale(), title=title)
+
+
+def similarity_map(labels: Sequence[str], cosine: Sequence[Sequence[float]], *, title: str = "") -> dict[str, Any]:
+    """How alike N vectors are, as a map: one colour for the same direction, the other for the opposite one.
+
+    labels: what each vector stands for; the rows have number and label, the columns the number alone. cosine: (N, N),
+    from -1 to 1.
+    """
+    cosine = [[round(float(value), 4) for value in row] for row in cosine]
+    colours = [[0, SECOND], [0.5, "rgba({}, {}, {}, 0.03)".format(*ACCENT_RGB)], [1, ACCENT]]
+    numbers = [str(number) for number in range(1, len(labels) + 1)]
+    return _square_map(_numbered(labels), numbers, cosine, between="and", lowest=-1, colours=colours, title=title)
+
+
+def word_points(labels: Sequence[str], points: Sequence[Sequence[float]], *, title: str = "") -> dict[str, Any]:
+    """Vectors as numbered points on a plane, one step as long to the right as upwards.
+
+    labels: what each vector stands for, shown at its point when it is pointed at. points: (N, 2).
+    """
+    data = [
+        {
+            "type": "scatter",
+            "mode": "markers+text",
+            "x": [round(float(x), 4) for x, _ in points],
+            "y": [round(float(y), 4) for _, y in points],
+            "text": [str(number) for number in range(1, len(points) + 1)],
+            "textposition": "top center",
+            "textfont": {"size": 13, "color": _GREY},
+            "hovertext": [literal(label) for label in _numbered(labels)],
+            "hovertemplate": "%{hovertext}<extra></extra>",
+            "marker": {"size": 11, "color": ACCENT, "opacity": 0.8},
+            "cliponaxis": False,
+        }
+    ]
+    layout = _layout(
+        title=_title(title),
+        margin={"l": 48, "r": 24, "t": 44, "b": 36},
+        xaxis=_axis(zeroline=True, zerolinecolor=_GRID),
+        yaxis=_axis(zeroline=True, zerolinecolor=_GRID, scaleanchor="x"),
+    )
+    return {"data": data, "layout": layout}
+
+
+def _numbered(labels: Sequence[str]) -> list[str]:
+    return [f"{number} {label}" for number, label in enumerate(labels, 1)]
+
+
+def _title(text: str) -> dict[str, Any]:
+    return {"text": text, "font": {"size": 14}, "x": 0, "xref": "paper", "y": 1, "yanchor": "top", "pad": {"t": 6}}
+
+
+def _square_map(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: list[list[float]],
+    *,
+    between: str,
+    lowest: float,
+    colours: list[list[Any]],
+    title: str,
+) -> dict[str, Any]:
+    """N x N values from `lowest` to 1, with the rows' and columns' names; `between` joins two of them in a hint."""
+    size = len(rows)
+    row_names, column_names = [literal(row) for row in rows], [literal(column) for column in columns]
     places = list(range(size))
-    ticks = {
-        "tickmode": "array",
-        "tickvals": places,
-        "ticktext": names,
-        "showgrid": False,
-        "fixedrange": False,
-    }
+    ticks = {"tickmode": "array", "tickvals": places, "showgrid": False, "fixedrange": False}
     # Names shrink with many words, and the margin follows the longest of them, up to a limit.
     letters = max(8, min(13, round(420 / max(size, 1))))
-    room = int(min(150, 24 + letters * 0.62 * max((len(token) for token in tokens), default=0)))
-    weights = [[round(float(weight), 4) for weight in row] for row in weights]
+    angle = 0 if all(len(column) < 3 for column in columns) else -90 if size > 12 else -45
+    left, top = (
+        int(min(180, 24 + letters * 0.62 * max((len(name) for name in names), default=0))) for names in (rows, columns)
+    )
     data = [
         {
             "type": "heatmap",
-            "z": weights,
+            "z": values,
             "x": places,
             "y": places,
-            "zmin": 0,
+            "zmin": lowest,
             "zmax": 1,
-            "colorscale": _opacity_scale(),
+            "colorscale": colours,
             "xgap": 1,
             "ygap": 1,
             "text": [
-                [f"{row} → {column}: {weights[i][j]:.3f}" for j, column in enumerate(names)]
-                for i, row in enumerate(names)
+                [f"{row} {between} {column}: {values[i][j]:.3f}" for j, column in enumerate(column_names)]
+                for i, row in enumerate(row_names)
             ],
             "hovertemplate": "%{text}<extra></extra>",
             "colorbar": {
@@ -136,9 +196,9 @@ def attention_map(tokens: Sequence[str], weights: Sequence[Sequence[float]], *, 
         }
     ]
     layout = _layout(
-        title={"text": title, "font": {"size": 14}, "x": 0, "xref": "paper", "y": 1, "yanchor": "top", "pad": {"t": 6}},
-        margin={"l": room, "r": 12, "t": room + 20, "b": 56},
-        xaxis=_axis(side="top", tickangle=-90 if size > 12 else -45, tickfont={"size": letters}, **ticks),
-        yaxis=_axis(autorange="reversed", tickfont={"size": letters}, **ticks),
+        title=_title(title),
+        margin={"l": left, "r": 12, "t": top + 20, "b": 56},
+        xaxis=_axis(side="top", tickangle=angle, tickfont={"size": letters}, ticktext=column_names, **ticks),
+        yaxis=_axis(autorange="reversed", tickfont={"size": letters}, ticktext=row_names, **ticks),
     )
     return {"data": data, "layout": layout}

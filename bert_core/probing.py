@@ -179,11 +179,15 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
     word: as a person types it; it may be several, or one that the tokenizer cuts at a hyphen. It is found where the
     tokenizer reads the same words, so in capitals too if the tokenizer ignores them. texts: each is read alone; empty
     ones are left out. The vector of an occurrence is the mean over its pieces. Raises InputError when there is no
-    word, it stands in none of the texts or in more than 100 places, or a text is too long.
+    word, it stands in none of the texts or in more than 100 places, or the texts are too long.
     """
     wanted = _readings(checkpoint, word)
     if not wanted:
         raise InputError("There is no word to look for; type one that stands in the sentences.")
+    if (characters := sum(map(len, texts))) > MAX_CHARACTERS:
+        raise InputError(
+            f"The sentences have {characters:,} characters; the limit is {MAX_CHARACTERS:,}. Shorten them."
+        )
     occurrences, vectors = [], []
     for number, text in enumerate(texts):
         spans = _word_spans(checkpoint, text)
@@ -191,6 +195,8 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
         found = [i for i in range(len(read) - len(wanted) + 1) if read[i : i + len(wanted)] == wanted]
         if not found:
             continue
+        if len(occurrences) + len(found) > MAX_OCCURRENCES:
+            raise InputError(f"The word stands in more than {MAX_OCCURRENCES} places, which is the limit. Shorten.")
         states = encode(checkpoint, text).states  # (layers + 1, T, D)
         for i in found:
             first, last = spans[i], spans[i + len(wanted) - 1]
@@ -201,8 +207,6 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
         raise InputError(
             f"The word {word.strip()[:100]!r} stands in none of the sentences; type it as it stands there."
         )
-    if len(occurrences) > MAX_OCCURRENCES:
-        raise InputError(f"The word stands in {len(occurrences):,} places; the limit is {MAX_OCCURRENCES}. Shorten.")
     stacked = torch.stack(vectors, 1)  # (layers + 1, N, D)
     unit = torch.nn.functional.normalize(stacked.double(), dim=-1)
     cosine = (unit @ unit.transpose(1, 2)).clamp(-1, 1).float()
@@ -215,9 +219,9 @@ def plane(vectors: Tensor) -> Tensor:
     Distances are those of the vectors along the two directions. A direction may be turned round without meaning
     anything, so of each the largest entry is made positive; with fewer than two directions the rest is 0.
     """
-    centred = (vectors - vectors.mean(0)).double()
-    _, sizes, directions = torch.linalg.svd(centred, full_matrices=False)
-    directions = directions[:2][sizes[:2] > 1e-9 * vectors.double().norm().clamp(min=1e-9)]  # the rest is rounding
+    exact = vectors.double()  # equal vectors have no difference then, not one of rounding
+    centred = exact - exact.mean(0)
+    directions = torch.linalg.svd(centred, full_matrices=False).Vh[:2]  # (2, D), or fewer
     largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
     points = centred @ (directions * largest.sign()).T
     return torch.nn.functional.pad(points, (0, 2 - points.shape[1])).float()

@@ -3,13 +3,23 @@
 import plotly.graph_objects as go
 import pytest
 
-from bert_core.figures import attention_map, curves, literal
+from bert_core.figures import attention_map, curves, literal, similarity_map, word_points
 
 TOKENS = ["[CLS]", "<b>hi</b>", "$x$", "שלום", "&lt;"]
 WEIGHTS = [[(row + column) / 10 for column in range(5)] for row in range(5)]
 
 
-@pytest.mark.parametrize("figure", [curves(), attention_map(TOKENS, WEIGHTS, title="Layer 1, head 1")])
+@pytest.mark.parametrize(
+    "figure",
+    [
+        curves(),
+        attention_map(TOKENS, WEIGHTS, title="Layer 1, head 1"),
+        similarity_map(TOKENS, WEIGHTS, title="Layer 1"),
+        word_points(TOKENS, [row[:2] for row in WEIGHTS], title="Layer 1"),
+        similarity_map([], []),
+        word_points([], []),
+    ],
+)
 def test_plotly_accepts_every_property(figure: dict) -> None:
     go.Figure(figure)
 
@@ -40,3 +50,19 @@ def test_words_are_no_markup(typed: str, markup: str) -> None:
 def test_the_same_word_twice_keeps_both_rows() -> None:
     figure = attention_map(["a", "a"], [[1, 0], [0.5, 0.5]])
     assert figure["data"][0]["y"] == [0, 1]
+
+
+def test_opposite_and_equal_vectors_stand_at_the_ends_of_the_colours() -> None:
+    [heatmap] = similarity_map(["a", "b"], [[1, -0.5], [-0.5, 1]])["data"]
+    assert (heatmap["zmin"], heatmap["zmax"]) == (-1, 1)
+    assert heatmap["z"] == [[1, -0.5], [-0.5, 1]]
+    assert heatmap["text"][0][1] == "1 a and 2: -0.500"
+    assert len({colour for _, colour in heatmap["colorscale"]}) == 3
+
+
+def test_points_are_numbered_and_one_unit_is_as_long_both_ways() -> None:
+    figure = word_points(["<b>x</b>", "y"], [[1, 2], [3, -4]])
+    [dots] = figure["data"]
+    assert (dots["x"], dots["y"], dots["text"]) == ([1, 3], [2, -4], ["1", "2"])
+    assert dots["hovertext"][0] == literal("1 <b>x</b>") != "1 <b>x</b>"
+    assert figure["layout"]["yaxis"]["scaleanchor"] == "x"

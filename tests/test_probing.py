@@ -287,8 +287,9 @@ def test_a_word_is_not_found_inside_another_and_unknown_words_differ(tiny_checkp
         ("", ["hello"], "no word to look for"),
         ("...", ["hello"], "no word to look for"),
         ("hello", [], "stands in none"),
-        ("you", ["you " * 14] * 8, "112 places; the limit is 100"),
+        ("you", ["you " * 14] * 8, "more than 100 places"),
         ("you", ["you " * 40], "the model reads 17"),
+        ("you", ["you " * 3000, "you " * 3000], "24,000 characters; the limit is 20,000"),
         ("\ud800", ["hello"], "surrogate"),
     ],
 )
@@ -328,4 +329,6 @@ def test_the_plane_of_few_or_equal_vectors_is_finite(vectors):
     points = plane(vectors)
     assert points.shape == (len(vectors), 2)
     assert points.isfinite().all()
-    assert points[:, 1].abs().max() == 0
+    assert points[:, 1].abs().max() < 1e-6
+    if (vectors == vectors[0]).all():
+        assert points.abs().max() == 0

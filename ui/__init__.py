@@ -23,6 +23,7 @@ from ui.next_sentence_tab import next_sentence_tab
 from ui.page import DEFAULT_RECIPE, header
 from ui.plotly_view import plotly_script
 from ui.train_tab import train_tab
+from ui.words_in_context_tab import words_in_context_tab
 from ui.workspaces import Lease, Workspaces, sweep_forever
 
 SHIPPED = Path(__file__).resolve().parent.parent / "checkpoints" / "romeo-juliet"
@@ -41,6 +42,7 @@ def build(service: TrainingService, workspaces: Workspaces | None = None) -> gr.
             masked_words_tab(page)
             next_sentence_tab(page)
             attention_tab(page)
+            words_in_context_tab(page)
             models_tab(page)
         endpoints(workspaces)
     return demo.queue(api_open=False)

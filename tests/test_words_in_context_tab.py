@@ -1,0 +1,46 @@
+"""What the Words in context tab shows, as plain values."""
+
+import pytest
+
+from bert_core.errors import InputError
+from bert_core.probing import Occurrence
+from ui.words_in_context_tab import CONTEXT, ONE_PLACE, contexts_value, snippet
+
+SENTENCES = ["Hello, Romeo!", "", "thank you romeo, <b>romeo</b>"]
+
+
+@pytest.mark.parametrize("layer", [0, 2])
+def test_places_are_counted_and_both_pictures_show_the_layer(layer, tiny_checkpoint):
+    facts, cosine, points = contexts_value(tiny_checkpoint, "romeo", ["Hello, Romeo!", "", "thank you romeo"], layer)
+    assert dict(facts["facts"])["Places"] == dict(facts["facts"])["Sentences"] == "2"
+    assert facts["notes"] == []
+    [heatmap], [dots] = cosine["data"], points["data"]
+    assert dict(facts["facts"])["Mean similarity"] == f"{heatmap['z'][0][1]:.2f}"
+    assert len(dots["x"]) == len(heatmap["z"]) == 2
+    named = "Layer 2" if layer else "Before the first layer"
+    assert cosine["layout"]["title"]["text"].startswith(named)
+    assert points["layout"]["title"]["text"].startswith(named)
+
+
+def test_the_layer_changes_what_is_shown(tiny_checkpoint):
+    shown = [contexts_value(tiny_checkpoint, "romeo", SENTENCES, layer)[1]["data"][0]["z"] for layer in (0, 1, 2)]
+    assert shown[0] != shown[1] != shown[2]
+
+
+def test_unknown_words_and_a_single_place_are_said(tiny_checkpoint):
+    facts, _, points = contexts_value(tiny_checkpoint, "quark", ["hello quark"], 1)
+    assert facts["notes"][0] == ONE_PLACE
+    assert "quark" in facts["notes"][1]
+    assert "Mean similarity" not in dict(facts["facts"])
+    assert (points["data"][0]["x"], points["data"][0]["y"]) == ([0], [0])
+
+
+def test_a_word_that_is_nowhere_is_an_error(tiny_checkpoint):
+    with pytest.raises(InputError, match="stands in none"):
+        contexts_value(tiny_checkpoint, "zebra", SENTENCES, 1)
+
+
+def test_a_snippet_shows_a_little_on_both_sides():
+    text = "x" * 50 + "Romeo" + "y" * 50
+    assert snippet(text, Occurrence(0, 50, 55)) == f"…{'x' * CONTEXT}Romeo{'y' * CONTEXT}…"
+    assert snippet("Romeo", Occurrence(0, 0, 5)) == "Romeo"
