@@ -13,6 +13,9 @@ from bert_core.errors import ConfigError
 _BYTES_PER_PARAMETER = 16
 _MEMORY_SHARE = 0.6
 
+# A kept number is written and read about four times in a step, at some 5 GB/s where the arrays are small.
+_SECONDS_PER_NUMBER = 16 / 5e9
+
 # Operations of a step under which a second processor thread costs more than it brings.
 _SMALL_STEP = 2e9
 
@@ -20,12 +23,8 @@ _SMALL_STEP = 2e9
 def check_size(config: BertConfig, data: DataConfig, device: str = "cpu") -> None:
     """Raise ConfigError when training would need more than 60 % of the device's memory."""
     tokens = data.batch_size * data.sequence_length
-    # Per token and layer: about 12 vectors of the hidden size, two of the feed-forward block, the attention weights.
-    per_layer = (
-        12 * config.hidden_size + 2 * config.intermediate_size + config.num_attention_heads * data.sequence_length
-    )
     asked = data.batch_size * min(data.max_predictions, 1 + round(data.mask_probability * data.sequence_length))
-    activations = 4 * (tokens * config.num_hidden_layers * per_layer + 3 * asked * config.vocab_size)
+    activations = 4 * (tokens * _activations(config, data.sequence_length) + 3 * asked * config.vocab_size)
     needed = _BYTES_PER_PARAMETER * config.parameter_count() + activations
     available = _MEMORY_SHARE * _memory(device)
     if needed > available:
@@ -34,6 +33,15 @@ def check_size(config: BertConfig, data: DataConfig, device: str = "cpu") -> Non
             f"parameters); this machine can give {available / 2**30:.1f} GB. Choose fewer layers, a smaller "
             "hidden size or smaller batches."
         )
+
+
+def _activations(config: BertConfig, length: float) -> float:
+    """Numbers that the forward pass keeps for each token of a pair of this length.
+
+    A layer keeps about 12 vectors of the hidden size, two of the feed-forward block, and the attention weights.
+    """
+    layer = 12 * config.hidden_size + 2 * config.intermediate_size + config.num_attention_heads * length
+    return config.num_hidden_layers * layer
 
 
 def _memory(device: str) -> int:
@@ -58,10 +66,15 @@ def threads_for(data: DataConfig, config: BertConfig, pair_tokens: float) -> int
 def estimate_seconds(
     steps: int, data: DataConfig, config: BertConfig, pair_tokens: float, device: str = "cpu"
 ) -> float:
-    """A rough training time in seconds: arithmetic over the device's measured rate, plus a fixed cost per layer."""
+    """A rough training time in seconds: arithmetic over the device's measured rate, the numbers that are read and
+    written between the matrix products, and a fixed cost per layer.
+    """
     arithmetic = step_operations(data, config, pair_tokens) / _rate(device)
-    update = config.parameter_count() * 1.5e-9 if device == "cpu" else 0
-    return steps * (arithmetic + update + 1e-3 * (1 + config.num_hidden_layers))
+    moved = 0.0
+    if device == "cpu":
+        kept = data.batch_size * pair_tokens * _activations(config, pair_tokens) + config.parameter_count()
+        moved = kept * _SECONDS_PER_NUMBER
+    return steps * (arithmetic + moved + 1e-3 * (1 + config.num_hidden_layers))
 
 
 @cache

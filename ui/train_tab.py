@@ -52,6 +52,16 @@ def train_tab(page: Page) -> None:
                 pause = gr.Button("Pause", interactive=False, elem_id="pause", min_width=90)
                 step = gr.Button("Step", interactive=False, elem_id="step", min_width=70)
                 stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=70)
+            with gr.Accordion("About this recipe", open=False):
+                about = gr.Textbox(
+                    recipe_named(DEFAULT_RECIPE).description,
+                    show_label=False,
+                    container=False,
+                    interactive=False,
+                    lines=3,
+                    max_lines=14,
+                    elem_id="about-recipe",
+                )
             with gr.Accordion("More settings", open=False, elem_id="more-settings"):
                 controls = settings_controls(recipe_named(DEFAULT_RECIPE))
         with gr.Column(scale=8, min_width=340):
@@ -108,7 +118,12 @@ def train_tab(page: Page) -> None:
         [pasted, uploaded],
         **QUIET,
     )
-    recipe.input(lambda name: values_of(recipe_named(name)), recipe, controls, **QUIET)
+    recipe.input(
+        lambda name: [recipe_named(name).description, *values_of(recipe_named(name))],
+        recipe,
+        [about, *controls],
+        **QUIET,
+    )
     gr.on(
         [page.demo.load, *(part.change for part in form)],
         tell,
@@ -126,13 +141,15 @@ def train_tab(page: Page) -> None:
 
 def read_text(source: str, pasted: str, uploaded: str | None, recipe: Recipe) -> Corpus:
     """The text the form points at, as a corpus. Raises CorpusError."""
+    # A recipe without a text of its own knows how the text it needs is cut; the dialogue's way is no guide to others.
+    kind = "auto" if recipe.corpus.file else recipe.corpus.kind
     if source == PASTED:
-        return Corpus.from_text(pasted or "", name="Your text")
+        return Corpus.from_text(pasted or "", kind, name="Your text")
     if source == UPLOADED:
         if not uploaded:
             raise CorpusError("Choose a .txt file first.")
         path = Path(uploaded)
-        return Corpus.from_bytes(path.read_bytes(), name=path.name)
+        return Corpus.from_bytes(path.read_bytes(), kind, name=path.name)
     return recipe_corpus(recipe)
 
 
