@@ -11,9 +11,10 @@ import pytest
 from bert_core import TrainingService, load_recipe
 from bert_core.checkpoint import Checkpoint
 from bert_core.corpus import Corpus
+from bert_core.errors import InputError
 from bert_core.recipes import prepare, preview
 from ui.guess_board import GuessBoard
-from ui.masked_words_tab import clickable_words, guesses_value
+from ui.masked_words_tab import clickable_words, guesses_file, guesses_value
 from ui.models_tab import file_name, open_files
 from ui.run_monitor import POINTS_LIVE, run_news, thin
 from ui.settings import SHOWN, overrides, values_of, with_labels
@@ -121,6 +122,19 @@ def test_typed_masks_and_pressed_words_are_answered_in_reading_order(finished) -
     value = guesses_value(checkpoint, text, "[MASK] you", [2, 0])
     assert [mask["word"] for mask in value["masks"]] == ["hello", "", "name", ""]
     assert all(len(mask["guesses"]) == 5 for mask in value["masks"])
+
+
+def test_guesses_are_given_as_files(finished) -> None:
+    checkpoint = finished.snapshots[-1].checkpoint()
+    shown = guesses_value(checkpoint, "hello my name", "[MASK] you", [2, 0])["masks"]
+    content = json.loads(guesses_file("json", checkpoint, "hello my name", "[MASK] you", [2, 0]))
+    assert (content["text"], content["text_pair"]) == ("[MASK] my [MASK]", "[MASK] you")
+    first = [[mask["guesses"][0][0] for mask in shown], [mask[0]["token"] for mask in content["masks"]]]
+    assert first[0] == first[1]
+    rows = guesses_file("csv", checkpoint, "hello my name", "[MASK] you", [2, 0]).splitlines()
+    assert len(rows) == 1 + 3 * 5
+    with pytest.raises(InputError, match="Press a word"):
+        guesses_file("csv", checkpoint, "hello my name", "", [])
 
 
 def test_unknown_words_are_named(finished) -> None:

@@ -7,8 +7,11 @@ import gradio as gr
 from torch import Tensor
 
 from bert_core.checkpoint import Checkpoint
+from bert_core.errors import InputError
+from bert_core.export import attention_csv, attention_json
 from bert_core.figures import ACCENT_RGB, attention_map
 from bert_core.probing import attention
+from ui.downloads import download_buttons, offer
 from ui.handlers import QUIET, on_error, warn
 from ui.masked_words_tab import unknown_note
 from ui.page import Page, choose_sentence
@@ -59,6 +62,7 @@ def attention_tab(page: Page) -> None:
                 gr.HTML(f"<p>{HINT}</p>", elem_classes="balcony-hint", apply_default_css=False, js_on_load=None)
             with gr.Column(scale=8, min_width=340):
                 large = plotly_view(elem_id="attention-map")
+        downloads = download_buttons("All heads", elem_id="attention-download")
 
     @on_error(lambda sentence: ({"error": sentence}, None))
     def look(token: str, text: str, pair: str, hide: bool, picked: tuple[int, int]) -> tuple[Any, Any]:
@@ -78,6 +82,14 @@ def attention_tab(page: Page) -> None:
         layer, head = int(event.layer), int(event.head)
         return (layer, head), head_figure(tokens, weights, layer, head)
 
+    def write(kind: str, token: str, text: str, pair: str) -> str:
+        if not text.strip():
+            raise InputError("There is no sentence yet; type or choose one first.")
+        with probing():
+            maps = attention(page.model(token).checkpoint, text, pair or None)
+        return attention_json(maps) if kind == "json" else attention_csv(maps)
+
+    offer(downloads, "attention", [page.visitor, text, pair], write)
     words = [page.visitor, text, pair, hide]
     gr.on(
         [tab.select, text.change, pair.change, hide.change, grid.submit],

@@ -6,7 +6,10 @@ from typing import Any
 import gradio as gr
 
 from bert_core.checkpoint import Checkpoint
+from bert_core.errors import InputError
+from bert_core.export import predictions_csv, predictions_json
 from bert_core.probing import fill_mask, unknown_words, words
+from ui.downloads import download_buttons, offer
 from ui.guess_board import single_token
 from ui.handlers import QUIET, on_error
 from ui.page import Page, choose_sentence
@@ -16,6 +19,7 @@ from ui.views import view
 
 FIRST_SENTENCE = "Hello, Romeo My name is Juliet. Nice to meet you."
 FIRST_PICK = 5
+MOST_GUESSES = 5
 NO_WORDS = "Type or choose a sentence first."
 HINT = "Press a word to hide it from the model; press several to hide them together."
 
@@ -37,6 +41,7 @@ def masked_words_tab(page: Page) -> None:
             elem_id="masked-pair",
         )
         guesses = view("guesses", events=("submit",), elem_id="masked-guesses")
+        downloads = download_buttons("Guesses", elem_id="masked-download")
 
     @on_error(no_guesses)
     def guess(token: str, text: str, pair: str, picker: dict[str, Any] | None) -> dict[str, Any]:
@@ -50,7 +55,12 @@ def masked_words_tab(page: Page) -> None:
         picker = {"words": shown, "picked": picked}
         return picker, guess(token, text, pair, picker)
 
+    def write(kind: str, token: str, text: str, pair: str, picker: dict[str, Any] | None) -> str:
+        picked = (picker or {}).get("picked", [])
+        return guesses_file(kind, page.model(token).checkpoint, text, pair, picked)
+
     inputs = [page.visitor, sentence, pair, picker]
+    offer(downloads, "guesses", inputs, write)
     gr.on([tab.select, sentence.change], read, inputs, [picker, guesses], trigger_mode="always_last", **QUIET)
     gr.on(
         [picker.input, pair.change, guesses.submit],
@@ -77,15 +87,11 @@ def clickable_words(checkpoint: Checkpoint, text: str) -> list[tuple[str, tuple[
 
 def guesses_value(checkpoint: Checkpoint, text: str, pair: str, picked: list[int]) -> dict[str, Any]:
     """The guesses for every hidden word and every typed [MASK], in reading order, as the guesses view shows them."""
-    shown = clickable_words(checkpoint, text)
-    hidden = {shown[index][1]: shown[index][0] for index in picked if index < len(shown)}
-    typed = {match.span(): "" for match in re.finditer(re.escape(MASK), text)}
-    asked = [word for _, word in sorted((hidden | typed).items())] + [""] * pair.count(MASK)
+    masked, asked = hide_words(checkpoint, text, pair, picked)
     if not asked:
-        return {"masks": [], "notes": [], "hint": HINT if shown else NO_WORDS}
-    masked = mask_text(text, [place for _, place in shown], [index for index in picked if index < len(shown)])
+        return {"masks": [], "notes": [], "hint": HINT if clickable_words(checkpoint, text) else NO_WORDS}
     with probing():
-        guesses = fill_mask(checkpoint, masked, pair or None, top_k=5)
+        guesses = fill_mask(checkpoint, masked, pair or None, top_k=MOST_GUESSES)
     masks = [
         {"word": word, "answer": single_token(checkpoint, word) if word else None, "guesses": best}
         for word, best in zip(asked, guesses, strict=False)
@@ -94,6 +100,26 @@ def guesses_value(checkpoint: Checkpoint, text: str, pair: str, picked: list[int
         "masks": masks,
         "notes": unknown_note(checkpoint, text.replace(MASK, " "), pair.replace(MASK, " ")),
     }
+
+
+def guesses_file(kind: str, checkpoint: Checkpoint, text: str, pair: str, picked: list[int]) -> str:
+    """The same guesses as the content of a JSON or a CSV file. Raises InputError when no word is hidden."""
+    masked, asked = hide_words(checkpoint, text, pair, picked)
+    if not asked:
+        raise InputError(HINT)
+    with probing():
+        guesses = fill_mask(checkpoint, masked, pair or None, top_k=MOST_GUESSES)
+    return predictions_json(masked, pair, guesses) if kind == "json" else predictions_csv(guesses)
+
+
+def hide_words(checkpoint: Checkpoint, text: str, pair: str, picked: list[int]) -> tuple[str, list[str]]:
+    """The text with [MASK] for the picked words, and the word behind each [MASK] of both texts, "" for typed ones."""
+    shown = clickable_words(checkpoint, text)
+    picked = [index for index in picked if index < len(shown)]
+    hidden = {shown[index][1]: shown[index][0] for index in picked}
+    typed = {match.span(): "" for match in re.finditer(re.escape(MASK), text)}
+    asked = [word for _, word in sorted((hidden | typed).items())] + [""] * pair.count(MASK)
+    return mask_text(text, [place for _, place in shown], picked), asked
 
 
 def no_guesses(sentence: str) -> dict[str, Any]:
