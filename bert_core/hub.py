@@ -32,14 +32,17 @@ def is_hub_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def fetch_checkpoint(name: str, *, progress: Progress | None = None, max_bytes: int = MAX_BYTES) -> Path:
+def fetch_checkpoint(
+    name: str, *, progress: Progress | None = None, max_bytes: int = MAX_BYTES, cache: Path | None = None
+) -> Path:
     """Fetch a model from the Hub and give the folder that `load_checkpoint` opens.
 
     name: owner/model. progress: called with the bytes that are there and those of all files, from the first to the
-    last; it may be called from another thread. max_bytes: of all files together. Only config.json, the tokenizer's
-    files and safetensors are fetched. The folder is huggingface_hub's cache, so a second call fetches nothing anew,
-    and answers without a network too. No credential is sent, whatever the machine holds: a visitor of a shared page
-    must not read its owner's private models.
+    last; it may be called from another thread. max_bytes: of all files together. cache: where to keep them; None means
+    huggingface_hub's own cache. What is there is not fetched again, and can be had without a network too.
+
+    Only config.json, the tokenizer's files and safetensors are fetched. No credential is sent, whatever the machine
+    holds: a visitor of a shared page must not read its owner's private models.
 
     Raises CheckpointError for a name of another form, an unknown, private or gated model, one without safetensors or
     over the limit, and when the Hub cannot be reached.
@@ -60,6 +63,7 @@ def fetch_checkpoint(name: str, *, progress: Progress | None = None, max_bytes: 
         folder = snapshot_download(
             name,
             allow_patterns=list(_FETCHED),
+            cache_dir=cache,
             token=False,
             etag_timeout=TIMEOUT_SECONDS,
             max_workers=2,
@@ -78,7 +82,7 @@ def fetch_checkpoint(name: str, *, progress: Progress | None = None, max_bytes: 
             f"The Hub did not give {name} (answer {error.response.status_code}); try again later."
         ) from None
     except (errors.HTTPError, errors.LocalEntryNotFoundError, ConnectionError, TimeoutError):
-        return _from_cache(name)
+        return _from_cache(name, cache)
     except OSError as error:
         raise CheckpointError(f"{name} was not fetched ({error.strerror or error}).") from None
 
@@ -99,12 +103,14 @@ def _checked_total(name: str, sizes: dict[str, int], max_bytes: int) -> int:
     return total
 
 
-def _from_cache(name: str) -> Path:
+def _from_cache(name: str, cache: Path | None) -> Path:
     """What an earlier call fetched, now that there is no network. Raises CheckpointError when there is nothing."""
     from huggingface_hub import errors, snapshot_download
 
     try:
-        folder = Path(snapshot_download(name, allow_patterns=list(_FETCHED), token=False, local_files_only=True))
+        folder = Path(
+            snapshot_download(name, allow_patterns=list(_FETCHED), cache_dir=cache, token=False, local_files_only=True)
+        )
     except errors.LocalEntryNotFoundError:
         folder = None
     if folder is None or not (folder / CONFIG).exists():

@@ -15,6 +15,7 @@ from bert_core.__main__ import main
 from bert_core.checkpoint import load_checkpoint, save_checkpoint
 from bert_core.errors import CheckpointError
 from bert_core.hub import fetch_checkpoint, is_hub_name
+from ui.models_tab import fetch_model
 
 NAME = "somebody/tiny-bert"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -211,6 +212,18 @@ def test_the_exam_takes_a_name_and_a_folder_asks_nobody(small_hub, tmp_path, cap
     assert main(["exam", "models/mine", "--corpus", str(text)]) == 1
     assert "no folder 'mine'" in capsys.readouterr().err
     assert small_hub.asked == []
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_page_opens_a_model_by_name_and_leaves_nothing_on_a_shared_machine(
+    keep, small_hub, tiny_checkpoint, tmp_path
+):
+    shown = []
+    model = fetch_model(NAME, lambda done, total: shown.append(done), keep=keep)
+    assert (model.name, model.config) == ("tiny-bert", tiny_checkpoint.config)
+    assert model.model.state_dict().keys() == tiny_checkpoint.model.state_dict().keys()
+    assert len(shown) > 1
+    assert bool(list(tmp_path.glob("cache/models--*"))) == keep
 
 
 def test_loading_never_connects(small_hub):

@@ -1,5 +1,6 @@
 """Models: which one the page looks at; keep, download and open them."""
 
+import contextlib
 import dataclasses
 import re
 import shutil
@@ -12,12 +13,14 @@ import gradio as gr
 
 from bert_core.checkpoint import Checkpoint, load_checkpoint, pack_checkpoint, unpack_checkpoint
 from bert_core.errors import CheckpointError
+from bert_core.hub import Progress, fetch_checkpoint
 from ui.handlers import QUIET, on_error, warn
 from ui.page import Page
 from ui.views import view
 from ui.workspace import SHIPPED, Model, Workspace
 
 FOLDER_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+HUB_MEGABYTES = 600  # BERT base has 440
 CLICK_DOWNLOAD = "() => document.querySelector('#download-file a, #download-file').click()"
 
 
@@ -38,6 +41,14 @@ def models_tab(page: Page) -> None:
                 elem_id="model-upload",
                 height=150,
             )
+            hub_name = gr.Textbox(
+                label="Or a model of the Hugging Face Hub",
+                info=f"Its name, owner/model. It is fetched when you press the button; at most {HUB_MEGABYTES} MB.",
+                placeholder="google-bert/bert-base-uncased",
+                max_lines=1,
+                elem_id="hub-name",
+            )
+            fetch = gr.Button("Fetch", elem_id="hub-fetch", min_width=120)
         with gr.Column(scale=8, min_width=340):
             facts = view("facts", elem_id="model-facts")
             with gr.Row():
@@ -93,6 +104,16 @@ def models_tab(page: Page) -> None:
         if paths:
             space.add_model(Model(Path(paths[0]).name, "opened", open_files([Path(path) for path in paths])))
 
+    def open_name(token: str, name: str, progress: Any = gr.Progress()) -> list[Any]:  # noqa: B008  # Gradio fills it in
+        def show_bytes(done: int, total: int) -> None:
+            progress((done / 2**20, total / 2**20), desc=f"Fetching {name}", unit="MB")
+
+        def open_fetched(space: Workspace) -> None:
+            model = fetch_model(name.strip(), show_bytes, keep=not page.workspaces.is_shared)
+            space.add_model(Model(name.strip(), "from the Hub", model))
+
+        return act(open_fetched)(token)
+
     @on_error(warn)
     def pack(token: str) -> str:
         model = page.model(token)
@@ -108,6 +129,16 @@ def models_tab(page: Page) -> None:
     remove.click(act(lambda space: space.remove_selected_model()), page.visitor, shown, **QUIET)
     uploaded.upload(act(open_upload), [page.visitor, uploaded], shown, **QUIET).then(
         lambda: None, None, uploaded, **QUIET
+    )
+    # In the queue, so that progress is shown, and one after the other.
+    gr.on(
+        [fetch.click, hub_name.submit],
+        open_name,
+        [page.visitor, hub_name],
+        shown,
+        show_progress_on=facts,
+        concurrency_limit=1,
+        api_visibility="private",
     )
     download.click(pack, page.visitor, file, **QUIET).success(None, None, None, js=CLICK_DOWNLOAD)
 
@@ -161,6 +192,17 @@ def open_files(paths: list[Path]) -> Checkpoint:
                     )
                 shutil.copyfile(path, folder / path.name)
         return dataclasses.replace(load_checkpoint(folder), name=name)
+
+
+def fetch_model(name: str, progress: Progress, *, keep: bool) -> Checkpoint:
+    """The model of that name on the Hub. Raises CheckpointError.
+
+    keep: leave the files in huggingface_hub's cache for the next time; on a shared machine they would fill the disk.
+    """
+    with contextlib.ExitStack() as stack:
+        cache = None if keep else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="balcony-hub-")))
+        folder = fetch_checkpoint(name, progress=progress, max_bytes=HUB_MEGABYTES * 2**20, cache=cache)
+        return dataclasses.replace(load_checkpoint(folder), name=name.split("/")[-1])
 
 
 def file_name(title: str) -> str:

@@ -58,6 +58,11 @@ class Workspaces:
             self._renew(space)
             return space
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether visitors other than the machine's owner may come."""
+        return self._lease is not None
+
     def find(self, token: str) -> Workspace:
         """The workspace of a token; RunError with the same sentence as for an unknown run."""
         with self._lock:
