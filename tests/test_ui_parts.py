@@ -1,5 +1,6 @@
 """The page's plain Python: masking by place, thinning of curves, settings that differ, what a poll answers."""
 
+import dataclasses
 import json
 import math
 import time
@@ -16,6 +17,7 @@ from bert_core.recipes import prepare, preview
 from ui.guess_board import GuessBoard
 from ui.masked_words_tab import clickable_words, guesses_file, guesses_value
 from ui.models_tab import file_name, open_files
+from ui.next_sentence_tab import verdict_value
 from ui.run_monitor import POINTS_LIVE, run_news, thin
 from ui.settings import SHOWN, overrides, values_of, with_labels
 from ui.token_picker import keep_picked, mask_text, word_places
@@ -168,3 +170,13 @@ def test_a_sentence_that_repeats_is_asked_once() -> None:
     prepared = prepare(load_recipe("romeo-juliet"), corpus)
     board = GuessBoard(corpus, Checkpoint(prepared.model.eval(), prepared.tokenizer))
     assert ["".join(parts) for parts in board.sentences] == ["one two", "three four"]
+
+
+def test_a_model_of_labelled_pairs_is_asked_about_its_own_label(tiny_checkpoint: Checkpoint) -> None:
+    told = verdict_value(tiny_checkpoint, "how are you", "i am romeo")
+    assert told["labels"] == ["IsNext", "NotNext"]
+    assert told["probability"] >= 0.5
+    pairs = dataclasses.replace(tiny_checkpoint, recipe={"corpus": {"pair_label": "Paraphrase"}})
+    told = verdict_value(pairs, "how are you", "i am romeo")
+    assert told["labels"] == ["Paraphrase", "not Paraphrase"]
+    assert "class Paraphrase" in told["sentence"]

@@ -15,6 +15,8 @@ from ui.views import view
 FIRST_PAIR = ("Oh Congratulations, Juliet", "Thank you Romeo")
 FOLLOWS = "The model thinks the second sentence follows the first:"
 DOES_NOT = "The model thinks the second sentence does not follow the first:"
+IS_PAIR = "The model thinks that this pair belongs to the class {label}:"
+IS_NO_PAIR = "The model thinks that this pair does not belong to the class {label}:"
 HINT = "Type or choose two sentences; the model says whether the second follows the first."
 
 
@@ -64,9 +66,19 @@ def verdict_value(checkpoint: Checkpoint, first: str, second: str) -> dict[str, 
     with probing():
         is_next = next_sentence(checkpoint, first, second)
     follows = is_next >= 0.5
+    label = pair_label(checkpoint)
+    yes, no = (FOLLOWS, DOES_NOT) if label == "IsNext" else (IS_PAIR, IS_NO_PAIR)
     return {
-        "sentence": FOLLOWS if follows else DOES_NOT,
+        "sentence": (yes if follows else no).format(label=label),
+        "labels": [label, "NotNext" if label == "IsNext" else f"not {label}"],
         "probability": is_next if follows else 1 - is_next,
         "is_next": is_next,
         "notes": unknown_note(checkpoint, first, second),
     }
+
+
+def pair_label(checkpoint: Checkpoint) -> str:
+    """What class 0 of the sentence-pair head stands for: IsNext, or what the recipe's labelled pairs are."""
+    corpus = (checkpoint.recipe or {}).get("corpus")
+    label = corpus.get("pair_label") if isinstance(corpus, dict) else None
+    return label if isinstance(label, str) else "IsNext"

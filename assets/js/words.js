@@ -88,8 +88,8 @@
         el("p", { class: "balcony-verdict" }, value.sentence, " ", el("strong", {}, Balcony.percent(value.probability))),
         Balcony.bar(value.is_next),
         el("p", { class: "balcony-ends" },
-          el("span", {}, `NotNext ${Balcony.percent(1 - value.is_next)}`),
-          el("span", {}, `IsNext ${Balcony.percent(value.is_next)}`)),
+          el("span", {}, `${value.labels[1]} ${Balcony.percent(1 - value.is_next)}`),
+          el("span", {}, `${value.labels[0]} ${Balcony.percent(value.is_next)}`)),
         ...value.notes.map((note) => Balcony.note(note)));
     };
   };
