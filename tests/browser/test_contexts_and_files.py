@@ -1,0 +1,76 @@
+"""Words in context, views as files, and a model by name, in a real browser."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from browser_steps import open_tab
+from playwright.sync_api import Page, expect
+
+MARKUP = "<img src=x onerror=document.title='gone'> $x$ romeo"
+
+
+def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
+    open_tab(page, "Words in context")
+    facts, title = page.locator("#context-facts"), page.locator("#context-points .gtitle")
+    expect(facts).to_contain_text("Places3")
+    expect(title).to_have_text("Layer 2: the vectors on a plane")
+    expect(page.locator("#context-points .points path")).to_have_count(3)
+    page.locator("#context-layer input[type=number]").fill("0")
+    expect(title).to_have_text("Before the first layer: the vectors on a plane")
+    page.locator("#context-sentences textarea").fill(f"Thank you Romeo\n{MARKUP}")
+    expect(facts).to_contain_text("Places2")
+    expect(page.locator("#context-cosine .ytick text").nth(1)).to_contain_text("e'>")
+    assert page.locator("#context-cosine img").count() == 0
+    assert page.title() == "Balcony"
+    page.locator("#context-word input, #context-word textarea").fill("zebra")
+    expect(facts).to_contain_text("stands in none of the sentences")
+    expect(title).to_be_hidden()
+    page.locator("#context-word input, #context-word textarea").fill("")
+    expect(facts).to_contain_text("Type a word")
+
+
+def test_guesses_and_attention_are_downloaded(page: Page, tmp_path: Path) -> None:
+    open_tab(page, "Masked words")
+    expect(page.locator("#masked-guesses section")).to_have_count(1)
+    guesses = json.loads(download(page, "#masked-download-json", tmp_path, "guesses.json"))
+    assert guesses["text"].count("[MASK]") == len(guesses["masks"]) == 1
+    rows = list(csv.DictReader(download(page, "#masked-download-csv", tmp_path, "guesses.csv").splitlines()))
+    assert [row["token"] for row in rows] == [guess["token"] for guess in guesses["masks"][0]]
+    open_tab(page, "Attention")
+    page.locator("#attention-text textarea").fill("thank you romeo")
+    page.locator("#attention-pair textarea").fill("")
+    expect(page.locator("#attention-map .ytick text")).to_have_count(5)
+    maps = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json"))
+    assert maps["tokens"] == ["[CLS]", "thank", "you", "romeo", "[SEP]"]
+    assert len(download(page, "#attention-download-csv", tmp_path, "attention.csv").splitlines()) == 1 + 2 * 4 * 25
+
+
+def download(page: Page, button: str, folder: Path, name: str) -> str:
+    """Press and read the file that comes."""
+    with page.expect_download() as waiting:
+        page.locator(button).click()
+    assert waiting.value.suggested_filename == name
+    waiting.value.save_as(folder / name)
+    return (folder / name).read_text(encoding="utf-8")
+
+
+def test_a_model_by_name_is_fetched_on_demand_and_a_dead_network_is_said(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants, hf_api
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(hf_api.api, "endpoint", "http://127.0.0.1:9")
+    open_tab(page, "Models")
+    facts, name = page.locator("#model-facts"), page.locator("#hub-name input, #hub-name textarea")
+    name.fill("google-bert/../../etc")
+    page.locator("#hub-fetch").click()
+    expect(facts).to_contain_text("is no name of a model on the Hub")
+    name.fill("google-bert/bert-base-uncased")
+    name.press("Enter")
+    expect(facts).to_contain_text("Hub cannot be reached, so google-bert/bert-base-uncased was not fetched")
+    expect(page.locator("#model-line")).to_contain_text("comes with Balcony")
+    expect(page.locator("#hub-fetch")).to_be_enabled()
