@@ -60,6 +60,7 @@ def fetch_checkpoint(
         files = {file.rfilename: file.size or 0 for file in info.siblings or ()}
         total = _checked_total(name, {file: size for file, size in files.items() if _is_fetched(file)}, max_bytes)
         report = progress or (lambda done, total: None)
+        report(0, total)
         folder = snapshot_download(
             name,
             allow_patterns=list(_FETCHED),

@@ -119,6 +119,7 @@ def test_a_model_is_fetched_by_name_with_nothing_that_is_not_needed(small_hub, t
     assert {whole for _, whole in seen} == {total}
     counts = [done for done, _ in seen]
     assert counts == sorted(counts)
+    assert counts[0] == 0
     assert len(set(counts)) >= 4
     assert counts[-1] == total
 

@@ -1,6 +1,7 @@
 """Models: which one the page looks at; keep, download and open them."""
 
 import contextlib
+import contextvars
 import dataclasses
 import re
 import shutil
@@ -105,8 +106,12 @@ def models_tab(page: Page) -> None:
             space.add_model(Model(Path(paths[0]).name, "opened", open_files([Path(path) for path in paths])))
 
     def open_name(token: str, name: str, progress: Any = gr.Progress()) -> list[Any]:  # noqa: B008  # Gradio fills it in
+        # The library downloads in threads of its own, and Gradio knows by the context whose progress it is.
+        context = contextvars.copy_context()
+
         def show_bytes(done: int, total: int) -> None:
-            progress((done / 2**20, total / 2**20), desc=f"Fetching {name}", unit="MB")
+            shares = (round(done / 2**20, 1), round(total / 2**20, 1))
+            context.copy().run(progress, shares, desc=f"Fetching {name}", unit="MB")
 
         def open_fetched(space: Workspace) -> None:
             model = fetch_model(name.strip(), show_bytes, keep=not page.workspaces.is_shared)
