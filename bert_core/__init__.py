@@ -15,9 +15,19 @@ from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
 from bert_core.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError
+from bert_core.hub import fetch_checkpoint
 from bert_core.model import BertForPreTraining, BertModel
 from bert_core.pretraining_data import Batch, PretrainingBatches, encode_corpus
-from bert_core.probing import attention, encode, exam, fill_mask, next_sentence
+from bert_core.probing import (
+    attention,
+    encode,
+    exam,
+    fill_mask,
+    next_sentence,
+    sentence_vector,
+    sentence_vectors,
+    words_in_contexts,
+)
 from bert_core.recipes import Recipe, load_recipe, prepare, preview, recipe_names
 from bert_core.runs import Run, TrainingService
 from bert_core.tokenization import train_tokenizer
@@ -43,6 +53,7 @@ __all__ = [
     "encode",
     "encode_corpus",
     "exam",
+    "fetch_checkpoint",
     "fill_mask",
     "load_checkpoint",
     "load_recipe",
@@ -52,5 +63,8 @@ __all__ = [
     "read_corpus",
     "recipe_names",
     "save_checkpoint",
+    "sentence_vector",
+    "sentence_vectors",
     "train_tokenizer",
+    "words_in_contexts",
 ]

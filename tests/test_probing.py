@@ -319,7 +319,7 @@ def test_the_plane_keeps_the_largest_differences():
     [
         torch.ones(1, 5),
         torch.ones(4, 5),
-        torch.full((3, 5), 0.1),
+        torch.full((7, 5), 0.1),
         torch.zeros(3, 5),
         torch.tensor([[1.0], [3.0], [2.0]]),
     ],
