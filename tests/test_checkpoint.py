@@ -106,7 +106,7 @@ def test_the_fill_mask_pipeline_gives_our_probabilities(tiny_checkpoint, folder)
 # --- Opened here ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["word", "wordpiece"])
+@pytest.mark.parametrize("kind", ["word", "wordpiece", "bpe"])
 @torch.no_grad()
 def test_a_written_folder_comes_back_whole(kind, dialogue, tmp_path):
     tokenizer = train_tokenizer(dialogue, kind=kind)
