@@ -181,12 +181,16 @@ class Trainer:
     def _clip(self, optimizer: torch.optim.Optimizer) -> Tensor:
         """Scale the gradient down to max_grad_norm; leave the weights alone if it is not finite. Returns its norm."""
         grad_norm = torch.linalg.vector_norm(self.flat.gradients)
+        scale = torch.ones_like(grad_norm)
         if self.config.max_grad_norm:
-            self.flat.gradients.mul_((self.config.max_grad_norm / (grad_norm + 1e-6)).clamp_(max=1.0))
+            scale = (grad_norm / self.config.max_grad_norm).clamp_(min=1.0)
         lost = ~torch.isfinite(grad_norm)
-        self.flat.gradients.masked_fill_(lost, 0.0)
-        # A fused optimizer looks at this number on the device and skips its step when it is 1: no wait here.
-        optimizer.found_inf = lost.float()
+        if optimizer.defaults.get("fused"):
+            # A fused optimizer divides by the first and skips its step when the second is 1, without another pass over
+            # the gradient and without a wait for the device.
+            optimizer.grad_scale, optimizer.found_inf = scale, lost.float()
+        else:
+            self.flat.gradients.div_(scale).masked_fill_(lost, 0.0)
         return grad_norm
 
 
