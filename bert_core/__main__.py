@@ -49,7 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--recipe", default="romeo-juliet", help=f"one of {', '.join(recipe_names())}, or a JSON file")
     train.add_argument("--corpus", type=Path, help="a text to learn instead of the recipe's own")
     train.add_argument(
-        "--kind", choices=KINDS, help="how --corpus is cut into sentences; the recipe's way if not given"
+        "--kind",
+        choices=KINDS,
+        help="how --corpus is cut into sentences; without it, as the recipe or the text suggests",
     )
     train.add_argument("--seed", type=int, default=0, help="decides the initial weights, pairs, masks and dropout")
     train.add_argument("--output", type=Path, required=True, help="the folder to write")
@@ -72,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
 def _train(options: argparse.Namespace) -> None:
     recipe = load_recipe(options.recipe).override(dict(_setting(text) for text in options.set))
     if options.corpus:
-        corpus = read_corpus(options.corpus, kind=options.kind or recipe.corpus.kind)
+        corpus = read_corpus(options.corpus, kind=options.kind or recipe.text_kind)
     else:
         corpus = recipe_corpus(recipe)
     device = choose_device(options.device)

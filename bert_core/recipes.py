@@ -54,6 +54,11 @@ class Recipe:
                 "positions of the model; lower it or raise max_position_embeddings."
             )
 
+    @property
+    def text_kind(self) -> str:
+        """How a text that a person gives is cut: as a recipe without a text of its own asks for, else by its looks."""
+        return "auto" if self.corpus.file else self.corpus.kind
+
     def override(self, settings: dict[str, Any]) -> "Recipe":
         """A copy with settings such as {"training.steps": 400}; values may be strings, as on a command line.
 

@@ -199,3 +199,8 @@ def test_the_first_part_of_a_run_has_short_pairs(recipe):
     changed = {"data.short_length": 16, "data.sequence_length": 48, "training.steps": 50, "data.short_share": 0.8}
     batches = prepare(recipe.override(changed), corpus).batches
     assert [batches[k].input_ids.shape[1] for k in (0, 39, 40, 49)] == [16, 16, 48, 48]
+
+
+def test_a_text_that_is_given_is_cut_as_a_recipe_without_its_own_asks(recipe):
+    assert recipe.text_kind == "auto"
+    assert load_recipe("mrpc-morvan").text_kind == "pairs"

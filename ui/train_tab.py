@@ -141,15 +141,13 @@ def train_tab(page: Page) -> None:
 
 def read_text(source: str, pasted: str, uploaded: str | None, recipe: Recipe) -> Corpus:
     """The text the form points at, as a corpus. Raises CorpusError."""
-    # A recipe without a text of its own knows how the text it needs is cut; the dialogue's way is no guide to others.
-    kind = "auto" if recipe.corpus.file else recipe.corpus.kind
     if source == PASTED:
-        return Corpus.from_text(pasted or "", kind, name="Your text")
+        return Corpus.from_text(pasted or "", recipe.text_kind, name="Your text")
     if source == UPLOADED:
         if not uploaded:
             raise CorpusError("Choose a .txt file first.")
         path = Path(uploaded)
-        return Corpus.from_bytes(path.read_bytes(), kind, name=path.name)
+        return Corpus.from_bytes(path.read_bytes(), recipe.text_kind, name=path.name)
     return recipe_corpus(recipe)
 
 
