@@ -94,7 +94,7 @@ def fill_mask(
     InputError when there is no [MASK], the input is too long, or the model has no masked-word head.
     """
     _require(checkpoint, "mlm", "guess masked words")
-    if not top_k >= 1:
+    if top_k < 1:
         raise InputError(f"top_k is {top_k}; ask for at least 1 guess.")
     encoding = _encode(checkpoint, text, text_pair)
     at = [i for i, token in enumerate(encoding.tokens) if token == MASK]
@@ -269,7 +269,8 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
 
     A word is right when the likeliest guess is the word. A pair is IsNext when its second sentence's text follows
     its first's somewhere in the text; a sentence with itself is NotNext. Over 200 sentences, a window of 200 chosen
-    by the seed is examined. Raises InputError when a pair is longer than the model reads.
+    by the seed is examined. Pairs that are longer than the model reads are left out. Raises InputError when the model
+    lacks a head.
     """
     _require(checkpoint, "mlm", "guess masked words")
     _require(checkpoint, "nsp", "judge sentence pairs")

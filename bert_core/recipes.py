@@ -228,17 +228,15 @@ def prepare(recipe: Recipe, corpus: Corpus | None = None, seed: int = 0, device:
     """
     check_seed(seed)
     corpus = corpus or recipe_corpus(recipe)
-    recipe, tokenizer, batches, held_out = _prepare_data(recipe, corpus, seed)
-    config = dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size())
-    check_size(config, recipe.data, device)
-    model = BertForPreTraining(config, generator=torch.Generator().manual_seed(seed))
+    recipe, tokenizer, batches, held_out = _prepare_data(recipe, corpus, seed, device)
+    model = BertForPreTraining(recipe.model, generator=torch.Generator().manual_seed(seed))
     return Prepared(recipe, corpus, tokenizer, model, batches, seed, **held_out)
 
 
 def _prepare_data(
-    recipe: Recipe, corpus: Corpus, seed: int
+    recipe: Recipe, corpus: Corpus, seed: int, device: str
 ) -> tuple[Recipe, Tokenizer, PretrainingBatches, dict[str, PretrainingBatches]]:
-    """The recipe at scale and with its number of steps, the tokenizer, and the batches of the text's parts."""
+    """The recipe at scale with its steps and vocabulary size, the tokenizer, and the batches of the text's parts."""
     if len(corpus.sentences) < 2:
         raise CorpusError("The text is a single sentence; next sentence prediction needs at least two, a line each.")
     recipe = recipe.at_scale()
@@ -247,6 +245,8 @@ def _prepare_data(
     shares = {part: share for part, share in shares.items() if share}
     training_text, *held_out = corpus.first(text.most_documents).split(*shares.values())
     tokenizer = train_tokenizer(training_text, **_fields(recipe.tokenizer))
+    recipe = dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size()))
+    check_size(recipe.model, recipe.data, device)
 
     def batches_of(part: Corpus) -> PretrainingBatches:
         return PretrainingBatches(encode_corpus(part, tokenizer), tokenizer, recipe.data, seed=seed)
@@ -286,10 +286,8 @@ class Preview:
 
 def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
     """Read the text as training would and say what it gives. Raises BertCoreError when it cannot be trained on."""
-    recipe, tokenizer, batches, _ = _prepare_data(recipe, corpus, seed=0)
-    encoded = batches.encoded
-    config = dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size())
-    check_size(config, recipe.data, device)
+    recipe, _, batches, _ = _prepare_data(recipe, corpus, 0, device)
+    encoded, config = batches.encoded, recipe.model
     first = encoded.has_next.nonzero()[0]
     a, b = encoded.lengths[first], encoded.lengths[first + 1]
     kept = sum(side.sum() for side in truncated_lengths(a, b, recipe.data.sequence_length - 3))

@@ -26,7 +26,7 @@ from tokenizers import (
 )
 
 from bert_core.config import TokenizerConfig
-from bert_core.corpus import Corpus
+from bert_core.corpus import MAX_WORD_CHARACTERS, Corpus
 from bert_core.errors import CheckpointError, ConfigError, CorpusError
 from bert_core.foreign_files import MAX_JSON_BYTES, first_three, read_json, read_limited, shown
 
@@ -38,7 +38,6 @@ DROPPED_MARKS = r"[.,!?\-]"
 
 DEFAULT_PIECES = 30_000
 PREFIX = "##"  # of a piece inside a word
-MAX_WORD_CHARACTERS = 100
 MAX_TOKENIZER_TOKENS = 1_000_000
 
 
