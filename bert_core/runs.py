@@ -195,9 +195,10 @@ class Run:
                 self._pace = pace if math.isnan(self._pace) else 0.8 * self._pace + 0.2 * pace
             self._turn_ended = now
             self._used += now - started
-            self._history.extend(rows)
             if rows and due and not divergence:
                 self._snap()
+            # Rows come after the snapshot: whoever sees a step's row finds its weights.
+            self._history.extend(rows)
             if divergence:
                 self._end("failed", divergence)
             elif finished:
