@@ -62,7 +62,9 @@ class BertSelfAttention(nn.Module):
         self.register_state_dict_post_hook(self._split)
         self.register_load_state_dict_pre_hook(self._join)
 
-    def forward(self, x: Tensor, mask: Tensor | None, output_attentions: bool) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self, x: Tensor, mask: Tensor | None, output_attentions: bool, head_scale: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         B, T, D = x.shape
         qkv = self.qkv(x).view(B, T, 3, self.num_heads, D // self.num_heads)
         query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each (B, H, T, D/H)
@@ -76,6 +78,8 @@ class BertSelfAttention(nn.Module):
             context = weights @ value
         else:
             context = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        if head_scale is not None:  # (H,) or (B, H)
+            context = context * head_scale.view(-1, self.num_heads, 1, 1)
         return context.transpose(1, 2).reshape(B, T, D), weights
 
     @staticmethod
@@ -117,8 +121,10 @@ class BertLayer(nn.Module):
         self.output = ProjectAddNorm(config.intermediate_size, config)
         self.activation = {"gelu": F.gelu, "relu": F.relu}[config.hidden_act]
 
-    def forward(self, x: Tensor, mask: Tensor | None, output_attentions: bool) -> tuple[Tensor, Tensor | None]:
-        context, weights = self.attention["self"](x, mask, output_attentions)
+    def forward(
+        self, x: Tensor, mask: Tensor | None, output_attentions: bool, head_scale: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        context, weights = self.attention["self"](x, mask, output_attentions, head_scale)
         x = self.attention["output"](context, residual=x)
         inner = self.activation(self.intermediate["dense"](x))  # (B, T, F)
         return self.output(inner, residual=x), weights
@@ -150,19 +156,22 @@ class BertModel(nn.Module):
         *,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
+        head_scale: Tensor | None = None,
     ) -> BertOutput:
         """Encode a batch.
 
         input_ids: (B, T) token ids. attention_mask: (B, T), 0 where padding stands; None means no padding.
         token_type_ids: (B, T) segments 0 and 1; None means all 0.
+        head_scale: (layers, H), or (layers, B, H) for each row its own; what each head reads is multiplied by it
+        before the output projection, so 0 switches a head off. None means all 1 and costs nothing.
         """
         if token_type_ids is None:
             token_type_ids = torch.zeros_like(input_ids)
         mask = None if attention_mask is None else attention_mask.bool()[:, None, None, :]  # (B, 1, 1, T)
         x = self.embeddings(input_ids, token_type_ids)
         hidden_states, attentions = [x], []
-        for layer in self.encoder["layer"]:
-            x, weights = layer(x, mask, output_attentions)
+        for i, layer in enumerate(self.encoder["layer"]):
+            x, weights = layer(x, mask, output_attentions, None if head_scale is None else head_scale[i])
             hidden_states.append(x)
             attentions.append(weights)
         return BertOutput(
@@ -215,6 +224,7 @@ class BertForPreTraining(nn.Module):
         asked_positions: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
+        head_scale: Tensor | None = None,
     ) -> BertOutput:
         """Encode a batch and score words and sentence pairs.
 
@@ -227,6 +237,7 @@ class BertForPreTraining(nn.Module):
             token_type_ids,
             output_hidden_states=output_hidden_states,
             output_attentions=output_attentions,
+            head_scale=head_scale,
         )
         x = output.last_hidden_state
         if asked_positions is not None:

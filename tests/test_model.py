@@ -112,6 +112,39 @@ def test_absent_mask_and_segments_mean_no_padding_and_first_segment(tiny_config)
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("maps", [False, True], ids=["fused", "written out"])
+def test_switching_a_head_off_zeroes_its_slice_of_the_projections_input(config, maps):
+    model, batch = make_model(config), make_batch(config)
+    layer, head = config.num_hidden_layers - 1, config.num_attention_heads - 1
+    size = config.hidden_size // config.num_attention_heads
+    scale = torch.ones(config.num_hidden_layers, config.num_attention_heads)
+    scale[layer, head] = 0
+    without = model(**batch, head_scale=scale, output_attentions=maps)
+
+    def zero(_, inputs):
+        context = inputs[0].clone()
+        context[..., head * size : (head + 1) * size] = 0
+        return context, *inputs[1:]
+
+    dense = model.bert.encoder["layer"][layer].attention["output"].dense
+    with dense.register_forward_pre_hook(zero):
+        expected = model(**batch)
+    torch.testing.assert_close(without.last_hidden_state, expected.last_hidden_state, rtol=0, atol=1e-5)
+    torch.testing.assert_close(without.prediction_logits, expected.prediction_logits, rtol=0, atol=1e-5)
+    assert not torch.allclose(without.last_hidden_state, model(**batch).last_hidden_state, atol=1e-3)
+
+
+@torch.no_grad()
+def test_each_row_of_a_batch_may_have_other_heads_off(tiny_config):
+    model, batch = make_model(tiny_config), make_batch(tiny_config)
+    scale = torch.rand(2, 3, 3, generator=torch.Generator().manual_seed(4))  # (layers, B, H)
+    together = model(**batch, head_scale=scale).prediction_logits
+    for row in range(3):
+        alone = model(**{name: rows[row : row + 1] for name, rows in batch.items()}, head_scale=scale[:, row])
+        torch.testing.assert_close(together[row], alone.prediction_logits[0], rtol=0, atol=1e-5)
+
+
+@torch.no_grad()
 def test_scores_of_asked_positions_are_rows_of_all_scores(tiny_config):
     model, batch = make_model(tiny_config), make_batch(tiny_config)
     asked = torch.tensor([1, 5, 8, 20])
