@@ -20,7 +20,7 @@ from bert_core.costs import check_size, estimate_seconds, threads_for
 from bert_core.errors import ConfigError, CorpusError
 from bert_core.model import BertForPreTraining
 from bert_core.pretraining_data import PretrainingBatches, encode_corpus, truncated_lengths
-from bert_core.tokenization import train_tokenizer
+from bert_core.tokenization import MASK, train_tokenizer
 from bert_core.training import Trainer
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -218,7 +218,8 @@ class Prepared:
         tokens = _mean_pair_tokens(self.batches)
         threads = threads_for(self.recipe.data, self.model.config, tokens)
         model, config = self.model.to(device), self.recipe.training
-        return Trainer(model, self.batches, config, seed=self.seed, threads=threads)
+        mask = self.tokenizer.token_to_id(MASK)
+        return Trainer(model, self.batches, config, seed=self.seed, threads=threads, mask_token_id=mask)
 
 
 def prepare(recipe: Recipe, corpus: Corpus | None = None, seed: int = 0, device: str = "cpu") -> Prepared:

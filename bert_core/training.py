@@ -29,7 +29,9 @@ class StepMetrics:
     """What one step gave. Losses are in nats, means over the asked words and over the pairs of the batch.
 
     step counts from 1. mlm_accuracy and nsp_accuracy: share right in this batch. grad_norm: before clipping.
-    tokens: real tokens of the batch. seconds: training time since the first step began.
+    tokens: real tokens of the batch. seconds: training time since the first step began. masked_accuracy,
+    replaced_accuracy, kept_accuracy: share right of the asked words that were shown as [MASK], as another word, and as
+    they are (a word replaced by itself counts as kept); nan where the batch has none.
     """
 
     step: int
@@ -41,6 +43,9 @@ class StepMetrics:
     grad_norm: float
     tokens: int
     seconds: float
+    masked_accuracy: float = math.nan
+    replaced_accuracy: float = math.nan
+    kept_accuracy: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class PendingMetrics:
     learning_rate: float
     tokens: int
     seconds: float
-    values: Tensor  # (5,) mlm_loss, nsp_loss, mlm_accuracy, nsp_accuracy, grad_norm
+    values: Tensor  # (8,) mlm_loss, nsp_loss, mlm_accuracy, nsp_accuracy, grad_norm, and mlm_accuracy by kind
 
 
 def read_metrics(block: Sequence[PendingMetrics]) -> list[StepMetrics]:
@@ -60,7 +65,7 @@ def read_metrics(block: Sequence[PendingMetrics]) -> list[StepMetrics]:
         return []
     rows = torch.stack([pending.values for pending in block]).tolist()
     return [
-        StepMetrics(pending.step, *row[:4], pending.learning_rate, row[4], pending.tokens, pending.seconds)
+        StepMetrics(pending.step, *row[:4], pending.learning_rate, row[4], pending.tokens, pending.seconds, *row[5:])
         for pending, row in zip(block, rows)
     ]
 
@@ -121,6 +126,7 @@ class Trainer:
     model: changed in place, on the device where it is. batches: `batches[k]` is the batch of step k; all that the
     trainer draws is a function of (seed, k), so that a run gives the same losses bit for bit on the same device and
     number of threads. threads: processor threads for a step, set before each one; None leaves PyTorch's number.
+    mask_token_id: the id of [MASK], which tells masked words from replaced ones; None counts none of either.
     The iterator ends after config.steps steps.
     """
 
@@ -132,8 +138,9 @@ class Trainer:
         *,
         seed: int = 0,
         threads: int | None = None,
+        mask_token_id: int | None = None,
     ) -> None:
-        self.threads = threads
+        self.threads, self.mask_token_id = threads, mask_token_id
         self.model, self.batches, self.config, self.seed = model.train(), batches, config, seed
         self.step, self.seconds = 0, 0.0
         self.flat = FlatParameters(model)
@@ -163,7 +170,7 @@ class Trainer:
         if self._has_dropout:
             torch.manual_seed((self.seed * _SEED_STRIDE + self.step) % 2**63)
         self.flat.gradients.zero_()
-        mlm_loss, nsp_loss, *accuracies = pretraining_losses(self.model, batch)
+        mlm_loss, nsp_loss, *accuracies, right = pretraining_losses(self.model, batch)
         weighted = (self.config.mlm_weight * mlm_loss, self.config.nsp_weight * nsp_loss)
         (weighted[turn] if self.config.turns else sum(weighted)).backward()
         grad_norm = self._clip(optimizer)
@@ -175,7 +182,12 @@ class Trainer:
             learning_rate=learning_rate,
             tokens=int(batch.attention_mask.sum()),
             seconds=self.seconds,
-            values=torch.stack([mlm_loss.detach(), nsp_loss.detach(), *accuracies, grad_norm]),
+            values=torch.cat(
+                [
+                    torch.stack([mlm_loss.detach(), nsp_loss.detach(), *accuracies, grad_norm]),
+                    accuracy_by_kind(batch, right, self.mask_token_id),
+                ]
+            ),
         )
 
     def _clip(self, optimizer: torch.optim.Optimizer) -> Tensor:
@@ -217,8 +229,9 @@ def schedule(step: int, config: TrainingConfig) -> float:
     return max(0.0, (config.steps - step) / max(1, config.steps - config.warmup_steps))
 
 
-def pretraining_losses(model: BertForPreTraining, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def pretraining_losses(model: BertForPreTraining, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """mlm_loss, nsp_loss, mlm_accuracy and nsp_accuracy of a batch, as device scalars; the losses can go backward.
+    Last, whether each asked word was guessed, (N,) 0.0 or 1.0.
 
     The masked-word loss is the mean over the asked positions of the whole batch; padding and unasked words have none.
     """
@@ -237,9 +250,23 @@ def pretraining_losses(model: BertForPreTraining, batch: Batch) -> tuple[Tensor,
     pair_truth = batch.next_sentence_label.to(device, non_blocking=True)
     mlm_loss, nsp_loss = F.cross_entropy(words, truth), F.cross_entropy(pairs, pair_truth)
     with torch.no_grad():
-        mlm_accuracy = (words.argmax(1) == truth).float().mean()
+        right = (words.argmax(1) == truth).float()
         nsp_accuracy = (pairs.argmax(1) == pair_truth).float().mean()
-    return mlm_loss, nsp_loss, mlm_accuracy, nsp_accuracy
+    return mlm_loss, nsp_loss, right.mean(), nsp_accuracy, right
+
+
+def accuracy_by_kind(batch: Batch, right: Tensor, mask_token_id: int | None) -> Tensor:
+    """Shares right of the asked words that were masked, replaced and kept: (3,), nan where there is none.
+
+    right: (N,) on the device. What was asked is known on the CPU, so nobody waits for the device.
+    """
+    asked = batch.labels != IGNORED
+    shown, truth = batch.input_ids[asked], batch.labels[asked]
+    masked, kept = shown == (-1 if mask_token_id is None else mask_token_id), shown == truth
+    kinds = torch.stack([masked, ~(masked | kept), kept]).float()  # (3, N)
+    if mask_token_id is None:
+        kinds[:2] = 0
+    return (kinds / kinds.sum(1, keepdim=True)).to(right.device, non_blocking=True) @ right
 
 
 @dataclass(frozen=True)
@@ -257,6 +284,6 @@ def evaluate(model: BertForPreTraining, batches: Sequence[Batch], count: int) ->
     """The model on the first `count` batches of a held-out text, dropout off; the same batches at every call."""
     was_training = model.training
     model.eval()
-    sums = sum(torch.stack(pretraining_losses(model, batches[k])) for k in range(count))
+    sums = sum(torch.stack(pretraining_losses(model, batches[k])[:4]) for k in range(count))
     model.train(was_training)
     return Evaluation(*(sums / count).tolist())

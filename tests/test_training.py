@@ -15,6 +15,7 @@ from bert_core.recipes import load_recipe, prepare
 from bert_core.training import (
     FlatParameters,
     Trainer,
+    accuracy_by_kind,
     evaluate,
     fill_from_flat,
     pretraining_losses,
@@ -60,7 +61,7 @@ def losses(trainer):
 
 def test_the_loss_is_that_of_the_asked_words_and_of_all_pairs():
     model, batch = make_model(CONFIG), labelled_batch()
-    mlm, nsp, mlm_accuracy, nsp_accuracy = pretraining_losses(model, batch)
+    mlm, nsp, mlm_accuracy, nsp_accuracy, right = pretraining_losses(model, batch)
     output = model(batch.input_ids, batch.attention_mask, batch.token_type_ids)  # all positions, as the oracle
     words = output.prediction_logits.log_softmax(-1)
     by_hand = -(words[0, 1, 11] + words[0, 3, 7] + words[2, 6, 30]) / 3
@@ -69,10 +70,32 @@ def test_the_loss_is_that_of_the_asked_words_and_of_all_pairs():
     torch.testing.assert_close(mlm, by_hand)
     torch.testing.assert_close(nsp, pairs_by_hand)
     guesses = output.prediction_logits.argmax(-1)
-    right = int(guesses[0, 1] == 11) + int(guesses[0, 3] == 7) + int(guesses[2, 6] == 30)
-    assert mlm_accuracy.item() == pytest.approx(right / 3)
+    assert right.tolist() == [guesses[0, 1] == 11, guesses[0, 3] == 7, guesses[2, 6] == 30]
+    assert mlm_accuracy.item() == pytest.approx(sum(right.tolist()) / 3)
     says = output.seq_relationship_logits.argmax(-1)
     assert nsp_accuracy.item() == pytest.approx((says == batch.next_sentence_label).float().mean().item())
+
+
+def test_accuracy_is_told_apart_by_what_the_model_was_shown():
+    batch = labelled_batch()  # asked: 11, 7 and 30
+    batch.input_ids[0, 1], batch.input_ids[0, 3], batch.input_ids[2, 6] = 4, 9, 30
+    kinds = accuracy_by_kind(batch, torch.tensor([1.0, 0.0, 1.0]), mask_token_id=4)
+    assert kinds.tolist() == [1, 0, 1]
+    batch.input_ids[0, 3] = 4
+    masked, replaced, kept = accuracy_by_kind(batch, torch.tensor([1.0, 0.0, 1.0]), mask_token_id=4).tolist()
+    assert (masked, kept) == (0.5, 1)
+    assert math.isnan(replaced)
+
+
+def test_a_run_counts_masked_replaced_and_kept_words():
+    row = read_metrics([next(small_run(**{"data.batch_size": 64}))])[0]
+    batch = prepare(load_recipe("romeo-juliet").override({"data.batch_size": 64})).batches[0]
+    asked = batch.labels != IGNORED
+    shown, truth = batch.input_ids[asked], batch.labels[asked]
+    counts = [int((shown == 4).sum()), int(((shown != 4) & (shown != truth)).sum()), int((shown == truth).sum())]
+    assert min(counts) > 0
+    shares = (row.masked_accuracy, row.replaced_accuracy, row.kept_accuracy)
+    assert sum(n * share for n, share in zip(counts, shares)) == pytest.approx(row.mlm_accuracy * sum(counts))
 
 
 def test_padding_and_what_stands_on_it_change_neither_loss_nor_gradient():
@@ -250,6 +273,6 @@ def test_evaluation_is_without_dropout_and_repeats_itself():
     assert first == again
     assert trainer.model.training
     model = trainer.model.eval()
-    rows = [torch.stack(pretraining_losses(model, trainer.batches[k])).detach() for k in range(3)]
+    rows = [torch.stack(pretraining_losses(model, trainer.batches[k])[:4]).detach() for k in range(3)]
     means = torch.stack(rows).mean(0).tolist()
     assert (first.mlm_loss, first.nsp_loss, first.mlm_accuracy, first.nsp_accuracy) == pytest.approx(means, abs=1e-5)
