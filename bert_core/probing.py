@@ -9,21 +9,28 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from tokenizers import Encoding
 from torch import Tensor
 
 from bert_core.checkpoint import Checkpoint
 from bert_core.corpus import Corpus
 from bert_core.errors import InputError
-from bert_core.model import BertOutput
 from bert_core.pretraining_data import IS_NEXT, encode_corpus
+from bert_core.reading import (
+    MAX_CHARACTERS,
+    batches,
+    encode_text,
+    forward,
+    forward_rows,
+    padded,
+    read_words,
+    require,
+    tokenize,
+)
 from bert_core.tokenization import CLS, MASK, SEP, UNK
 
 EXAM_SENTENCES = 200  # a longer text is examined in a window of this many sentences
-MAX_CHARACTERS = 20_000  # a probe answers while a person waits
 MAX_OCCURRENCES = 100
 POOLINGS = ("cls", "mean")
-_ROWS = 256  # rows of one forward pass of the exam
 
 
 @dataclass(frozen=True)
@@ -67,16 +74,6 @@ class WordInContexts:
 
 
 @dataclass(frozen=True)
-class _WordSpan:
-    """A word as the tokenizer sees it: characters [start, end), tokens [first_token, end_token) without [CLS]."""
-
-    start: int
-    end: int
-    first_token: int
-    end_token: int
-
-
-@dataclass(frozen=True)
 class Exam:
     """words, pairs: (right, asked). window: (first, last) sentence numbers from 1 when only a part was examined."""
 
@@ -93,14 +90,14 @@ def fill_mask(
     Probabilities are a softmax over the whole vocabulary. text_pair: a second sentence, in segment B. Raises
     InputError when there is no [MASK], the input is too long, or the model has no masked-word head.
     """
-    _require(checkpoint, "mlm", "guess masked words")
+    require(checkpoint, "mlm", "guess masked words")
     if top_k < 1:
         raise InputError(f"top_k is {top_k}; ask for at least 1 guess.")
-    encoding = _encode(checkpoint, text, text_pair)
+    encoding = encode_text(checkpoint, text, text_pair)
     at = [i for i, token in enumerate(encoding.tokens) if token == MASK]
     if not at:
         raise InputError(f"There is no {MASK} in the text; put one where a word is to be guessed.")
-    output = _forward(checkpoint, encoding, asked_positions=torch.tensor(at))
+    output = forward(checkpoint, encoding, asked_positions=torch.tensor(at))
     probabilities = output.prediction_logits.float().softmax(-1).cpu()  # (N, V)
     # An embedding may have more rows than the tokenizer has tokens; those stand for no word.
     best = probabilities[:, : checkpoint.tokenizer.get_vocab_size()].topk(
@@ -117,26 +114,26 @@ def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> f
 
     Raises InputError when a sentence is empty, the pair too long, or the model has no next-sentence head.
     """
-    _require(checkpoint, "nsp", "judge sentence pairs")
+    require(checkpoint, "nsp", "judge sentence pairs")
     for place, sentence in (("first", sentence_a), ("second", sentence_b)):
         if not sentence.strip():
             raise InputError(f"The {place} sentence is empty; next sentence prediction needs two.")
-    output = _forward(checkpoint, _encode(checkpoint, sentence_a, sentence_b))
+    output = forward(checkpoint, encode_text(checkpoint, sentence_a, sentence_b))
     return output.seq_relationship_logits.float().softmax(-1)[0, 0].item()
 
 
 def attention(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> AttentionMaps:
     """Every head's attention weights for one or two sentences. Raises InputError for an empty or too long input."""
-    encoding = _encode(checkpoint, text, text_pair)
-    output = _forward(checkpoint, encoding, output_attentions=True)
+    encoding = encode_text(checkpoint, text, text_pair)
+    output = forward(checkpoint, encoding, output_attentions=True)
     weights = torch.stack([layer[0] for layer in output.attentions]).float().cpu()
     return AttentionMaps(encoding.tokens, encoding.type_ids, weights)
 
 
 def encode(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> HiddenStates:
     """Every layer's hidden states for one or two sentences. Raises InputError when the input is empty or too long."""
-    encoding = _encode(checkpoint, text, text_pair)
-    output = _forward(checkpoint, encoding, output_hidden_states=True)
+    encoding = encode_text(checkpoint, text, text_pair)
+    output = forward(checkpoint, encoding, output_hidden_states=True)
     return HiddenStates(encoding.tokens, torch.stack([state[0] for state in output.hidden_states]).float().cpu())
 
 
@@ -158,18 +155,18 @@ def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str 
         raise InputError(f"The pooling {pooling!r} is unknown; it can be one of: {', '.join(POOLINGS)}.")
     if not texts:
         raise InputError("There is no text; give at least one.")
-    encodings = [_encode(checkpoint, text, None) for text in texts]
+    encodings = [encode_text(checkpoint, text) for text in texts]
     rows = [(encoding.ids, encoding.type_ids) for encoding in encodings]
-    vectors = []
-    for start in range(0, len(rows), _ROWS):
-        ids, mask, segments = _padded(checkpoint, rows[start : start + _ROWS])
+    vectors = torch.empty(len(rows), checkpoint.config.hidden_size)
+    for part in batches(checkpoint, rows):
+        ids, mask, segments = padded(checkpoint, [rows[number] for number in part])
         states = checkpoint.model.bert(ids, mask, segments).last_hidden_state.float()  # (B, T, D)
         if pooling == "cls":
-            vectors.append(states[:, 0])
+            vectors[part] = states[:, 0].cpu()
         else:
             shares = mask / mask.sum(1, keepdim=True)  # (B, T)
-            vectors.append(torch.einsum("bt,btd->bd", shares, states))
-    return torch.cat(vectors).cpu()
+            vectors[part] = torch.einsum("bt,btd->bd", shares, states).cpu()
+    return vectors
 
 
 @torch.inference_mode()
@@ -190,8 +187,8 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
         )
     occurrences, vectors = [], []
     for number, text in enumerate(texts):
-        spans = _word_spans(checkpoint, text)
-        read = [_reading(checkpoint, text[span.start : span.end]) for span in spans]
+        spans = read_words(checkpoint, text)
+        read = [_reading(checkpoint, span.text) for span in spans]
         found = [i for i in range(len(read) - len(wanted) + 1) if read[i : i + len(wanted)] == wanted]
         if not found:
             continue
@@ -201,8 +198,7 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
         for i in found:
             first, last = spans[i], spans[i + len(wanted) - 1]
             occurrences.append(Occurrence(number, first.start, last.end))
-            # The spans are counted without [CLS], which stands before them.
-            vectors.append(states[:, 1 + first.first_token : 1 + last.end_token].mean(1))
+            vectors.append(states[:, first.first : last.last].mean(1))
     if not occurrences:
         raise InputError(
             f"The word {word.strip()[:100]!r} stands in none of the sentences; type it as it stands there."
@@ -229,22 +225,7 @@ def plane(vectors: Tensor) -> Tensor:
 
 def words(checkpoint: Checkpoint, text: str) -> list[str]:
     """The words of a text, spelled as typed, as the tokenizer tells them apart; what it drops is in none of them."""
-    return [text[span.start : span.end] for span in _word_spans(checkpoint, text)]
-
-
-def _word_spans(checkpoint: Checkpoint, text: str) -> list[_WordSpan]:
-    encoding = _tokenize(checkpoint, text, None, add_special_tokens=False)
-    spans: list[_WordSpan] = []
-    before: object = None
-    for i, (token, word, (start, end)) in enumerate(zip(encoding.tokens, encoding.word_ids, encoding.offsets)):
-        # A special token that was typed, such as [MASK], is a word of its own.
-        number = word if token not in (CLS, SEP, MASK) else (token, start)
-        if spans and number is not None and before == number:
-            spans[-1] = _WordSpan(spans[-1].start, end, spans[-1].first_token, i + 1)
-        else:
-            spans.append(_WordSpan(start, end, i, i + 1))
-        before = number
-    return spans
+    return [word.text for word in read_words(checkpoint, text)]
 
 
 def _readings(checkpoint: Checkpoint, text: str) -> list[str]:
@@ -259,7 +240,7 @@ def _reading(checkpoint: Checkpoint, word: str) -> str:
 
 def unknown_words(checkpoint: Checkpoint, text: str) -> list[str]:
     """The words of a text that the vocabulary lacks, each once, in reading order; the model reads them as [UNK]."""
-    encoding = _tokenize(checkpoint, text, None, add_special_tokens=False)
+    encoding = tokenize(checkpoint, text, None, add_special_tokens=False)
     spelled = (text[s:e] for token, (s, e) in zip(encoding.tokens, encoding.offsets) if token == UNK)
     return list(dict.fromkeys(spelled))
 
@@ -272,8 +253,8 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     by the seed is examined. Pairs that are longer than the model reads are left out. Raises InputError when the model
     lacks a head.
     """
-    _require(checkpoint, "mlm", "guess masked words")
-    _require(checkpoint, "nsp", "judge sentence pairs")
+    require(checkpoint, "mlm", "guess masked words")
+    require(checkpoint, "nsp", "judge sentence pairs")
     encoded = encode_corpus(corpus, checkpoint.tokenizer)
     S = len(encoded.lengths)
     first = int(np.random.default_rng(seed).integers(max(1, S - EXAM_SENTENCES + 1)))
@@ -288,78 +269,24 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
         return [cls, *a, sep, *b, sep], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
     limit = checkpoint.config.max_position_embeddings
-    masked, places, truth = [], [], []
+    masked, asked = [], []
     for s in adjacent:
         whole, segments = row(sentences[s], sentences[s + 1])
         for i, token in enumerate(whole):
             if token not in (cls, sep) and len(whole) <= limit:
                 masked.append(([*whole[:i], mask, *whole[i + 1 :]], segments))
-                places.append(i)
-                truth.append(token)
+                asked.append((i, token))
     pairs = [(tuple(a), tuple(b)) for a in sentences for b in sentences if len(a) + len(b) + 3 <= limit]
     right_words = right_pairs = 0
-    for start in range(0, len(masked), _ROWS):
-        part = slice(start, start + _ROWS)
-        guesses = _forward_rows(checkpoint, masked[part], places[part]).prediction_logits.argmax(-1).tolist()
-        right_words += sum(guess == word for guess, word in zip(guesses, truth[part]))
-    for start in range(0, len(pairs), _ROWS):
-        part = pairs[start : start + _ROWS]
-        output = _forward_rows(checkpoint, [row(a, b) for a, b in part], [0] * len(part))
-        says_next = (output.seq_relationship_logits.argmax(-1) == IS_NEXT).tolist()
-        right_pairs += sum(says == (pair in true_pairs) for says, pair in zip(says_next, part))
+    for part in batches(checkpoint, masked):
+        places = [(row, asked[number][0]) for row, number in enumerate(part)]
+        scores = forward_rows(checkpoint, [masked[number] for number in part], places).prediction_logits
+        truth = (asked[number][1] for number in part)
+        right_words += sum(guess == word for guess, word in zip(scores.argmax(-1).tolist(), truth))
+    rows = [row(a, b) for a, b in pairs]
+    for part in batches(checkpoint, rows):
+        scores = forward_rows(checkpoint, [rows[number] for number in part], []).seq_relationship_logits
+        says_next = (scores.argmax(-1) == IS_NEXT).tolist()
+        right_pairs += sum(says == (pairs[number] in true_pairs) for says, number in zip(says_next, part))
     window = (first + 1, last) if S > EXAM_SENTENCES else None
     return Exam((right_words, len(masked)), (right_pairs, len(pairs)), window)
-
-
-def _require(checkpoint: Checkpoint, part: str, purpose: str) -> None:
-    if part in checkpoint.missing:
-        raise InputError(f"This model came without the part that is needed to {purpose}; choose another model.")
-
-
-def _tokenize(checkpoint: Checkpoint, text: str, text_pair: str | None, *, add_special_tokens: bool = True) -> Encoding:
-    for part in (text, text_pair or ""):
-        if len(part) > MAX_CHARACTERS:
-            raise InputError(f"This text has {len(part):,} characters; the limit is {MAX_CHARACTERS:,}. Shorten it.")
-        if any("\ud800" <= character <= "\udfff" for character in part):
-            raise InputError("This text holds half of a character (a lone surrogate); type it again.")
-    return checkpoint.tokenizer.encode(text, text_pair or None, add_special_tokens=add_special_tokens)
-
-
-def _encode(checkpoint: Checkpoint, text: str, text_pair: str | None) -> Encoding:
-    encoding = _tokenize(checkpoint, text, text_pair)
-    limit = checkpoint.config.max_position_embeddings
-    if len(encoding) > limit:
-        raise InputError(f"This text has {len(encoding)} tokens; the model reads {limit}. Shorten it.")
-    if len(encoding) <= encoding.special_tokens_mask.count(1) and MASK not in encoding.tokens:
-        raise InputError("There is no word in this text; type a sentence.")
-    return encoding
-
-
-@torch.inference_mode()
-def _forward(checkpoint: Checkpoint, encoding: Encoding, **wanted: object) -> BertOutput:
-    """One input through the model, as a batch of one without padding."""
-    device = next(checkpoint.model.parameters()).device
-    wanted = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in wanted.items()}
-    ids, segments = (torch.tensor([row], device=device) for row in (encoding.ids, encoding.type_ids))
-    return checkpoint.model(ids, None, segments, **wanted)
-
-
-@torch.inference_mode()
-def _forward_rows(checkpoint: Checkpoint, rows: list[tuple[list[int], list[int]]], places: list[int]) -> BertOutput:
-    """Rows of (ids, segments), padded to the longest; words are scored at one place of each row."""
-    ids, mask, segments = _padded(checkpoint, rows)
-    asked = torch.arange(len(rows)) * ids.shape[1] + torch.tensor(places)
-    return checkpoint.model(ids, mask, segments, asked_positions=asked.to(ids.device))
-
-
-def _padded(checkpoint: Checkpoint, rows: list[tuple[list[int], list[int]]]) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows of (ids, segments) as ids, mask and segments, each (B, T) on the model's device; T is the longest row's."""
-    device = next(checkpoint.model.parameters()).device
-    T = max(len(ids) for ids, _ in rows)
-    ids = torch.full((len(rows), T), checkpoint.config.pad_token_id)
-    segments, mask = torch.zeros_like(ids), torch.zeros_like(ids)
-    for i, (row, segment) in enumerate(rows):
-        ids[i, : len(row)], segments[i, : len(row)], mask[i, : len(row)] = map(
-            torch.tensor, (row, segment, [1] * len(row))
-        )
-    return ids.to(device), mask.to(device), segments.to(device)

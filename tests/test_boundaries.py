@@ -18,8 +18,9 @@ LAYERS = [
     {"corpus", "costs", "model", "foreign_tensors"},
     {"tokenization", "foreign_weights"},
     {"pretraining_data", "checkpoint"},
-    {"training", "probing", "finetuning", "hub"},
-    {"recipes", "export"},
+    {"training", "reading", "finetuning", "hub"},
+    {"recipes", "probing", "word_probes", "pair_probes"},
+    {"export"},
     {"runs"},
     {"__main__", "__init__"},
 ]
