@@ -15,6 +15,7 @@ from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
 from bert_core.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError
+from bert_core.heads import ablation_map, head_facts, rollout
 from bert_core.hub import fetch_checkpoint
 from bert_core.model import BertForPreTraining, BertModel
 from bert_core.pretraining_data import Batch, PretrainingBatches, encode_corpus
@@ -49,12 +50,14 @@ __all__ = [
     "Trainer",
     "TrainingConfig",
     "TrainingService",
+    "ablation_map",
     "attention",
     "encode",
     "encode_corpus",
     "exam",
     "fetch_checkpoint",
     "fill_mask",
+    "head_facts",
     "load_checkpoint",
     "load_recipe",
     "next_sentence",
@@ -63,6 +66,7 @@ __all__ = [
     "read_corpus",
     "recipe_names",
     "save_checkpoint",
+    "rollout",
     "sentence_vector",
     "sentence_vectors",
     "train_tokenizer",

@@ -20,7 +20,7 @@ LAYERS = [
     {"pretraining_data", "checkpoint"},
     {"training", "reading", "finetuning", "hub"},
     {"recipes", "probing", "word_probes", "pair_probes"},
-    {"export"},
+    {"export", "heads"},
     {"runs"},
     {"__main__", "__init__"},
 ]

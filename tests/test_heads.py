@@ -1,0 +1,162 @@
+"""Facts of hand-made heads, rollout against the paper's formula, and heads switched off together against one by one."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from bert_core import heads
+from bert_core.errors import InputError
+from bert_core.heads import (
+    ablation_map,
+    answers,
+    average,
+    corpus_batch,
+    each_alone,
+    head_facts,
+    rollout,
+    without,
+    without_special,
+)
+from bert_core.probing import AttentionMaps, fill_mask, next_sentence
+from bert_core.training import pretraining_losses
+
+TEXTS = ("how are you", "i am romeo")
+TOKENS = ["[CLS]", "to", "be", "to", "[SEP]", "or", "[SEP]"]
+SEGMENTS = [0, 0, 0, 0, 0, 1, 1]
+
+
+def some_maps(layers: int = 3, heads: int = 2) -> AttentionMaps:
+    draw = torch.Generator().manual_seed(5)
+    weights = torch.rand(layers, heads, len(TOKENS), len(TOKENS), generator=draw).softmax(-1)
+    return AttentionMaps(TOKENS, SEGMENTS, weights)
+
+
+def one_hot(columns: list[int]) -> torch.Tensor:
+    return torch.eye(len(TOKENS))[columns]
+
+
+def test_a_head_is_named_after_where_it_looks():
+    made = {
+        "looks at the next word": one_hot([1, 2, 3, 4, 5, 6, 0]),
+        "looks at the previous word": one_hot([0, 0, 1, 2, 3, 4, 5]),
+        "looks at the same word": one_hot([0, 3, 2, 1, 4, 5, 6]),
+        "rests on [CLS]": one_hot([0] * 7),
+        "rests on [SEP]": one_hot([4, 6, 4, 6, 4, 6, 4]),
+        "looks at the other sentence": one_hot([5, 5, 5, 5, 5, 2, 1]),
+        "spreads evenly": torch.full((7, 7), 1 / 7),
+        "": (one_hot([0, 0, 1, 2, 3, 4, 5]) + one_hot([1, 2, 3, 4, 5, 6, 0]) + one_hot([4] * 7)) / 3,
+    }
+    facts = head_facts(AttentionMaps(TOKENS, SEGMENTS, torch.stack(list(made.values()))[None]))
+    assert facts.names == [list(made)]
+
+
+def test_facts_by_hand():
+    weights = torch.zeros(7, 7)
+    weights[:, 0] = 1
+    weights[1] = torch.tensor([0, 0.1, 0.2, 0.3, 0, 0.4, 0])  # the first "to"
+    weights[2] = torch.tensor([0, 0.5, 0, 0.25, 0, 0, 0.25])
+    facts = head_facts(AttentionMaps(TOKENS, SEGMENTS, weights[None, None]))
+    found = {name: values.item() for name, values in facts.facts.items()}
+    assert found["next"] == pytest.approx((0.2 + 0.25) / 2)  # rows "to", "be": the next of the other "to" is [SEP]
+    assert found["previous"] == pytest.approx((0.5 + 0) / 2)  # rows "be" and the second "to"
+    assert found["same"] == pytest.approx((0.1 + 0.3) / 4)  # rows "to", "be", "to", "or"
+    assert found["other"] == pytest.approx(0.4 / 4)
+    assert found["cls"] == pytest.approx(5 / 7)
+    assert found["sep"] == pytest.approx(0.25 / 7)
+    rows = [-(0.1 * math.log(0.1) + 0.2 * math.log(0.2) + 0.3 * math.log(0.3) + 0.4 * math.log(0.4))]
+    rows.append(0.5 * math.log(2) + 0.5 * math.log(4))
+    assert found["entropy"] == pytest.approx(sum(rows) / 7)
+    assert facts.chance["cls"] == pytest.approx(1 / 7)
+    assert facts.chance["entropy"] == pytest.approx(math.log(7))
+
+
+def test_one_sentence_has_no_other_one():
+    facts = head_facts(AttentionMaps(["[CLS]", "to", "[SEP]"], [0, 0, 0], torch.full((1, 1, 3, 3), 1 / 3)))
+    assert math.isnan(facts.facts["other"])
+    assert math.isnan(facts.facts["next"])
+    assert facts.names == [["spreads evenly"]]
+
+
+def test_rollout_is_the_papers_formula():
+    weights = some_maps().weights
+    steps = [0.5 * layer.mean(0) + 0.5 * np.eye(7) for layer in weights.numpy()]
+    steps = [step / step.sum(1, keepdims=True) for step in steps]
+    expected = [steps[0], steps[1] @ steps[0], steps[2] @ steps[1] @ steps[0]]
+    found = rollout(weights)
+    np.testing.assert_allclose(found.numpy(), np.stack(expected), atol=1e-6)
+    torch.testing.assert_close(found.sum(-1), torch.ones(3, 7))
+    torch.testing.assert_close(average(weights).sum(-1), torch.ones(3, 7))
+
+
+def test_without_the_special_tokens_rows_sum_to_one_again():
+    maps = some_maps()
+    maps.weights[0, 0, 1] = torch.tensor([0.5, 0, 0, 0, 0.5, 0, 0])  # all on what is hidden
+    shown = without_special(maps)
+    assert (shown.tokens, shown.token_type_ids) == (["to", "be", "to", "or"], [0, 0, 0, 1])
+    torch.testing.assert_close(shown.weights.sum(-1), torch.ones(3, 2, 4))
+    kept = maps.weights[1, 1][[1, 2, 3, 5]][:, [1, 2, 3, 5]]
+    torch.testing.assert_close(shown.weights[1, 1], kept / kept.sum(-1, keepdim=True))
+    assert shown.weights[0, 0, 0].tolist() == [0.25] * 4
+    with pytest.raises(InputError, match="no word"):
+        without_special(AttentionMaps(["[CLS]", "[SEP]"], [0, 0], torch.full((1, 1, 2, 2), 0.5)))
+
+
+def test_many_settings_at_once_answer_as_each_alone(tiny_checkpoint, dialogue, monkeypatch):
+    batch = corpus_batch(tiny_checkpoint, dialogue, rows=5)
+    settings = torch.rand(7, 2, 3, generator=torch.Generator().manual_seed(8))
+    together = answers(tiny_checkpoint, settings, *TEXTS, place=2, batch=batch)
+    assert together.answer == "are"
+    for i in range(7):
+        alone = answers(tiny_checkpoint, settings[i : i + 1], *TEXTS, place=2, batch=batch)
+        for name in ("word", "is_next", "loss"):
+            torch.testing.assert_close(getattr(together, name)[i : i + 1], getattr(alone, name), rtol=0, atol=1e-5)
+    monkeypatch.setattr(heads, "_TOKENS_AT_ONCE", 250)
+    in_parts = answers(tiny_checkpoint, settings, *TEXTS, place=2, batch=batch)
+    torch.testing.assert_close(in_parts.loss, together.loss)
+
+
+def test_with_all_heads_on_the_answers_are_the_models(tiny_checkpoint, dialogue):
+    batch = corpus_batch(tiny_checkpoint, dialogue)
+    intact = answers(tiny_checkpoint, without(tiny_checkpoint, [])[None], *TEXTS, place=2, batch=batch)
+    [guesses] = fill_mask(tiny_checkpoint, "how [MASK] you", TEXTS[1], top_k=100)
+    assert intact.word.item() == pytest.approx(dict(guesses)["are"], abs=1e-5)
+    assert intact.is_next.item() == pytest.approx(next_sentence(tiny_checkpoint, *TEXTS), abs=1e-5)
+    with torch.no_grad():
+        mlm_loss = pretraining_losses(tiny_checkpoint.model, batch)[0].item()
+    assert intact.loss.item() == pytest.approx(mlm_loss, rel=1e-4)
+
+
+def test_an_ablation_map_has_the_change_of_each_head(tiny_checkpoint):
+    changes = ablation_map(tiny_checkpoint, *TEXTS, place=2)
+    assert changes.word.shape == changes.is_next.shape == (2, 3)
+    assert changes.loss is None
+    off = answers(tiny_checkpoint, without(tiny_checkpoint, [(1, 2)])[None], *TEXTS, place=2)
+    assert changes.word[1, 2].item() == pytest.approx((off.word - changes.intact.word).item(), abs=1e-5)
+    assert changes.is_next[1, 2].item() == pytest.approx((off.is_next - changes.intact.is_next).item(), abs=1e-5)
+    assert each_alone(tiny_checkpoint)[5].tolist() == [[1, 1, 1], [1, 1, 0]]
+
+
+def test_a_typed_mask_is_asked_for_its_best_guess(tiny_checkpoint):
+    [[(word, probability), *_]] = fill_mask(tiny_checkpoint, "how [MASK] you")
+    found = answers(tiny_checkpoint, without(tiny_checkpoint, [])[None], "how [MASK] you", place=2)
+    assert (found.answer, found.word.item()) == (word, pytest.approx(probability, abs=1e-5))
+    assert found.is_next is None, "one sentence is no pair"
+
+
+def test_a_model_without_a_part_is_not_asked_for_it(tiny_checkpoint, dialogue):
+    batch = corpus_batch(tiny_checkpoint, dialogue)
+    bare = dataclasses.replace(tiny_checkpoint, missing=frozenset({"mlm", "nsp"}))
+    changes = ablation_map(bare, *TEXTS, place=2, batch=batch)
+    assert (changes.word, changes.is_next, changes.loss) == (None, None, None)
+
+
+def test_places_and_heads_that_are_not_there(tiny_checkpoint):
+    for place in (0, 4, 99, -1):
+        with pytest.raises(InputError, match="no word"):
+            answers(tiny_checkpoint, without(tiny_checkpoint, [])[None], *TEXTS, place=place)
+    for head in ((2, 0), (0, 3), (-1, 0)):
+        with pytest.raises(InputError, match="2 layers of 3 heads"):
+            without(tiny_checkpoint, [head])
