@@ -105,15 +105,17 @@ def finished(service: TrainingService):
 def test_a_poll_gives_what_is_new_in_half_a_kilobyte(finished) -> None:
     space = Workspaces(None, lambda: None).enter(None)
     space.add_run(finished)
-    first = run_news(space, finished.id, 0, -1)
-    assert first["cursor"] == len(first["points"]) == 40
+    first = run_news(space, finished.id)
+    assert first["cursors"] == [40, 40, 40]
+    assert len(first["points"]) == 40
+    assert first["snapshots"] == [snapshot.step for snapshot in finished.snapshots]
     assert len(first["guesses"]["sentences"]) == len(first["guesses"]["words"]) == 5
-    live = run_news(space, finished.id, 5, 0)
+    live = run_news(space, finished.id, 5, 30, 0)
     assert len(live["points"]) <= POINTS_LIVE
     assert "sentences" not in live["guesses"]
     assert len(json.dumps(live, separators=(",", ":"))) <= 512
-    nothing = run_news(space, finished.id, 40, finished.snapshots[-1].step)
-    assert (nothing["points"], "guesses" in nothing) == ([], False)
+    nothing = run_news(space, finished.id, *first["cursors"])
+    assert (nothing["points"], nothing["snapshots"], "guesses" in nothing) == ([], [], False)
 
 
 def test_typed_masks_and_pressed_words_are_answered_in_reading_order(finished) -> None:

@@ -176,3 +176,20 @@ def test_a_full_machine_says_so(workspaces: Workspaces) -> None:
         workspaces.enter(None).add_run(FakeRun(str(number)))
     with pytest.raises(RunError, match=f"{MOST_ACTIVE} runs"):
         workspaces.check_room()
+
+
+def test_the_slider_goes_to_a_snapshot_and_back_to_live(workspaces: Workspaces) -> None:
+    space = workspaces.enter(None)
+    run = FakeRun("3" * 32)
+    run.snapshots = tuple(SimpleNamespace(step=step, checkpoint=lambda s=step: f"model of {s}") for step in (0, 4, 9))
+    space.add_run(run)
+    seen = []
+    for step in (4, 0, 5, 1000, None):
+        space.look_at(run.id, step)
+        seen.append(workspaces.model(space).checkpoint)
+    assert seen == ["model of 4", "model of 0", "model of 4", "model of 9", "model of 9"]
+    space.look_at(run.id, 4)
+    space.add_run(FakeRun("4" * 32))
+    assert space.at is None, "a new run is looked at live"
+    with pytest.raises(RunError, match=NOT_YOURS):
+        space.look_at("5" * 32)

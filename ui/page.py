@@ -1,4 +1,4 @@
-"""What every tab knows: the visitor, the line that says which model the page looks at, and the models behind it."""
+"""What every tab knows: the visitor, which model at which step the page looks at, and the line that says so."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +7,8 @@ import gradio as gr
 
 from bert_core.errors import BertCoreError, ConfigError
 from bert_core.recipes import Recipe, load_recipe, recipe_corpus, recipe_names
+from bert_core.runs import Run
+from ui.handlers import on_error
 from ui.views import view
 from ui.workspace import Model, Workspace
 from ui.workspaces import Workspaces
@@ -36,7 +38,7 @@ class Page:
         return self.workspaces.model(self.space(token) or Workspace(""))
 
     def model_line_value(self, token: str | None) -> dict[str, Any]:
-        """Name and detail of the model, the run whose steps the line follows, and the visitor."""
+        """Name and detail of the model; of a run also its id, the steps of its snapshots and the one looked at."""
         space = self.space(token) or Workspace("")
         run = space.runs.get(space.selected)
         try:
@@ -46,7 +48,8 @@ class Page:
             name, detail = (
                 (f"Your run: {run.recipe.title}", "preparing") if run else ("no model yet", "train one first")
             )
-        return {"name": name, "detail": detail, "follows": run.id if run else None, "visitor": token}
+        moments = {"run": run.id, **moments_of(space, run)} if run else {"run": None, "steps": [], "at": None}
+        return {"name": name, "detail": detail, "visitor": token, **moments}
 
     def sentences(self, token: str | None) -> list[str]:
         """Sentences to choose from: those the model learned from if they are known, else the dialogue."""
@@ -65,9 +68,25 @@ def recipe_named(name: str) -> Recipe:
     return load_recipe(name)
 
 
+def moments_of(space: Workspace, run: Run) -> dict[str, Any]:
+    """The steps that the time slider can go to, and the one that is looked at, None for live."""
+    found = None if space.at is None else space.checkpoint(run, space.at)
+    return {"steps": [snapshot.step for snapshot in run.snapshots], "at": found and found[0]}
+
+
 def header(demo: gr.Blocks, workspaces: Workspaces) -> Page:
     """The top of the page, above all tabs."""
     visitor = gr.BrowserState(None, storage_key="balcony-visitor", secret="balcony")
+
+    @on_error(lambda sentence: {"error": sentence})
+    def look(arguments: list[Any]) -> dict[str, Any]:
+        """The time slider was moved: look at a run's step, or at its newest for None."""
+        token, run_id, step = arguments
+        space = workspaces.find(token)
+        run = space.run(run_id)
+        space.look_at(run.id, None if step is None else int(step))
+        return moments_of(space, run)
+
     with gr.Row(elem_id="header"):
         gr.HTML(
             "<h1>Balcony</h1><p>Train a small BERT, watch it learn, look inside it.</p>",
@@ -75,7 +94,7 @@ def header(demo: gr.Blocks, workspaces: Workspaces) -> Page:
             apply_default_css=False,
             js_on_load=None,
         )
-        model_line = view("modelLine", elem_id="model-line")
+        model_line = view("modelLine", server_functions=[look], elem_id="model-line")
     return Page(demo, workspaces, visitor, model_line)
 
 

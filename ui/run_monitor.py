@@ -30,8 +30,8 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
 
     @on_error(lambda sentence: {"error": sentence})
     def poll(arguments: list[Any]) -> dict[str, Any]:
-        visitor, run_id, cursor, snapshot = arguments
-        return run_news(workspaces.find(visitor), run_id, int(cursor), int(snapshot))
+        visitor, run_id, cursors = arguments
+        return run_news(workspaces.find(visitor), run_id, *map(int, cursors))
 
     return view(
         "runMonitor",
@@ -42,11 +42,16 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
     )
 
 
-def run_news(space: Workspace, run_id: str, cursor: int, snapshot: int) -> dict[str, Any]:
-    """What is new in a run since a cursor (rows seen) and a snapshot (step whose guesses were seen, -1 for none)."""
+def run_news(space: Workspace, run_id: str, row: int = 0, snapshot: int = -1, guess: int = -1) -> dict[str, Any]:
+    """What is new in a run since the page's cursors, which come back renewed.
+
+    row: rows of the history seen. snapshot: newest step that the time slider knows, -1 for none. guess: step whose
+    guesses were seen, -1 for none.
+    """
     run = space.run(run_id)
     progress = run.progress()
-    rows = run.history(since=cursor)
+    rows = run.history(since=row)
+    snapshots = [kept.step for kept in run.snapshots if kept.step > snapshot]
     news = {
         "status": progress.status,
         "reason": progress.reason,
@@ -54,20 +59,21 @@ def run_news(space: Workspace, run_id: str, cursor: int, snapshot: int) -> dict[
         "steps": progress.steps,
         "rate": round(progress.tokens_per_second),
         "left": None if progress.seconds_left is None else round(progress.seconds_left, 1),
-        "cursor": cursor + len(rows),
-        "points": thin(rows, POINTS_LIVE if cursor else POINTS_AT_FIRST),
+        "points": thin(rows, POINTS_LIVE if row else POINTS_AT_FIRST),
         # The curve's last point is a mean over some steps; the numbers beside it are those of the newest step.
         "last": _mean(rows[-1:]) if rows else None,
-        "snapshot": snapshot,
+        "snapshots": snapshots,
     }
     # The first points of a run come at once; the guesses take a moment longer and come with the next answer.
     is_over = progress.status not in ACTIVE
-    if (cursor or is_over) and (newest := space.newest(run)) and newest[0] > snapshot and run.corpus is not None:
+    asked = guess
+    if (row or is_over) and (newest := space.checkpoint(run)) and newest[0] > guess and run.corpus is not None:
         step, checkpoint = newest
         board = space.boards.get(run.id) or space.boards.setdefault(run.id, GuessBoard(run.corpus, checkpoint))
-        news["snapshot"], words = board.guesses(step, checkpoint, now=is_over)
-        if news["snapshot"] > snapshot and words:
-            news["guesses"] = {"words": words} | ({"sentences": board.sentences} if snapshot < 0 else {})
+        asked, words = board.guesses(step, checkpoint, now=is_over)
+        if asked > guess and words:
+            news["guesses"] = {"words": words} | ({"sentences": board.sentences} if guess < 0 else {})
+    news["cursors"] = [row + len(rows), max([snapshot, *snapshots]), asked]
     return news
 
 

@@ -50,7 +50,7 @@ def words_in_context_tab(page: Page) -> None:
             info="0 is the sum of word, position and segment vectors, before the first layer.",
             elem_id="context-layer",
         )
-        facts = view("facts", elem_id="context-facts")
+        facts = view("facts", events=("submit",), options={"follows": True}, elem_id="context-facts")
         with gr.Row(elem_classes="balcony-split"):
             with gr.Column(scale=1, min_width=320):
                 cosine = plotly_view(elem_id="context-cosine")
@@ -70,7 +70,7 @@ def words_in_context_tab(page: Page) -> None:
         return value, slider, *figures
 
     gr.on(
-        [tab.select, word.change, sentences.change, layer.input],
+        [tab.select, word.change, sentences.change, layer.input, facts.submit],
         look,
         [page.visitor, word, sentences, layer],
         [facts, layer, cosine, points],

@@ -5,6 +5,7 @@ nobody can see or stop another's run, and a wrong token and an unknown run give 
 """
 
 import secrets
+import threading
 from dataclasses import dataclass, field
 
 from bert_core.checkpoint import Checkpoint
@@ -17,6 +18,7 @@ ACTIVE = ("queued", "running", "paused")
 SHIPPED = "shipped"
 MOST_RUNS = 6
 MOST_MODELS = 6
+MOST_BUILT = 2  # models of snapshots that are kept built: the newest one and the one that is looked at
 
 
 @dataclass
@@ -32,18 +34,21 @@ class Model:
 class Workspace:
     """What one visitor has: runs by id, models that were loaded or kept, and which one the page looks at.
 
-    selected: id of a run, key of a model, or SHIPPED. boards: the guesses of each run that is watched. last_seen and
-    paused_by_lease belong to the lease (see `ui.workspaces`).
+    selected: id of a run, key of a model, or SHIPPED. at: the step of that run, None for its newest (live). Both are
+    set by `look_at`. boards: the guesses of each run that is watched. last_seen and paused_by_lease belong to the
+    lease (see `ui.workspaces`).
     """
 
     token: str
     runs: dict[str, Run] = field(default_factory=dict)
     models: dict[str, Model] = field(default_factory=dict)
     selected: str = SHIPPED
+    at: int | None = None
     last_seen: float = 0.0
     boards: dict[str, GuessBoard] = field(default_factory=dict)
     paused_by_lease: set[str] = field(default_factory=set)
-    _newest: dict[str, tuple[int, Checkpoint]] = field(default_factory=dict)
+    _built: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
+    _building: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, run_id: str) -> Run:
         """The visitor's run of that id; RunError with one fixed sentence for any other."""
@@ -65,10 +70,9 @@ class Workspace:
     def add_run(self, run: Run) -> None:
         """Keep a run and look at it from now on; the oldest finished ones make room."""
         self.runs[run.id] = run
-        self.selected = run.id
+        self.look_at(run.id)
         for old in [r.id for r in self.runs.values() if r.status not in ACTIVE][: max(0, len(self.runs) - MOST_RUNS)]:
             del self.runs[old]
-            self._newest.pop(old, None)
             self.boards.pop(old, None)
 
     def add_model(self, model: Model) -> str:
@@ -77,20 +81,30 @@ class Workspace:
             raise RunError(f"You keep {MOST_MODELS} models, which is the limit. Remove one first.")
         key = secrets.token_hex(8)
         self.models[key] = model
-        self.selected = key
+        self.look_at(key)
         return key
 
     def remove_selected_model(self) -> None:
         """Forget the kept model that is looked at, and look at the shipped one again."""
         self.models.pop(self.selected, None)
-        self.selected = SHIPPED
+        self.look_at(SHIPPED)
 
-    def newest(self, run: Run) -> tuple[int, Checkpoint] | None:
-        """Step and checkpoint of a run's newest snapshot, built once per snapshot; None before the first."""
+    def look_at(self, key: str, step: int | None = None) -> None:
+        """Look at a run, a model or the shipped one; step: of a run, None for live. RunError for another's run."""
+        if key != SHIPPED and key not in self.models:
+            self.run(key)
+        self.selected, self.at = key, step
+
+    def checkpoint(self, run: Run, step: int | None = None) -> tuple[int, Checkpoint] | None:
+        """Step and checkpoint of a run's snapshot next to `step`, of its newest for None; None before the first."""
         snapshots = run.snapshots
         if not snapshots:
             return None
-        cached = self._newest.get(run.id)
-        if cached is None or cached[0] != snapshots[-1].step:
-            cached = self._newest[run.id] = (snapshots[-1].step, snapshots[-1].checkpoint())
-        return cached
+        found = snapshots[-1] if step is None else min(snapshots, key=lambda snapshot: abs(snapshot.step - step))
+        key = (run.id, found.step)
+        with self._building:
+            # Asked last stands last.
+            self._built[key] = self._built.pop(key, None) or found.checkpoint()
+            while len(self._built) > MOST_BUILT:
+                del self._built[next(iter(self._built))]
+            return found.step, self._built[key]

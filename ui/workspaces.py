@@ -114,16 +114,16 @@ class Workspaces:
             return self._shipped
 
     def model(self, space: Workspace) -> Model:
-        """What the page looks at now: a run at its newest step, a kept model, or the shipped one."""
+        """What the page looks at now: a run at a step, a kept model, or the shipped one."""
         if space.selected in space.models:
             return space.models[space.selected]
         run = space.runs.get(space.selected)
-        if run is not None and (newest := space.newest(run)) is not None:
-            step, checkpoint = newest
-            return Model(f"Your run: {run.recipe.title}", f"step {step}", checkpoint)
-        if run is not None:
+        if run is None:
+            return Model(self.shipped_name, "comes with Balcony", self.shipped())
+        if (found := space.checkpoint(run, space.at)) is None:
             raise BertCoreError("Your run has no model yet; it will in a moment.")
-        return Model(self.shipped_name, "comes with Balcony", self.shipped())
+        step, checkpoint = found
+        return Model(f"Your run: {run.recipe.title}", f"step {step:,}", checkpoint)
 
     def _new(self, token: str) -> Workspace:
         space = self._spaces[token] = Workspace(token)

@@ -58,14 +58,40 @@ window.Balcony = { views: {}, bus: new EventTarget(), tabs: new BroadcastChannel
     });
   };
 
-  /** Call back, at most once a second, when the model the page looks at has learned and `root` is in the open tab. */
+  /** A function that runs `work` once at a time: of the calls that come meanwhile only the last is done. */
+  Balcony.latest = function (work) {
+    let waiting = null;
+    let busy = false;
+    return async function (...wanted) {
+      waiting = wanted;
+      if (busy) return;
+      busy = true;
+      try {
+        while (waiting) {
+          const now = waiting;
+          waiting = null;
+          await work(...now);
+        }
+      } finally {
+        busy = false;
+      }
+    };
+  };
+
+  /**
+   * Call back when the model the page looks at is another one and `root` is in the open tab: at once when the person
+   * chose it, at most once a second while a model learns.
+   */
   Balcony.follow = function (root, callback) {
-    let last = 0;
-    Balcony.bus.addEventListener("model", () => {
-      const now = performance.now();
-      if (root.offsetParent === null || now - last < 1000) return;
-      last = now;
-      callback();
+    let last = -Infinity;
+    let timer = 0;
+    Balcony.bus.addEventListener("model", ({ detail }) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        if (root.offsetParent === null) return;
+        last = performance.now();
+        callback();
+      }, detail.chosen ? 0 : Math.max(0, last + 1000 - performance.now()));
     });
   };
 

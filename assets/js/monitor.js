@@ -1,4 +1,4 @@
-// One training run, live. The page asks with the cursor it has and gets what is new: a few numbers,
+// One training run, live. The page asks with the cursors it has and gets what is new: a few numbers,
 // never the whole curve, so that a room of people costs the server little and zoom and hover survive.
 (function (Balcony) {
   "use strict";
@@ -20,6 +20,7 @@
   // A hidden page and an ended run only say that somebody is still here.
   const LEASE_MS = 60000;
   const RETRY_MS = 2000;
+  const FIRST = [0, -1, -1]; // what a page that has seen nothing sends; later ones come with each answer
   const CURVES = ["mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy"];
 
   const count = new Intl.NumberFormat("en").format;
@@ -158,8 +159,7 @@
     chart.begin(null);
     let run = null;
     let visitor = null;
-    let cursor = 0;
-    let snapshot = -1;
+    let cursors = FIRST;
     let status = "";
     let steps = 0;
     let timer = 0;
@@ -174,7 +174,7 @@
       }
       if (ENDED.has(status) || document.visibilityState !== "visible") return LEASE_MS;
       if (status === "paused") return PAUSED_MS;
-      return cursor ? LIVE_MS : FIRST_POINT_MS;
+      return cursors[0] ? LIVE_MS : FIRST_POINT_MS;
     }
 
     function later(milliseconds) {
@@ -188,7 +188,7 @@
       const asked = run;
       let wait = RETRY_MS;
       try {
-        const news = await server.poll(asked.visitor, asked.run, cursor, snapshot);
+        const news = await server.poll(asked.visitor, asked.run, cursors);
         if (asked === run) { take(news); wait = pause(); }
       } catch (error) {
         board.say("Connection lost", "Trying again; the run goes on without this page.");
@@ -206,14 +206,13 @@
         trigger("status");
         return;
       }
-      cursor = news.cursor;
+      cursors = news.cursors;
       steps = news.step;
       board.show(news);
       chart.add(news.points);
       if (news.guesses) table.show(news.guesses);
-      if (news.snapshot > snapshot) {
-        snapshot = news.snapshot;
-        Balcony.bus.dispatchEvent(new CustomEvent("snapshot", { detail: { run: run.run, step: snapshot } }));
+      if (news.snapshots.length) {
+        Balcony.bus.dispatchEvent(new CustomEvent("snapshots", { detail: { run: run.run, steps: news.snapshots } }));
       }
       if (news.status !== status) {
         status = news.status;
@@ -230,8 +229,7 @@
       if (!value || !value.run) { run = null; return; }
       if (!run || run.run !== value.run) {
         Balcony.tabs.postMessage(visitor);
-        cursor = 0;
-        snapshot = -1;
+        cursors = FIRST;
         status = "";
         steps = 0;
         run = value;

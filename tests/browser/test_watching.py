@@ -1,0 +1,60 @@
+"""Watching a run in a real browser: the time slider, curves that stay, what survives a reload or a lost connection."""
+
+import re
+
+from browser_steps import change_setting, open_tab, start, wait_for_points, wait_for_status
+from playwright.sync_api import Page, expect
+
+ENDLESS = "50000"
+
+
+def move_slider(page: Page, position: int) -> None:
+    """Put the time slider at a position, as a drag does."""
+    page.locator("#time-slider").evaluate(
+        "(slider, position) => { slider.value = position; slider.dispatchEvent(new Event('input')); }", position
+    )
+
+
+def test_the_slider_takes_the_open_tab_back_in_time(page: Page) -> None:
+    start(page)
+    wait_for_status(page, "Finished")
+    open_tab(page, "Masked words")
+    guess = page.locator("#masked-guesses section li").first
+    expect(guess).to_contain_text("Juliet".lower())
+    learned = page.locator("#masked-guesses").inner_text()
+    move_slider(page, 0)
+    expect(page.locator("#model-step")).to_have_text("step 0")
+    page.wait_for_function("learned => document.querySelector('#masked-guesses').innerText !== learned", arg=learned)
+    expect(page.locator("#time-live")).to_have_attribute("aria-pressed", "false")
+    open_tab(page, "Next sentence")
+    page.reload()
+    expect(page.locator("#model-step")).to_have_text("step 0")
+    open_tab(page, "Masked words")
+    page.locator("#time-live").click()
+    expect(page.locator("#masked-guesses")).to_have_text(re.compile("juliet.*100%|juliet.*9.%", re.DOTALL))
+
+
+def test_a_replay_ends_live(page: Page) -> None:
+    change_setting(page, "steps", "40")
+    start(page)
+    wait_for_status(page, "Finished")
+    page.locator("#time-replay").click()
+    expect(page.locator("#model-step")).to_have_text("step 0")
+    expect(page.locator("#time-replay")).to_have_text("Replay", timeout=30_000)
+    expect(page.locator("#model-step")).to_have_text("step 40")
+    expect(page.locator("#time-live")).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_moment_stays_while_the_run_goes_on(page: Page) -> None:
+    change_setting(page, "steps", ENDLESS)
+    start(page)
+    wait_for_points(page, 5)
+    move_slider(page, 0)
+    expect(page.locator("#model-step")).to_have_text("step 0")
+    step = page.locator("#run-step").inner_text()
+    page.wait_for_function("step => document.querySelector('#run-step').innerText !== step", arg=step)
+    expect(page.locator("#model-step")).to_have_text("step 0")
+    page.locator("#time-live").click()
+    expect(page.locator("#model-step")).not_to_have_text("step 0")
+    page.locator("#stop").click()
+    wait_for_status(page, "Stopped")

@@ -1,0 +1,45 @@
+"""The time slider shows exactly the numbers that the run had at that step."""
+
+import time
+
+import torch
+
+from bert_core import TrainingService, load_recipe, prepare
+from bert_core.checkpoint import Checkpoint
+from ui.masked_words_tab import guesses_value
+from ui.next_sentence_tab import verdict_value
+from ui.page import moments_of
+from ui.workspaces import Workspaces
+
+
+def test_a_moment_of_a_run_has_the_numbers_of_its_step() -> None:
+    recipe = load_recipe("romeo-juliet").override({"training.steps": 25})
+    service = TrainingService(device="cpu")
+    try:
+        run = service.start(recipe, seed=3)
+        while run.status not in ("finished", "failed"):
+            time.sleep(0.02)
+    finally:
+        service.close()
+    workspaces = Workspaces(service, lambda: None)
+    space = workspaces.enter(None)
+    space.add_run(run)
+    steps = moments_of(space, run)["steps"]
+    assert (steps[0], steps[-1]) == (0, 25)
+    # The same training, step by step, in nobody's background.
+    prepared = prepare(recipe, seed=3)
+    trainer, seen = prepared.trainer(), 0
+    for step in steps:
+        while trainer.step < step:
+            next(trainer)
+        space.look_at(run.id, step)
+        assert moments_of(space, run)["at"] == step
+        shown = workspaces.model(space).checkpoint
+        weights = dict(shown.model.named_parameters())
+        assert all(torch.equal(weights[name], there) for name, there in trainer.model.named_parameters())
+        then = Checkpoint(trainer.model.eval(), prepared.tokenizer)
+        assert guesses_value(shown, "hello my name", "", [1]) == guesses_value(then, "hello my name", "", [1])
+        assert verdict_value(shown, "thank you", "hello") == verdict_value(then, "thank you", "hello")
+        trainer.model.train()
+        seen += 1
+    assert seen == len(run.snapshots) > 5
