@@ -127,19 +127,19 @@ def _run(prepared: Prepared, trainer: Trainer) -> tuple[list[StepMetrics], list[
     """
     rows: list[StepMetrics] = []
     validation: list[tuple[int, Evaluation]] = []
-    evaluate_every = max(1, trainer.config.steps // _EVALUATIONS)
+    evaluate_every = max(1, trainer.config.total_steps // _EVALUATIONS)
     pending, looking = [], 0.0
     started = shown = time.perf_counter()
     for metrics in trainer:
         pending.append(metrics)
         now = time.perf_counter()
-        if now - shown > _SHOW_SECONDS or metrics.step == trainer.config.steps:
+        if now - shown > _SHOW_SECONDS or metrics.step == trainer.config.total_steps:
             fresh, divergence = until_divergence(read_metrics(pending))
             if divergence:
                 raise RunError(f"{divergence} Nothing was saved.")
             rows += fresh
             pending, shown = [], now
-            _show_progress(rows[-1], trainer.config.steps)
+            _show_progress(rows[-1], trainer.config.total_steps)
         if prepared.validation and metrics.step % evaluate_every == 0:
             validation.append((metrics.step, evaluate(trainer.model, prepared.validation, _EVALUATION_BATCHES)))
             looking += time.perf_counter() - now

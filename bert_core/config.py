@@ -110,8 +110,13 @@ class CorpusConfig(_Checked):
     most_documents: int | None = _number(
         None, 1, 100_000_000, "Read this many documents or pairs from the start; empty reads all.", optional=True
     )
-    validation_share: float = _number(
-        0.0, 0, 0.5, "Share of the text, after the training part, for the validation curve."
+    validation_share: float | None = _number(
+        None,
+        0,
+        0.5,
+        "Share of the text, after the training part, for the validation curve; empty takes a tenth of a text of at "
+        "least 8 documents.",
+        optional=True,
     )
     test_share: float = _number(0.0, 0, 0.5, "Share at the end of the text that is only used for the final test.")
     pair_label: str = "IsNext"
@@ -161,8 +166,29 @@ class DataConfig(_Checked):
 
 
 @dataclass(frozen=True)
+class TrainingPart(_Checked):
+    """A later part of a training: from step `start` on its schedule takes the place of the one before.
+
+    The fields are those of `TrainingConfig`, whose own schedule is the first part. A part may begin before the one
+    before it is over, and cuts it short; the last part ends the training.
+    """
+
+    start: int = _number(0, 0, 100_000_000, "Steps done before this part begins.")
+    steps: int = _number(1000, 1, 100_000_000, "Steps of this part's schedule.")
+    learning_rate: float = _number(1e-3, 1e-8, 1, "Size of a step at the peak of this part's schedule.")
+    warmup_steps: int = _number(0, 0, 100_000_000, "Steps in which the learning rate grows from 0 to its peak.")
+    decay: str = _choice(
+        "linear", ("linear", "none"), "After warm-up the learning rate falls to 0 (linear) or stays (none)."
+    )
+
+
+@dataclass(frozen=True)
 class TrainingConfig(_Checked):
-    """How the weights are changed."""
+    """How the weights are changed.
+
+    steps, learning_rate, warmup_steps and decay are the schedule of the first part, which is usually all. parts: what
+    came later, when a run was continued or its learning rate was changed.
+    """
 
     steps: int = _number(1000, 1, 100_000_000, "Training steps; one batch each.")
     epochs: float | None = _number(
@@ -183,3 +209,39 @@ class TrainingConfig(_Checked):
         False, (False, True), "Masked words and next sentence in turns, a step and an optimizer each, instead of a sum."
     )
     nsp_weight: float = _number(1.0, 0, 1000, "Weight of the next-sentence loss in the sum.")
+    parts: tuple[TrainingPart, ...] = field(
+        default=(), metadata={"hint": "Later parts of the training, each with a start and a schedule of its own."}
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        try:
+            parts = tuple(part if isinstance(part, TrainingPart) else TrainingPart(**part) for part in self.parts)
+        except TypeError:
+            names = ", ".join(item.name for item in dataclasses.fields(TrainingPart))
+            raise ConfigError(f"training.parts must be a list of parts with these settings: {names}.") from None
+        object.__setattr__(self, "parts", parts)
+        begun, end = -1, self.steps
+        for part in parts:
+            if not begun < part.start <= end:
+                raise ConfigError(
+                    f"A part of the training starts at step {part.start}; it must start after the part before began "
+                    f"and no later than step {end}, where that one ends."
+                )
+            begun, end = part.start, part.start + part.steps
+
+    @property
+    def total_steps(self) -> int:
+        """Steps of all parts together."""
+        return self.parts[-1].start + self.parts[-1].steps if self.parts else self.steps
+
+    def then(self, start: int, steps: int, learning_rate: float | None = None) -> "TrainingConfig":
+        """These settings with another part of so many steps after the first `start` ones.
+
+        learning_rate: its peak; None takes the one in force. There is no warm-up, because the optimizer's averages
+        go on. Raises ConfigError when a number is out of range.
+        """
+        before = tuple(part for part in self.parts if part.start < start)
+        last = before[-1] if before else self
+        rate = last.learning_rate if learning_rate is None else learning_rate
+        return dataclasses.replace(self, parts=(*before, TrainingPart(start, steps, rate, decay=last.decay)))

@@ -4,7 +4,8 @@ Shapes: S sentences, B batch, T tokens, N asked positions. A batch is a few arra
 batch k is a function of (seed, k) alone: any step can be drawn again, in any order, on any machine.
 """
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ IS_NEXT, NOT_NEXT = 0, 1
 IGNORED = -100  # label of a position that nothing is asked of
 
 _EPOCH_STREAM, _BATCH_STREAM = 0, 1
+_ENCODED_AT_ONCE = 20_000  # sentences
 _MIN_BLOCK = 1024  # a short corpus is shuffled many times at once
 _MIN_ROWS = 512  # small batches are drawn several at once
 
@@ -64,13 +66,24 @@ class EncodedCorpus:
         return np.append(self.document[1:] == self.document[:-1], False)
 
 
-def encode_corpus(corpus: Corpus, tokenizer: Tokenizer) -> EncodedCorpus:
-    """Turn every sentence into token ids, without special tokens: a "[MASK]" in the text is a word like any other."""
+def encode_corpus(
+    corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[float], None] = lambda share: None
+) -> EncodedCorpus:
+    """Turn every sentence into token ids, without special tokens: a "[MASK]" in the text is a word like any other.
+
+    progress: called with the share of the sentences that are done.
+    """
     tokenizer = Tokenizer.from_str(tokenizer.to_str())
     tokenizer.encode_special_tokens = True
-    encodings = tokenizer.encode_batch_fast(list(corpus.sentences), add_special_tokens=False)
-    lengths = np.array([len(encoding) for encoding in encodings])
-    ids = np.fromiter((i for encoding in encodings for i in encoding.ids), np.int64, lengths.sum())
+    sentences, pieces, lengths = corpus.sentences, [], []
+    for start in range(0, len(sentences), _ENCODED_AT_ONCE):
+        progress(start / len(sentences))
+        encodings = tokenizer.encode_batch_fast(
+            list(sentences[start : start + _ENCODED_AT_ONCE]), add_special_tokens=False
+        )
+        pieces.append(np.fromiter((i for encoding in encodings for i in encoding.ids), np.int64))
+        lengths += [len(encoding) for encoding in encodings]
+    ids, lengths = np.concatenate(pieces), np.array(lengths)
     document = np.repeat(np.arange(len(corpus.documents)), [len(document) for document in corpus.documents])
     kept, pair_labels = lengths > 0, None
     if corpus.labels is not None:  # a pair goes as a whole
@@ -118,6 +131,20 @@ class PretrainingBatches:
         if encoded.pair_labels is None and len(self._successions) == self._n_texts**2:
             raise CorpusError("All sentences are alike; next sentence prediction needs at least two different ones.")
         self._group = max(1, _MIN_ROWS // config.batch_size)
+        self._masks = 0  # which drawing of the masks this is
+        self._forget()
+
+    def another(self, masks: int = 0) -> "PretrainingBatches":
+        """The same batches for another reader: the text is shared, and threads may read both at once.
+
+        masks: 1, 2, ... hide other words of the same pairs.
+        """
+        other = copy.copy(self)
+        other._masks = masks
+        other._forget()
+        return other
+
+    def _forget(self) -> None:
         self._orders: dict[int, np.ndarray] = {}
         self._drawn, self._rows = -1, ()
 
@@ -151,11 +178,13 @@ class PretrainingBatches:
         first, second, label = draw(steps, rng)
         lengths = np.where(steps < self.short_steps, self.config.short_length or 0, self.config.sequence_length)
         ids, segments, attended = self._lay_out(first, second, lengths.repeat(self.config.batch_size), rng)
-        shown, labels = self._mask(ids, attended, rng)
+        shown, labels = self._mask(
+            ids, attended, self._generator(_BATCH_STREAM, g, self._masks) if self._masks else rng
+        )
         return shown, segments, attended, labels, label
 
-    def _generator(self, stream: int, index: int) -> np.random.Generator:
-        return np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, stream, index]))
+    def _generator(self, stream: int, index: int, again: int = 0) -> np.random.Generator:
+        return np.random.Generator(np.random.Philox(key=self.seed, counter=[0, again, stream, index]))
 
     def _take_pairs(self, steps: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """As `_draw_pairs`, for a text of labelled pairs."""

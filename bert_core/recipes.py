@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 import types
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,11 @@ from bert_core.training import Trainer
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 MAX_SEED = 2**63 - 1
+
+# Where a recipe does not say what is held out: a tenth of a text of so many documents, or of one long document.
+HELD_OUT_SHARE = 0.1
+FEWEST_DOCUMENTS = 8
+FEWEST_SENTENCES = 200
 
 
 @dataclass(frozen=True)
@@ -102,6 +108,15 @@ class Recipe:
             self.training,
             steps=scaled(self.training.steps),
             warmup_steps=round(self.training.warmup_steps * self.scale),
+            parts=tuple(
+                dataclasses.replace(
+                    part,
+                    start=round(part.start * self.scale),
+                    steps=scaled(part.steps),
+                    warmup_steps=round(part.warmup_steps * self.scale),
+                )
+                for part in self.training.parts
+            ),
         )
         data = dataclasses.replace(self.data, batch_size=scaled(self.data.batch_size))
         return dataclasses.replace(self, scale=1.0, model=model, data=data, training=training)
@@ -201,11 +216,15 @@ def recipe_corpus(recipe: Recipe) -> Corpus:
 class Prepared:
     """A recipe made ready to train: `Trainer(model, batches, recipe.training, seed=seed)` is the next line.
 
-    recipe: at scale, with its number of steps. validation, test: batches of the parts that were held out, if any.
+    recipe: at scale, with its number of steps and the share that is held out. training_text, held_out: the part of
+    the corpus that is learned from and the part for the validation curve, None where there is nothing to hold out.
+    validation, test: batches of the parts that were held out, if any.
     """
 
     recipe: Recipe
     corpus: Corpus
+    training_text: Corpus
+    held_out: Corpus | None
     tokenizer: Tokenizer
     model: BertForPreTraining
     batches: PretrainingBatches
@@ -222,44 +241,97 @@ class Prepared:
         return Trainer(model, self.batches, config, seed=self.seed, threads=threads, mask_token_id=mask)
 
 
-def prepare(recipe: Recipe, corpus: Corpus | None = None, seed: int = 0, device: str = "cpu") -> Prepared:
+def prepare(
+    recipe: Recipe,
+    corpus: Corpus | None = None,
+    seed: int = 0,
+    device: str = "cpu",
+    *,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> Prepared:
     """Train the tokenizer, encode the text and draw the initial weights; nothing is taken from the global generator.
 
-    corpus: None takes the recipe's own. Raises BertCoreError when the text or the sizes cannot be used here.
+    corpus: None takes the recipe's own. progress: called with what is being done, as "encoding the text, 40 %".
+    Raises BertCoreError when the text or the sizes cannot be used here.
     """
     check_seed(seed)
+    progress("reading the text")
     corpus = corpus or recipe_corpus(recipe)
-    recipe, tokenizer, batches, held_out = _prepare_data(recipe, corpus, seed, device)
-    model = BertForPreTraining(recipe.model, generator=torch.Generator().manual_seed(seed))
-    return Prepared(recipe, corpus, tokenizer, model, batches, seed, **held_out)
+    data = _prepare_data(recipe, corpus, seed, device, progress)
+    progress("drawing the initial weights")
+    model = BertForPreTraining(data.recipe.model, generator=torch.Generator().manual_seed(seed))
+    return Prepared(
+        recipe=data.recipe,
+        corpus=corpus,
+        training_text=data.texts["training"],
+        held_out=data.texts.get("validation"),
+        tokenizer=data.tokenizer,
+        model=model,
+        batches=data.batches["training"],
+        seed=seed,
+        validation=data.batches.get("validation"),
+        test=data.batches.get("test"),
+    )
+
+
+@dataclass(frozen=True)
+class _Data:
+    """The recipe at scale with its steps, shares and vocabulary size; texts and batches by part: training,
+    validation, test."""
+
+    recipe: Recipe
+    tokenizer: Tokenizer
+    texts: dict[str, Corpus]
+    batches: dict[str, PretrainingBatches]
 
 
 def _prepare_data(
-    recipe: Recipe, corpus: Corpus, seed: int, device: str
-) -> tuple[Recipe, Tokenizer, PretrainingBatches, dict[str, PretrainingBatches]]:
-    """The recipe at scale with its steps and vocabulary size, the tokenizer, and the batches of the text's parts."""
+    recipe: Recipe, corpus: Corpus, seed: int, device: str, progress: Callable[[str], None] = lambda stage: None
+) -> _Data:
     if len(corpus.sentences) < 2:
         raise CorpusError("The text is a single sentence; next sentence prediction needs at least two, a line each.")
-    recipe = recipe.at_scale()
-    text = recipe.corpus
-    shares = {"validation": text.validation_share, "test": text.test_share}
+    recipe, corpus = recipe.at_scale(), corpus.first(recipe.corpus.most_documents)
+    if recipe.corpus.validation_share is None:
+        share = HELD_OUT_SHARE if _is_worth_splitting(corpus) else 0.0
+        try:
+            return _prepare_data(_holding_out(recipe, share), corpus, seed, device, progress)
+        except CorpusError:
+            if not share:
+                raise
+            # Too little to split, as where the last documents are one sentence each: all of it is learned from.
+            return _prepare_data(_holding_out(recipe, 0.0), corpus, seed, device, progress)
+    shares = {"validation": recipe.corpus.validation_share, "test": recipe.corpus.test_share}
     shares = {part: share for part, share in shares.items() if share}
-    training_text, *held_out = corpus.first(text.most_documents).split(*shares.values())
-    tokenizer = train_tokenizer(training_text, **_fields(recipe.tokenizer))
+    texts = dict(zip(("training", *shares), corpus.split(*shares.values())))
+    progress("training the tokenizer")
+    tokenizer = train_tokenizer(texts["training"], **_fields(recipe.tokenizer))
     recipe = dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size()))
     check_size(recipe.model, recipe.data, device)
 
     def batches_of(part: Corpus) -> PretrainingBatches:
-        return PretrainingBatches(encode_corpus(part, tokenizer), tokenizer, recipe.data, seed=seed)
+        encoded = encode_corpus(part, tokenizer, progress=lambda share: progress(f"encoding the text, {share:.0%}"))
+        return PretrainingBatches(encoded, tokenizer, recipe.data, seed=seed)
 
-    batches = batches_of(training_text)
+    batches = {part: batches_of(text) for part, text in texts.items()}
     if recipe.training.epochs is not None:
-        steps = max(1, round(recipe.training.epochs * batches.steps_per_epoch))
+        steps = max(1, round(recipe.training.epochs * batches["training"].steps_per_epoch))
         # Both objectives of a turn see the same number of sentences.
         steps *= 2 if recipe.training.turns else 1
         recipe = dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, steps=steps, epochs=None))
-    batches.short_steps = round(recipe.data.short_share * recipe.training.steps) if recipe.data.short_length else 0
-    return recipe, tokenizer, batches, {part: batches_of(text) for part, text in zip(shares, held_out)}
+    if recipe.data.short_length:
+        batches["training"].short_steps = round(recipe.data.short_share * recipe.training.steps)
+    return _Data(recipe, tokenizer, texts, batches)
+
+
+def _is_worth_splitting(corpus: Corpus) -> bool:
+    """Whether a part can be held out without being missed; a single document is cut between its sentences."""
+    if len(corpus.documents) == 1:
+        return len(corpus.sentences) >= FEWEST_SENTENCES
+    return len(corpus.documents) >= FEWEST_DOCUMENTS
+
+
+def _holding_out(recipe: Recipe, share: float) -> Recipe:
+    return dataclasses.replace(recipe, corpus=dataclasses.replace(recipe.corpus, validation_share=share))
 
 
 def check_seed(seed: int) -> None:
@@ -271,7 +343,9 @@ def check_seed(seed: int) -> None:
 @dataclass(frozen=True)
 class Preview:
     """What a text and a recipe give before training. cut_share: share of the tokens of neighbouring sentences that
-    do not fit into sequence_length. seconds: a rough estimate of the training time on the device.
+    do not fit into sequence_length. seconds: a rough estimate of the training time on the device. held_out_documents,
+    held_out_sentences: how much of the text is for the validation curve and not learned from, 0 where there is
+    nothing to hold out: such a text can only be memorised.
     """
 
     documents: int
@@ -282,12 +356,15 @@ class Preview:
     cut_share: float
     parameters: int
     seconds: float
+    held_out_documents: int
+    held_out_sentences: int
     warnings: tuple[str, ...]
 
 
 def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
     """Read the text as training would and say what it gives. Raises BertCoreError when it cannot be trained on."""
-    recipe, _, batches, _ = _prepare_data(recipe, corpus, 0, device)
+    data = _prepare_data(recipe, corpus, 0, device)
+    recipe, batches, held_out = data.recipe, data.batches["training"], data.texts.get("validation")
     encoded, config = batches.encoded, recipe.model
     first = encoded.has_next.nonzero()[0]
     a, b = encoded.lengths[first], encoded.lengths[first + 1]
@@ -303,7 +380,9 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
         unknown_share=encoded.unknown_share,
         cut_share=1 - float(kept) / float((a + b).sum()),
         parameters=config.parameter_count(),
-        seconds=estimate_seconds(recipe.training.steps, recipe.data, config, _mean_pair_tokens(batches), device),
+        seconds=estimate_seconds(recipe.training.total_steps, recipe.data, config, _mean_pair_tokens(batches), device),
+        held_out_documents=len(held_out.documents) if held_out else 0,
+        held_out_sentences=len(held_out.sentences) if held_out else 0,
         warnings=tuple(warnings),
     )
 

@@ -109,7 +109,7 @@ class Run:
     def progress(self) -> Progress:
         """Where the run stands now."""
         with self._wake:
-            done, steps = len(self._history), self.recipe.training.steps
+            done, steps = len(self._history), self.recipe.training.total_steps
             recent = self._history[-50:]
             spent = recent[-1].seconds - recent[0].seconds if len(recent) > 1 else 0.0
             running = self.status == "running" and math.isfinite(self._pace)
@@ -186,7 +186,7 @@ class Run:
             self._single_steps = max(0, self._single_steps - 1)
         rows, divergence = until_divergence(read_metrics(pending))
         now = time.monotonic()
-        finished = trainer.step >= trainer.config.steps
+        finished = trainer.step >= trainer.config.total_steps
         grown = trainer.step >= SNAPSHOT_GROWTH * self.snapshots[-1].step
         due = grown or finished or not self._wants_turn() or now - self._snapped >= SNAPSHOT_SECONDS
         with self._wake:

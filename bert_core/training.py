@@ -16,11 +16,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bert_core.config import TrainingConfig
+from bert_core.config import TrainingConfig, TrainingPart
+from bert_core.errors import CheckpointError
 from bert_core.model import BertForPreTraining
 from bert_core.pretraining_data import IGNORED, Batch
 
 _ALIGNMENT = 16  # float32 numbers; every parameter starts at a multiple of 64 bytes
+_AVERAGES = {
+    "adamw": ("exp_avg", "exp_avg_sq"),
+    "adam": ("exp_avg", "exp_avg_sq"),
+    "adadelta": ("square_avg", "acc_delta"),
+}
 _SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds over all 64-bit numbers
 
 
@@ -112,6 +118,30 @@ class FlatParameters:
         self.decayed, self.plain = (nn.Parameter(part) for part in (self.weights[:split], self.weights[split:]))
         self.decayed.grad, self.plain.grad = self.gradients[:split], self.gradients[split:]
 
+    @property
+    def numel(self) -> int:
+        """Numbers of the model, without the gaps."""
+        return sum(place.stop - place.start for place, _ in self.layout.values())
+
+    def groups(self) -> list[tuple[nn.Parameter, slice]]:
+        """What an optimizer sees, and where it lies in the flat tensor."""
+        split = len(self.decayed)
+        return [(self.decayed, slice(0, split)), (self.plain, slice(split, len(self.weights)))]
+
+    def ordered(self, flat: Tensor) -> Tensor:
+        """A flat tensor with the parameters in the order of their names and without gaps, (numel,)."""
+        return torch.cat([flat[self.layout[name][0]] for name in sorted(self.layout)])
+
+    def laid_out(self, ordered: Tensor) -> Tensor:
+        """The reverse of `ordered`, with zeros in the gaps."""
+        flat, start = torch.zeros_like(self.weights), 0
+        for name in sorted(self.layout):
+            place, _ = self.layout[name]
+            end = start + place.stop - place.start
+            flat[place] = ordered[start:end]
+            start = end
+        return flat
+
 
 def fill_from_flat(model: nn.Module, layout: Layout, weights: Tensor) -> None:
     """Make a model hold `weights`, a copy of a flat tensor with this layout, without copying it again."""
@@ -127,7 +157,7 @@ class Trainer:
     trainer draws is a function of (seed, k), so that a run gives the same losses bit for bit on the same device and
     number of threads. threads: processor threads for a step, set before each one; None leaves PyTorch's number.
     mask_token_id: the id of [MASK], which tells masked words from replaced ones; None counts none of either.
-    The iterator ends after config.steps steps.
+    The iterator ends after config.total_steps steps; `config` may be exchanged between two steps.
     """
 
     def __init__(
@@ -155,12 +185,12 @@ class Trainer:
         return self
 
     def __next__(self) -> PendingMetrics:
-        if self.step >= self.config.steps:
+        if self.step >= self.config.total_steps:
             raise StopIteration
         started = time.perf_counter()
         if self.threads and self.threads != torch.get_num_threads():
             torch.set_num_threads(self.threads)
-        learning_rate = self.config.learning_rate * schedule(self.step, self.config)
+        learning_rate = learning_rate_at(self.step, self.config)
         turn = self.step % len(self.optimizers)
         optimizer = self.optimizers[turn]
         for group in optimizer.param_groups:
@@ -190,6 +220,38 @@ class Trainer:
             ),
         )
 
+    def state(self) -> "TrainerState":
+        """A copy of everything but the weights that the next step depends on."""
+        updates, averages = [], {}
+        for number, optimizer in enumerate(self.optimizers):
+            kept = [optimizer.state.get(part, {}) for part in (self.flat.decayed, self.flat.plain)]
+            updates.append(int(kept[0].get("step", 0)))
+            for name in _AVERAGES[self.config.optimizer] if updates[-1] else ():
+                averages[f"{number}.{name}"] = self.flat.ordered(torch.cat([part[name] for part in kept]))
+        return TrainerState(self.step, self.seconds, tuple(updates), averages)
+
+    def restore(self, state: "TrainerState") -> None:
+        """Go on from a state; the weights must be those of its step already. Raises CheckpointError if it does not fit
+        the model or the optimizer."""
+        for number, optimizer in enumerate(self.optimizers):
+            updates = state.updates[number] if number < len(state.updates) else -1
+            names = [f"{number}.{name}" for name in (_AVERAGES[self.config.optimizer] if updates else ())]
+            size = self.flat.numel
+            if updates < 0 or any(
+                name not in state.averages or state.averages[name].shape != (size,) for name in names
+            ):
+                raise CheckpointError("The training state does not fit the model's sizes or its optimizer; save again.")
+            for part, place in self.flat.groups() if updates else ():
+                counter = torch.tensor(float(updates), device=part.device if optimizer.defaults.get("fused") else "cpu")
+                averages = {name.split(".")[1]: self.flat.laid_out(state.averages[name])[place] for name in names}
+                optimizer.state[part] = {"step": counter, **{name: each.clone() for name, each in averages.items()}}
+        self.step, self.seconds = state.step, state.seconds
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of weights, gradients and the optimizers' averages."""
+        return self.flat.weights.nbytes * (2 + len(_AVERAGES[self.config.optimizer]) * len(self.optimizers))
+
     def _clip(self, optimizer: torch.optim.Optimizer) -> Tensor:
         """Scale the gradient down to max_grad_norm; leave the weights alone if it is not finite. Returns its norm."""
         grad_norm = torch.linalg.vector_norm(self.flat.gradients)
@@ -206,6 +268,20 @@ class Trainer:
         return grad_norm
 
 
+@dataclass(frozen=True)
+class TrainerState:
+    """What the next step depends on besides weights, settings and seed.
+
+    step, seconds: done so far. updates: how often each optimizer has moved the weights. averages: its memory, float32
+    of as many numbers as the model has, by the optimizer's number and name ("0.exp_avg"), parameters by name.
+    """
+
+    step: int
+    seconds: float
+    updates: tuple[int, ...]
+    averages: dict[str, Tensor]
+
+
 def _make_optimizer(flat: FlatParameters, config: TrainingConfig) -> torch.optim.Optimizer:
     groups = [
         {"params": [flat.decayed], "weight_decay": config.weight_decay},
@@ -217,7 +293,15 @@ def _make_optimizer(flat: FlatParameters, config: TrainingConfig) -> torch.optim
     return kind(groups, lr=config.learning_rate, betas=(config.beta1, config.beta2), fused=True)
 
 
-def schedule(step: int, config: TrainingConfig) -> float:
+def learning_rate_at(step: int, config: TrainingConfig) -> float:
+    """The learning rate of a step counted from 0, by the part of the training that the step belongs to."""
+    for part in reversed(config.parts):
+        if part.start <= step:
+            return part.learning_rate * schedule(step - part.start, part)
+    return config.learning_rate * schedule(step, config)
+
+
+def schedule(step: int, config: TrainingConfig | TrainingPart) -> float:
     """Share of the peak learning rate at a step counted from 0: linear warm-up, then linear decay or none.
 
     The first step already moves (1 / warmup_steps), the last one still does (Devlin et al. 2018, A.2).

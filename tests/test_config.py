@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
-from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
+from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig, TrainingPart
 from bert_core.errors import BertCoreError, ConfigError
 from bert_core.model import BertForPreTraining
 
-ALL = (BertConfig, TokenizerConfig, DataConfig, TrainingConfig)
+ALL = (BertConfig, TokenizerConfig, DataConfig, TrainingConfig, TrainingPart)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,8 @@ def test_values_that_contradict_each_other_are_refused():
 def test_every_setting_has_a_hint_and_a_range_or_choices_that_hold_its_default(kind):
     for field in dataclasses.fields(kind):
         assert field.metadata["hint"].endswith("."), field.name
-        assert ("range" in field.metadata) != ("choices" in field.metadata), field.name
+        if field.name != "parts":  # these check themselves
+            assert ("range" in field.metadata) != ("choices" in field.metadata), field.name
     kind()
 
 
@@ -64,6 +65,34 @@ def test_every_setting_has_a_hint_and_a_range_or_choices_that_hold_its_default(k
 def test_settings_are_frozen(kind):
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(kind(), dataclasses.fields(kind)[0].name, 7)
+
+
+def test_a_training_may_have_later_parts():
+    config = TrainingConfig(steps=10, learning_rate=0.1, decay="none")
+    assert (config.total_steps, config.parts) == (10, ())
+    longer = config.then(10, 5, 0.2)
+    assert longer.total_steps == 15
+    assert longer.parts == (TrainingPart(10, 5, 0.2, decay="none"),)
+    again = longer.then(15, 7)  # the peak that is in force
+    assert (again.total_steps, again.parts[1].learning_rate) == (22, 0.2)
+    assert longer.then(10, 5, 0.3).parts == (TrainingPart(10, 5, 0.3, decay="none"),)  # changed before it began
+    assert TrainingConfig(**dataclasses.asdict(again)) == again  # as JSON has it
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([{"start": 11, "steps": 5}], "starts at step 11"),
+        ([{"start": 4}, {"start": 4}], "starts at step 4"),
+        ([{"start": 4, "steps": 0}], "steps is 0"),
+        ([{"begin": 4}], "start, steps, learning_rate"),
+        (7, "must be a list"),
+        ("ab", "must be a list"),
+    ],
+)
+def test_parts_that_make_no_training_are_refused(parts, message):
+    with pytest.raises(ConfigError, match=message):
+        TrainingConfig(steps=10, parts=parts)
 
 
 def test_the_parameter_count_is_that_of_the_built_model():

@@ -1,5 +1,6 @@
 """Recipes: read, checked, overridden; what they build; what a text gives before training."""
 
+import dataclasses
 import json
 
 import pytest
@@ -192,6 +193,50 @@ def test_held_out_parts_are_no_part_of_the_training(recipe):
     assert prepared.tokenizer.token_to_id("word31") is not None
     assert prepared.tokenizer.token_to_id("word32") is None  # the vocabulary is learnt from the training part alone
     assert prepared.validation.encoded.unknown_share == pytest.approx(8 / len(prepared.validation.encoded.ids))
+
+
+@pytest.mark.parametrize(
+    ("text", "documents", "sentences"),
+    [
+        ("\n\n".join(f"one {i}\ntwo {i}" for i in range(20)), 2, 4),
+        ("\n\n".join(f"one {i}\ntwo {i}" for i in range(7)), 0, 0),  # too few to miss one
+        ("\n".join(f"one {i % 50}" for i in range(230)), 1, 23),  # one long document is cut
+        ("\n".join(f"one {i % 50}" for i in range(199)), 0, 0),
+        ("\n".join(f"one{i}" for i in range(230)), 0, 0),  # no word of the end is known from the beginning
+        ("\n\n".join(f"one {i}" + "\ntwo" * (i < 8) for i in range(10)), 0, 0),  # the last has no pair
+    ],
+)
+def test_a_tenth_of_a_longer_text_is_held_out_unless_the_recipe_says_otherwise(recipe, text, documents, sentences):
+    corpus = Corpus.from_text(text, "lines")
+    facts, prepared = preview(recipe, corpus), prepare(recipe, corpus)
+    assert (facts.held_out_documents, facts.held_out_sentences) == (documents, sentences)
+    assert (prepared.held_out is None, prepared.validation is None) == (documents == 0, documents == 0)
+    held_out = prepared.held_out.sentences if prepared.held_out else ()
+    assert prepared.training_text.sentences + held_out == corpus.sentences
+    again = prepare(prepared.recipe, corpus)  # the recipe that is saved states the share
+    assert again.recipe == prepared.recipe
+    assert again.training_text == prepared.training_text
+    assert prepare(recipe.override({"corpus.validation_share": 0}), corpus).held_out is None
+
+
+def test_preparing_says_what_it_does(recipe):
+    told = []
+    prepare(recipe, progress=told.append)
+    assert told == [
+        "reading the text",
+        "training the tokenizer",
+        "encoding the text, 0%",
+        "drawing the initial weights",
+    ]
+
+
+def test_a_recipe_states_the_parts_of_its_training(recipe, tmp_path):
+    longer = dataclasses.replace(recipe, training=recipe.training.then(100, 50, 0.01))
+    path = tmp_path / "romeo-juliet.json"
+    path.write_text(json.dumps(stated(longer, seed=7)))
+    assert load_recipe(path) == longer
+    half = dataclasses.replace(longer, scale=0.5).at_scale().training
+    assert (half.steps, half.parts[0].start, half.total_steps) == (105, 50, 75)
 
 
 def test_the_first_part_of_a_run_has_short_pairs(recipe):

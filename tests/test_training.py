@@ -1,5 +1,6 @@
 """The trainer: losses against PyTorch by hand, determinism, schedule, clipping, divergence."""
 
+import dataclasses
 import itertools
 import math
 
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 from helpers import make_batch, make_model
 
 from bert_core.config import BertConfig, TrainingConfig
+from bert_core.errors import CheckpointError
 from bert_core.model import BertForPreTraining
 from bert_core.pretraining_data import IGNORED, Batch
 from bert_core.recipes import load_recipe, prepare
@@ -18,6 +20,7 @@ from bert_core.training import (
     accuracy_by_kind,
     evaluate,
     fill_from_flat,
+    learning_rate_at,
     pretraining_losses,
     read_metrics,
     schedule,
@@ -186,6 +189,43 @@ def test_the_schedule_warms_up_and_decays():
     assert [schedule(step, TrainingConfig(steps=10, decay="none")) for step in (0, 9)] == [1, 1]
     rows = read_metrics(list(small_run(steps=4, **{"training.learning_rate": 0.01, "training.warmup_steps": 2})))
     assert [row.learning_rate for row in rows] == pytest.approx([0.005, 0.01, 0.01, 0.005])
+
+
+def test_each_part_of_a_training_has_its_own_schedule():
+    config = TrainingConfig(steps=10, warmup_steps=4, learning_rate=0.1).then(7, 4, 0.2)
+    config = dataclasses.replace(config, parts=(dataclasses.replace(config.parts[0], warmup_steps=2),))
+    rates = [learning_rate_at(step, config) for step in range(config.total_steps)]
+    first = [0.1 * share for share in (1 / 4, 2 / 4, 3 / 4, 1, 1, 5 / 6, 4 / 6)]
+    assert rates == pytest.approx([*first, 0.1, 0.2, 0.2, 0.1])
+
+
+@pytest.mark.parametrize("settings", [{}, {"training.turns": True}, {"training.optimizer": "adadelta"}])
+def test_a_trainer_goes_on_from_a_state_bit_for_bit(settings):
+    dropout = {"model.hidden_dropout_prob": 0.1, **settings}
+    whole = losses(small_run(steps=9, **dropout))
+    for cut in (0, 1, 4):
+        first = small_run(steps=9, **dropout)
+        for _ in range(cut):
+            next(first)
+        state = first.state()
+        second = small_run(steps=9, **dropout)
+        second.flat.weights.copy_(first.flat.weights)
+        list(first)  # a state is a copy
+        second.restore(state)
+        assert losses(second) == whole[cut:]
+
+
+def test_a_state_of_another_size_is_refused():
+    state = next_state(small_run())
+    with pytest.raises(CheckpointError, match="does not fit"):
+        small_run(**{"model.hidden_size": 24}).restore(state)
+    with pytest.raises(CheckpointError, match="does not fit"):
+        small_run(**{"training.optimizer": "adadelta"}).restore(state)
+
+
+def next_state(trainer):
+    next(trainer)
+    return trainer.state()
 
 
 def test_a_trainer_is_an_iterator_that_ends():

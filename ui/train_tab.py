@@ -214,7 +214,7 @@ def _monitor_value(page: Page, token: str, run: Run | None) -> dict[str, Any]:
     return {
         "visitor": token,
         "run": run.id,
-        "steps": run.recipe.training.steps,
+        "steps": run.recipe.training.total_steps,
         "device": page.workspaces.service.device_name,
         # A new number makes the page ask at once: a button was pressed.
         "asked": run.progress().step,
