@@ -8,7 +8,8 @@
     fill_mask(run.snapshots[-1].checkpoint(), "hello how [MASK] you", "hello romeo my name is juliet")
 
 Imports run one way: errors <- config <- corpus <- tokenization <- pretraining_data, config <- model,
-{model, pretraining_data} <- training <- recipes <- runs, {model, tokenization} <- checkpoint <- reading <- probes, checkpoint <- runs.
+{model, pretraining_data} <- training <- recipes <- runs, {model, tokenization} <- checkpoint <- {runs, reading},
+reading <- {probing, word_probes, pair_probes}.
 """
 
 from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -18,6 +19,7 @@ from bert_core.errors import BertCoreError
 from bert_core.heads import ablation_map, head_facts, rollout
 from bert_core.hub import fetch_checkpoint
 from bert_core.model import BertForPreTraining, BertModel
+from bert_core.pair_probes import pair_matrix
 from bert_core.pretraining_data import Batch, PretrainingBatches, encode_corpus
 from bert_core.probing import (
     attention,
@@ -33,6 +35,7 @@ from bert_core.recipes import Recipe, load_recipe, prepare, preview, recipe_name
 from bert_core.runs import Run, TrainingService
 from bert_core.tokenization import train_tokenizer
 from bert_core.training import Trainer
+from bert_core.word_probes import layer_lens, leave_one_out, rate_guess, sweep
 
 __all__ = [
     "Batch",
@@ -58,17 +61,22 @@ __all__ = [
     "fetch_checkpoint",
     "fill_mask",
     "head_facts",
+    "layer_lens",
+    "leave_one_out",
     "load_checkpoint",
     "load_recipe",
     "next_sentence",
+    "pair_matrix",
     "prepare",
     "preview",
+    "rate_guess",
     "read_corpus",
     "recipe_names",
     "save_checkpoint",
     "rollout",
     "sentence_vector",
     "sentence_vectors",
+    "sweep",
     "train_tokenizer",
     "words_in_contexts",
 ]

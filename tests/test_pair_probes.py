@@ -1,0 +1,77 @@
+"""All pairs of sentences: against one pair at a time, the exam, and by hand."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from bert_core.corpus import Corpus
+from bert_core.errors import InputError
+from bert_core.pair_probes import UNLABELLED, pair_matrix
+from bert_core.probing import exam, next_sentence
+
+TEXT = Corpus(
+    (
+        ("how are you", "...", "i am romeo", "thank you juliet", "how are you"),
+        ("you " * 12, "oh congratulations", "how are you"),
+    )
+)
+
+
+def test_every_cell_is_the_pair_by_itself(tiny_checkpoint):
+    matrix = pair_matrix(tiny_checkpoint, TEXT)
+    sentences = [sentence for sentence in TEXT.sentences if sentence != "..."]
+    assert matrix.sentences == tuple(sentences)
+    too_long = 0
+    for i, a in enumerate(sentences):
+        for j, b in enumerate(sentences):
+            try:
+                expected = next_sentence(tiny_checkpoint, a, b)
+            except InputError:
+                too_long += 1
+                assert matrix.probabilities[i, j].isnan()
+            else:
+                assert matrix.probabilities[i, j].item() == pytest.approx(expected, abs=1e-5)
+    assert too_long == 11
+
+
+def test_what_is_true_goes_by_the_text_of_neighbours_in_a_document(tiny_checkpoint):
+    truth = pair_matrix(tiny_checkpoint, TEXT).truth
+    true = {(0, 1), (1, 2), (2, 3), (4, 5), (5, 6)}
+    true |= {(3, 1), (6, 1), (2, 0), (2, 6), (5, 0), (5, 3)}  # "how are you" stands there three times
+    assert {tuple(place) for place in truth.nonzero().tolist()} == true
+
+
+def test_the_counts_are_those_of_the_exam(tiny_checkpoint):
+    matrix = pair_matrix(tiny_checkpoint, TEXT)
+    assert (int(matrix.is_right.sum()), int(matrix.is_asked.sum())) == exam(tiny_checkpoint, TEXT).pairs
+
+
+def test_a_longer_text_is_seen_through_a_window(tiny_checkpoint):
+    whole = pair_matrix(tiny_checkpoint, TEXT)
+    part = pair_matrix(tiny_checkpoint, TEXT, limit=3, start=2)
+    assert (part.start, part.sentences) == (2, TEXT.sentences[2:5])
+    torch.testing.assert_close(part.probabilities, whole.probabilities[1:4, 1:4])
+    assert part.truth.tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    assert pair_matrix(tiny_checkpoint, TEXT, limit=3, start=100).sentences == TEXT.sentences[-3:]
+
+
+def test_labelled_pairs_are_true_or_not_as_they_say_and_others_unknown(tiny_checkpoint):
+    pairs = Corpus((("how are you", "i am romeo"), ("thank you", "oh romeo"), ("a", "b")), labels=(True, False, True))
+    matrix = pair_matrix(tiny_checkpoint, pairs, limit=5, start=1)
+    assert matrix.sentences == pairs.sentences[:4]
+    assert (matrix.truth[0, 1].item(), matrix.truth[2, 3].item()) == (1, 0)
+    assert (matrix.truth == UNLABELLED).sum() == 14
+    judged = [next_sentence(tiny_checkpoint, a, b) >= 0.5 for a, b in pairs.documents[:2]]
+    assert int(matrix.is_right.sum()) == sum(says == label for says, label in zip(judged, (True, False)))
+
+
+@pytest.mark.parametrize("corpus", [Corpus((("alone",),)), Corpus((("hello", "..."),))])
+def test_one_sentence_is_no_pair(tiny_checkpoint, corpus):
+    with pytest.raises(InputError, match="fewer than two sentences"):
+        pair_matrix(tiny_checkpoint, corpus)
+
+
+def test_a_model_without_the_next_sentence_head_is_not_asked(tiny_checkpoint):
+    with pytest.raises(InputError, match="without the part"):
+        pair_matrix(dataclasses.replace(tiny_checkpoint, missing=frozenset({"nsp"})), TEXT)
