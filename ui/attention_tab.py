@@ -11,7 +11,7 @@ from bert_core.errors import InputError
 from bert_core.export import attention_csv, attention_json
 from bert_core.figures import ACCENT_RGB, attention_map
 from bert_core.probing import attention
-from ui.downloads import download_buttons, offer
+from ui.downloads import exporter, offer
 from ui.handlers import QUIET, on_error, warn
 from ui.masked_words_tab import unknown_note
 from ui.page import Page, choose_sentence
@@ -62,7 +62,7 @@ def attention_tab(page: Page) -> None:
                 gr.HTML(f"<p>{HINT}</p>", elem_classes="balcony-hint", apply_default_css=False, js_on_load=None)
             with gr.Column(scale=8, min_width=340):
                 large = plotly_view(elem_id="attention-map")
-        downloads = download_buttons("All heads", elem_id="attention-download")
+        downloads = exporter("the attention", of="attention-heads", elem_id="attention-download", kinds=("json", "csv"))
 
     @on_error(lambda sentence: ({"error": sentence}, None))
     def look(token: str, text: str, pair: str, hide: bool, picked: tuple[int, int]) -> tuple[Any, Any]:

@@ -1,4 +1,7 @@
-"""Two buttons that give what a view shows as a JSON or a CSV file."""
+"""One exporter for every view: its picture, its numbers, a page of its own, and the lines of Python that give the same.
+
+Pictures are made in the browser from what is shown there (assets/js/export.js); everything else is written here.
+"""
 
 import tempfile
 from collections.abc import Callable
@@ -9,45 +12,51 @@ from typing import Any
 import gradio as gr
 
 from ui.handlers import QUIET, on_error, warn
+from ui.views import view
 
-KINDS = ("json", "csv")
+PICTURES = ("png", "svg")
 
 
 @dataclass(frozen=True)
-class Downloads:
-    """The buttons by kind of file, and the hidden link through which a browser downloads."""
+class Exporter:
+    """The row of buttons, and the hidden link through which a browser downloads."""
 
-    buttons: dict[str, gr.Button]
+    buttons: gr.HTML
     link: gr.DownloadButton
 
 
-def download_buttons(what: str, *, elem_id: str) -> Downloads:
-    """Lay out a button for each kind of file."""
-    with gr.Row():
-        buttons = {
-            kind: gr.Button(f"{what} as {kind.upper()}", size="sm", elem_id=f"{elem_id}-{kind}", min_width=160)
-            for kind in KINDS
-        }
+def exporter(what: str, *, of: str, elem_id: str, kinds: tuple[str, ...] = ("json", "csv", "py")) -> Exporter:
+    """Lay out the row "Save <what> as" with PNG and SVG, which need nothing more, and the `kinds` that `offer` writes.
+
+    of: elem_id of what is drawn. kinds: of "json", "csv", "html", which become files, and "py", which is shown to be
+    copied. A button has the id `<elem_id>-<kind>`.
+    """
+    options = {"id": elem_id, "of": of, "what": what, "kinds": [*PICTURES, *kinds]}
+    buttons = view("exporter", events=("select", "submit"), options=options, elem_id=elem_id)
     # The browser starts a download from a link that exists; the file does not before it is asked for.
-    return Downloads(buttons, gr.DownloadButton("File", visible="hidden", elem_id=f"{elem_id}-file"))
+    return Exporter(buttons, gr.DownloadButton("File", visible="hidden", elem_id=f"{elem_id}-file"))
 
 
-def offer(downloads: Downloads, name: str, inputs: list[Any], write: Callable[..., str]) -> None:
+def offer(export: Exporter, name: str, inputs: list[Any], write: Callable[..., str]) -> None:
     """Connect the buttons: `write(kind, *values of the inputs)` gives the content of the file `name.kind`."""
-    link = downloads.link
+    link = export.link
     click = f"() => document.querySelector('#{link.elem_id} a, #{link.elem_id}').click()"
 
-    def handler(kind: str) -> Callable[..., str | None]:
-        # After an error the link has no file, so that the press does not give an older one.
-        @on_error(lambda sentence: warn(sentence) and None)
-        def give(*values: Any) -> str:
-            with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
-                path = Path(scratch) / f"{name}.{kind}"
-                path.write_text(write(kind, *values), encoding="utf-8", newline="")
-                # Files in the component's cache are deleted when they are old (delete_cache).
-                return link.move_resource_to_block_cache(str(path))
+    # After an error the link has no file, so that the press does not give an older one.
+    @on_error(lambda sentence: warn(sentence) and None)
+    def give(event: gr.EventData, *values: Any) -> str:
+        kind = str(event.kind)
+        if kind not in ("json", "csv", "html"):
+            return gr.skip()
+        with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
+            path = Path(scratch) / f"{name}.{kind}"
+            path.write_text(write(kind, *values), encoding="utf-8", newline="")
+            # Files in the component's cache are deleted when they are old (delete_cache).
+            return link.move_resource_to_block_cache(str(path))
 
-        return give
+    @on_error(warn)
+    def show(*values: Any) -> dict[str, str]:
+        return {"code": write("py", *values)}
 
-    for kind, button in downloads.buttons.items():
-        button.click(handler(kind), inputs, link, **QUIET).success(None, None, None, js=click)
+    export.buttons.select(give, inputs, link, **QUIET).success(None, None, None, js=click)
+    export.buttons.submit(show, inputs, export.buttons, **QUIET)

@@ -9,7 +9,7 @@ from bert_core.checkpoint import Checkpoint
 from bert_core.errors import InputError
 from bert_core.export import predictions_csv, predictions_json
 from bert_core.probing import fill_mask, unknown_words, words
-from ui.downloads import download_buttons, offer
+from ui.downloads import exporter, offer
 from ui.guess_board import single_token
 from ui.handlers import QUIET, on_error
 from ui.page import Page, choose_sentence
@@ -41,7 +41,7 @@ def masked_words_tab(page: Page) -> None:
             elem_id="masked-pair",
         )
         guesses = view("guesses", events=("submit",), elem_id="masked-guesses")
-        downloads = download_buttons("Guesses", elem_id="masked-download")
+        downloads = exporter("the guesses", of="masked-guesses", elem_id="masked-download", kinds=("json", "csv"))
 
     @on_error(no_guesses)
     def guess(token: str, text: str, pair: str, picker: dict[str, Any] | None) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import csv
 import json
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from browser_steps import open_tab
@@ -38,6 +39,13 @@ def test_guesses_and_attention_are_downloaded(page: Page, tmp_path: Path) -> Non
     assert guesses["text"].count("[MASK]") == len(guesses["masks"]) == 1
     rows = list(csv.DictReader(download(page, "#masked-download-csv", tmp_path, "guesses.csv").splitlines()))
     assert [row["token"] for row in rows] == [guess["token"] for guess in guesses["masks"][0]]
+    picture = download(page, "#masked-download-svg", tmp_path, "guesses.svg")
+    shown = [text.text for text in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")]
+    assert shown[:2] == ["Mask 1", "for"]
+    assert [row["token"] for row in rows] == [word for word in shown if word in {row["token"] for row in rows}]
+    with page.expect_download() as waiting:
+        page.locator("#masked-download-png").click()
+    assert waiting.value.path().read_bytes().startswith(b"\x89PNG")
     open_tab(page, "Attention")
     page.locator("#attention-text textarea").fill("thank you romeo")
     page.locator("#attention-pair textarea").fill("")
