@@ -8,7 +8,7 @@
     fill_mask(run.snapshots[-1].checkpoint(), "hello how [MASK] you", "hello romeo my name is juliet")
 
 Imports run one way: errors <- config <- corpus <- tokenization <- pretraining_data, config <- model,
-{model, pretraining_data} <- training <- recipes <- runs, {model, tokenization} <- checkpoint <- {runs, reading},
+{model, pretraining_data} <- training <- recipes <- run <- runs, {model, tokenization} <- checkpoint <- {run, reading},
 reading <- {probing, word_probes, pair_probes}.
 """
 

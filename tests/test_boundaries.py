@@ -19,8 +19,8 @@ LAYERS = [
     {"tokenization", "foreign_weights"},
     {"pretraining_data", "checkpoint"},
     {"training", "reading", "finetuning", "hub"},
-    {"recipes", "probing", "word_probes", "pair_probes"},
-    {"export", "heads"},
+    {"recipes", "probing", "word_probes", "pair_probes", "evaluations", "microscope", "snapshots"},
+    {"export", "heads", "run"},
     {"runs"},
     {"__main__", "__init__"},
 ]

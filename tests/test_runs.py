@@ -11,7 +11,9 @@ from bert_core.corpus import Corpus
 from bert_core.errors import ConfigError, RunError
 from bert_core.probing import fill_mask
 from bert_core.recipes import load_recipe, prepare
-from bert_core.runs import ENDED, MAX_SNAPSHOTS, Run, TrainingService
+from bert_core.run import ENDED, Run
+from bert_core.runs import TrainingService
+from bert_core.snapshots import MAX_SNAPSHOTS
 from bert_core.training import read_metrics
 
 PATIENCE = 60  # seconds; only a broken service takes as long

@@ -1,0 +1,108 @@
+"""Weights of a run as they were after a step, and how many of them a visitor may keep."""
+
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from bert_core.checkpoint import Checkpoint
+from bert_core.config import BertConfig
+from bert_core.model import BertForPreTraining
+from bert_core.training import Layout, fill_from_flat
+
+MAX_SNAPSHOTS = 40  # of one run
+BUDGET_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A run's weights after a step, as one flat tensor that nobody changes."""
+
+    step: int
+    weights: Tensor
+    layout: Layout
+    config: BertConfig
+    tokenizer: Tokenizer
+    name: str
+    recipe: Mapping[str, Any]
+
+    def checkpoint(self) -> Checkpoint:
+        """A model in eval mode over these weights; each call builds one, the weights are not copied."""
+        with torch.device("meta"):
+            model = BertForPreTraining(self.config)
+        fill_from_flat(model, self.layout, self.weights)
+        return Checkpoint(model.eval(), self.tokenizer, self.name, recipe=self.recipe)
+
+
+class Holder(Protocol):
+    """A run, as a budget sees it. spare_bytes: what it keeps only to be continued some day; `give_up` frees that."""
+
+    snapshots: tuple[Snapshot, ...]
+
+    @property
+    def spare_bytes(self) -> int: ...
+
+    def give_up(self) -> None: ...
+
+
+class Budget:
+    """The bytes that the runs of one visitor may keep: snapshots, and what ended runs need to be continued.
+
+    When there are more, the snapshot goes that is missed least among all those runs; the first and the newest of a run
+    stay. When no other is left, the oldest ended run can't be continued any more. Not for several threads at once:
+    a service uses it under its own lock. Runs that nobody else holds count no more.
+    """
+
+    def __init__(self, limit: int = BUDGET_BYTES) -> None:
+        self.limit = limit
+        self._holders: list[weakref.ref[Holder]] = []
+
+    def hold(self, holder: Holder) -> None:
+        """Count a run from now on."""
+        self._holders.append(weakref.ref(holder))
+
+    @property
+    def used(self) -> int:
+        """Bytes that are kept now."""
+        return sum(
+            holder.spare_bytes + sum(snapshot.weights.nbytes for snapshot in holder.snapshots)
+            for holder in self._living()
+        )
+
+    def make_room(self) -> None:
+        """Drop what is missed least until the rest is within the limit, or nothing more can go."""
+        holders = self._living()
+        while self.used > self.limit:
+            found = [(*missed, holder) for holder in holders if (missed := least_missed(holder.snapshots))]
+            spare = next((holder for holder in holders if holder.spare_bytes), None)
+            if found:
+                _, number, holder = min(found, key=lambda item: item[0])
+                holder.snapshots = holder.snapshots[:number] + holder.snapshots[number + 1 :]
+            elif spare is not None:
+                spare.give_up()
+            else:
+                return
+
+    def _living(self) -> list[Holder]:
+        living = [(reference, reference()) for reference in self._holders]
+        self._holders = [reference for reference, holder in living if holder is not None]
+        return [holder for _, holder in living if holder is not None]
+
+
+def least_missed(snapshots: Sequence[Snapshot]) -> tuple[float, int] | None:
+    """The snapshot whose neighbours are closest in ratio, as that ratio and its number; None if all must stay."""
+    steps = [snapshot.step + 1 for snapshot in snapshots]
+    ratios = [(after / before, number) for number, (before, after) in enumerate(zip(steps, steps[2:]), 1)]
+    return min(ratios, default=None)
+
+
+def thinned(snapshots: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
+    """At most MAX_SNAPSHOTS of one run, dense at the start."""
+    kept = list(snapshots)
+    while len(kept) > MAX_SNAPSHOTS:
+        del kept[least_missed(kept)[1]]
+    return tuple(kept)
