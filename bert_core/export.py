@@ -6,8 +6,10 @@ apostrophe itself. So a reader who takes one leading apostrophe away has the tok
 """
 
 import csv
+import dataclasses
 import io
 import json
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -60,6 +62,34 @@ def predictions_csv(guesses: Guesses) -> str:
         for rank, (token, p) in enumerate(row, 1)
     )
     return _csv(("mask", "rank", "token", "probability"), rows)
+
+
+def history_json(rows: Sequence[Any], held_out: Sequence[tuple[int, Any]]) -> str:
+    """{"training": [a row a step], "held_out": [a row for each look at held-out text]}; null where nothing was asked.
+
+    rows: StepMetrics. held_out: (step, Evaluation).
+    """
+    return _json(
+        {
+            "training": [_numbers(row) for row in rows],
+            "held_out": [{"step": step, **_numbers(result)} for step, result in held_out],
+        }
+    )
+
+
+def history_csv(rows: Sequence[Any], held_out: Sequence[tuple[int, Any]]) -> str:
+    """The same in one table, whose first column says to which part a row belongs."""
+    table = [{"part": "training", **_numbers(row)} for row in rows]
+    table += [{"part": "held-out", "step": step, **_numbers(result)} for step, result in held_out]
+    names = list(table[0]) if table else ["part"]
+    return _csv(names, ([row.get(name) for name in names] for row in table))
+
+
+def _numbers(record: Any) -> dict[str, Any]:
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in dataclasses.asdict(record).items()
+    }
 
 
 def _check_size(maps: AttentionMaps) -> None:

@@ -38,44 +38,136 @@ def literal(text: str) -> str:
     return text.replace("$", "$" + _ZERO_WIDTH_SPACE)
 
 
-def _curve(
-    name: str, colour: str, axes: str, digits: str, *, dash: str = "solid", legend: bool = True
-) -> dict[str, Any]:
+_SHARES = {"range": [0, 1.02], "tickformat": ".0%"}
+_WORDS, _PAIRS = "Masked words (MLM)", "Next sentence (NSP)"
+_BY_KIND = (
+    ("masked_accuracy", "shown as [MASK]", ACCENT, "solid"),
+    ("replaced_accuracy", "replaced by another word", SECOND, "dash"),
+    ("kept_accuracy", "kept as they are", _GREY, "dot"),
+)
+
+
+def _curve(series: str, name: str, colour: str, axes: str, digits: str, **parts: Any) -> dict[str, Any]:
+    """A line without points. `meta` tells the page what it shows: a series of numbers, and in which way (kind)."""
+    kind, dash = parts.pop("kind", "line"), parts.pop("dash", "solid")
     return {
         "type": "scatter",
         "mode": "lines",
         "name": name,
         "legendgroup": name,
-        "showlegend": legend,
+        "meta": {"series": series, "kind": kind},
         "x": [],
         "y": [],
         "xaxis": f"x{axes}",
         "yaxis": f"y{axes}",
         "line": {"color": colour, "width": 2, "dash": dash},
         "hovertemplate": f"{name} %{{y:{digits}}}<extra></extra>",
+        **parts,
     }
 
 
-def curves() -> dict[str, Any]:
+def _three_ways(series: str, name: str, colour: str, dash: str, axes: str, digits: str) -> list[dict[str, Any]]:
+    """A curve, its raw points behind it, and the same on held-out text."""
+    thin = {"color": colour, "width": 1, "dash": "solid"}
+    held = f"{name}, held-out text"
+    return [
+        _curve(
+            series,
+            name,
+            colour,
+            axes,
+            digits,
+            kind="raw",
+            line=thin,
+            opacity=0.3,
+            hoverinfo="skip",
+            hovertemplate=None,
+            showlegend=False,
+        ),
+        _curve(series, name, colour, axes, digits, dash=dash, showlegend=not axes),
+        _curve(
+            series,
+            held,
+            colour,
+            axes,
+            digits,
+            kind="held",
+            mode="lines+markers",
+            dash="dot",
+            marker={"symbol": "circle-open", "size": 7},
+            showlegend=not axes,
+            visible=False,
+        ),
+    ]
+
+
+def _reference(series: str, name: str, colour: str, *, side: str = "top") -> dict[str, Any]:
+    """A level that a loss can be compared with, named at its right end."""
+    return _curve(
+        series,
+        name,
+        colour,
+        "",
+        ".3f",
+        kind="reference",
+        mode="lines+text",
+        text=["", name],
+        textposition=f"{side} left",
+        textfont={"size": 11, "color": _GREY},
+        line={"color": colour, "width": 1, "dash": "dot"},
+        showlegend=False,
+        hoverinfo="skip",
+        hovertemplate=None,
+    )
+
+
+def curves(*, more: bool = False) -> dict[str, Any]:
     """Loss above accuracy, each for masked words (MLM) and next sentence (NSP); the points come later.
 
-    The traces are, in this order: MLM loss, NSP loss, MLM accuracy, NSP accuracy.
+    Every curve also has its raw points and held-out text, every loss the levels of a guess without knowledge. more:
+    below them accuracy by how an asked word was shown, learning rate and length of the gradient.
     """
-    words, pairs = "Masked words (MLM)", "Next sentence (NSP)"
     data = [
-        _curve(words, ACCENT, "", ".3f"),
-        _curve(pairs, SECOND, "", ".3f", dash="dash"),
-        _curve(words, ACCENT, "2", ".0%", legend=False),
-        _curve(pairs, SECOND, "2", ".0%", dash="dash", legend=False),
+        *_three_ways("mlm_loss", _WORDS, ACCENT, "solid", "", ".3f"),
+        *_three_ways("nsp_loss", _PAIRS, SECOND, "dash", "", ".3f"),
+        *_three_ways("mlm_accuracy", _WORDS, ACCENT, "solid", "2", ".0%"),
+        *_three_ways("nsp_accuracy", _PAIRS, SECOND, "dash", "2", ".0%"),
+        _reference("ignorance", "any word alike", ACCENT),
+        _reference("unigram", "word frequencies alone", ACCENT, side="bottom"),
+        _reference("coin", "tossing a coin", SECOND),
     ]
+    panels = [("", "Loss", {"rangemode": "tozero"}, 0.54), ("2", "Accuracy", _SHARES, 0.46)]
+    if more:
+        data += [_curve(series, name, colour, "3", ".0%", dash=dash) for series, name, colour, dash in _BY_KIND]
+        data += [
+            _curve("learning_rate", "Learning rate", _GREY, "4", ".3g", showlegend=False),
+            _curve("grad_norm", "Gradient norm", _GREY, "5", ".3g", showlegend=False),
+        ]
+        panels = [
+            ("", "Loss", {"rangemode": "tozero"}, 0.28),
+            ("2", "Accuracy", _SHARES, 0.22),
+            ("3", "MLM accuracy", _SHARES, 0.22),
+            ("4", "Learning rate", {"rangemode": "tozero"}, 0.12),
+            ("5", "Gradient norm", {"rangemode": "tozero"}, 0.12),
+        ]
+    gap = 0.035 if more else 0.04
+    top, axes, free = 1.0, {}, 1 - gap * (len(panels) - 1)
+    for number, title, range_, share in panels:
+        bottom = max(0.0, top - share * free / sum(panel[3] for panel in panels))
+        is_last = number == panels[-1][0]
+        axes[f"xaxis{number}"] = _axis(
+            anchor=f"y{number}",
+            range=[0, 100],
+            showticklabels=is_last,
+            **({"title": {"text": "Step", "standoff": 6}} if is_last else {"matches": f"x{panels[-1][0]}"}),
+        )
+        axes[f"yaxis{number}"] = _axis(domain=[bottom, top], title={"text": title, "standoff": 6}, **range_)
+        top = bottom - gap
     layout = _layout(
-        margin={"l": 48, "r": 12, "t": 34, "b": 40},
+        margin={"l": 56, "r": 12, "t": 34, "b": 40},
         hovermode="x unified",
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "xanchor": "left"},
-        xaxis=_axis(domain=[0, 1], anchor="y", matches="x2", showticklabels=False, range=[0, 100]),
-        yaxis=_axis(domain=[0.54, 1], title={"text": "Loss", "standoff": 6}, rangemode="tozero"),
-        xaxis2=_axis(domain=[0, 1], anchor="y2", title={"text": "Step", "standoff": 6}, range=[0, 100]),
-        yaxis2=_axis(domain=[0, 0.46], title={"text": "Accuracy", "standoff": 6}, range=[0, 1.02], tickformat=".0%"),
+        **axes,
     )
     return {"data": data, "layout": layout}
 

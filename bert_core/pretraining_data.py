@@ -61,6 +61,13 @@ class EncodedCorpus:
         return np.diff(self.offsets)
 
     @property
+    def unigram_entropy(self) -> float:
+        """Entropy of the token frequencies in nats: the MLM loss of who knows these and nothing else."""
+        counts = np.unique(self.ids, return_counts=True)[1]
+        shares = counts / counts.sum()
+        return float(-(shares * np.log(shares)).sum())
+
+    @property
     def has_next(self) -> np.ndarray:
         """(S,) whether another sentence of the same document follows."""
         return np.append(self.document[1:] == self.document[:-1], False)

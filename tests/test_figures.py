@@ -1,5 +1,7 @@
 """Figures are valid for Plotly and show words literally."""
 
+import itertools
+
 import plotly.graph_objects as go
 import pytest
 
@@ -13,6 +15,7 @@ WEIGHTS = [[(row + column) / 10 for column in range(5)] for row in range(5)]
     "figure",
     [
         curves(),
+        curves(more=True),
         attention_map(TOKENS, WEIGHTS, title="Layer 1, head 1"),
         similarity_map(TOKENS, WEIGHTS, title="Layer 1"),
         word_points(TOKENS, [row[:2] for row in WEIGHTS], title="Layer 1"),
@@ -24,11 +27,21 @@ def test_plotly_accepts_every_property(figure: dict) -> None:
     go.Figure(figure)
 
 
-def test_curves_are_four_traces_on_two_axes_in_the_order_of_the_points() -> None:
-    axes = [(trace["name"][-5:], trace["yaxis"]) for trace in curves()["data"]]
-    assert axes == [("(MLM)", "y"), ("(NSP)", "y"), ("(MLM)", "y2"), ("(NSP)", "y2")]
-    styles = {trace["line"]["dash"] for trace in curves()["data"]}
+def test_every_curve_is_shown_as_it_is_as_raw_points_and_on_held_out_text() -> None:
+    shown = [(trace["meta"]["series"], trace["meta"]["kind"], trace["yaxis"]) for trace in curves()["data"]]
+    for series, axis in (("mlm_loss", "y"), ("nsp_loss", "y"), ("mlm_accuracy", "y2"), ("nsp_accuracy", "y2")):
+        assert {(series, kind, axis) for kind in ("line", "raw", "held")} <= set(shown)
+    assert {series for series, kind, _ in shown if kind == "reference"} == {"ignorance", "unigram", "coin"}
+    styles = {trace["line"]["dash"] for trace in curves()["data"] if trace["meta"]["kind"] == "line"}
     assert len(styles) == 2, "the curves differ by more than colour"
+
+
+def test_more_curves_have_axes_of_their_own_that_do_not_overlap() -> None:
+    figure = curves(more=True)
+    assert {trace["yaxis"] for trace in figure["data"]} == {"y", "y2", "y3", "y4", "y5"}
+    domains = sorted(axis["domain"] for name, axis in figure["layout"].items() if name.startswith("yaxis"))
+    assert len(domains) == 5
+    assert all(below[1] < above[0] for below, above in itertools.pairwise(domains))
 
 
 def test_a_row_of_the_map_is_the_word_that_looks() -> None:

@@ -1,5 +1,6 @@
 """The page's plain Python: masking by place, thinning of curves, settings that differ, what a poll answers."""
 
+import csv
 import dataclasses
 import json
 import math
@@ -13,12 +14,14 @@ from bert_core import TrainingService, load_recipe
 from bert_core.checkpoint import Checkpoint
 from bert_core.corpus import Corpus
 from bert_core.errors import InputError
+from bert_core.export import history_csv, history_json
 from bert_core.recipes import prepare, preview
+from bert_core.training import Evaluation
 from ui.guess_board import GuessBoard
 from ui.masked_words_tab import clickable_words, guesses_file, guesses_value
 from ui.models_tab import file_name, open_files
 from ui.next_sentence_tab import verdict_value
-from ui.run_monitor import POINTS_LIVE, run_news, thin
+from ui.run_monitor import POINTS_LIVE, levels, run_news, thin
 from ui.settings import SHOWN, overrides, values_of, with_labels
 from ui.token_picker import keep_picked, mask_text, word_places
 from ui.train_tab import preview_value
@@ -114,8 +117,37 @@ def test_a_poll_gives_what_is_new_in_half_a_kilobyte(finished) -> None:
     assert len(live["points"]) <= POINTS_LIVE
     assert "sentences" not in live["guesses"]
     assert len(json.dumps(live, separators=(",", ":"))) <= 512
+    more = run_news(space, finished.id, 5, 30, 0, more=True)
+    assert {len(point) for point in more["points"]} == {1 + 9}
+    assert len(json.dumps(more, separators=(",", ":"))) <= 512
     nothing = run_news(space, finished.id, *first["cursors"])
     assert (nothing["points"], nothing["snapshots"], "guesses" in nothing) == ([], [], False)
+
+
+def test_a_loss_is_compared_with_guesses_without_knowledge(finished) -> None:
+    checkpoint = finished.snapshots[-1].checkpoint()
+    told = levels(Corpus.from_text("hello romeo\nhello juliet\n", "lines"), checkpoint)
+    # hello stands for half of the words, the other two for a quarter each: 1/2 ln 2 + 2 x 1/4 ln 4.
+    assert told["unigram"] == pytest.approx(1.5 * math.log(2), abs=1e-4)
+    assert told["ignorance"] == pytest.approx(math.log(checkpoint.config.vocab_size), abs=1e-4)
+    assert told["coin"] == pytest.approx(math.log(2), abs=1e-4)
+
+
+def test_the_numbers_of_a_run_are_given_as_files(finished) -> None:
+    rows, held_out = finished.history(), [(20, Evaluation(1.5, 0.5, 0.25, math.nan))]
+    content = json.loads(history_json(rows, held_out))
+    assert [row["mlm_loss"] for row in content["training"]] == [row.mlm_loss for row in rows]
+    assert content["held_out"] == [
+        {"step": 20, "mlm_loss": 1.5, "nsp_loss": 0.5, "mlm_accuracy": 0.25, "nsp_accuracy": None}
+    ]
+    table = list(csv.DictReader(history_csv(rows, held_out).splitlines()))
+    assert [float(row["grad_norm"]) for row in table[:-1]] == [row.grad_norm for row in rows]
+    assert (table[-1]["part"], table[-1]["step"], table[-1]["mlm_loss"], table[-1]["nsp_accuracy"]) == (
+        "held-out",
+        "20",
+        "1.5",
+        "",
+    )
 
 
 def test_typed_masks_and_pressed_words_are_answered_in_reading_order(finished) -> None:

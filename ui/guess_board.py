@@ -36,11 +36,15 @@ class GuessBoard:
         """
         began = time.monotonic()
         if step != self._step and (now or began >= self._rest_until):
-            with probing():
-                self._guesses = [self._guess(checkpoint, *asked) for asked in self._asked]
+            self._guesses = self.at(checkpoint)
             self._step = step
             self._rest_until = time.monotonic() + (time.monotonic() - began) / SHARE_OF_TIME
         return self._step, self._guesses
+
+    def at(self, checkpoint: Checkpoint) -> list[list[Any]]:
+        """[guess, probability, right] per sentence, of the run's model at any step."""
+        with probing():
+            return [self._guess(checkpoint, *asked) for asked in self._asked]
 
     @staticmethod
     def _guess(checkpoint: Checkpoint, text: str, place: tuple[int, int], answer: str, pair: str | None) -> list[Any]:

@@ -11,7 +11,17 @@ ASSETS = Path(__file__).resolve().parent.parent / "assets"
 SYSTEM_FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]
 SYSTEM_MONO = ["ui-monospace", "SF Mono", "Consolas", "monospace"]
 # core.js first: the other modules add to what it makes.
-SCRIPTS = ("core.js", "export.js", "plot.js", "words.js", "heads.js", "facts.js", "timeline.js", "monitor.js")
+SCRIPTS = (
+    "core.js",
+    "export.js",
+    "plot.js",
+    "words.js",
+    "heads.js",
+    "facts.js",
+    "timeline.js",
+    "curves.js",
+    "monitor.js",
+)
 
 
 def theme() -> gr.themes.Base:

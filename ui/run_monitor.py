@@ -1,16 +1,23 @@
 """The live part of the Train tab: what a page gets when it asks for news of its run.
 
-An answer holds what came after the page's cursor, thinned to a few points, so it stays below half a kilobyte however
-fast the training is. A page that was reloaded asks from 0 and gets the whole curve once.
+An answer holds what came after the page's cursors, thinned to a few points, so it stays below half a kilobyte however
+fast the training is. A page that was reloaded asks from the start and gets the whole curve once.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
 
+from bert_core.checkpoint import Checkpoint
+from bert_core.corpus import Corpus
+from bert_core.errors import RunError
+from bert_core.export import history_csv, history_json
 from bert_core.figures import curves
+from bert_core.pretraining_data import encode_corpus
+from bert_core.runs import Run
 from ui.guess_board import GuessBoard
 from ui.handlers import on_error
 from ui.views import view
@@ -18,8 +25,12 @@ from ui.workspace import ACTIVE, Workspace
 from ui.workspaces import Workspaces
 
 POINTS_LIVE = 6
+POINTS_LIVE_MORE = 3  # of twice as many numbers
 POINTS_AT_FIRST = 300
-CURVES = (("mlm_loss", 4), ("nsp_loss", 4), ("mlm_accuracy", 3), ("nsp_accuracy", 3))
+CURVES = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
+MORE_CURVES = ("learning_rate", "grad_norm", "masked_accuracy", "replaced_accuracy", "kept_accuracy")
+# The text's word frequencies are counted in so many sentences from its start.
+MOST_COUNTED = 20_000
 
 
 def run_monitor(workspaces: Workspaces) -> gr.HTML:
@@ -30,28 +41,50 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
 
     @on_error(lambda sentence: {"error": sentence})
     def poll(arguments: list[Any]) -> dict[str, Any]:
-        visitor, run_id, cursors = arguments
-        return run_news(workspaces.find(visitor), run_id, *map(int, cursors))
+        visitor, run_id, more, cursors = arguments
+        return run_news(workspaces.find(visitor), run_id, *map(int, cursors), more=bool(more))
+
+    @on_error(lambda sentence: {"error": sentence})
+    def guesses_at(arguments: list[Any]) -> dict[str, Any]:
+        """The guesses of the model at a step, of the newest for None."""
+        visitor, run_id, step = arguments
+        space = workspaces.find(visitor)
+        run = space.run(run_id)
+        if (found := space.checkpoint(run, None if step is None else int(step))) is None:
+            raise RunError("Your run has no model yet; it will in a moment.")
+        return {"step": found[0], "words": _board(space, run, found[1]).at(found[1])}
+
+    @on_error(lambda sentence: {"error": sentence})
+    def table(arguments: list[Any]) -> dict[str, Any]:
+        """All numbers of a run as the content of a file."""
+        visitor, run_id, kind = arguments
+        run = workspaces.find(visitor).run(run_id)
+        write = history_json if kind == "json" else history_csv
+        return {"content": write(run.history(), [])}
 
     return view(
         "runMonitor",
         events=("status", "elsewhere"),
-        options={"figure": curves()},
-        server_functions=[poll],
+        options={"figures": [curves(), curves(more=True)], "series": [*CURVES, *MORE_CURVES]},
+        server_functions=[poll, guesses_at, table],
         elem_id="run-monitor",
     )
 
 
-def run_news(space: Workspace, run_id: str, row: int = 0, snapshot: int = -1, guess: int = -1) -> dict[str, Any]:
+def run_news(
+    space: Workspace, run_id: str, row: int = 0, snapshot: int = -1, guess: int = -1, *, more: bool = False
+) -> dict[str, Any]:
     """What is new in a run since the page's cursors, which come back renewed.
 
     row: rows of the history seen. snapshot: newest step that the time slider knows, -1 for none. guess: step whose
-    guesses were seen, -1 for none.
+    guesses were seen, -1 for none. more: whether the page shows more curves than the first four.
     """
     run = space.run(run_id)
     progress = run.progress()
     rows = run.history(since=row)
     snapshots = [kept.step for kept in run.snapshots if kept.step > snapshot]
+    names = CURVES + MORE_CURVES if more else CURVES
+    live = POINTS_LIVE_MORE if more else POINTS_LIVE
     news = {
         "status": progress.status,
         "reason": progress.reason,
@@ -59,36 +92,52 @@ def run_news(space: Workspace, run_id: str, row: int = 0, snapshot: int = -1, gu
         "steps": progress.steps,
         "rate": round(progress.tokens_per_second),
         "left": None if progress.seconds_left is None else round(progress.seconds_left, 1),
-        "points": thin(rows, POINTS_LIVE if row else POINTS_AT_FIRST),
+        "points": thin(rows, live if row else POINTS_AT_FIRST, names),
         # The curve's last point is a mean over some steps; the numbers beside it are those of the newest step.
-        "last": _mean(rows[-1:]) if rows else None,
+        "last": _mean(rows[-1:], CURVES[:2]) if rows else None,
         "snapshots": snapshots,
     }
+    newest = space.checkpoint(run) if run.corpus is not None else None
+    if newest and snapshot < 0:
+        news["levels"] = levels(run.corpus, newest[1])
     # The first points of a run come at once; the guesses take a moment longer and come with the next answer.
     is_over = progress.status not in ACTIVE
     asked = guess
-    if (row or is_over) and (newest := space.checkpoint(run)) and newest[0] > guess and run.corpus is not None:
-        step, checkpoint = newest
-        board = space.boards.get(run.id) or space.boards.setdefault(run.id, GuessBoard(run.corpus, checkpoint))
-        asked, words = board.guesses(step, checkpoint, now=is_over)
+    if (row or is_over) and newest and newest[0] > guess:
+        board = _board(space, run, newest[1])
+        asked, words = board.guesses(*newest, now=is_over)
         if asked > guess and words:
             news["guesses"] = {"words": words} | ({"sentences": board.sentences} if guess < 0 else {})
     news["cursors"] = [row + len(rows), max([snapshot, *snapshots]), asked]
     return news
 
 
-def thin(rows: Sequence[Any], most: int) -> list[list[float | None]]:
-    """At most so many points [step, MLM loss, NSP loss, MLM accuracy, NSP accuracy], each the mean of its rows.
+def levels(corpus: Corpus, checkpoint: Checkpoint) -> dict[str, float]:
+    """Losses of guesses without any knowledge of the sentence, in nats: what a curve can be compared with."""
+    text = dataclasses.replace(corpus, documents=(corpus.sentences[:MOST_COUNTED],), labels=None)
+    return {
+        "ignorance": round(math.log(checkpoint.config.vocab_size), 4),
+        "unigram": round(encode_corpus(text, checkpoint.tokenizer).unigram_entropy, 4),
+        "coin": round(math.log(2), 4),
+    }
+
+
+def thin(rows: Sequence[Any], most: int, names: Sequence[str] = CURVES) -> list[list[float | None]]:
+    """At most so many points [step, *values of these names], each the mean of its rows.
 
     A point stands at the last step of its rows; a value that was never asked for (nan) is None.
     """
     size = max(1, math.ceil(len(rows) / most))
-    return [_mean(rows[start : start + size]) for start in range(0, len(rows), size)]
+    return [_mean(rows[start : start + size], names) for start in range(0, len(rows), size)]
 
 
-def _mean(rows: Sequence[Any]) -> list[float | None]:
+def _mean(rows: Sequence[Any], names: Sequence[str]) -> list[float | None]:
     point: list[float | None] = [int(rows[-1].step)]
-    for name, digits in CURVES:
+    for name in names:
         values = [value for row in rows if math.isfinite(value := getattr(row, name))]
-        point.append(round(sum(values) / len(values), digits) if values else None)
+        point.append(float(f"{sum(values) / len(values):.4g}") if values else None)
     return point
+
+
+def _board(space: Workspace, run: Run, checkpoint: Checkpoint) -> GuessBoard:
+    return space.boards.get(run.id) or space.boards.setdefault(run.id, GuessBoard(run.corpus, checkpoint))

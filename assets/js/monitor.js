@@ -21,7 +21,7 @@
   const LEASE_MS = 60000;
   const RETRY_MS = 2000;
   const FIRST = [0, -1, -1]; // what a page that has seen nothing sends; later ones come with each answer
-  const CURVES = ["mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy"];
+  const MOST_POINTS = 3000; // with more, the curve is fetched anew, thinned
 
   const count = new Intl.NumberFormat("en").format;
 
@@ -77,51 +77,11 @@
     };
   }
 
-  /** The curves: every point is kept, so that a chart that loads late draws what came before it. */
-  function curves(root, figure) {
-    const box = el("div", { class: "balcony-chart balcony-curves", id: "run-curves" });
-    root.append(box);
-    const chart = Balcony.chart(box);
-    let steps = [];
-    let columns = CURVES.map(() => []);
-    let queue = Promise.resolve();
-    const inOrder = (work) => { queue = queue.then(work).catch(console.error); };
-
-    function whole(run) {
-      const { data, layout } = structuredClone(figure);
-      // A point without a value: a curve without any point has no place in the legend, which would come later and
-      // push the chart down.
-      data.forEach((trace, index) => Object.assign(trace, { x: [0, ...steps], y: [null, ...columns[index]] }));
-      if (run) {
-        // The axis is as long as the run from the start: the curve grows into it and nothing jumps.
-        for (const axis of ["xaxis", "xaxis2"]) layout[axis] = { ...layout[axis], range: [0, run.steps], autorange: false };
-        layout.uirevision = run.run;
-      }
-      return chart.show({ data, layout });
-    }
-
-    return {
-      begin(run) {
-        steps = [];
-        columns = CURVES.map(() => []);
-        inOrder(() => whole(run));
-      },
-      add(points) {
-        if (!points.length) return;
-        const xs = points.map((point) => point[0]);
-        const ys = CURVES.map((_, index) => points.map((point) => point[index + 1]));
-        steps.push(...xs);
-        ys.forEach((values, index) => columns[index].push(...values));
-        inOrder(() => chart.extend({ x: CURVES.map(() => xs), y: ys }, CURVES.map((_, index) => index)));
-        box.dataset.points = steps.length;
-      },
-    };
-  }
-
   /** A few sentences with a masked word; the guess in each changes while the model learns. */
   function guessTable(root) {
     const body = el("tbody", {});
-    const caption = el("caption", {}, "Guesses for hidden words");
+    const title = "Guesses for hidden words";
+    const caption = el("caption", {}, title);
     const head = el("thead", {}, el("tr", {}, ...["Sentence", "Guess", "Probability", ""].map((name) =>
       el("th", { scope: "col" }, name || el("span", { class: "balcony-unseen" }, "Right or wrong")))));
     const table = el("table", { class: "balcony-guess-table", id: "run-guesses" }, caption, head, body);
@@ -137,7 +97,9 @@
 
     return {
       begin() { table.hidden = true; empty.hidden = false; body.replaceChildren(); },
-      show({ sentences, words }) {
+      /** step: of the model that guessed, null for the newest. */
+      show({ sentences, words }, step) {
+        caption.textContent = step === null ? title : `${title} at step ${count(step)}`;
         if (sentences) body.replaceChildren(...sentences.map(row));
         words.forEach(([guess, probability, isRight], index) => {
           const cells = body.children[index].children;
@@ -154,16 +116,17 @@
 
   Balcony.views.runMonitor = function (root, { trigger, server, options }) {
     const board = dashboard(root);
-    const chart = curves(root, options.figure);
+    const chart = Balcony.curves(root, options, { more: () => { cursors[0] = 0; later(0); }, file: save });
     const table = guessTable(root);
-    chart.begin(null);
     let run = null;
     let visitor = null;
-    let cursors = FIRST;
+    let cursors = [...FIRST];
     let status = "";
     let steps = 0;
     let timer = 0;
     let asking = false;
+    // The moment that the time slider shows; null is live.
+    let moment = null;
     // Questions to ask quickly after a button was pressed: what it did takes a moment to show.
     let eager = 0;
 
@@ -186,10 +149,12 @@
       if (!run || asking) return;
       asking = true;
       const asked = run;
+      const more = chart.more;
+      if (chart.size > MOST_POINTS) { cursors[0] = 0; chart.restart(); }
       let wait = RETRY_MS;
       try {
-        const news = await server.poll(asked.visitor, asked.run, cursors);
-        if (asked === run) { take(news); wait = pause(); }
+        const news = await server.poll(asked.visitor, asked.run, more, cursors);
+        if (asked === run && more === chart.more) { take(news); wait = pause(); } else wait = 0;
       } catch (error) {
         board.say("Connection lost", "Trying again; the run goes on without this page.");
       } finally {
@@ -209,8 +174,9 @@
       cursors = news.cursors;
       steps = news.step;
       board.show(news);
+      if (news.levels) chart.setLevels(news.levels);
       chart.add(news.points);
-      if (news.guesses) table.show(news.guesses);
+      if (news.guesses && (moment === null || news.guesses.sentences)) table.show(news.guesses, null);
       if (news.snapshots.length) {
         Balcony.bus.dispatchEvent(new CustomEvent("snapshots", { detail: { run: run.run, steps: news.snapshots } }));
       }
@@ -218,6 +184,27 @@
         status = news.status;
         trigger("status");
       }
+    }
+
+    const recall = Balcony.latest(async (asked, step) => {
+      const answer = await server.guesses_at(asked.visitor, asked.run, step);
+      if (asked === run && !answer.error) table.show(answer, step === null ? null : answer.step);
+    });
+
+    Balcony.bus.addEventListener("model", ({ detail }) => {
+      if (!run || detail.run !== run.run || !detail.chosen || detail.step === moment) return;
+      moment = detail.step;
+      chart.mark(moment);
+      recall(run, moment).catch(console.warn);
+    });
+
+    async function save(kind) {
+      if (!run) return;
+      const { content, error } = await server.table(run.visitor, run.run, kind);
+      if (error) { board.say("No file", error); return; }
+      const link = el("a", { href: URL.createObjectURL(new Blob([content])), download: `curves.${kind}` });
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
     }
 
     document.addEventListener("visibilitychange", () => { if (run && document.visibilityState === "visible") later(0); });
@@ -229,7 +216,8 @@
       if (!value || !value.run) { run = null; return; }
       if (!run || run.run !== value.run) {
         Balcony.tabs.postMessage(visitor);
-        cursors = FIRST;
+        cursors = [...FIRST];
+        moment = null;
         status = "";
         steps = 0;
         run = value;

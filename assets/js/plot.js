@@ -20,7 +20,9 @@
   const whenIdle = window.requestIdleCallback || ((callback) => setTimeout(callback, 500));
   window.addEventListener("load", () => whenIdle(() => Balcony.loadPlotly().catch(console.error), { timeout: 3000 }));
 
-  /** A chart in `box`: `show(figure)` draws it anew, `extend(update, traces)` adds points and keeps zoom and hover. */
+  /**
+   *  A chart in `box`: `show(figure)` draws it anew, `extend(update, traces)` adds points and keeps zoom and hover,
+   *  `relayout(update)` changes the layout alone. */
   Balcony.chart = function (box) {
     let drawn = null;
     // A chart that was drawn in a hidden tab has no width; the observer sees the tab open.
@@ -34,6 +36,9 @@
         const { data, layout } = structuredClone(figure);
         await Plotly.react(box, data, layout, CONFIG);
         drawn = true;
+      },
+      async relayout(update) {
+        if (drawn) await window.Plotly.relayout(box, update);
       },
       async extend(update, traces) {
         if (drawn) await window.Plotly.extendTraces(box, update, traces);

@@ -1,6 +1,7 @@
 """Watching a run in a real browser: the time slider, curves that stay, what survives a reload or a lost connection."""
 
 import re
+from pathlib import Path
 
 from browser_steps import change_setting, open_tab, start, wait_for_points, wait_for_status
 from playwright.sync_api import Page, expect
@@ -58,3 +59,39 @@ def test_a_moment_stays_while_the_run_goes_on(page: Page) -> None:
     expect(page.locator("#model-step")).not_to_have_text("step 0")
     page.locator("#stop").click()
     wait_for_status(page, "Stopped")
+
+
+def test_curves_keep_their_points_however_they_are_shown(page: Page) -> None:
+    change_setting(page, "steps", "60")
+    start(page)
+    wait_for_status(page, "Finished")
+    wait_for_points(page, 20)
+    x = """series => document.querySelector('#run-curves').data
+        .find(trace => trace.meta.series === series && trace.meta.kind === 'line').x"""
+    steps = page.evaluate(x, "mlm_loss")
+    assert steps[-1] == 60
+    assert steps == sorted(set(steps)), "no point twice"
+    page.get_by_label("Smoothed").uncheck()
+    page.get_by_label("Logarithmic loss").check()
+    page.get_by_label("More curves").check()
+    page.wait_for_function(
+        "document.querySelector('#run-curves').data.some(t => t.meta.series === 'grad_norm' && t.x.length > 20)"
+    )
+    again = page.evaluate(x, "grad_norm")
+    assert again == sorted(set(again))
+    assert again[-1] == 60
+    with page.expect_download() as waiting:
+        page.locator("#curves-csv").click()
+    lines = Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 1 + 60
+
+
+def test_the_guesses_below_the_curves_go_back_in_time_too(page: Page) -> None:
+    start(page)
+    wait_for_status(page, "Finished")
+    expect(page.locator("#run-guesses tbody tr[data-right=true]")).to_have_count(5)
+    move_slider(page, 0)
+    expect(page.locator("#run-guesses caption")).to_have_text("Guesses for hidden words at step 0")
+    page.locator("#time-live").click()
+    expect(page.locator("#run-guesses caption")).to_have_text("Guesses for hidden words")
+    expect(page.locator("#run-guesses tbody tr[data-right=true]")).to_have_count(5)
