@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bert_core.config import BertConfig
+from bert_core.packing import Packing
 
 
 @dataclass
@@ -45,10 +46,13 @@ class BertEmbeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor) -> Tensor:
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, packing: Packing | None = None) -> Tensor:
         positions = self.position_embeddings.weight[: input_ids.shape[1]]  # (T, D)
+        if packing is not None:
+            input_ids, token_type_ids = (each.flatten()[packing.real] for each in (input_ids, token_type_ids))
+            positions = F.embedding(packing.real % packing.shape[1], positions)
         summed = self.word_embeddings(input_ids) + self.token_type_embeddings(token_type_ids) + positions
-        return self.dropout(self.LayerNorm(summed))  # (B, T, D)
+        return self.dropout(self.LayerNorm(summed))  # (B, T, D), or (N, D) packed
 
 
 class BertSelfAttention(nn.Module):
@@ -63,11 +67,17 @@ class BertSelfAttention(nn.Module):
         self.register_load_state_dict_pre_hook(self._join)
 
     def forward(
-        self, x: Tensor, mask: Tensor | None, output_attentions: bool, head_scale: Tensor | None = None
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        output_attentions: bool,
+        head_scale: Tensor | None = None,
+        packing: Packing | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        B, T, D = x.shape
-        qkv = self.qkv(x).view(B, T, 3, self.num_heads, D // self.num_heads)
-        query, key, value = qkv.permute(2, 0, 3, 1, 4)  # each (B, H, T, D/H)
+        qkv = self.qkv(x) if packing is None else packing.unpack(self.qkv(x))
+        B, T, width = qkv.shape
+        D = width // 3
+        query, key, value = qkv.view(B, T, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)  # each (B, H, T, D/H)
         dropout = self.dropout_prob if self.training else 0.0
         weights = None
         if output_attentions:
@@ -80,7 +90,8 @@ class BertSelfAttention(nn.Module):
             context = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
         if head_scale is not None:  # (H,) or (B, H)
             context = context * head_scale.view(-1, self.num_heads, 1, 1)
-        return context.transpose(1, 2).reshape(B, T, D), weights
+        context = context.transpose(1, 2).reshape(B, T, D)
+        return context if packing is None else packing.pack(context), weights
 
     @staticmethod
     def _split(module: nn.Module, state: dict[str, Tensor], prefix: str, _metadata: dict) -> None:
@@ -122,9 +133,14 @@ class BertLayer(nn.Module):
         self.activation = {"gelu": F.gelu, "relu": F.relu}[config.hidden_act]
 
     def forward(
-        self, x: Tensor, mask: Tensor | None, output_attentions: bool, head_scale: Tensor | None = None
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        output_attentions: bool,
+        head_scale: Tensor | None = None,
+        packing: Packing | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        context, weights = self.attention["self"](x, mask, output_attentions, head_scale)
+        context, weights = self.attention["self"](x, mask, output_attentions, head_scale, packing)
         x = self.attention["output"](context, residual=x)
         inner = self.activation(self.intermediate["dense"](x))  # (B, T, F)
         return self.output(inner, residual=x), weights
@@ -157,6 +173,7 @@ class BertModel(nn.Module):
         output_hidden_states: bool = False,
         output_attentions: bool = False,
         head_scale: Tensor | None = None,
+        packing: Packing | None = None,
     ) -> BertOutput:
         """Encode a batch.
 
@@ -164,19 +181,20 @@ class BertModel(nn.Module):
         token_type_ids: (B, T) segments 0 and 1; None means all 0.
         head_scale: (layers, H), or (layers, B, H) for each row its own; what each head reads is multiplied by it
         before the output projection, so 0 switches a head off. None means all 1 and costs nothing.
+        packing: of this attention_mask; hidden states are then (N, D), the real tokens only.
         """
         if token_type_ids is None:
             token_type_ids = torch.zeros_like(input_ids)
         mask = None if attention_mask is None else attention_mask.bool()[:, None, None, :]  # (B, 1, 1, T)
-        x = self.embeddings(input_ids, token_type_ids)
+        x = self.embeddings(input_ids, token_type_ids, packing)
         hidden_states, attentions = [x], []
         for i, layer in enumerate(self.encoder["layer"]):
-            x, weights = layer(x, mask, output_attentions, None if head_scale is None else head_scale[i])
+            x, weights = layer(x, mask, output_attentions, None if head_scale is None else head_scale[i], packing)
             hidden_states.append(x)
             attentions.append(weights)
         return BertOutput(
             last_hidden_state=x,
-            pooler_output=torch.tanh(self.pooler["dense"](x[:, 0])),
+            pooler_output=torch.tanh(self.pooler["dense"](x[:, 0] if packing is None else x[packing.first])),
             hidden_states=tuple(hidden_states) if output_hidden_states else None,
             attentions=tuple(attentions) if output_attentions else None,
         )
@@ -225,6 +243,7 @@ class BertForPreTraining(nn.Module):
         output_hidden_states: bool = False,
         output_attentions: bool = False,
         head_scale: Tensor | None = None,
+        packing: Packing | None = None,
     ) -> BertOutput:
         """Encode a batch and score words and sentence pairs.
 
@@ -238,10 +257,12 @@ class BertForPreTraining(nn.Module):
             output_hidden_states=output_hidden_states,
             output_attentions=output_attentions,
             head_scale=head_scale,
+            packing=packing,
         )
         x = output.last_hidden_state
         if asked_positions is not None:
-            x = x.flatten(0, 1).index_select(0, asked_positions)
+            at = asked_positions if packing is None else packing.number[asked_positions]
+            x = x.view(-1, x.shape[-1]).index_select(0, at)
         output.prediction_logits = self.score_words(x)
         output.seq_relationship_logits = self.cls["seq_relationship"](self.pooled_dropout(output.pooler_output))
         return output

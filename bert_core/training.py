@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from bert_core.config import TrainingConfig, TrainingPart
 from bert_core.errors import CheckpointError
 from bert_core.model import BertForPreTraining
+from bert_core.packing import Packing
 from bert_core.pretraining_data import IGNORED, Batch
 
 _ALIGNMENT = 16  # float32 numbers; every parameter starts at a multiple of 64 bytes
@@ -323,12 +324,16 @@ def pretraining_losses(model: BertForPreTraining, batch: Batch) -> tuple[Tensor,
     labels = batch.labels.flatten()
     asked = (labels != IGNORED).nonzero().squeeze(1)  # on the CPU, where the batch was made: no wait for the device
     truth = labels[asked].to(device, non_blocking=True)
-    attention_mask = None if bool(batch.attention_mask.all()) else batch.attention_mask.to(device, non_blocking=True)
+    attention_mask = packing = None
+    if not bool(batch.attention_mask.all()):
+        attention_mask = batch.attention_mask.to(device, non_blocking=True)
+        packing = Packing.of(batch.attention_mask, device)
     output = model(
         batch.input_ids.to(device, non_blocking=True),
         attention_mask,
         batch.token_type_ids.to(device, non_blocking=True),
         asked_positions=asked.to(device, non_blocking=True),
+        packing=packing,
     )
     words, pairs = output.prediction_logits, output.seq_relationship_logits  # (N, V), (B, 2)
     pair_truth = batch.next_sentence_label.to(device, non_blocking=True)
