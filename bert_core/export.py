@@ -64,23 +64,18 @@ def predictions_csv(guesses: Guesses) -> str:
     return _csv(("mask", "rank", "token", "probability"), rows)
 
 
-def history_json(rows: Sequence[Any], held_out: Sequence[tuple[int, Any]]) -> str:
+def history_json(rows: Sequence[Any], held_out: Sequence[Any]) -> str:
     """{"training": [a row a step], "held_out": [a row for each look at held-out text]}; null where nothing was asked.
 
-    rows: StepMetrics. held_out: (step, Evaluation).
+    rows: StepMetrics. held_out: EvaluationPoints.
     """
-    return _json(
-        {
-            "training": [_numbers(row) for row in rows],
-            "held_out": [{"step": step, **_numbers(result)} for step, result in held_out],
-        }
-    )
+    return _json({"training": [_numbers(row) for row in rows], "held_out": [_numbers(point) for point in held_out]})
 
 
-def history_csv(rows: Sequence[Any], held_out: Sequence[tuple[int, Any]]) -> str:
+def history_csv(rows: Sequence[Any], held_out: Sequence[Any]) -> str:
     """The same in one table, whose first column says to which part a row belongs."""
     table = [{"part": "training", **_numbers(row)} for row in rows]
-    table += [{"part": "held-out", "step": step, **_numbers(result)} for step, result in held_out]
+    table += [{"part": "held-out", **_numbers(point)} for point in held_out]
     names = list(table[0]) if table else ["part"]
     return _csv(names, ([row.get(name) for name in names] for row in table))
 

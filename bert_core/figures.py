@@ -69,7 +69,7 @@ def _curve(series: str, name: str, colour: str, axes: str, digits: str, **parts:
 def _three_ways(series: str, name: str, colour: str, dash: str, axes: str, digits: str) -> list[dict[str, Any]]:
     """A curve, its raw points behind it, and the same on held-out text."""
     thin = {"color": colour, "width": 1, "dash": "solid"}
-    held = f"{name}, held-out text"
+    held = f"{series[:3].upper()}, held-out"
     return [
         _curve(
             series,

@@ -14,9 +14,9 @@ from bert_core import TrainingService, load_recipe
 from bert_core.checkpoint import Checkpoint
 from bert_core.corpus import Corpus
 from bert_core.errors import InputError
+from bert_core.evaluations import EvaluationPoint
 from bert_core.export import history_csv, history_json
 from bert_core.recipes import prepare, preview
-from bert_core.training import Evaluation
 from ui.guess_board import GuessBoard
 from ui.masked_words_tab import clickable_words, guesses_file, guesses_value
 from ui.models_tab import file_name, open_files
@@ -109,7 +109,7 @@ def test_a_poll_gives_what_is_new_in_half_a_kilobyte(finished) -> None:
     space = Workspaces(None, lambda: None).enter(None)
     space.add_run(finished)
     first = run_news(space, finished.id)
-    assert first["cursors"] == [40, 40, 40]
+    assert first["cursors"] == [40, 40, 40, 0]
     assert len(first["points"]) == 40
     assert first["snapshots"] == [snapshot.step for snapshot in finished.snapshots]
     assert len(first["guesses"]["sentences"]) == len(first["guesses"]["words"]) == 5
@@ -124,6 +124,22 @@ def test_a_poll_gives_what_is_new_in_half_a_kilobyte(finished) -> None:
     assert (nothing["points"], nothing["snapshots"], "guesses" in nothing) == ([], [], False)
 
 
+def test_a_longer_text_brings_its_held_out_curve(service: TrainingService) -> None:
+    words = ("one", "two", "three", "four", "five", "six", "seven")
+    text = "\n\n".join("\n".join(f"{a} {b} {c}" for b in words) for a, c in zip(words * 2, words[3:] * 4, strict=False))
+    recipe = load_recipe("romeo-juliet").override({"training.steps": 30})
+    run = service.start(recipe, Corpus.from_text(text, "lines"), seed=1)
+    while run.status not in ("finished", "failed") or not run.evaluations():
+        assert run.status != "failed", run.reason
+        time.sleep(0.02)
+    space = Workspaces(None, lambda: None).enter(None)
+    space.add_run(run)
+    news = run_news(space, run.id)
+    assert [point[0] for point in news["held"]] == [point.step for point in run.evaluations()[: len(news["held"])]]
+    assert {len(point) for point in news["held"]} == {5}
+    assert news["cursors"][3] == len(news["held"])
+
+
 def test_a_loss_is_compared_with_guesses_without_knowledge(finished) -> None:
     checkpoint = finished.snapshots[-1].checkpoint()
     told = levels(Corpus.from_text("hello romeo\nhello juliet\n", "lines"), checkpoint)
@@ -134,7 +150,7 @@ def test_a_loss_is_compared_with_guesses_without_knowledge(finished) -> None:
 
 
 def test_the_numbers_of_a_run_are_given_as_files(finished) -> None:
-    rows, held_out = finished.history(), [(20, Evaluation(1.5, 0.5, 0.25, math.nan))]
+    rows, held_out = finished.history(), [EvaluationPoint(20, 1.5, 0.5, 0.25, math.nan)]
     content = json.loads(history_json(rows, held_out))
     assert [row["mlm_loss"] for row in content["training"]] == [row.mlm_loss for row in rows]
     assert content["held_out"] == [

@@ -60,7 +60,7 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
         visitor, run_id, kind = arguments
         run = workspaces.find(visitor).run(run_id)
         write = history_json if kind == "json" else history_csv
-        return {"content": write(run.history(), [])}
+        return {"content": write(run.history(), run.evaluations())}
 
     return view(
         "runMonitor",
@@ -72,12 +72,20 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
 
 
 def run_news(
-    space: Workspace, run_id: str, row: int = 0, snapshot: int = -1, guess: int = -1, *, more: bool = False
+    space: Workspace,
+    run_id: str,
+    row: int = 0,
+    snapshot: int = -1,
+    guess: int = -1,
+    look: int = 0,
+    *,
+    more: bool = False,
 ) -> dict[str, Any]:
     """What is new in a run since the page's cursors, which come back renewed.
 
     row: rows of the history seen. snapshot: newest step that the time slider knows, -1 for none. guess: step whose
-    guesses were seen, -1 for none. more: whether the page shows more curves than the first four.
+    guesses were seen, -1 for none. look: points of the held-out curve seen. more: whether the page shows more
+    curves than the first four.
     """
     run = space.run(run_id)
     progress = run.progress()
@@ -97,6 +105,8 @@ def run_news(
         "last": _mean(rows[-1:], CURVES[:2]) if rows else None,
         "snapshots": snapshots,
     }
+    if looks := run.evaluations(since=look):
+        news["held"] = thin(looks, len(looks))
     newest = space.checkpoint(run) if run.corpus is not None else None
     if newest and snapshot < 0:
         news["levels"] = levels(run.corpus, newest[1])
@@ -108,7 +118,7 @@ def run_news(
         asked, words = board.guesses(*newest, now=is_over)
         if asked > guess and words:
             news["guesses"] = {"words": words} | ({"sentences": board.sentences} if guess < 0 else {})
-    news["cursors"] = [row + len(rows), max([snapshot, *snapshots]), asked]
+    news["cursors"] = [row + len(rows), max([snapshot, *snapshots]), asked, look + len(looks)]
     return news
 
 

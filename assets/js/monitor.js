@@ -20,7 +20,7 @@
   // A hidden page and an ended run only say that somebody is still here.
   const LEASE_MS = 60000;
   const RETRY_MS = 2000;
-  const FIRST = [0, -1, -1]; // what a page that has seen nothing sends; later ones come with each answer
+  const FIRST = [0, -1, -1, 0]; // what a page that has seen nothing sends; later ones come with each answer
   const MOST_POINTS = 3000; // with more, the curve is fetched anew, thinned
 
   const count = new Intl.NumberFormat("en").format;
@@ -176,6 +176,7 @@
       board.show(news);
       if (news.levels) chart.setLevels(news.levels);
       chart.add(news.points);
+      if (news.held) chart.hold(news.held);
       if (news.guesses && (moment === null || news.guesses.sentences)) table.show(news.guesses, null);
       if (news.snapshots.length) {
         Balcony.bus.dispatchEvent(new CustomEvent("snapshots", { detail: { run: run.run, steps: news.snapshots } }));
