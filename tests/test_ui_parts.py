@@ -21,7 +21,7 @@ from ui.guess_board import GuessBoard
 from ui.masked_words_tab import clickable_words, guesses_file, guesses_value
 from ui.models_tab import file_name, open_files
 from ui.next_sentence_tab import verdict_value
-from ui.run_monitor import POINTS_LIVE, levels, run_news, thin
+from ui.run_monitor import POINTS_LIVE, levels, run_news, thin, waiting
 from ui.settings import SHOWN, overrides, values_of, with_labels
 from ui.token_picker import keep_picked, mask_text, word_places
 from ui.train_tab import preview_value
@@ -122,6 +122,21 @@ def test_a_poll_gives_what_is_new_in_half_a_kilobyte(finished) -> None:
     assert len(json.dumps(more, separators=(",", ":"))) <= 512
     nothing = run_news(space, finished.id, *first["cursors"])
     assert (nothing["points"], nothing["snapshots"], "guesses" in nothing) == ([], [], False)
+
+
+@pytest.mark.parametrize(
+    ("told", "sentence"),
+    [
+        ({"place": 2, "wait_seconds": 3.6}, "2 runs are prepared before yours, about 4 s."),
+        ({"place": 1}, "One run is prepared before yours."),
+        ({"preparing": "training the tokenizer"}, "Training the tokenizer."),
+        ({}, "Getting ready."),
+        ({"status": "running", "place": 0}, ""),
+    ],
+)
+def test_who_waits_is_told_for_what(finished, told, sentence) -> None:
+    queued = {"status": "queued", "place": 0, "wait_seconds": None, "preparing": ""}
+    assert waiting(dataclasses.replace(finished.progress(), **{**queued, **told})) == sentence
 
 
 def test_a_longer_text_brings_its_held_out_curve(service: TrainingService) -> None:

@@ -17,7 +17,7 @@ from bert_core.errors import RunError
 from bert_core.export import history_csv, history_json
 from bert_core.figures import curves
 from bert_core.pretraining_data import encode_corpus
-from bert_core.runs import Run
+from bert_core.run import Progress, Run
 from ui.guess_board import GuessBoard
 from ui.handlers import on_error
 from ui.views import view
@@ -95,7 +95,7 @@ def run_news(
     live = POINTS_LIVE_MORE if more else POINTS_LIVE
     news = {
         "status": progress.status,
-        "reason": progress.reason,
+        "reason": progress.reason or waiting(progress),
         "step": progress.step,
         "steps": progress.steps,
         "rate": round(progress.tokens_per_second),
@@ -120,6 +120,18 @@ def run_news(
             news["guesses"] = {"words": words} | ({"sentences": board.sentences} if guess < 0 else {})
     news["cursors"] = [row + len(rows), max([snapshot, *snapshots]), asked, look + len(looks)]
     return news
+
+
+def waiting(progress: Progress) -> str:
+    """What a run that has not begun is waiting for; "" once it has."""
+    if progress.status != "queued":
+        return ""
+    if progress.place:
+        ahead = "One run is" if progress.place == 1 else f"{progress.place} runs are"
+        wait = "" if progress.wait_seconds is None else f", about {max(1, round(progress.wait_seconds))} s"
+        return f"{ahead} prepared before yours{wait}."
+    doing = progress.preparing or "getting ready"
+    return f"{doing[0].upper()}{doing[1:]}."
 
 
 def levels(corpus: Corpus, checkpoint: Checkpoint) -> dict[str, float]:

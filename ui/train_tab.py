@@ -18,6 +18,7 @@ from ui.views import view
 from ui.workspace import ACTIVE, Workspace
 from ui.workspaces import Workspaces
 
+PACES = [("Full speed", 0), ("20 steps a second", 20), ("5 steps a second", 5), ("1 step a second", 1)]
 OWN, PASTED, UPLOADED = "The recipe's own text", "Paste a text", "Upload a .txt file"
 
 
@@ -52,6 +53,29 @@ def train_tab(page: Page) -> None:
                 pause = gr.Button("Pause", interactive=False, elem_id="pause", min_width=90)
                 step = gr.Button("Step", interactive=False, elem_id="step", min_width=70)
                 stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=70)
+            with gr.Accordion("Pace, learning rate, more steps", open=False, elem_id="more-control"):
+                pace = gr.Dropdown(
+                    PACES, value=0, label="Pace", info="Slow the training down to watch it.", elem_id="pace"
+                )
+                with gr.Row():
+                    rate = gr.Number(
+                        0.001,
+                        label="New learning rate",
+                        info="For the steps that are left; pause the run first.",
+                        elem_id="new-rate",
+                        min_width=160,
+                    )
+                    change_rate = gr.Button("Change", elem_id="change-rate", min_width=90)
+                with gr.Row():
+                    extra = gr.Number(
+                        100,
+                        label="More steps",
+                        info="For a run that has ended.",
+                        precision=0,
+                        elem_id="extra-steps",
+                        min_width=160,
+                    )
+                    go_on = gr.Button("Continue", elem_id="continue", min_width=90)
             with gr.Accordion("About this recipe", open=False):
                 about = gr.Textbox(
                     recipe_named(DEFAULT_RECIPE).description,
@@ -89,27 +113,33 @@ def train_tab(page: Page) -> None:
         corpus = read_text(source, pasted, uploaded, chosen)
         return preview_value(preview(chosen, corpus, page.workspaces.service.device))
 
-    def begin(token: str, seed: float | None, *form: Any) -> list[Any]:
+    def begin(token: str, seed: float | None, pace: float, *form: Any) -> list[Any]:
         """Start a run of what the form says; a form that can't be trained starts nothing and loses nothing."""
         told = tell(*form)
         space = page.workspaces.enter(token)
         if not told.get("error"):
-            told["error"] = on_error(str)(_start)(page.workspaces, space, seed, *form)
+            told["error"] = on_error(str)(_start)(page.workspaces, space, seed, pace, *form)
         return [told, *show(space.token)]
 
-    def command(name: str) -> Callable:
+    def command(obey: Callable[..., None]) -> Callable:
+        """A handler that has the visitor's run obey and shows what came of it."""
+
         @on_error(warn)
-        def obey(token: str) -> None:
+        def attempt(token: str, *values: Any) -> None:
             run = page.workspaces.find(token).latest_run
             if run is None:
                 raise RunError("There is no run yet; press Start.")
-            getattr(run, "resume" if name == "pause" and run.status == "paused" else name)()
+            obey(run, *values)
 
-        def act(token: str) -> list[Any]:
-            obey(token)
+        def act(token: str, *values: Any) -> list[Any]:
+            attempt(token, *values)
             return show(token)
 
         return act
+
+    def change_pace(token: str, pace: float) -> None:
+        if run := _latest_run(page, token):
+            run.set_pace(pace or None)
 
     page.demo.load(show, page.visitor, live, **QUIET)
     source.change(
@@ -132,9 +162,17 @@ def train_tab(page: Page) -> None:
         trigger_mode="always_last",
         **QUIET,
     )
-    start.click(begin, [page.visitor, seed, *form], [facts, *live], **QUIET)
-    for button, name in ((pause, "pause"), (step, "step"), (stop, "stop")):
-        button.click(command(name), page.visitor, live, **QUIET)
+    start.click(begin, [page.visitor, seed, pace, *form], [facts, *live], **QUIET)
+    pause.click(
+        command(lambda run: run.resume() if run.status == "paused" else run.pause()), page.visitor, live, **QUIET
+    )
+    step.click(command(Run.step), page.visitor, live, **QUIET)
+    stop.click(command(Run.stop), page.visitor, live, **QUIET)
+    pace.input(change_pace, [page.visitor, pace], None, **QUIET)
+    change_rate.click(
+        command(lambda run, rate: run.set_learning_rate(rate or 0.0)), [page.visitor, rate], live, **QUIET
+    )
+    go_on.click(command(lambda run, steps: run.continue_for(int(steps or 0))), [page.visitor, extra], live, **QUIET)
     monitor.elsewhere(show, page.visitor, live, **QUIET)
     monitor.status(lambda token: button_states(_latest_run(page, token)), page.visitor, buttons, **QUIET)
 
@@ -188,14 +226,16 @@ def button_states(run: Run | None) -> list[dict[str, Any]]:
     ]
 
 
-def _start(workspaces: Workspaces, space: Workspace, seed: float | None, *form: Any) -> None:
+def _start(workspaces: Workspaces, space: Workspace, seed: float | None, pace: float, *form: Any) -> None:
     if space.active_run is not None:
         raise RunError("A run of yours is still going; stop it before you start another.")
     workspaces.check_room()
     source, pasted, uploaded, recipe, *settings = form
     chosen = _chosen_recipe(recipe, settings)
     corpus = None if source == OWN else read_text(source, pasted, uploaded, chosen)
-    space.add_run(workspaces.service.start(chosen, corpus, seed=int(seed or 0)))
+    run = workspaces.service.start(chosen, corpus, seed=int(seed or 0))
+    run.set_pace(pace or None)
+    space.add_run(run)
 
 
 def _chosen_recipe(name: str, settings: Sequence[Any]) -> Recipe:

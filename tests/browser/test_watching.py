@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from browser_steps import change_setting, open_tab, start, wait_for_points, wait_for_status
+from browser_steps import change_setting, open_tab, points, start, wait_for_points, wait_for_status
 from playwright.sync_api import Page, expect
 
 ENDLESS = "50000"
@@ -95,3 +95,22 @@ def test_the_guesses_below_the_curves_go_back_in_time_too(page: Page) -> None:
     page.locator("#time-live").click()
     expect(page.locator("#run-guesses caption")).to_have_text("Guesses for hidden words")
     expect(page.locator("#run-guesses tbody tr[data-right=true]")).to_have_count(5)
+
+
+def test_a_run_takes_a_new_learning_rate_while_paused_and_goes_on_after_its_end(page: Page) -> None:
+    change_setting(page, "steps", "12")
+    page.get_by_role("button", name="Pace, learning rate, more steps").click()
+    page.locator("#pace input").click()
+    page.get_by_role("option", name="5 steps a second").click()
+    start(page)
+    page.locator("#pause").click()
+    wait_for_status(page, "Paused")
+    page.locator("#new-rate input").fill("0.0005")
+    page.locator("#change-rate").click()
+    page.locator("#pause").click()
+    wait_for_status(page, "Finished")
+    page.locator("#extra-steps input").fill("4")
+    page.locator("#continue").click()
+    expect(page.locator("#run-step")).to_have_text("16 of 16")
+    wait_for_status(page, "Finished")
+    assert points(page) == 16
