@@ -172,21 +172,6 @@ def curves(*, more: bool = False) -> dict[str, Any]:
     return {"data": data, "layout": layout}
 
 
-def _opacity_scale() -> list[list[Any]]:
-    """The accent colour, its opacity the root of the weight: most weights are small and should still be told apart."""
-    shares = (0, 0.01, 0.04, 0.09, 0.16, 0.25, 0.36, 0.49, 0.64, 0.81, 1)
-    return [[share, "rgba({}, {}, {}, {:.2f})".format(*ACCENT_RGB, max(0.03, share**0.5))] for share in shares]
-
-
-def attention_map(tokens: Sequence[str], weights: Sequence[Sequence[float]], *, title: str = "") -> dict[str, Any]:
-    """One head as a map: a row for each word that looks, a column for each word it looks at.
-
-    tokens: T words. weights: (T, T), each row a share of 1.
-    """
-    weights = [[round(float(weight), 4) for weight in row] for row in weights]
-    return _square_map(tokens, tokens, weights, between="→", lowest=0, colours=_opacity_scale(), title=title)
-
-
 def similarity_map(labels: Sequence[str], cosine: Sequence[Sequence[float]], *, title: str = "") -> dict[str, Any]:
     """How alike N vectors are, as a map: one colour for the same direction, the other for the opposite one.
 

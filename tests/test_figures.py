@@ -5,7 +5,7 @@ import itertools
 import plotly.graph_objects as go
 import pytest
 
-from bert_core.figures import attention_map, curves, literal, similarity_map, word_points
+from bert_core.figures import curves, literal, similarity_map, word_points
 
 TOKENS = ["[CLS]", "<b>hi</b>", "$x$", "שלום", "&lt;"]
 WEIGHTS = [[(row + column) / 10 for column in range(5)] for row in range(5)]
@@ -16,7 +16,6 @@ WEIGHTS = [[(row + column) / 10 for column in range(5)] for row in range(5)]
     [
         curves(),
         curves(more=True),
-        attention_map(TOKENS, WEIGHTS, title="Layer 1, head 1"),
         similarity_map(TOKENS, WEIGHTS, title="Layer 1"),
         word_points(TOKENS, [row[:2] for row in WEIGHTS], title="Layer 1"),
         similarity_map([], []),
@@ -44,15 +43,6 @@ def test_more_curves_have_axes_of_their_own_that_do_not_overlap() -> None:
     assert all(below[1] < above[0] for below, above in itertools.pairwise(domains))
 
 
-def test_a_row_of_the_map_is_the_word_that_looks() -> None:
-    [heatmap] = attention_map(TOKENS, WEIGHTS)["data"]
-    assert heatmap["z"][1][3] == pytest.approx(0.4)
-    assert heatmap["text"][0][3] == "[CLS] → שלום: 0.300"
-    layout = attention_map(TOKENS, WEIGHTS)["layout"]
-    assert layout["yaxis"]["autorange"] == "reversed", "the first word stands at the top"
-    assert layout["yaxis"]["ticktext"] == layout["xaxis"]["ticktext"]
-
-
 @pytest.mark.parametrize(
     ("typed", "markup"), [("<b>hi</b>", "<"), ("$x$", "$x"), ("&lt;", "&l"), ("<a href='x'>", "<")]
 )
@@ -61,8 +51,8 @@ def test_words_are_no_markup(typed: str, markup: str) -> None:
 
 
 def test_the_same_word_twice_keeps_both_rows() -> None:
-    figure = attention_map(["a", "a"], [[1, 0], [0.5, 0.5]])
-    assert figure["data"][0]["y"] == [0, 1]
+    [heatmap] = similarity_map(["a", "a"], [[1, 0], [0, 1]])["data"]
+    assert heatmap["y"] == [0, 1]
 
 
 def test_opposite_and_equal_vectors_stand_at_the_ends_of_the_colours() -> None:

@@ -1,30 +1,40 @@
 """Attention: where each head looks."""
 
-import base64
 from typing import Any
 
 import gradio as gr
-from torch import Tensor
 
 from bert_core.checkpoint import Checkpoint
-from bert_core.errors import InputError
+from bert_core.errors import BertCoreError, InputError
 from bert_core.export import attention_csv, attention_json
-from bert_core.figures import ACCENT_RGB, attention_map
-from bert_core.probing import attention
+from bert_core.heads import NAMED_FROM
+from ui.attention_values import (
+    OPTIONS,
+    PAIRS_ONLY,
+    Looked,
+    attention_code,
+    attention_page,
+    detail_value,
+    grid_value,
+    look_at,
+    within,
+)
 from ui.downloads import exporter, offer
 from ui.handlers import QUIET, on_error, warn
 from ui.masked_words_tab import unknown_note
 from ui.page import Page, choose_sentence
-from ui.plotly_view import plotly_view
 from ui.turns import probing
 from ui.views import view
+from ui.workspace import SHIPPED, Model, Workspace
 
 FIRST_PAIR = ("Hello, how are you? I am Romeo.", "Hello, Romeo My name is Juliet. Nice to meet you.")
-SPECIAL = ("[CLS]", "[SEP]", "[PAD]")
+NOBODY = "Nothing"
+MOST_STEPS = 12  # of one run in the list of models to compare with
 HINT = (
-    "Each row is a word that looks; the stronger a colour, the more it takes from the word above. Press a small map to "
-    "see it large; the weights appear under the pointer. Attention says which words a head reads from, not why the "
-    "model answers as it does: it is a part of the computation, not an explanation."
+    "Attention says which words a head reads from, not why the model answers as it does: it is a part of the "
+    "computation, not an explanation. What an answer rests on shows when something is taken away: a head, below, or a "
+    f"word, under Masked words. A head has a name when a place gets at least {NAMED_FROM:.0%} of what it could get "
+    "above an even spread."
 )
 
 
@@ -44,93 +54,136 @@ def attention_tab(page: Page) -> None:
                 scale=3,
             )
             choose_pair = choose_sentence("Or choose one", "attention-choose-pair")
-        hide = gr.Checkbox(
-            False,
-            label="Hide [CLS] and [SEP]",
-            info="The other weights stay as they are; what a row lacks to 1 goes to the hidden ones.",
-            elem_id="attention-hide",
-        )
+        with gr.Row():
+            hide = gr.Checkbox(
+                False,
+                label="Hide [CLS] and [SEP]",
+                info="The weights between the words are then scaled so that each row sums to 1 again.",
+                elem_id="attention-hide",
+                scale=3,
+            )
+            other = gr.Dropdown(
+                [(NOBODY, "")],
+                value="",
+                label="Compare with",
+                info="Another model, or another step of a run, on the same sentences.",
+                elem_id="attention-other",
+                min_width=240,
+            )
         picked = gr.State((0, 0))
-        with gr.Row(elem_classes="balcony-split"):
-            with gr.Column(scale=5, min_width=300):
-                grid = view(
-                    "headGrid",
-                    events=("select", "submit"),
-                    options={"colour": ACCENT_RGB},
-                    elem_id="attention-heads",
-                )
-                gr.HTML(f"<p>{HINT}</p>", elem_classes="balcony-hint", apply_default_css=False, js_on_load=None)
-            with gr.Column(scale=8, min_width=340):
-                large = plotly_view(elem_id="attention-map")
-        downloads = exporter("the attention", of="attention-heads", elem_id="attention-download", kinds=("json", "csv"))
+        with gr.Column(elem_id="attention-stage"):
+            grid = view("headGrid", events=("select", "submit"), options=OPTIONS, elem_id="attention-heads")
+            detail = view("headDetail", options=OPTIONS, elem_id="attention-map")
+            other_grid = view("headGrid", events=("select",), options=OPTIONS, elem_id="attention-other-heads")
+            other_detail = view("headDetail", options=OPTIONS, elem_id="attention-other-map")
+        gr.HTML(f"<p>{HINT}</p>", elem_classes="balcony-hint", apply_default_css=False, js_on_load=None)
+        export = exporter(
+            "the attention", of="attention-stage", elem_id="attention-download", kinds=("json", "csv", "html", "py")
+        )
 
-    @on_error(lambda sentence: ({"error": sentence}, None))
-    def look(token: str, text: str, pair: str, hide: bool, picked: tuple[int, int]) -> tuple[Any, Any]:
-        """All heads, and the picked one large."""
-        if not text.strip():
-            return None, None
-        checkpoint = page.model(token).checkpoint
-        tokens, weights = visible_maps(checkpoint, text, pair, hide)
-        layer, head = min(picked[0], weights.shape[0] - 1), min(picked[1], weights.shape[1] - 1)
-        grid = grid_value(weights, (layer, head)) | {"notes": unknown_note(checkpoint, text, pair)}
-        return grid, head_figure(tokens, weights, layer, head)
-
-    @on_error(warn)
-    def pick(token: str, text: str, pair: str, hide: bool, event: gr.EventData) -> tuple[tuple[int, int], Any]:
-        """One head large; the grid shows the press by itself."""
-        tokens, weights = visible_maps(page.model(token).checkpoint, text, pair, hide)
-        layer, head = int(event.layer), int(event.head)
-        return (layer, head), head_figure(tokens, weights, layer, head)
-
-    def write(kind: str, token: str, text: str, pair: str) -> str:
+    def looked(checkpoint: Checkpoint, text: str, pair: str, hide: bool) -> Looked:
         if not text.strip():
             raise InputError("There is no sentence yet; type or choose one first.")
         with probing():
-            maps = attention(page.model(token).checkpoint, text, pair or None)
-        return attention_json(maps) if kind == "json" else attention_csv(maps)
+            return look_at(checkpoint, text, pair, hide)
 
-    offer(downloads, "attention", [page.visitor, text, pair], write)
+    def beside(
+        token: str, text: str, pair: str, hide: bool, other: str, picked: tuple[int, int]
+    ) -> tuple[dict[str, Any], Any]:
+        """The two views of the model to compare with."""
+        if not other or not text.strip():
+            return {"hidden": True}, None
+        model = model_of(page, token, other)
+        seen = looked(model.checkpoint, text, pair, hide)
+        place = within(picked, seen)
+        return grid_value(seen, place) | {"caption": f"{model.title}, {model.detail}"}, detail_value(seen, place)
+
+    beside_or_why = on_error(lambda sentence: ({"error": sentence}, None))(beside)
+
+    @on_error(lambda sentence: ({"error": sentence}, None, {"hidden": True}, None))
+    def look(token: str, text: str, pair: str, hide: bool, other: str, picked: tuple[int, int]) -> tuple[Any, ...]:
+        """All heads and the picked one, of the model and of the one beside it."""
+        if not text.strip():
+            return None, None, {"hidden": True}, None
+        model = page.model(token)
+        seen = looked(model.checkpoint, text, pair, hide)
+        place = within(picked, seen)
+        notes = unknown_note(model.checkpoint, text, pair)
+        if not pair.strip() and "nsp" not in model.checkpoint.missing:
+            notes.append(PAIRS_ONLY)
+        caption = f"{model.title}, {model.detail}" if other else "All heads"
+        grid = grid_value(seen, place) | {"notes": notes, "caption": caption}
+        return grid, detail_value(seen, place), *beside_or_why(token, text, pair, hide, other, place)
+
+    @on_error(lambda sentence: (warn(sentence), gr.skip(), gr.skip()))
+    def pick(token: str, text: str, pair: str, hide: bool, other: str, event: gr.EventData) -> tuple[Any, Any, Any]:
+        """One head close up; the grids show the press by themselves."""
+        place = int(event.layer), int(event.head)
+        seen = looked(page.model(token).checkpoint, text, pair, hide)
+        detail = detail_value(seen, within(place, seen))
+        return place, detail, beside_or_why(token, text, pair, hide, other, place)[1]
+
+    def write(kind: str, token: str, text: str, pair: str, hide: bool, picked: tuple[int, int]) -> str:
+        model = page.model(token)
+        seen = looked(model.checkpoint, text, pair, hide)
+        if kind == "html":
+            return attention_page(seen, within(picked, seen), f"Attention: {model.title}, {model.detail}")
+        if kind == "py":
+            return attention_code(model.checkpoint.name, text, pair, within(picked, seen), hide)
+        return attention_json(seen.maps) if kind == "json" else attention_csv(seen.maps)
+
     words = [page.visitor, text, pair, hide]
+    offer(export, "attention", [*words, picked], write)
     gr.on(
-        [tab.select, text.change, pair.change, hide.change, grid.submit],
+        [tab.select, text.change, pair.change, hide.change, other.input, grid.submit],
         look,
-        [*words, picked],
-        [grid, large],
+        [*words, other, picked],
+        [grid, detail, other_grid, other_detail],
         trigger_mode="always_last",
         **QUIET,
     )
-    grid.select(pick, words, [picked, large], trigger_mode="always_last", **QUIET)
-    tab.select(
-        lambda token: [gr.update(choices=page.sentences(token))] * 2,
-        page.visitor,
-        [choose_text, choose_pair],
+    gr.on(
+        [grid.select, other_grid.select],
+        pick,
+        [*words, other],
+        [picked, detail, other_detail],
+        trigger_mode="always_last",
         **QUIET,
     )
+
+    def choices(token: str, other: str) -> list[Any]:
+        sentences, others = gr.update(choices=page.sentences(token)), model_choices(page, token)
+        known = other if other in dict(map(reversed, others)) else ""
+        return [sentences, sentences, gr.update(choices=others, value=known)]
+
+    tab.select(choices, [page.visitor, other], [choose_text, choose_pair, other], **QUIET)
     for chosen, box in ((choose_text, text), (choose_pair, pair)):
         chosen.input(lambda sentence: sentence or gr.skip(), chosen, box, **QUIET)
 
 
-def visible_maps(checkpoint: Checkpoint, text: str, pair: str, hide_special: bool) -> tuple[list[str], Tensor]:
-    """The tokens that are shown and the weights between them, (layers, heads, T, T)."""
-    with probing():
-        maps = attention(checkpoint, text, pair or None)
-    shown = [i for i, token in enumerate(maps.tokens) if not (hide_special and token in SPECIAL)]
-    return [maps.tokens[i] for i in shown], maps.weights[:, :, shown][:, :, :, shown]
+def model_choices(page: Page, token: str) -> list[tuple[str, str]]:
+    """What the model can be compared with: (words for the person, key); of a run some of its steps."""
+    space = page.space(token) or Workspace("")
+    found = [(NOBODY, ""), (page.workspaces.shipped_name, SHIPPED)]
+    found += [(f"{model.title} ({model.detail})", key) for key, model in space.models.items()]
+    for number, run in enumerate(space.runs.values(), 1):
+        steps = [snapshot.step for snapshot in run.snapshots]
+        for step in steps[:: -(-len(steps) // MOST_STEPS) or 1] + steps[-1:]:
+            choice = (f"Your run {number}: {run.recipe.title}, step {step:,}", f"{run.id}@{step}")
+            if choice not in found:
+                found.append(choice)
+    return found
 
 
-def grid_value(weights: Tensor, picked: tuple[int, int]) -> dict[str, Any]:
-    """All maps for the grid: a byte per weight, 255 standing for 1."""
-    layers, heads, size, _ = weights.shape
-    scaled = (weights * 255).round().clamp(0, 255).byte().contiguous()
-    return {
-        "layers": layers,
-        "heads": heads,
-        "size": size,
-        "weights": base64.b64encode(scaled.numpy().tobytes()).decode("ascii"),
-        "picked": list(picked),
-    }
-
-
-def head_figure(tokens: list[str], weights: Tensor, layer: int, head: int) -> dict[str, Any]:
-    """The large map of one head; layers and heads are counted from 1 on the page."""
-    return attention_map(tokens, weights[layer, head].tolist(), title=f"Layer {layer + 1}, head {head + 1}")
+def model_of(page: Page, token: str, key: str) -> Model:
+    """The model of a key of `model_choices`. Raises BertCoreError for what is not (or no longer) the visitor's."""
+    space = page.space(token) or Workspace("")
+    if key == SHIPPED:
+        return Model(page.workspaces.shipped_name, "comes with Balcony", page.workspaces.shipped())
+    if key in space.models:
+        return space.models[key]
+    run_id, _, step = key.partition("@")
+    run = space.run(run_id)
+    if not step.isdigit() or (found := space.checkpoint(run, int(step))) is None:
+        raise BertCoreError("This step is not kept any more; choose another one.")
+    return Model(f"Your run: {run.recipe.title}", f"step {found[0]:,}", found[1])

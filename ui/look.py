@@ -17,6 +17,7 @@ SCRIPTS = (
     "plot.js",
     "words.js",
     "heads.js",
+    "attention.js",
     "facts.js",
     "timeline.js",
     "curves.js",

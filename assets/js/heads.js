@@ -1,86 +1,181 @@
-// All attention heads as a grid of small maps. The weights come once, as bytes, and are painted here:
-// 144 heads of 64 tokens are 144 small canvases instead of 144 charts.
+// All attention heads as one picture. The weights come once, as bytes, and are painted on a single canvas; transparent
+// buttons lie over it, so that 144 heads can be pressed, named and reached with the keyboard.
 (function (Balcony) {
   "use strict";
   const { el } = Balcony;
+  const GLYPHS = {
+    "looks at the next word": "→", "looks at the previous word": "←", "looks at the same word": "=", "rests on [CLS]": "C",
+    "rests on [SEP]": "S", "looks at the other sentence": "⇄", "spreads evenly": "∷",
+  };
+  const INSET = 3;
+  const SMALLEST_WITH_NUMBER = 44;
 
-  function bytesOf(text) {
-    const characters = atob(text);
-    const bytes = new Uint8Array(characters.length);
-    for (let index = 0; index < bytes.length; index += 1) bytes[index] = characters.charCodeAt(index);
-    return bytes;
-  }
+  /** What all pictures of heads on the page show alike, so that two models stand side by side under the same settings. */
+  const shared = { picked: [0, 0], active: null, mode: "map", threshold: 0, filter: "all", mean: "heads", fact: "", sorted: false };
+  const news = new EventTarget();
+  Balcony.heads = {
+    shared,
+    news,
+    change(update) {
+      Object.assign(shared, update);
+      news.dispatchEvent(new Event("change"));
+    },
+    bytesOf(text) {
+      const characters = atob(text);
+      const bytes = new Uint8Array(characters.length);
+      for (let index = 0; index < bytes.length; index += 1) bytes[index] = characters.charCodeAt(index);
+      return bytes;
+    },
+    /** Draw again when the settings change, as long as the view is on the page. */
+    listen(root, redraw) {
+      function heard() {
+        if (root.isConnected) redraw();
+        else news.removeEventListener("change", heard);
+      }
+      news.addEventListener("change", heard);
+    },
+  };
 
-  /**
-   * The pixel of each weight from 0 to 255: the accent colour, the more opaque the more weight. As in
-   * bert_core.figures, opacity grows with the root of the weight, so that small weights can be told apart.
-   */
-  function pixels([red, green, blue]) {
+  /** The pixel of each byte: the accent colour, as opaque as the byte says; bytes grow with the root of the weight. */
+  Balcony.heads.pixels = function ([red, green, blue]) {
     const colours = new Uint8ClampedArray(256 * 4);
-    for (let weight = 0; weight < 256; weight += 1) {
-      colours.set([red, green, blue, 255 * Math.sqrt(weight / 255)], weight * 4);
-    }
+    for (let byte = 0; byte < 256; byte += 1) colours.set([red, green, blue, byte], byte * 4);
     return new Uint32Array(colours.buffer);
-  }
-
-  function paint(canvas, bytes, offset, size, colours) {
-    canvas.width = canvas.height = size;
-    const image = new ImageData(size, size);
-    const cells = new Uint32Array(image.data.buffer);
-    for (let cell = 0; cell < cells.length; cell += 1) cells[cell] = colours[bytes[offset + cell]];
-    canvas.getContext("2d").putImageData(image, 0, 0);
-  }
+  };
 
   Balcony.views.headGrid = function (root, { trigger, options }) {
     Balcony.follow(root, () => trigger("submit"));
-    const colours = pixels(options.colour);
-    const notes = el("div", {});
-    let painted = null;
+    const colours = Balcony.heads.pixels(options.colour);
+    const choose = el("select", { "aria-label": "Colour the heads by" });
+    const sort = el("button", { type: "button", class: "balcony-small" }, "Sort");
+    const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Colour by ", choose), sort);
+    const title = el("h3", {}), frame = el("div", {}), legend = el("div", { class: "balcony-legend" }), notes = el("div", {});
+    const canvas = el("canvas", { "aria-hidden": "true" });
+    const thumb = el("canvas", {});
+    let value = null, bytes = null, built = "";
+
+    choose.addEventListener("change", () => Balcony.heads.change({ fact: choose.value, sorted: shared.sorted && choose.value !== "" }));
+    sort.addEventListener("click", () => Balcony.heads.change({ sorted: !shared.sorted }));
+    new ResizeObserver(() => paint()).observe(frame);
+    Balcony.heads.listen(root, () => { if (value) show(); });
+
+    const factOf = ([layer, head]) => (shared.fact ? value.facts[shared.fact][layer][head] : null);
+
+    function order() {
+      const all = [];
+      for (let layer = 0; layer < value.layers; layer += 1) {
+        for (let head = 0; head < value.heads; head += 1) all.push([layer, head]);
+      }
+      if (shared.sorted && shared.fact) all.sort((a, b) => (factOf(b) ?? -1) - (factOf(a) ?? -1));
+      return all;
+    }
 
     function press(layer, head) {
-      mark([layer, head]);
+      Balcony.heads.change({ picked: [layer, head], active: new Set([head]) });
       trigger("select", { layer, head });
     }
 
-    function mark(picked) {
-      for (const item of root.querySelectorAll("button")) {
-        item.setAttribute("aria-pressed", item.dataset.head === picked.join("."));
-      }
-    }
-
     function button(layer, head) {
-      const name = `Layer ${layer + 1}, head ${head + 1}`;
-      const item = el("button", { type: "button", class: "balcony-head", "aria-label": name, title: name,
-        "data-head": `${layer}.${head}` }, el("canvas", {}));
+      const item = el("button", { type: "button", class: "balcony-head", "data-head": `${layer}.${head}` },
+        el("span", { class: "balcony-head-badge", "aria-hidden": "true" }), el("span", { class: "balcony-head-value", "aria-hidden": "true" }));
       item.addEventListener("click", () => press(layer, head));
       return item;
     }
 
-    function build({ layers, heads }) {
-      const rows = Array.from({ length: layers }, (_, layer) =>
-        el("div", { class: "balcony-heads-row" },
-          el("span", { class: "balcony-heads-label", "aria-hidden": "true" }, `Layer ${layer + 1}`),
-          ...Array.from({ length: heads }, (_, head) => button(layer, head))));
-      const grid = el("div", { class: "balcony-heads", role: "group", "aria-label": "Attention heads" }, ...rows);
-      grid.style.setProperty("--heads", heads);
-      Balcony.roam(grid, heads);
-      root.replaceChildren(grid, notes);
+    function build(heads) {
+      const focused = frame.contains(document.activeElement) ? document.activeElement.dataset.head : null;
+      const inRows = !(shared.sorted && shared.fact);
+      const grid = el("div", { class: inRows ? "balcony-heads" : "balcony-heads is-sorted", role: "group", "aria-label": "Attention heads" }, canvas);
+      heads.forEach(([layer, head], index) => {
+        if (inRows && index % value.heads === 0) {
+          grid.append(el("span", { class: "balcony-heads-label", "aria-hidden": "true" }, `Layer ${layer + 1}`));
+        }
+        grid.append(button(layer, head));
+      });
+      grid.style.setProperty("--heads", value.heads);
+      Balcony.roam(grid, value.heads);
+      frame.replaceChildren(grid);
+      if (focused) grid.querySelector(`[data-head="${focused}"]`)?.focus();
     }
 
-    return function draw(value) {
-      if (!value || !value.size) {
-        painted = null;
-        root.replaceChildren(value && value.error ? Balcony.note(value.error, true)
-          : el("p", { class: "balcony-empty" }, "Type a sentence to see where each head looks."));
+    function name([layer, head]) {
+      const fact = factOf([layer, head]), pattern = value.names[layer][head];
+      return `Layer ${layer + 1}, head ${head + 1}${pattern ? `: ${pattern}` : ""}` +
+        (shared.fact ? `. ${value.titles[shared.fact]}: ${fact === null ? "none" : fact.toFixed(3)}` : "");
+    }
+
+    function show() {
+      const heads = order(), plan = `${value.layers}.${value.heads}.${shared.sorted ? heads.join(" ") : ""}`;
+      if (plan !== built) build(heads);
+      built = plan;
+      choose.value = shared.fact;
+      sort.disabled = !shared.fact;
+      sort.setAttribute("aria-pressed", shared.sorted);
+      const picked = shared.picked.join(".");
+      for (const item of frame.querySelectorAll("button")) {
+        const place = item.dataset.head.split(".").map(Number), said = name(place), fact = factOf(place);
+        item.setAttribute("aria-label", said);
+        item.title = said;
+        item.setAttribute("aria-pressed", item.dataset.head === picked);
+        item.firstChild.textContent = GLYPHS[value.names[place[0]][place[1]]] || "";
+        item.lastChild.textContent = fact === null || item.offsetWidth < SMALLEST_WITH_NUMBER ? "" : fact.toFixed(2);
+      }
+      const counts = new Map();
+      for (const pattern of value.names.flat()) if (pattern) counts.set(pattern, (counts.get(pattern) || 0) + 1);
+      legend.replaceChildren(...[...counts].map(([pattern, count]) =>
+        el("span", {}, el("b", {}, GLYPHS[pattern]), ` ${pattern}: ${count === 1 ? "1 head" : `${count} heads`}`)));
+      paint();
+    }
+
+    function paint() {
+      const grid = frame.firstChild;
+      if (!value || !grid || !grid.offsetWidth) return;
+      const ratio = window.devicePixelRatio || 1, size = value.size;
+      canvas.width = grid.scrollWidth * ratio;
+      canvas.height = grid.scrollHeight * ratio;
+      canvas.style.width = `${grid.scrollWidth}px`;
+      canvas.style.height = `${grid.scrollHeight}px`;
+      const pen = canvas.getContext("2d"), small = thumb.getContext("2d", { willReadFrequently: true });
+      pen.scale(ratio, ratio);
+      pen.imageSmoothingEnabled = false;
+      thumb.width = thumb.height = size;
+      const image = new ImageData(size, size), cells = new Uint32Array(image.data.buffer);
+      const facts = shared.fact ? value.facts[shared.fact].flat().filter((fact) => fact !== null) : [];
+      const lowest = Math.min(...facts), range = Math.max(...facts) - lowest || 1;
+      for (const item of grid.querySelectorAll("button")) {
+        const [layer, head] = item.dataset.head.split(".").map(Number);
+        const offset = (layer * value.heads + head) * size * size;
+        for (let cell = 0; cell < cells.length; cell += 1) cells[cell] = colours[bytes[offset + cell]];
+        small.putImageData(image, 0, 0);
+        const x = item.offsetLeft + INSET, y = item.offsetTop + INSET, side = item.offsetWidth - 2 * INSET;
+        const fact = factOf([layer, head]);
+        if (fact !== null) {
+          pen.fillStyle = `rgba(217, 134, 20, ${0.05 + 0.6 * ((fact - lowest) / range)})`;
+          pen.fillRect(x, y, side, side);
+        }
+        pen.drawImage(thumb, x, y, side, side);
+      }
+    }
+
+    return function draw(next) {
+      if (!next || !next.size) {
+        value = null;
+        built = "";
+        root.replaceChildren(...(next && next.error ? [Balcony.note(next.error, true)]
+          : next && next.hidden ? [] : [el("p", { class: "balcony-empty" }, "Type a sentence to see where each head looks.")]));
         return;
       }
-      const shape = `${value.layers}.${value.heads}`;
-      if (painted !== shape) build(value);
-      painted = shape;
-      const bytes = bytesOf(value.weights);
-      root.querySelectorAll("canvas").forEach((canvas, index) =>
-        paint(canvas, bytes, index * value.size * value.size, value.size, colours));
-      mark(value.picked);
+      value = next;
+      bytes = Balcony.heads.bytesOf(value.weights);
+      if (!tools.isConnected) root.replaceChildren(title, tools, frame, legend, notes);
+      if (choose.options.length === 0) {
+        choose.append(el("option", { value: "" }, "the weights alone"),
+          ...Object.entries(value.titles).map(([key, text]) => el("option", { value: key }, text)));
+      }
+      title.textContent = value.caption || "All heads";
+      title.dir = "auto";
+      Object.assign(shared, { picked: value.picked });
+      show();
       notes.replaceChildren(...value.notes.map((note) => Balcony.note(note)));
     };
   };

@@ -83,8 +83,8 @@ def test_a_model_trained_on_strange_words_shows_them_literally(page: Page) -> No
     open_tab(page, "Attention")
     page.locator("#attention-text textarea").fill(" ".join(STRANGE))
     page.locator("#attention-pair textarea").fill("")
-    labels = page.locator("#attention-map .ytick")
-    expect(labels.filter(has_text="שלום")).to_have_count(1)
+    labels = page.locator("#attention-map .balcony-map-word")
+    expect(labels.filter(has_text="שלום")).to_have_count(2)
     shown = "".join(labels.all_text_contents())
     assert "bold" in shown
     assert page.locator("#attention-map mjx-container, #attention-map .MathJax").count() == 0

@@ -49,7 +49,7 @@ def test_guesses_and_attention_are_downloaded(page: Page, tmp_path: Path) -> Non
     open_tab(page, "Attention")
     page.locator("#attention-text textarea").fill("thank you romeo")
     page.locator("#attention-pair textarea").fill("")
-    expect(page.locator("#attention-map .ytick text")).to_have_count(5)
+    expect(page.locator("#attention-map .balcony-map-word")).to_have_count(10)
     maps = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json"))
     assert maps["tokens"] == ["[CLS]", "thank", "you", "romeo", "[SEP]"]
     assert len(download(page, "#attention-download-csv", tmp_path, "attention.csv").splitlines()) == 1 + 2 * 4 * 25

@@ -54,10 +54,10 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
 
     open_tab(page, "Attention")
     head = page.get_by_role("button", name="Layer 2, head 3")
-    expect(page.locator("#attention-map .gtitle")).to_have_text("Layer 1, head 1")
+    expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 1, head 1")
     head.focus()
     page.keyboard.press("Enter")
-    expect(page.locator("#attention-map .gtitle")).to_have_text("Layer 2, head 3")
+    expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 2, head 3")
     expect(head).to_have_attribute("aria-pressed", "true")
 
     open_tab(page, "Models")
@@ -170,7 +170,7 @@ def test_no_request_leaves_the_machine(visit: Callable[[], Page], address: str) 
     wait_for_status(page, "Finished")
     for name in ("Masked words", "Next sentence", "Attention", "Models"):
         open_tab(page, name)
-    page.locator("#attention-map .gtitle").wait_for(state="attached")
+    page.locator("#attention-map .balcony-map-title").wait_for(state="attached")
     assert any("plotly" in url for url in asked)
     assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
 
@@ -232,7 +232,7 @@ def test_arrow_keys_go_through_words_and_heads(page: Page) -> None:
     page.keyboard.press("ArrowDown")
     expect(page.get_by_role("button", name="Layer 2, head 2")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.locator("#attention-map .gtitle")).to_have_text("Layer 2, head 2")
+    expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 2, head 2")
 
 
 def test_a_choice_shows_that_it_is_chosen_under_the_pointer_too(page: Page) -> None:
