@@ -291,7 +291,7 @@ class Run:
         """Train for a slice of time, or for one step where a step is longer, and publish what it gave."""
         started = time.monotonic()
         trainer, pending = self._trainer, []
-        while self._may_step() and time.monotonic() - started < SLICE_SECONDS:
+        while time.monotonic() - started < SLICE_SECONDS and self._may_step():
             if (metrics := next(trainer, None)) is None:
                 break
             pending.append(metrics)
@@ -323,7 +323,9 @@ class Run:
             if not self._wants_turn() or now < self._due:
                 return False
             if self.pace is not None:
-                self._due = max(self._due + 1 / self.pace, now)
+                period = 1 / self.pace
+                # A step that was a little late leaves the others where they are; a longer delay is not caught up with.
+                self._due = (self._due if now - self._due < period else now) + period
             self._single_steps = max(0, self._single_steps - 1)
             return True
 

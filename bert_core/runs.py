@@ -55,15 +55,16 @@ class TrainingService:
         corpus: Corpus | Callable[[], Corpus] | None = None,
         seed: int = 0,
         *,
+        paused: bool = False,
         lease: float | None = None,
         budget: Budget | None = None,
     ) -> Run:
         """Queue a run and return at once.
 
         recipe: a recipe or the name of one. corpus: None takes the recipe's own; a function is called when it is this
-        run's turn to be prepared, for a text that takes long to read. lease: seconds after which a run that nobody has
-        touched is paused; after FREE_AFTER times as long it is freed. None leaves it alone. budget: shared by the runs
-        of one visitor; None gives the run one of its own.
+        run's turn to be prepared, for a text that takes long to read. paused: wait before the first step. lease:
+        seconds after which a run that nobody has touched is paused; after FREE_AFTER times as long it is freed. None
+        leaves it alone. budget: shared by the runs of one visitor; None gives the run one of its own.
 
         Raises ConfigError for an unknown recipe or a seed out of range; what is wrong with the text is found while
         the run is prepared and ends it as failed, with the reason.
@@ -72,6 +73,7 @@ class TrainingService:
         check_seed(seed)
         with self._wake:
             run = Run(recipe, seed, self, lease, budget or Budget())
+            run._paused = paused
             self._take_up(run)
             self._line.append(run)
             if lease is not None:
@@ -111,7 +113,7 @@ class TrainingService:
     def _line_before(self, run: Run) -> tuple[int, float | None]:
         """How many runs are prepared before this one, and the seconds which that takes by experience."""
         place = 0
-        if run in self._line:
+        if run in self._line and run.status not in ENDED:
             place = sum(other.status not in ENDED for other in self._line[: self._line.index(run)])
         known = math.isfinite(self._prepare_seconds)
         return place, place * self._prepare_seconds if known or not place else None

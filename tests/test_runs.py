@@ -1,20 +1,24 @@
 """The background service: determinism beside other work, controls, fairness, failure of one run alone."""
 
+import dataclasses
+import gc
+import random
 import threading
 import time
+import weakref
 
 import pytest
 import torch
 
 from bert_core.checkpoint import load_checkpoint, save_checkpoint
-from bert_core.corpus import Corpus
+from bert_core.corpus import Corpus, read_corpus
 from bert_core.errors import ConfigError, RunError
 from bert_core.probing import fill_mask
 from bert_core.recipes import load_recipe, prepare
 from bert_core.run import ENDED, Run
 from bert_core.runs import TrainingService
-from bert_core.snapshots import MAX_SNAPSHOTS
-from bert_core.training import read_metrics
+from bert_core.snapshots import MAX_SNAPSHOTS, Budget
+from bert_core.training import evaluate, read_metrics
 
 PATIENCE = 60  # seconds; only a broken service takes as long
 
@@ -107,9 +111,9 @@ def test_pausing_stepping_and_resuming_change_no_loss(service, recipe):
     wait(lambda: len(run.history()) >= 5)
     run.pause()
     wait(lambda: run.status == "paused")
-    time.sleep(0.1)
     stood = len(run.history())
-    time.sleep(0.1)
+    assert run.snapshots[-1].step == stood
+    finished(service.start(recipe))  # the service goes on, and gives this run no turn
     assert len(run.history()) == stood
     for extra in (1, 2, 3):
         run.step()
@@ -121,10 +125,10 @@ def test_pausing_stepping_and_resuming_change_no_loss(service, recipe):
 
 
 def test_a_run_can_be_started_paused_step_by_step(service, recipe):
-    run = service.start(recipe)
+    run = service.start(recipe, paused=True)
     run.step()
     wait(lambda: len(run.history()) == 1)
-    time.sleep(0.1)
+    finished(service.start(recipe))
     assert len(run.history()) == 1
     assert run.status == "paused"
 
@@ -134,10 +138,9 @@ def test_stopping_ends_a_run_with_a_reason_and_keeps_what_it_learnt(service, rec
     wait(lambda: len(run.history()) >= 10)
     run.stop()
     assert run.status == "stopped"
-    assert run.reason.startswith("Stopped by you at step ")
-    time.sleep(0.1)
     stood = len(run.history())
-    time.sleep(0.1)
+    assert run.reason == f"Stopped by you at step {stood}."
+    finished(service.start(recipe))
     assert len(run.history()) == stood
     assert fill_mask(run.snapshots[-1].checkpoint(), "how [MASK] you")
     for command in (run.pause, run.resume, run.step):
@@ -160,7 +163,7 @@ def test_the_last_snapshot_is_the_finished_model(service, recipe):
 
 
 def test_snapshots_are_dense_at_the_start_thinned_and_never_change(service, recipe):
-    run = service.start(recipe.override({"training.steps": 3000, "data.batch_size": 1}))
+    run = service.start(recipe.override({"training.steps": 2000, "data.batch_size": 1}))
     wait(lambda: len(run.snapshots) >= 5)
     early = run.snapshots[2]
     kept = early.weights.clone()
@@ -168,7 +171,7 @@ def test_snapshots_are_dense_at_the_start_thinned_and_never_change(service, reci
     steps = [snapshot.step for snapshot in run.snapshots]
     assert steps == sorted(set(steps))
     assert steps[0] == 0
-    assert steps[-1] == 3000
+    assert steps[-1] == 2000
     assert 20 <= len(steps) <= MAX_SNAPSHOTS
     assert sum(step < 300 for step in steps) >= len(steps) / 3
     assert torch.equal(early.weights, kept)
@@ -206,7 +209,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_last_finite_model(s
     run = service.start(recipe.override({"training.steps": 100_000}))
     wait(lambda: len(run.history()) > 20)
     run.pause()
-    time.sleep(0.1)
+    wait(lambda: run.status == "paused")
     run._trainer.model.bert.embeddings.LayerNorm.eps = float("nan")
     stood = len(run.history())
     run.resume()
@@ -245,6 +248,268 @@ def test_closing_stops_everything(recipe):
     with pytest.raises(RunError, match="closing"):
         service.start(recipe)
     service.close()
+
+
+def stepped(run, steps):
+    """The run after so many single steps, at rest."""
+    for _ in range(steps):
+        run.step()
+    wait(lambda: len(run.history()) == steps)
+    return run
+
+
+def test_the_same_recipe_and_seed_begin_with_the_same_weights(service, recipe):
+    runs = [stepped(service.start(recipe, seed=seed, paused=True), 1) for seed in (5, 5, 6)]
+    first, again, other = (run.snapshots[0].weights for run in runs)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_a_continued_run_equals_one_whose_recipe_states_both_parts(service, recipe):
+    run = finished(service.start(recipe.override({"training.steps": 20}), seed=5))
+    run.continue_for(15, learning_rate=0.01)
+    assert run.status == "running"
+    assert finished(run).progress().steps == 35
+    run.continue_for(5)  # at the peak that is in force
+    both = dataclasses.replace(recipe, training=run.recipe.training)
+    assert numbers(finished(run).history()) == alone(both, 5)
+    assert [(part.start, part.steps, part.learning_rate) for part in both.training.parts] == [
+        (20, 15, 0.01),
+        (35, 5, 0.01),
+    ]
+    assert run.history()[20].learning_rate == 0.01
+    assert run.snapshots[-1].checkpoint().recipe["training"]["parts"][0]["start"] == 20
+
+
+def test_a_stopped_run_goes_on_where_it_was(service, recipe):
+    run = stepped(service.start(recipe, seed=5, paused=True), 7)
+    run.stop()
+    run.continue_for(10)
+    both = dataclasses.replace(recipe, training=recipe.training.then(7, 10))
+    assert numbers(finished(run).history()) == alone(both, 5)
+
+
+def test_what_cannot_be_continued_says_so(service, recipe):
+    run = service.start(recipe.override({"training.steps": 100_000}), paused=True)
+    with pytest.raises(RunError, match="Only a finished or stopped run"):
+        run.continue_for(5)
+    bad = service.start(recipe, corpus=Corpus((("only one",),)))
+    wait(lambda: bad.status == "failed")
+    with pytest.raises(RunError, match="this one is failed"):
+        bad.continue_for(5)
+    stepped(run, 1).stop()
+    with pytest.raises(ConfigError, match="steps is 0"):
+        run.continue_for(0)
+    assert run.status == "stopped"
+
+
+def test_the_learning_rate_is_changed_in_a_pause_and_stays_in_the_recipe(service, recipe):
+    run = service.start(recipe, seed=5)
+    wait(lambda: run.history())
+    if run.status == "running":
+        with pytest.raises(RunError, match="pause it first"):
+            run.set_learning_rate(0.02)
+    run = stepped(service.start(recipe, seed=5, paused=True), 9)
+    with pytest.raises(ConfigError, match="learning_rate is -1"):
+        run.set_learning_rate(-1)
+    run.set_learning_rate(0.03)
+    run.set_learning_rate(0.02)  # thought better of
+    run.resume()
+    repeated = dataclasses.replace(recipe, training=recipe.training.then(9, 51, 0.02))
+    assert numbers(finished(run).history()) == alone(repeated, 5)
+    assert run.history()[9].learning_rate == 0.02
+    assert run.recipe.training == repeated.training
+    with pytest.raises(RunError, match="ended"):
+        run.set_learning_rate(0.01)
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def slow_service(clock):
+    service = TrainingService("cpu", clock=clock)
+    yield service
+    service.close()
+
+
+def test_a_pace_gives_a_step_when_its_time_has_come(slow_service, clock, recipe):
+    run = slow_service.start(recipe, seed=5, paused=True)
+    run.set_pace(2)
+    run.resume()
+    for steps in (1, 2, 3):
+        wait(lambda steps=steps: len(run.history()) == steps)
+        finished(slow_service.start(recipe.override({"training.steps": 3})))  # others are not slowed down
+        assert len(run.history()) == steps
+        clock.now += 0.5
+    assert run.pace == 2
+    run.set_pace(None)
+    assert numbers(finished(run).history()) == alone(recipe, 5)
+    with pytest.raises(ConfigError, match="pace is 0"):
+        run.set_pace(0)
+
+
+def test_a_run_that_nobody_looks_at_is_paused_and_a_touch_wakes_it(slow_service, clock, recipe):
+    run = slow_service.start(recipe.override({"training.steps": 100_000}), lease=10)
+    kept = slow_service.start(recipe.override({"training.steps": 100_000}))
+    wait(lambda: run.history())
+    clock.now += 10.5
+    wait(lambda: run.status == "paused")
+    assert "nobody was looking" in run.reason
+    assert kept.status == "running"  # without a lease
+    stood = len(run.history())
+    finished(slow_service.start(recipe))
+    assert len(run.history()) == stood
+    run.touch()
+    assert (run.status, run.reason) == ("running", "")
+    wait(lambda: len(run.history()) > stood)
+    clock.now += 9
+    run.touch()
+    clock.now += 9
+    finished(slow_service.start(recipe))
+    assert run.status == "running"
+
+
+def test_a_touch_does_not_wake_what_a_person_has_paused(slow_service, clock, recipe):
+    run = stepped(slow_service.start(recipe, lease=10, paused=True), 1)
+    clock.now += 11
+    run.touch()
+    assert run.status == "paused"
+
+
+def test_long_after_its_lease_a_run_is_freed(slow_service, clock, recipe):
+    going = slow_service.start(recipe.override({"training.steps": 100_000}), lease=10)
+    over = finished(slow_service.start(recipe, lease=10))
+    wait(lambda: going.history())
+    clock.now += 181
+    wait(lambda: going.status == "stopped" and not over.snapshots)
+    assert "nobody had looked" in going.reason
+    assert over.status == "finished"
+    assert len(over.history()) == 60
+    assert (going.snapshots, going._trainer, over._trainer) == ((), None, None)
+    with pytest.raises(RunError, match="no longer kept"):
+        over.continue_for(5)
+    with pytest.raises(RunError, match="not here"):
+        over.batch_at(1)
+
+
+def test_visitors_who_left_leave_nothing_behind(slow_service, clock, recipe):
+    short = recipe.override({"training.steps": 3})
+    for _ in range(2):
+        gone = []
+        for number in range(20):
+            run = slow_service.start(short if number % 2 else recipe.override({"training.steps": 10_000}), lease=10)
+            wait(lambda run=run: run.history())
+            gone += [weakref.ref(run), weakref.ref(run._trainer.model), weakref.ref(run.snapshots[0])]
+        del run
+        clock.now += 181
+
+        def alive(gone=gone):
+            gc.collect()
+            return sum(reference() is not None for reference in gone)
+
+        wait(lambda: alive() == 0, "runs, models or snapshots are still held")
+
+
+def test_a_run_says_how_many_are_prepared_before_it(service, recipe):
+    doors = [threading.Event() for _ in range(3)]
+
+    def text_behind(door):
+        def read():
+            assert door.wait(PATIENCE)
+            return read_corpus("a b c\nd e f\ng h i\n")
+
+        return read
+
+    runs = [service.start(recipe, text_behind(door)) for door in doors]
+    wait(lambda: runs[0].progress().preparing == "reading the text")
+    assert [run.progress().place for run in runs] == [0, 1, 2]
+    assert runs[2].progress().wait_seconds is None  # nothing is known yet
+    runs[1].stop()
+    assert [run.progress().place for run in runs] == [0, 0, 1]
+    doors[0].set()
+    finished(runs[0])
+    assert runs[0].progress().preparing == ""
+    wait(lambda: runs[2].progress().preparing)
+    assert runs[2].progress().place == 0
+    for door in doors:
+        door.set()
+    assert runs[1].status == "stopped"
+    assert finished(runs[2]).corpus.sentences[0] == "a b c"
+
+
+def test_one_budget_bounds_the_runs_of_a_visitor(service, recipe):
+    one = stepped(service.start(recipe, paused=True), 1).snapshots[0].weights.nbytes
+    budget = Budget(12 * one)
+    runs = [finished(service.start(recipe, seed=seed, budget=budget)) for seed in (1, 2)]
+    assert budget.used <= budget.limit
+    for run in runs:  # beginning and end stay, and what a run needs to go on
+        assert [run.snapshots[0].step, run.snapshots[-1].step] == [0, 60]
+        assert len(run.snapshots) == 2
+    third = finished(service.start(recipe, seed=3, budget=budget))
+    assert budget.used <= budget.limit
+    with pytest.raises(RunError, match="no longer kept"):
+        runs[0].continue_for(5)  # the oldest one gave up first
+    third.continue_for(5)
+    finished(third)
+    del run, runs, third
+    wait(lambda: gc.collect() is not None and budget.used == 0)
+
+
+def test_the_held_out_curve_begins_with_ignorance_and_ends_with_the_run(service, recipe):
+    rng = random.Random(0)
+    words = [f"w{i}" for i in range(30)]
+    text = "\n\n".join("\n".join(" ".join(rng.choices(words, k=4)) for _ in range(4)) for _ in range(40))
+    run = finished(service.start(recipe, Corpus.from_text(text, "lines"), seed=5))
+    assert len(run.held_out.documents) == 4
+    assert run.training_text.documents + run.held_out.documents == run.corpus.documents
+    points = run.evaluations()
+    assert points[0].step == 0
+    assert points[-1].step == 60
+    assert [point.step for point in points] == sorted({point.step for point in points})
+    assert run.evaluations(since=1) == points[1:]
+    prepared = prepare(run.recipe, run.corpus, seed=5)
+    count = 8  # the text has so many batches for more than one look at each sentence
+    before = evaluate(prepared.model, prepared.validation, count)
+    assert points[0].mlm_loss == pytest.approx(before.mlm_loss, abs=1e-5)
+    after = evaluate(run.snapshots[-1].checkpoint().model, prepared.validation, count)
+    assert dataclasses.astuple(points[-1])[1:] == pytest.approx(dataclasses.astuple(after), abs=1e-5)
+    # Looking has changed nothing.
+    assert numbers(run.history()) == numbers(read_metrics(list(prepared.trainer())))
+
+
+def test_a_text_of_one_short_document_has_nothing_to_hold_out(service, recipe):
+    run = finished(service.start(recipe))
+    assert run.held_out is None
+    assert run.training_text == run.corpus
+    assert run.evaluations() == []
+
+
+def test_the_batch_of_a_step_is_drawn_again(service, recipe):
+    run = finished(service.start(recipe, seed=5))
+    batch = prepare(recipe, seed=5).batches[6]
+    view = run.batch_at(7)
+    ids = [[run.snapshots[0].tokenizer.token_to_id(token) for token in row.tokens] for row in view.rows]
+    assert ids == batch.input_ids.tolist()
+    assert run.batch_at(7).rows == view.rows
+    again = run.batch_drawn_again(7, 1)
+    assert [row.is_next for row in again.rows] == [row.is_next for row in view.rows]
+    assert [sorted(row.truth) for row in again.rows] != [sorted(row.truth) for row in view.rows]
+    for step in (0, 61):
+        with pytest.raises(RunError, match="the steps 1 to 60"):
+            run.batch_at(step)
 
 
 def test_a_zero_gpu_space_trains_on_the_cpu(monkeypatch):

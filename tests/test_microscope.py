@@ -1,0 +1,53 @@
+"""A batch under the microscope: kinds of positions, and what a model says, against the losses of training."""
+
+import pytest
+import torch
+
+from bert_core.config import DataConfig
+from bert_core.microscope import view_batch
+from bert_core.pretraining_data import IGNORED, PretrainingBatches, encode_corpus
+from bert_core.training import pretraining_losses
+
+
+@pytest.fixture
+def batch(dialogue, word_tokenizer):
+    config = DataConfig(sequence_length=17, batch_size=13, mask_probability=0.4, mask_share=0.4, random_share=0.3)
+    return PretrainingBatches(encode_corpus(dialogue, word_tokenizer), word_tokenizer, config)[3]
+
+
+def test_every_position_has_its_kind(batch, word_tokenizer):
+    view = view_batch(batch, word_tokenizer, step=4)
+    assert view.step == 4
+    seen = set()
+    for row, shown, labels, attended in zip(view.rows, batch.input_ids, batch.labels, batch.attention_mask):
+        for i, (token, kind) in enumerate(zip(row.tokens, row.kinds)):
+            seen.add(kind)
+            assert token == word_tokenizer.id_to_token(int(shown[i]))
+            assert (kind == "padding") == (not attended[i])
+            assert (kind == "special") == (token in ("[CLS]", "[SEP]"))
+            assert (kind in ("masked", "replaced", "kept")) == (labels[i] != IGNORED) == (i in row.truth)
+            if i in row.truth:
+                assert row.truth[i] == word_tokenizer.id_to_token(int(labels[i]))
+                assert (kind == "masked") == (token == "[MASK]")
+                assert (kind == "kept") == (token == row.truth[i])
+    assert seen == {"masked", "replaced", "kept", "untouched", "special", "padding"}
+    assert [row.is_next for row in view.rows] == [label == 0 for label in batch.next_sentence_label.tolist()]
+    assert [list(row.segments) for row in view.rows] == batch.token_type_ids.tolist()
+
+
+def test_the_judgement_is_that_of_training_without_dropout(batch, tiny_checkpoint):
+    view = view_batch(batch, tiny_checkpoint.tokenizer, step=4)
+    judged = view.judge(tiny_checkpoint)
+    guesses = [guess for row in judged for guess in row.guesses]
+    with torch.no_grad():
+        mlm, nsp, mlm_accuracy, *_ = pretraining_losses(tiny_checkpoint.model, batch)
+    assert sum(guess.loss for guess in guesses) / len(guesses) == pytest.approx(float(mlm), rel=1e-4)
+    assert sum(guess.is_right for guess in guesses) / len(guesses) == pytest.approx(float(mlm_accuracy))
+    true = torch.tensor([said.is_next if row.is_next else 1 - said.is_next for row, said in zip(view.rows, judged)])
+    assert float(-true.log().mean()) == pytest.approx(float(nsp), rel=1e-4)
+    for row, said in zip(view.rows, judged):
+        assert [guess.position for guess in said.guesses] == sorted(row.truth)
+        for guess in said.guesses:
+            assert guess.is_right == (guess.token == row.truth[guess.position])
+            assert 0 < guess.probability <= 1
+    assert view.judge(tiny_checkpoint) == judged
