@@ -13,7 +13,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+from torch import Tensor
+
 from bert_core.errors import InputError
+from bert_core.heads import Ablation, Answers
 from bert_core.probing import AttentionMaps
 
 MAX_WEIGHTS = 4_000_000  # 12 layers of 12 heads over 166 tokens; a spreadsheet opens a million rows
@@ -43,6 +47,26 @@ def attention_csv(maps: AttentionMaps) -> str:
         for j, weight in enumerate(row, 1)
     )
     return _csv(("layer", "head", "from_position", "from_token", "to_position", "to_token", "weight"), rows)
+
+
+def ablation_json(changes: Ablation) -> str:
+    """{"answer": the hidden word, "intact": {name: number}, "changes": {name: layers x heads}}."""
+    intact = {name: _rounded(values.item()) for name, values in _asked(changes.intact).items()}
+    maps = {name: _rounded(values.tolist()) for name, values in _asked(changes).items()}
+    return _json({"answer": changes.intact.answer, "intact": intact, "changes": maps})
+
+
+def ablation_csv(changes: Ablation) -> str:
+    """A row for each head, counted from 1, with the change of each answer when that head alone is off."""
+    maps = _asked(changes)
+    heads = [(layer, head) for values in [*maps.values()][:1] for layer, head in np.ndindex(*values.shape)]
+    rows = ((i + 1, j + 1, *(_rounded(values[i, j].item()) for values in maps.values())) for i, j in heads)
+    return _csv(("layer", "head", *maps), rows)
+
+
+def _asked(answers: Ablation | Answers) -> dict[str, Tensor]:
+    found = {name: getattr(answers, name) for name in ("word", "is_next", "loss")}
+    return {name: values for name, values in found.items() if values is not None}
 
 
 def predictions_json(text: str, text_pair: str | None, guesses: Guesses) -> str:

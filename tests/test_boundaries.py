@@ -20,7 +20,8 @@ LAYERS = [
     {"pretraining_data", "checkpoint"},
     {"training", "reading", "finetuning", "hub"},
     {"recipes", "probing", "word_probes", "pair_probes", "evaluations", "microscope", "snapshots"},
-    {"export", "heads", "run"},
+    {"heads", "run"},
+    {"export"},
     {"runs"},
     {"__main__", "__init__"},
 ]

@@ -21,6 +21,7 @@ from ui.attention_values import (
 )
 from ui.downloads import exporter, offer
 from ui.handlers import QUIET, on_error, warn
+from ui.head_switches import connect_switches, head_switches
 from ui.masked_words_tab import unknown_note
 from ui.page import Page, choose_sentence
 from ui.turns import probing
@@ -80,6 +81,7 @@ def attention_tab(page: Page) -> None:
         export = exporter(
             "the attention", of="attention-stage", elem_id="attention-download", kinds=("json", "csv", "html", "py")
         )
+        switches = head_switches()
 
     def looked(checkpoint: Checkpoint, text: str, pair: str, hide: bool) -> Looked:
         if not text.strip():
@@ -150,6 +152,8 @@ def attention_tab(page: Page) -> None:
         trigger_mode="always_last",
         **QUIET,
     )
+
+    connect_switches(page, switches, [tab.select, text.change, pair.change], words[:3])
 
     def choices(token: str, other: str) -> list[Any]:
         sentences, others = gr.update(choices=page.sentences(token)), model_choices(page, token)

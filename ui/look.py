@@ -18,6 +18,7 @@ SCRIPTS = (
     "words.js",
     "heads.js",
     "attention.js",
+    "switches.js",
     "facts.js",
     "timeline.js",
     "curves.js",

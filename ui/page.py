@@ -5,6 +5,7 @@ from typing import Any
 
 import gradio as gr
 
+from bert_core.corpus import Corpus
 from bert_core.errors import BertCoreError, ConfigError
 from bert_core.recipes import Recipe, load_recipe, recipe_corpus, recipe_names
 from bert_core.runs import Run
@@ -51,14 +52,15 @@ class Page:
         moments = {"run": run.id, **moments_of(space, run)} if run else {"run": None, "steps": [], "at": None}
         return {"name": name, "detail": detail, "visitor": token, **moments}
 
-    def sentences(self, token: str | None) -> list[str]:
-        """Sentences to choose from: those the model learned from if they are known, else the dialogue."""
+    def corpus(self, token: str | None) -> Corpus:
+        """The text that the model learned from if it is known, else the dialogue."""
         space = self.space(token) or Workspace("")
         run = space.runs.get(space.selected)
-        corpus = (
-            run.corpus if run is not None and run.corpus is not None else recipe_corpus(recipe_named(DEFAULT_RECIPE))
-        )
-        return list(dict.fromkeys(corpus.sentences))[:MOST_CHOICES]
+        return run.corpus if run is not None and run.corpus is not None else recipe_corpus(recipe_named(DEFAULT_RECIPE))
+
+    def sentences(self, token: str | None) -> list[str]:
+        """Sentences to choose from, those of `corpus`."""
+        return list(dict.fromkeys(self.corpus(token).sentences))[:MOST_CHOICES]
 
 
 def recipe_named(name: str) -> Recipe:

@@ -1,0 +1,78 @@
+"""Heads as switches: the answers with and without them, what is kept from one sentence to the next, and the files."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from bert_core import save_checkpoint
+from bert_core.corpus import Corpus
+from bert_core.export import ablation_csv, ablation_json
+from bert_core.heads import ablation_map, answers, without
+from ui import head_switches
+from ui.head_switches import LOSS_LEFT_OUT, beginning, place_of, switches_code, switches_value
+
+TEXTS = ("how are you", "i am romeo")
+
+
+def test_answers_stand_beside_those_without_the_heads_that_are_off(tiny_checkpoint, dialogue):
+    value = switches_value(tiny_checkpoint, dialogue, *TEXTS, {"off": [[1, 2], [0, 0], [7, 7]], "place": None})
+    assert value["off"] == [[1, 2], [0, 0]], "a smaller model has fewer switches"
+    for setting, off in enumerate(([], [(1, 2), (0, 0)])):
+        found = answers(tiny_checkpoint, without(tiny_checkpoint, off)[None], *TEXTS, place=value["place"])
+        assert value["rows"]["word"][setting] == pytest.approx(found.word.item(), abs=1e-4)
+        assert value["rows"]["is_next"][setting] == pytest.approx(found.is_next.item(), abs=1e-4)
+    assert value["rows"]["loss"][0] != value["rows"]["loss"][1]
+    assert set(value["maps"]) == set(value["titles"]) == {"word", "is_next", "loss"}
+    json.dumps(value, allow_nan=False)
+
+
+def test_one_sentence_is_not_judged_as_a_pair(tiny_checkpoint, dialogue):
+    assert set(switches_value(tiny_checkpoint, dialogue, "how are you", "", None)["titles"]) == {"word", "loss"}
+
+
+def test_the_hidden_word_stays_while_it_stands_in_its_place(tiny_checkpoint):
+    chosen = {"place": 2, "words": [[1, "how"], [2, "are"], [3, "you"]]}
+    assert place_of(tiny_checkpoint, "how are you", "", chosen) == 2
+    assert place_of(tiny_checkpoint, "i are romeo", "", chosen) == 2
+    assert place_of(tiny_checkpoint, "how how how how you", "", chosen) == 3
+    assert place_of(tiny_checkpoint, "how are you", "", None) == 2
+
+
+def test_a_slow_model_waits_for_a_press_and_a_very_slow_one_leaves_the_loss_out(tiny_checkpoint, dialogue, monkeypatch):
+    monkeypatch.setattr(head_switches, "AT_ONCE", 1)
+    value = switches_value(tiny_checkpoint, dialogue, *TEXTS, None)
+    assert (value["maps"], bool(value["waits"])) == (None, True)
+    monkeypatch.setattr(head_switches, "WITH_LOSS", 1)
+    value = switches_value(tiny_checkpoint, dialogue, *TEXTS, None, at_once=True)
+    assert set(value["maps"]) == {"word", "is_next"}
+    assert (value["waits"], value["notes"]) == ("", [LOSS_LEFT_OUT])
+
+
+def test_a_text_without_pairs_has_no_corpus_loss(tiny_checkpoint):
+    value = switches_value(tiny_checkpoint, Corpus((("how are you",),)), *TEXTS, None)
+    assert set(value["titles"]) == {"word", "is_next"}
+
+
+def test_the_beginning_of_a_long_text(monkeypatch):
+    monkeypatch.setattr(head_switches, "SENTENCES", 5)
+    long = Corpus((("a", "b"), ("c", "d", "e", "f"), ("g",)))
+    assert beginning(long).documents == (("a", "b"), ("c", "d", "e"))
+    pairs = Corpus(tuple((f"{i}", "x") for i in range(9)), labels=(True,) * 9)
+    assert len(beginning(pairs).labels) == len(beginning(pairs).documents) == 3
+
+
+def test_files_and_python_give_the_same_changes(tiny_checkpoint, tmp_path):
+    changes = ablation_map(tiny_checkpoint, *TEXTS, place=2)
+    content = json.loads(ablation_json(changes))
+    rows = list(csv.DictReader(io.StringIO(ablation_csv(changes))))
+    assert (content["answer"], len(rows)) == ("are", 6)
+    assert list(rows[0]) == ["layer", "head", "word", "is_next"]
+    assert (
+        content["changes"]["word"][1][2] == float(rows[5]["word"]) == pytest.approx(changes.word[1, 2].item(), abs=1e-6)
+    )
+    save_checkpoint(tiny_checkpoint, tmp_path / "model")
+    scope = {}
+    exec(switches_code(str(tmp_path / "model"), *TEXTS, 2), scope)
+    assert (scope["changes"].word - changes.word).abs().max() < 1e-6
