@@ -60,6 +60,12 @@ class BertConfig(_Checked):
     )
     max_position_embeddings: int = _number(128, 8, 8192, "Longest input in tokens that the model can read.")
     type_vocab_size: int = _number(2, 1, 16, "Segments: sentence A and sentence B.")
+    use_position_embeddings: bool = _choice(
+        True, (False, True), "Whether the model is told where a token stands; if not, all its position vectors stay 0."
+    )
+    use_token_type_embeddings: bool = _choice(
+        True, (False, True), "Whether it is told which sentence a token is in; if not, all its segment vectors stay 0."
+    )
     initializer_range: float = _number(0.02, 1e-6, 1, "Standard deviation of the initial weights.")
     layer_norm_eps: float = _number(1e-12, 0, 1e-2, "Small number that keeps LayerNorm from dividing by zero.")
     pad_token_id: int = _number(0, 0, 1_000_000, "Id of the [PAD] token.")

@@ -43,6 +43,9 @@ class BertEmbeddings(nn.Module):
         self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
+        # What is not used is zero and never learns; it is added all the same, so that any BERT gives the same numbers.
+        self.position_embeddings.weight.requires_grad_(config.use_position_embeddings)
+        self.token_type_embeddings.weight.requires_grad_(config.use_token_type_embeddings)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
@@ -279,8 +282,13 @@ def extend_positions(model: BertForPreTraining, positions: int, generator: torch
     embeddings = model.bert.embeddings
     old = embeddings.position_embeddings.weight  # (P, D)
     new = old.new_empty(positions - len(old), config.hidden_size)
-    draw_weights([("position_embeddings.weight", new)], config.initializer_range, generator)
-    embeddings.position_embeddings = nn.Embedding.from_pretrained(torch.cat([old, new]), freeze=False)
+    if config.use_position_embeddings:
+        draw_weights([("position_embeddings.weight", new)], config.initializer_range, generator)
+    else:
+        new.zero_()
+    embeddings.position_embeddings = nn.Embedding.from_pretrained(
+        torch.cat([old, new]), freeze=not config.use_position_embeddings
+    )
     model.config = model.bert.config = config
 
 
@@ -290,6 +298,9 @@ def _initialise(model: nn.Module, generator: torch.Generator | None) -> None:
         return
     model.to_empty(device="cpu")
     draw_weights(model.named_parameters(), model.config.initializer_range, generator)
+    for parameter in model.parameters():
+        if not parameter.requires_grad:  # drawn like the others, so that these are the same with and without it
+            parameter.data.zero_()
 
 
 @torch.no_grad()

@@ -167,6 +167,8 @@ def _parse(value: Any, kind: Any) -> Any:
     kinds = kind.__args__ if isinstance(kind, types.UnionType) else (kind,)
     if type(None) in kinds and value.strip().lower() in ("", "none", "null"):
         return None
+    if bool in kinds:
+        return {"true": True, "false": False}.get(value.strip().lower(), value)
     for wanted in (int, float):
         if wanted in kinds:
             try:
@@ -182,6 +184,81 @@ def stated(recipe: Recipe, seed: int) -> dict[str, Any]:
     content = dataclasses.asdict(recipe)
     del content["name"], content["model"]["vocab_size"]  # the file's name, and what follows from the text
     return {**content, "seed": seed}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One side of an experiment; settings as `Recipe.override` takes them."""
+
+    title: str
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A question that a few runs answer: the same recipe and seed, and one thing that differs."""
+
+    name: str
+    title: str
+    question: str
+    variants: tuple[Variant, ...]
+
+
+_ALL_ASKED = {"data.min_predictions": 1, "data.max_predictions": 512}  # so that the shares are what they say
+EXPERIMENTS = (
+    Experiment(
+        "objectives",
+        "Masked words, next sentence, or both",
+        "Does either task help the other, or do they compete for the same weights?",
+        (
+            Variant("Both", {"training.mlm_weight": 1, "training.nsp_weight": 1}),
+            Variant("Masked words only", {"training.mlm_weight": 1, "training.nsp_weight": 0}),
+            Variant("Next sentence only", {"training.mlm_weight": 0, "training.nsp_weight": 1}),
+        ),
+    ),
+    Experiment(
+        "mask-share",
+        "15 % or 40 % of the words hidden",
+        "Is it better to ask for more words in each step, when fewer are left to guess them from?",
+        (
+            Variant("15 %", {"data.mask_probability": 0.15, **_ALL_ASKED}),
+            Variant("40 %", {"data.mask_probability": 0.4, **_ALL_ASKED}),
+        ),
+    ),
+    Experiment(
+        "mask-kind",
+        "80-10-10 or always [MASK]",
+        "Why does BERT show some of the asked words unhidden or replaced, and what is lost without that?",
+        (
+            Variant("80-10-10", {"data.mask_share": 0.8, "data.random_share": 0.1}),
+            Variant("Always [MASK]", {"data.mask_share": 1.0, "data.random_share": 0.0}),
+        ),
+    ),
+    Experiment(
+        "positions",
+        "With and without position embeddings",
+        "What can a model learn that sees the words of a sentence as a bag, in no order?",
+        (
+            Variant("With positions", {"model.use_position_embeddings": True}),
+            Variant("Without positions", {"model.use_position_embeddings": False}),
+        ),
+    ),
+    Experiment(
+        "segments",
+        "With and without segment embeddings",
+        "Does a model need to be told which sentence a word is in, or is [SEP] enough?",
+        (
+            Variant("With segments", {"model.use_token_type_embeddings": True}),
+            Variant("Without segments", {"model.use_token_type_embeddings": False}),
+        ),
+    ),
+    Experiment(
+        "layers",
+        "One layer or four",
+        "What does depth bring on a text of this size, and what does it cost?",
+        (Variant("1 layer", {"model.num_hidden_layers": 1}), Variant("4 layers", {"model.num_hidden_layers": 4})),
+    ),
+)
 
 
 def recipe_names() -> list[str]:

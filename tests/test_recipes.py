@@ -5,10 +5,24 @@ import json
 
 import pytest
 import torch
+import transformers
 
+from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError
-from bert_core.recipes import ASSETS, Recipe, load_recipe, prepare, preview, recipe_corpus, recipe_names, stated
+from bert_core.pretraining_data import IGNORED
+from bert_core.recipes import (
+    ASSETS,
+    EXPERIMENTS,
+    Recipe,
+    load_recipe,
+    prepare,
+    preview,
+    recipe_corpus,
+    recipe_names,
+    stated,
+)
+from bert_core.training import read_metrics
 
 
 @pytest.fixture
@@ -237,6 +251,50 @@ def test_a_recipe_states_the_parts_of_its_training(recipe, tmp_path):
     assert load_recipe(path) == longer
     half = dataclasses.replace(longer, scale=0.5).at_scale().training
     assert (half.steps, half.parts[0].start, half.total_steps) == (105, 50, 75)
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
+def test_the_variants_of_an_experiment_train_and_differ_in_one_thing(recipe, experiment):
+    assert experiment.question.endswith("?")
+    prepared = [prepare(recipe.override(variant.settings), seed=3) for variant in experiment.variants]
+    assert len({variant.title for variant in experiment.variants}) == len(prepared) >= 2
+    differing = {
+        name
+        for variant in experiment.variants
+        for name in variant.settings
+        if len({other.settings[name] for other in experiment.variants}) > 1
+    }
+    assert differing
+    assert len({name.split(".")[0] for name in differing}) == 1
+    losses = [read_metrics([next(each.trainer())])[0] for each in prepared]
+    assert len({(row.mlm_loss, row.nsp_loss, row.grad_norm) for row in losses}) == len(prepared)
+
+
+@pytest.mark.parametrize(
+    ("setting", "part"),
+    [
+        ("model.use_position_embeddings", "position_embeddings.weight"),
+        ("model.use_token_type_embeddings", "token_type_embeddings.weight"),
+    ],
+)
+def test_embeddings_that_are_not_used_stay_zero_and_the_others_begin_alike(recipe, setting, part, tmp_path):
+    smaller = recipe.override({"training.steps": 5, "training.weight_decay": 0.1})
+    used, unused = prepare(smaller), prepare(smaller.override({setting: "false"}))
+    for (name, ours), theirs in zip(used.model.named_parameters(), unused.model.parameters()):
+        assert torch.equal(ours, theirs) == (not name.endswith(part)), name
+    trainer = unused.trainer()
+    list(trainer)
+    weights = dict(trainer.model.named_parameters())
+    assert not next(p for name, p in weights.items() if name.endswith(part)).any()
+    save_checkpoint(Checkpoint(trainer.model.eval(), unused.tokenizer), tmp_path / "model")
+    oracle = transformers.BertForPreTraining.from_pretrained(tmp_path / "model").eval()
+    batch = unused.batches[0]
+    inputs = (batch.input_ids, batch.attention_mask, batch.token_type_ids)
+    with torch.no_grad():
+        theirs, ours = oracle(*inputs), load_checkpoint(tmp_path / "model").model(*inputs)
+    torch.testing.assert_close(ours.seq_relationship_logits, theirs.seq_relationship_logits, atol=1e-5, rtol=1e-4)
+    asked = batch.labels != IGNORED
+    torch.testing.assert_close(ours.prediction_logits[asked], theirs.prediction_logits[asked], atol=1e-4, rtol=1e-4)
 
 
 def test_the_first_part_of_a_run_has_short_pairs(recipe):
