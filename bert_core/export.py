@@ -111,6 +111,20 @@ def _numbers(record: Any) -> dict[str, Any]:
     }
 
 
+def table_json(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A list of rows, each {name: value}; numbers are rounded to six digits."""
+    return _json([dict(zip(header, map(_cell, row), strict=True)) for row in rows])
+
+
+def table_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """The same rows; an empty cell where there is no value."""
+    return _csv(header, [[_no_formula(v) if isinstance(v, str) else _cell(v) for v in row] for row in rows])
+
+
+def _cell(value: Any) -> Any:
+    return round(value, _DIGITS) if isinstance(value, float) else value
+
+
 def _check_size(maps: AttentionMaps) -> None:
     if maps.weights.numel() > MAX_WEIGHTS:
         raise InputError(

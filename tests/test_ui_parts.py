@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import io
 import json
 import math
 import time
@@ -9,21 +10,26 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+from helpers import make_model
 
 from bert_core import TrainingService, load_recipe
 from bert_core.checkpoint import Checkpoint
+from bert_core.config import BertConfig
 from bert_core.corpus import Corpus
 from bert_core.errors import InputError
 from bert_core.evaluations import EvaluationPoint
-from bert_core.export import history_csv, history_json
+from bert_core.export import history_csv, history_json, table_csv, table_json
 from bert_core.recipes import prepare, preview
+from bert_core.tokenization import SPECIAL_TOKENS, Scheme, build_tokenizer
+from bert_core.word_probes import rate_guess
+from ui.closer_look import VIEWS, closer_table, closer_value
 from ui.guess_board import GuessBoard
-from ui.masked_words_tab import clickable_words, guesses_file, guesses_value
+from ui.masked_words_tab import guesses_file, guesses_value, put_guess
 from ui.models_tab import file_name, open_files
 from ui.next_sentence_tab import verdict_value
 from ui.run_monitor import POINTS_LIVE, levels, run_news, thin, waiting
 from ui.settings import SHOWN, overrides, values_of, with_labels
-from ui.token_picker import keep_picked, mask_text, word_places
+from ui.token_picker import mask_words, picker_value
 from ui.train_tab import preview_value
 from ui.workspaces import Workspaces
 
@@ -32,23 +38,89 @@ def row(step: int, mlm_loss: float, nsp_loss: float = 0.7) -> SimpleNamespace:
     return SimpleNamespace(step=step, mlm_loss=mlm_loss, nsp_loss=nsp_loss, mlm_accuracy=0.25, nsp_accuracy=0.5)
 
 
-def test_places_of_words_that_repeat_follow_the_text() -> None:
-    text = "no, no: nothing"
-    assert word_places(text, ["no", "no", "nothing"]) == [(0, 2), (4, 6), (8, 15)]
+@pytest.fixture(scope="module")
+def pieces() -> Checkpoint:
+    """A model that reads "unkind" as two pieces."""
+    tokens = (*SPECIAL_TOKENS, "say", "un", "##kind", "kind", "##s")
+    tokenizer = build_tokenizer({token: i for i, token in enumerate(tokens)}, Scheme("WordPiece", "bert"))
+    config = BertConfig(vocab_size=len(tokens), hidden_size=12, num_attention_heads=3, max_position_embeddings=17)
+    return Checkpoint(make_model(config), tokenizer)
 
 
-def test_masks_stand_where_the_words_stood() -> None:
-    text = "Hello, Romeo!"
-    places = word_places(text, ["Hello", "Romeo"])
-    assert mask_text(text, places, [1]) == "Hello, [MASK]!"
-    assert mask_text(text, places, [0, 1]) == "[MASK], [MASK]!"
+def test_masks_stand_where_the_words_stood_in_both_sentences(tiny_checkpoint: Checkpoint) -> None:
+    text, pair, places = mask_words(tiny_checkpoint, "No, no, Romeo!", "how [MASK] you?", [1, 2, 3])
+    assert (text, pair) == ("No, [MASK], [MASK]!", "[MASK] [MASK] you?")
+    assert [(place.word.text, place.index, place.mask) for place in places] == [
+        ("no", 1, 0),
+        ("Romeo", 2, 1),
+        ("how", 3, 2),
+        ("[MASK]", None, 3),
+    ]
 
 
-def test_an_edit_keeps_the_masks_of_words_that_stayed() -> None:
-    picker = {"words": ["hello", "my", "name"], "picked": [0, 2]}
-    assert keep_picked(picker, ["hello", "your", "name"]) == [0, 2]
-    assert keep_picked(picker, ["hi", "my"]) == []
-    assert keep_picked(None, ["hello"]) == []
+def test_a_word_of_several_pieces_gets_as_many_masks_and_each_piece_its_own_guesses(pieces: Checkpoint) -> None:
+    picker = picker_value(pieces, "Say unkind please", "", None)
+    assert (picker["words"], picker["cuts"]) == (["Say", "unkind", "please"], [[0], [0, 2], [0]])
+    assert picker["known"] == [True, True, False]
+    assert mask_words(pieces, "Say unkind please", "", [1])[0] == "Say [MASK] [MASK] please"
+    [mask] = guesses_value(pieces, "Say unkind please", "", [1])["masks"]
+    assert [piece["answer"] for piece in mask["pieces"]] == ["un", "##kind"]
+
+
+def test_an_edit_keeps_the_masks_of_words_that_stayed(tiny_checkpoint: Checkpoint) -> None:
+    before = picker_value(tiny_checkpoint, "hello my name", "how are you", None) | {"picked": [0, 2, 5]}
+    assert picker_value(tiny_checkpoint, "hello your name", "how are you", before)["picked"] == [0, 2, 5]
+    assert picker_value(tiny_checkpoint, "hi my", "how are you", before)["picked"] == [4]
+    assert picker_value(tiny_checkpoint, "hello my name", "", before)["picked"] == [0, 2]
+
+
+def test_a_guess_is_put_where_the_word_or_its_piece_stood(pieces: Checkpoint) -> None:
+    texts = "Say Unkind please", "say [MASK] kind"
+    say, unkind, typed = mask_words(pieces, *texts, [0, 1])[2]
+    assert put_guess(*texts, say, 0, "please") == ("please Unkind please", texts[1])
+    assert put_guess(*texts, unkind, 0, "say") == ("Say saykind please", texts[1])
+    assert put_guess(*texts, unkind, 1, "##s") == ("Say Uns please", texts[1])
+    assert put_guess(*texts, typed, 0, "un") == (texts[0], "say un kind")
+    assert put_guess(*texts, typed, 0, "##s") == (texts[0], "says kind")
+
+
+def test_a_guess_of_ones_own_gets_as_many_masks_as_it_has_pieces(pieces: Checkpoint) -> None:
+    own = guesses_value(pieces, "say kind", "", [1], "unkind")["masks"][0]["own"]
+    alone = rate_guess(pieces, "unkind", "say [MASK] [MASK]")
+    assert (own["pieces"], own["ranks"]) == (["un", "##kind"], list(alone.ranks))
+    assert own["probability"] == pytest.approx(alone.probability)
+    assert "never learned" in guesses_value(pieces, "say kind", "", [1], "zyzzyva")["masks"][0]["own"]["error"]
+
+
+def test_a_closer_look_tells_the_same_as_the_guesses(tiny_checkpoint: Checkpoint) -> None:
+    asked = (tiny_checkpoint, "hello my name", "how are you", [0, 2])
+    masks = guesses_value(*asked)["masks"]
+    lens = closer_value(tiny_checkpoint, VIEWS[0], *asked[1:], 1)
+    assert (lens["places"], lens["place"], lens["watched"]) == (["hello", "name"], 1, "name")
+    token, probability = masks[1]["pieces"][0]["guesses"][0]
+    assert lens["rows"][-1]["best"] == [token, pytest.approx(probability)]
+    assert len(lens["rows"]) == tiny_checkpoint.config.num_hidden_layers + 1
+    mattered = closer_value(tiny_checkpoint, VIEWS[1], *asked[1:], 7)
+    assert [word["word"] for word in mattered["words"]] == ["my", "how", "are", "you"]
+    assert mattered["probability"] == pytest.approx(lens["rows"][-1]["cells"][lens["candidates"].index("name")])
+    assert "Press a word" in closer_value(tiny_checkpoint, VIEWS[1], "hello", "", [], 0)["text"]
+
+
+def test_a_sweep_tells_what_hiding_each_word_alone_would_tell(tiny_checkpoint: Checkpoint) -> None:
+    value = closer_value(tiny_checkpoint, VIEWS[2], "hello my zyzzyva", "how", [0], 0)
+    assert [word["probability"] is None for word in value["words"]] == [False, False, True, False]
+    alone = rate_guess(tiny_checkpoint, "my", "hello [MASK] zyzzyva", "how")
+    assert value["words"][1]["probability"] == pytest.approx(alone.probability, rel=1e-4)
+    header, rows = closer_table(value)
+    read = list(csv.DictReader(io.StringIO(table_csv(header, rows))))
+    assert [entry["word"] for entry in read] == ["hello", "my", "zyzzyva", "how"]
+    assert (read[2]["probability"], read[3]["sentence"]) == ("", "2")
+    assert json.loads(table_json(header, rows))[1]["probability"] == pytest.approx(alone.probability, abs=1e-5)
+
+
+def test_a_look_at_nothing_is_no_file(tiny_checkpoint: Checkpoint) -> None:
+    with pytest.raises(InputError, match="Press a word"):
+        closer_table(closer_value(tiny_checkpoint, VIEWS[0], "hello", "", [], 0))
 
 
 def test_thin_gives_means_and_ends_at_the_last_step() -> None:
@@ -184,11 +256,10 @@ def test_the_numbers_of_a_run_are_given_as_files(finished) -> None:
 def test_typed_masks_and_pressed_words_are_answered_in_reading_order(finished) -> None:
     checkpoint = finished.snapshots[-1].checkpoint()
     text = "hello [MASK] my name"
-    shown = [word for word, _ in clickable_words(checkpoint, text)]
-    assert shown == ["hello", "my", "name"]
+    assert picker_value(checkpoint, text, "[MASK] you", None)["words"] == ["hello", "my", "name", "you"]
     value = guesses_value(checkpoint, text, "[MASK] you", [2, 0])
     assert [mask["word"] for mask in value["masks"]] == ["hello", "", "name", ""]
-    assert all(len(mask["guesses"]) == 5 for mask in value["masks"])
+    assert all(len(mask["pieces"][0]["guesses"]) == 5 for mask in value["masks"])
 
 
 def test_guesses_are_given_as_files(finished) -> None:
@@ -196,7 +267,7 @@ def test_guesses_are_given_as_files(finished) -> None:
     shown = guesses_value(checkpoint, "hello my name", "[MASK] you", [2, 0])["masks"]
     content = json.loads(guesses_file("json", checkpoint, "hello my name", "[MASK] you", [2, 0]))
     assert (content["text"], content["text_pair"]) == ("[MASK] my [MASK]", "[MASK] you")
-    first = [[mask["guesses"][0][0] for mask in shown], [mask[0]["token"] for mask in content["masks"]]]
+    first = [[mask["pieces"][0]["guesses"][0][0] for mask in shown], [mask[0]["token"] for mask in content["masks"]]]
     assert first[0] == first[1]
     rows = guesses_file("csv", checkpoint, "hello my name", "[MASK] you", [2, 0]).splitlines()
     assert len(rows) == 1 + 3 * 5

@@ -5,8 +5,9 @@ from typing import Any
 
 from bert_core.checkpoint import Checkpoint
 from bert_core.corpus import Corpus
-from bert_core.probing import fill_mask, unknown_words, words
-from ui.token_picker import MASK, word_places
+from bert_core.probing import fill_mask
+from bert_core.reading import Word, read_words
+from bert_core.tokenization import MASK
 from ui.turns import probing
 
 SENTENCES = 5
@@ -64,19 +65,13 @@ def _hidden_words(corpus: Corpus, checkpoint: Checkpoint) -> list[tuple[str, tup
     asked = []
     for index in range(0, len(pairs), max(1, len(pairs) // SENTENCES)):
         text, after = pairs[index]
-        unknown = set(unknown_words(checkpoint, text))
-        known = [
-            (start, end)
-            for start, end in word_places(text, words(checkpoint, text))
-            if text[start:end] not in unknown and single_token(checkpoint, text[start:end])
-        ]
+        known = [word for word in read_words(checkpoint, text) if is_whole(word)]
         if known and len(asked) < SENTENCES:
-            start, end = max(known, key=lambda place: place[1] - place[0])
-            asked.append((text, (start, end), single_token(checkpoint, text[start:end]), after))
+            longest = max(known, key=lambda word: word.end - word.start)
+            asked.append((text, (longest.start, longest.end), longest.pieces[0], after))
     return asked
 
 
-def single_token(checkpoint: Checkpoint, word: str) -> str | None:
-    """The token that a word is for the model, or None where it takes several."""
-    tokens = checkpoint.tokenizer.encode(word, add_special_tokens=False).tokens
-    return tokens[0] if len(tokens) == 1 else None
+def is_whole(word: Word) -> bool:
+    """Whether the model knows the word and reads it in one piece."""
+    return len(word.pieces) == 1 and word.is_known and not word.is_special

@@ -16,6 +16,7 @@ SCRIPTS = (
     "export.js",
     "plot.js",
     "words.js",
+    "closer.js",
     "heads.js",
     "attention.js",
     "switches.js",

@@ -1,4 +1,4 @@
-// The words of a sentence as buttons: press one to mask it.
+// Words as buttons: press one to mask it; the guesses for what is masked; whether one sentence follows another.
 (function (Balcony) {
   "use strict";
   const { el } = Balcony;
@@ -6,29 +6,40 @@
   Balcony.views.tokenPicker = function (root, { trigger, setValue }) {
     let value = null;
 
-    function toggle(index) {
-      const picked = new Set(value.picked);
-      if (!picked.delete(index)) picked.add(index);
-      value = { ...value, picked: [...picked].sort((a, b) => a - b) };
+    function pick(picked) {
+      value = { ...value, picked };
       setValue(value);
       paint();
       trigger("input");
     }
 
+    function toggle(index) {
+      const picked = new Set(value.picked);
+      if (!picked.delete(index)) picked.add(index);
+      pick([...picked].sort((a, b) => a - b));
+    }
+
+    /** A word, its pieces told apart by a thin line; a word that the model lacks is dotted. */
     function button(word, index) {
-      const item = el("button", { type: "button", class: "balcony-word", dir: "auto" }, word);
-      item.addEventListener("click", () => toggle(index));
+      const cuts = value.cuts[index];
+      const pieces = cuts.map((cut, i) => el("span", { class: "balcony-piece" }, word.slice(cut, cuts[i + 1])));
+      const known = value.known[index];
+      const item = el("button", { type: "button", class: known ? "balcony-word" : "balcony-word is-unknown", dir: "auto",
+        title: known ? null : "The model never learned this word" }, ...pieces);
+      // The second click of a double click.
+      item.addEventListener("click", (event) => (event.detail === 2 ? pick([index]) : toggle(index)));
       return item;
     }
 
     function paint() {
       const masked = new Set(value.picked);
-      [...root.firstChild.children].forEach((item, index) => item.setAttribute("aria-pressed", masked.has(index)));
+      root.querySelectorAll("button").forEach((item, index) => item.setAttribute("aria-pressed", masked.has(index)));
     }
 
     return function draw(next) {
       // The same words keep their buttons, and with them the keyboard's place.
-      const same = value && next && JSON.stringify(value.words) === JSON.stringify(next.words);
+      const shape = ({ words, cuts, known, second }) => JSON.stringify([words, cuts, known, second]);
+      const same = value && next && shape(value) === shape(next);
       value = next;
       if (!value || !value.words.length) {
         root.replaceChildren(el("p", { class: "balcony-empty" }, "The words of the sentence appear here."));
@@ -36,8 +47,10 @@
         return;
       }
       if (!same) {
-        const group = el("div", { class: "balcony-words", role: "group", "aria-label": "Words to mask", dir: "auto" },
-          ...value.words.map(button));
+        const buttons = value.words.map(button);
+        const lines = [buttons.slice(0, value.second), buttons.slice(value.second)].filter((line) => line.length);
+        const group = el("div", { role: "group", "aria-label": "Words to mask" },
+          ...lines.map((line) => el("div", { class: "balcony-words", dir: "auto" }, ...line)));
         Balcony.roam(group);
         root.replaceChildren(group);
       }
@@ -45,23 +58,42 @@
     };
   };
 
-  /** The best guesses of every mask, each with a bar. */
+  /** The best guesses of every mask, each with a bar and a button that puts it into the sentence. */
   Balcony.views.guesses = function (root, { trigger }) {
     Balcony.follow(root, () => trigger("submit"));
 
-    function row([token, probability], own) {
-      return el("li", { class: own ? "balcony-guess is-own" : "balcony-guess" },
+    function row([token, probability], hidden, put) {
+      const button = el("button", { type: "button", class: "balcony-small balcony-put", "aria-label": `Put ${token} in` }, "put in");
+      button.addEventListener("click", () => trigger("select", { ...put, token }));
+      return el("li", { class: hidden ? "balcony-guess is-own" : "balcony-guess" },
         el("bdi", { class: "balcony-guess-word", title: token }, token),
         Balcony.bar(probability),
         el("span", { class: "balcony-number" }, Balcony.percent(probability)),
-        el("span", { class: "balcony-mark" }, own ? "your word" : ""));
+        el("span", { class: "balcony-mark" }, hidden ? "hidden" : ""),
+        button);
     }
 
-    function card(mask, index) {
-      const title = el("h3", {}, `Mask ${index + 1}`);
+    function own(guess) {
+      const line = el("p", { class: "balcony-own" }, "My guess ", el("bdi", { class: "balcony-hidden-word" }, guess.word));
+      if (guess.error) {
+        line.append(`: ${guess.error}`);
+        return line;
+      }
+      const several = guess.pieces.length > 1;
+      line.append(`: ${Balcony.percent(guess.probability)}, `,
+        several ? `its ${guess.pieces.length} pieces together; ranks ` : "rank ", guess.ranks.map((rank) => rank.toLocaleString("en")).join(", "));
+      return line;
+    }
+
+    function card(mask, place) {
+      const title = el("h3", {}, `Mask ${place + 1}`);
       if (mask.word) title.append(" for ", el("bdi", { class: "balcony-hidden-word" }, mask.word));
-      return el("section", { class: "balcony-card" }, title,
-        el("ol", {}, ...mask.guesses.map((guess) => row(guess, guess[0] === mask.answer))));
+      const several = mask.pieces.length > 1;
+      const lists = mask.pieces.flatMap(({ answer, guesses }, piece) => [
+        ...(several ? [el("h4", {}, `Piece ${piece + 1} of ${mask.pieces.length}`)] : []),
+        el("ol", {}, ...guesses.map((guess) => row(guess, guess[0] === answer, { place, piece }))),
+      ]);
+      return el("section", { class: "balcony-card" }, title, ...lists, ...(mask.own ? [own(mask.own)] : []));
     }
 
     return function draw(value) {
