@@ -72,6 +72,7 @@ def browser() -> Iterator[Browser]:
 def new_context(browser: Browser) -> BrowserContext:
     context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
     context.set_default_timeout(WAIT_MS)
+    expect.set_options(timeout=WAIT_MS)
     return context
 
 
