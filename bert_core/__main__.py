@@ -1,26 +1,31 @@
 """The command line.
 
 python -m bert_core train --recipe romeo-juliet --seed 0 --output DIR
+python -m bert_core train --resume DIR
 python -m bert_core exam DIR_OR_HUB_NAME --corpus FILE
 """
 
 import argparse
+import contextlib
 import csv
 import dataclasses
 import json
+import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.corpus import KINDS, Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, RunError
+from bert_core.evaluations import EvaluationPoint
 from bert_core.hub import fetch_checkpoint, is_hub_name
 from bert_core.probing import EXAM_SENTENCES, exam
 from bert_core.recipes import Prepared, load_recipe, prepare, recipe_corpus, recipe_names, stated
 from bert_core.runs import choose_device
-from bert_core.training import Evaluation, StepMetrics, Trainer, evaluate, read_metrics, until_divergence
+from bert_core.training import PendingMetrics, StepMetrics, Trainer, evaluate, read_metrics, until_divergence
+from bert_core.training_state import TrainingState, read_training_state
 
 _SHOW_SECONDS = 0.2  # metrics are read from the device and shown this often
 _EVALUATIONS = 20  # looks at the validation part in a run
@@ -36,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("Interrupted; nothing was saved.", file=sys.stderr)
+        print("Interrupted.", file=sys.stderr)
         return 130
     return 0
 
@@ -46,15 +51,18 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     train = commands.add_parser("train", help="train a model and write it as a Hugging Face folder")
-    train.add_argument("--recipe", default="romeo-juliet", help=f"one of {', '.join(recipe_names())}, or a JSON file")
+    train.add_argument("--recipe", help=f"one of {', '.join(recipe_names())}, or a JSON file")
+    train.add_argument(
+        "--resume", type=Path, metavar="DIR", help="go on with the interrupted training in this folder, bit for bit"
+    )
     train.add_argument("--corpus", type=Path, help="a text to learn instead of the recipe's own")
     train.add_argument(
         "--kind",
         choices=KINDS,
         help="how --corpus is cut into sentences; without it, as the recipe or the text suggests",
     )
-    train.add_argument("--seed", type=int, default=0, help="decides the initial weights, pairs, masks and dropout")
-    train.add_argument("--output", type=Path, required=True, help="the folder to write")
+    train.add_argument("--seed", type=int, help="decides the initial weights, pairs, masks and dropout")
+    train.add_argument("--output", type=Path, help="the folder to write")
     train.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto", help="where to train")
     train.add_argument("--set", nargs="+", default=[], metavar="SETTING=VALUE", help="for example training.steps=2000")
     train.set_defaults(command=_train)
@@ -72,27 +80,28 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _train(options: argparse.Namespace) -> None:
-    recipe = load_recipe(options.recipe).override(dict(_setting(text) for text in options.set))
-    if options.corpus:
-        corpus = read_corpus(options.corpus, kind=options.kind or recipe.text_kind)
-    else:
-        corpus = recipe_corpus(recipe)
     device = choose_device(options.device)
-    prepared = prepare(recipe, corpus, options.seed, device)
-    trainer = prepared.trainer(device)
+    prepared, trainer, rows, validation = (_resumed if options.resume else _begun)(options, device)
+    output = options.output or options.resume
+    recipe = prepared.recipe
     print(
-        f"{recipe.title}: {len(corpus.sentences):,} sentences, {prepared.tokenizer.get_vocab_size():,} tokens in the "
-        f"vocabulary, {trainer.model.config.parameter_count():,} parameters, on {device}"
+        f"{recipe.title}: {len(prepared.corpus.sentences):,} sentences, {prepared.tokenizer.get_vocab_size():,} tokens "
+        f"in the vocabulary, {trainer.model.config.parameter_count():,} parameters, on {device}"
     )
-    rows, validation = _run(prepared, trainer)
-    checkpoint = Checkpoint(trainer.model.eval(), prepared.tokenizer, recipe.title, recipe=stated(recipe, options.seed))
-    save_checkpoint(checkpoint, options.output)
+    was_interrupted = _run(prepared, trainer, rows, validation)
+    checkpoint = Checkpoint(
+        trainer.model.eval(), prepared.tokenizer, recipe.title, recipe=stated(recipe, prepared.seed)
+    )
+    state = TrainingState(recipe, prepared.seed, prepared.corpus.fingerprint, trainer.state(), rows, validation)
+    save_checkpoint(checkpoint, output, also=state.writer())
     numbers = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
     names = ("step", *numbers, "learning_rate", "grad_norm", "tokens", "seconds")
-    _write_csv(options.output / "metrics.csv", names, ([getattr(row, name) for name in names] for row in rows))
+    _write_csv(output / "metrics.csv", names, ([getattr(row, name) for name in names] for row in rows))
     if validation:
-        steps = ([step, *dataclasses.astuple(result)] for step, result in validation)
-        _write_csv(options.output / "validation.csv", ("step", *numbers), steps)
+        _write_csv(output / "validation.csv", ("step", *numbers), map(dataclasses.astuple, validation))
+    if was_interrupted:
+        print(f"Interrupted at step {trainer.step}; train --resume {output} goes on from there.", file=sys.stderr)
+        raise KeyboardInterrupt
     if prepared.test:
         result = evaluate(trainer.model, prepared.test, _EVALUATION_BATCHES)
         print(json.dumps({"test": dataclasses.asdict(result)}))
@@ -104,6 +113,37 @@ def _train(options: argparse.Namespace) -> None:
         "nsp_loss": last.nsp_loss,
     }
     print(json.dumps(summary))
+
+
+_Training = tuple[Prepared, Trainer, list[StepMetrics], list[EvaluationPoint]]
+
+
+def _begun(options: argparse.Namespace, device: str) -> _Training:
+    """A new training, with the rows of its steps and of its held-out curve, none yet."""
+    if not options.output:
+        raise ConfigError("Where is the model to go? Give --output and a folder.")
+    recipe = load_recipe(options.recipe or "romeo-juliet").override(dict(_setting(text) for text in options.set))
+    if options.corpus:
+        corpus = read_corpus(options.corpus, kind=options.kind or recipe.text_kind)
+    else:
+        corpus = recipe_corpus(recipe)
+    prepared = prepare(recipe, corpus, options.seed or 0, device)
+    return prepared, prepared.trainer(device), [], []
+
+
+def _resumed(options: argparse.Namespace, device: str) -> _Training:
+    """The training that a folder holds, at the step where it was saved, with all its rows so far."""
+    if options.recipe or options.set or options.seed is not None:
+        raise ConfigError(
+            "--resume takes recipe, settings and seed from the folder; leave out --recipe, --set and --seed."
+        )
+    checkpoint, state = load_checkpoint(options.resume), read_training_state(options.resume)
+    if state.trainer.step == state.recipe.training.total_steps:
+        raise RunError(f"This training has done all of its {state.trainer.step:,} steps.")
+    kind = options.kind or state.recipe.text_kind
+    corpus = state.text_to_go_on(read_corpus(options.corpus, kind=kind) if options.corpus else None)
+    prepared = prepare(state.recipe, corpus, state.seed, device)
+    return prepared, state.trainer_of(prepared, checkpoint, device), list(state.history), list(state.evaluations)
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -120,32 +160,61 @@ def _write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[float]]
         writer.writerows(rows)
 
 
-def _run(prepared: Prepared, trainer: Trainer) -> tuple[list[StepMetrics], list[tuple[int, Evaluation]]]:
-    """Train to the end with a progress bar; the steps, and step and result of each look at the validation part.
+def _run(prepared: Prepared, trainer: Trainer, rows: list[StepMetrics], validation: list[EvaluationPoint]) -> bool:
+    """Train with a progress bar and add to the rows of the steps and of the held-out curve; whether Ctrl-C ended it.
 
     Raises RunError when the loss stops being a number.
     """
-    rows: list[StepMetrics] = []
-    validation: list[tuple[int, Evaluation]] = []
     evaluate_every = max(1, trainer.config.total_steps // _EVALUATIONS)
-    pending, looking = [], 0.0
+    pending, looking, before = [], 0.0, trainer.seconds
     started = shown = time.perf_counter()
-    for metrics in trainer:
-        pending.append(metrics)
-        now = time.perf_counter()
-        if now - shown > _SHOW_SECONDS or metrics.step == trainer.config.total_steps:
-            fresh, divergence = until_divergence(read_metrics(pending))
-            if divergence:
-                raise RunError(f"{divergence} Nothing was saved.")
-            rows += fresh
-            pending, shown = [], now
-            _show_progress(rows[-1], trainer.config.total_steps)
-        if prepared.validation and metrics.step % evaluate_every == 0:
-            validation.append((metrics.step, evaluate(trainer.model, prepared.validation, _EVALUATION_BATCHES)))
-            looking += time.perf_counter() - now
+    with _interruptible() as interrupted:
+        while not interrupted.is_set and (metrics := next(trainer, None)):
+            pending.append(metrics)
+            now = time.perf_counter()
+            if now - shown > _SHOW_SECONDS:
+                _take_in(pending, rows, trainer.config.total_steps)
+                shown = now
+            if prepared.validation and metrics.step % evaluate_every == 0:
+                result = evaluate(trainer.model, prepared.validation, _EVALUATION_BATCHES)
+                validation.append(EvaluationPoint(metrics.step, *dataclasses.astuple(result)))
+                looking += time.perf_counter() - now
+        _take_in(pending, rows, trainer.config.total_steps)
     # Reading the last metrics waited for the device, so that the time is that of finished work.
-    rows[-1] = dataclasses.replace(rows[-1], seconds=time.perf_counter() - started - looking)
-    return rows, validation
+    if rows:
+        rows[-1] = dataclasses.replace(rows[-1], seconds=before + time.perf_counter() - started - looking)
+    return interrupted.is_set
+
+
+def _take_in(pending: list[PendingMetrics], rows: list[StepMetrics], steps: int) -> None:
+    fresh, divergence = until_divergence(read_metrics(pending))
+    if divergence:
+        raise RunError(f"{divergence} Nothing was saved.")
+    rows += fresh
+    pending.clear()
+    if fresh:
+        _show_progress(rows[-1], steps)
+
+
+@dataclasses.dataclass
+class _Interrupted:
+    is_set: bool = False
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[_Interrupted]:
+    """Let Ctrl-C wait for the end of a step, so that what is saved is whole; a second one does not wait."""
+    interrupted = _Interrupted()
+
+    def note(*_: object) -> None:
+        interrupted.is_set = True
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _show_progress(row: StepMetrics, steps: int) -> None:

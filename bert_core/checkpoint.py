@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ TOKENIZER = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 VOCABULARY = "vocab.txt"
 RECIPE = "recipe.json"
+TRAINING_STATE = "training_state.json"  # these two are written and read by `bert_core.training_state`
+TRAINING_TENSORS = "training_state.safetensors"
 
 MAX_PARAMETERS = 500_000_000  # bert-large has 336 million
 MAX_ARCHIVE_BYTES = 2**30
@@ -44,11 +46,11 @@ _PART_TITLES = {"pooler": "the pooler", "mlm": "the masked-word head", "nsp": "t
 # Files that belong to a model and must not survive beside another one's.
 _MODEL_FILES = {
     *(CONFIG, WEIGHTS, INDEX, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, RECIPE),
-    *("special_tokens_map.json", "added_tokens.json", "training_state.json"),
+    *("special_tokens_map.json", "added_tokens.json", TRAINING_STATE),
 }
 _ARCHIVED = re.compile(
-    rf"{'|'.join(map(re.escape, [CONFIG, INDEX, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, RECIPE]))}"
-    r"|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors"
+    rf"{'|'.join(map(re.escape, [CONFIG, INDEX, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, RECIPE, TRAINING_STATE]))}"
+    r"|training_state\.safetensors|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors"
 )
 
 # Sizes that a config.json may leave out, where the world's defaults are not ours.
@@ -95,10 +97,17 @@ class Checkpoint:
 # --- Writing ---------------------------------------------------------------------------------------------------------
 
 
-def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, dtype: torch.dtype = torch.float32) -> None:
+def save_checkpoint(
+    checkpoint: Checkpoint,
+    folder: str | Path,
+    *,
+    dtype: torch.dtype = torch.float32,
+    also: Callable[[Path], None] = lambda folder: None,
+) -> None:
     """Write a model as a Hugging Face folder, all or nothing.
 
-    dtype: of the numbers in the file; torch.float16 halves it. Parts that the checkpoint lacks are left out again.
+    dtype: of the numbers in the file; torch.float16 halves it. also: writes files that belong to the model, such as
+    its training state, into the folder it is given. Parts that the checkpoint lacks are left out again.
 
     Whenever the process is killed or the disk fills up, the folder holds the old model or the new one, never a
     mixture; `folders.replaced` says how far the file system carries that. Other files in the folder, such as
@@ -110,14 +119,18 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, dtype: torch.
         members = _MODEL_FILES | {path.name for path in folder.glob("*.safetensors")}
         with replaced(folder, last=CONFIG, members=members) as new:
             _write_files(checkpoint, tensors, dtype, new)
+            also(new)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
             f"The model was not saved to {folder.name} ({_reason(error)}); what was there before is kept."
         ) from None
 
 
-def pack_checkpoint(checkpoint: Checkpoint, zip_path: str | Path) -> None:
-    """Write a model as a zip of its Hugging Face folder, which carries the model's name. Raises as save_checkpoint."""
+def pack_checkpoint(
+    checkpoint: Checkpoint, zip_path: str | Path, *, also: Callable[[Path], None] = lambda folder: None
+) -> None:
+    """Write a model as a zip of its Hugging Face folder, which carries the model's name. also, errors: as
+    save_checkpoint."""
     zip_path = Path(zip_path).resolve()
     top = re.sub(r"[^\w.-]+", "-", checkpoint.name).strip("-.") or "model"
     tensors = _tensors_to_write(checkpoint, torch.float32)
@@ -126,6 +139,7 @@ def pack_checkpoint(checkpoint: Checkpoint, zip_path: str | Path) -> None:
             folder, archive_path = Path(temporary, top), Path(temporary, f"{top}.zip")
             folder.mkdir()
             _write_files(checkpoint, tensors, torch.float32, folder)
+            also(folder)
             with zipfile.ZipFile(archive_path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
                 for path in sorted(folder.iterdir()):
                     archive.write(path, f"{top}/{path.name}")

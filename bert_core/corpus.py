@@ -6,7 +6,9 @@ document. Everything a person gives is checked here: size, encoding, control cha
 
 import codecs
 import dataclasses
+import hashlib
 import itertools
+import json
 import os
 import re
 from dataclasses import dataclass
@@ -54,6 +56,11 @@ class Corpus:
     def sentences(self) -> tuple[str, ...]:
         """All sentences in reading order."""
         return tuple(sentence for document in self.documents for sentence in document)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A number in hexadecimal that another text does not have; the name does not count."""
+        return hashlib.sha256(json.dumps([self.documents, self.labels]).encode()).hexdigest()
 
     @classmethod
     def from_bytes(cls, data: bytes, kind: str = "auto", name: str = "the file") -> "Corpus":

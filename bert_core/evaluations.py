@@ -30,20 +30,21 @@ class EvaluationPoint:
 class Evaluator:
     """Looks at held-out text, the same batches each time, in slices as long as one batch takes.
 
-    batches: of the held-out part. points: what the looks gave, oldest first. latest_step: of the last look that has
+    batches: of the held-out part. points: what the looks gave,
+    oldest first; a run that is resumed has some already. latest_step: of the last look that has
     begun, -1 before. A look goes on while its model is trained
     further, so it needs weights of its own: a snapshot's.
     """
 
-    def __init__(self, batches: PretrainingBatches) -> None:
+    def __init__(self, batches: PretrainingBatches, points: Sequence[EvaluationPoint] = ()) -> None:
         count = max(1, min(MOST_BATCHES, round(_PASSES * batches.steps_per_epoch)))
         self._batches: Sequence[Batch] = [batches[k] for k in range(count)]
         self._left: list[Batch] = []
         self._sums: list[Tensor] = []
         self._model: BertForPreTraining | None = None
-        self.latest_step = -1
+        self.latest_step = points[-1].step if points else -1
         self._seconds = 0.0
-        self.points: list[EvaluationPoint] = []
+        self.points = list(points)
 
     @property
     def is_looking(self) -> bool:

@@ -73,8 +73,9 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
     return entries
 
 
-def read_tensor(entry: TensorEntry) -> Tensor:
-    """The numbers of a floating-point tensor, as float32. Raises CheckpointError when the file has become shorter."""
+def read_tensor(entry: TensorEntry, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The numbers of a floating-point tensor, as float32 or another type. Raises CheckpointError when the file has
+    become shorter."""
     data = bytearray(entry.end - entry.start)
     try:
         with entry.path.open("rb") as file:
@@ -84,7 +85,9 @@ def read_tensor(entry: TensorEntry) -> Tensor:
         raise CheckpointError(f"{entry.path.name} cannot be read ({error.strerror}); check the folder.") from None
     if not complete:
         raise CheckpointError(f"{entry.path.name} changed while it was read; try again.")
-    return torch.frombuffer(data, dtype=FLOATS[entry.dtype]).view(entry.shape).to(torch.float32)
+    stored = {**FLOATS, "F64": torch.float64}[entry.dtype]
+    numbers = torch.frombuffer(data, dtype=stored) if data else torch.empty(0, dtype=stored)
+    return numbers.view(entry.shape).to(dtype)
 
 
 def _entry(path: Path, name: str, fields: Any, data_start: int) -> TensorEntry:

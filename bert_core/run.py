@@ -4,16 +4,19 @@ A run publishes immutable facts: an append-only history, held-out evaluations an
 reads them never touches the model that is being trained. The service and its threads are in `bert_core.runs`.
 """
 
+import contextlib
 import dataclasses
 import math
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from tokenizers import Tokenizer
 
+from bert_core.checkpoint import Checkpoint, pack_checkpoint, save_checkpoint
 from bert_core.config import TrainingConfig
 from bert_core.corpus import Corpus
 from bert_core.errors import ConfigError, RunError
@@ -23,6 +26,7 @@ from bert_core.pretraining_data import PretrainingBatches
 from bert_core.recipes import Recipe, prepare, stated
 from bert_core.snapshots import Budget, Snapshot, thinned
 from bert_core.training import StepMetrics, Trainer, read_metrics, until_divergence
+from bert_core.training_state import TrainingState
 
 SLICE_SECONDS = 0.03
 SNAPSHOT_SECONDS = 0.5  # wall clock between two snapshots of a running model, at most
@@ -87,7 +91,8 @@ class Run:
         self._evaluator: Evaluator | None = None
         self._preparing = ""
         self._busy = False  # the training thread is at it
-        self._stopping = False
+        self._holds = 0  # threads that need it at rest for a moment
+        self._saved: tuple[Checkpoint, TrainingState] | None = None  # where a resumed run begins
         self._paused = False
         self._single_steps = 0
         self._used = 0.0  # seconds of the training thread; who had the least is next
@@ -152,6 +157,32 @@ class Run:
             raise RunError(f"There is no step {step}; this run has the steps 1 to {last}.")
         return view_batch(batches.another(masks)[step - 1], tokenizer, step)
 
+    def save(self, folder: str | Path) -> None:
+        """Write the model as it is now as a Hugging Face folder, with all that `TrainingService.resume` needs to go on.
+
+        A run that was freed or has failed is written without that, at its newest snapshot. Raises RunError where there
+        is no model yet, CheckpointError where the folder cannot be written.
+        """
+        checkpoint, also = self._to_save()
+        save_checkpoint(checkpoint, folder, also=also)
+
+    def pack(self, zip_path: str | Path) -> None:
+        """As `save`, into a zip file."""
+        checkpoint, also = self._to_save()
+        pack_checkpoint(checkpoint, zip_path, also=also)
+
+    def _to_save(self) -> tuple[Checkpoint, Callable[[Path], None]]:
+        with self._at_rest():
+            if not self.snapshots:
+                raise RunError("This run has no model to save; it has one from its first step until it is freed.")
+            trainer = self._trainer
+            if trainer is None:
+                return self.snapshots[-1].checkpoint(), lambda folder: None
+            copy, now = self._copy(), trainer.state()
+            rows, points = list(self._history), self.evaluations()
+        state = TrainingState(self.recipe, self.seed, self.corpus.fingerprint, now, rows, points)
+        return copy.checkpoint(), state.writer()
+
     # --- Commands -----------------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
@@ -168,9 +199,7 @@ class Run:
 
     def stop(self, reason: str = "") -> None:
         """End the run, keep what it has learnt and what `continue_for` needs; without effect on one that has ended."""
-        with self._wake:
-            self._stopping = True
-            self._wait_for_step()
+        with self._at_rest():
             self._end("stopped", reason or f"Stopped by you at step {len(self._history)}.")
 
     def touch(self) -> None:
@@ -195,9 +224,8 @@ class Run:
         It becomes a part of the recipe's training, so that a saved model says so and repeats it. Raises RunError
         unless the run is paused, ConfigError when the value is out of range.
         """
-        with self._wake:
+        with self._at_rest():
             self._refuse_if_ended()
-            self._wait_for_step()
             if self.status != "paused":
                 raise RunError("The learning rate can be changed while the run is paused; pause it first.")
             training, done = self.recipe.training, self._trainer.step
@@ -217,7 +245,7 @@ class Run:
             self._follow(self.recipe.training.then(self._trainer.step, steps, learning_rate))
             self._service._take_up(self)
             self.status, self.reason = "running", ""
-            self._paused = self._stopping = self._paused_by_lease = False
+            self._paused = self._paused_by_lease = False
             self._single_steps, self._turn_ended = 0, time.monotonic()
             self._wake.notify_all()
 
@@ -237,10 +265,18 @@ class Run:
         if self.status in ENDED:
             raise RunError(f"This run has ended ({self.status}); start a new one.")
 
-    def _wait_for_step(self) -> None:
-        """Let the training thread finish its step; the lock is free meanwhile."""
-        while self._busy:
-            self._wake.wait()
+    @contextlib.contextmanager
+    def _at_rest(self) -> Iterator[None]:
+        """Hold the lock with no step in progress, and let no new one begin."""
+        with self._wake:
+            self._holds += 1
+            try:
+                while self._busy:
+                    self._wake.wait()
+                yield
+            finally:
+                self._holds -= 1
+                self._wake.notify_all()
 
     def _follow(self, training: TrainingConfig) -> None:
         self.recipe = dataclasses.replace(self.recipe, training=training)
@@ -262,17 +298,22 @@ class Run:
             self._say("reading the text")
             corpus = corpus()
         prepared = prepare(self.recipe, corpus, self.seed, device, progress=self._say)
-        trainer = prepared.trainer(device)
-        evaluator = Evaluator(prepared.validation) if prepared.validation else None
+        if self._saved is not None:
+            checkpoint, state = self._saved
+            trainer = state.trainer_of(prepared, checkpoint, device)
+            history, points = list(state.history), state.evaluations
+        else:
+            trainer, history, points = prepared.trainer(device), [], ()
+        evaluator = Evaluator(prepared.validation, points) if prepared.validation else None
         with self._wake:
             if self.status in ENDED:
                 return
             self.corpus, self.training_text, self.held_out = prepared.corpus, prepared.training_text, prepared.held_out
             self.recipe, self._tokenizer, self._batches = prepared.recipe, prepared.tokenizer, prepared.batches
-            self._trainer, self._evaluator = trainer, evaluator
+            self._trainer, self._evaluator, self._history, self._saved = trainer, evaluator, history, None
             self._snap()
-            if evaluator is not None:
-                evaluator.begin(0, self.snapshots[-1].checkpoint().model)
+            if evaluator is not None and evaluator.latest_step < trainer.step:
+                evaluator.begin(trainer.step, self.snapshots[-1].checkpoint().model)
             self._preparing = ""
             self.status = "paused" if self._paused else "running"
             self._turn_ended = time.monotonic()
@@ -284,7 +325,7 @@ class Run:
         self._preparing = stage
 
     def _wants_turn(self) -> bool:
-        ready = self._trainer is not None and self.status not in ENDED and not self._stopping
+        ready = self._trainer is not None and self.status not in ENDED and not self._holds
         return ready and (not self._paused or self._single_steps > 0)
 
     def _train_slice(self) -> None:
@@ -358,13 +399,16 @@ class Run:
 
     def _snap(self) -> None:
         """Keep a copy of the weights; what is missed least makes room."""
+        fresh = self._copy()
+        kept = [snapshot for snapshot in self.snapshots if snapshot.step != fresh.step]
+        self.snapshots, self._snapped = thinned([*kept, fresh]), time.monotonic()
+        self._budget.make_room()
+
+    def _copy(self) -> Snapshot:
         trainer, flat = self._trainer, self._trainer.flat
         name = f"{self.recipe.title}, step {trainer.step}"
         config, recipe = trainer.model.config, stated(self.recipe, self.seed)
-        fresh = Snapshot(trainer.step, flat.weights.clone(), flat.layout, config, self._tokenizer, name, recipe)
-        kept = [snapshot for snapshot in self.snapshots if snapshot.step != trainer.step]
-        self.snapshots, self._snapped = thinned([*kept, fresh]), time.monotonic()
-        self._budget.make_room()
+        return Snapshot(trainer.step, flat.weights.clone(), flat.layout, config, self._tokenizer, name, recipe)
 
     @property
     def spare_bytes(self) -> int:

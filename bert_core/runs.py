@@ -8,20 +8,24 @@ initial weights) in the order of their coming, so that a long text holds up nobo
 import logging
 import math
 import os
+import tempfile
 import threading
 import time
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from bert_core.checkpoint import load_checkpoint, unpack_checkpoint
 from bert_core.corpus import Corpus
 from bert_core.errors import BertCoreError, ConfigError, RunError
 from bert_core.recipes import Recipe, check_seed, load_recipe
 from bert_core.run import ENDED, Run
 from bert_core.snapshots import Budget
+from bert_core.training_state import read_training_state
 
 TICK_SECONDS = 0.5  # how often leases are looked at
 
@@ -71,12 +75,39 @@ class TrainingService:
         """
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
         check_seed(seed)
+        return self._queue(Run(recipe, seed, self, lease, budget or Budget()), corpus, paused)
+
+    def resume(
+        self,
+        folder_or_zip: str | Path,
+        corpus: Corpus | None = None,
+        *,
+        paused: bool = False,
+        lease: float | None = None,
+        budget: Budget | None = None,
+    ) -> Run:
+        """Go on with a run that `Run.save` or `Run.pack` wrote, bit for bit as if it had never stopped.
+
+        corpus: its text, where that is not the recipe's own. Other arguments as for `start`. Raises CheckpointError or
+        ConfigError for files that cannot be used, CorpusError for a text that is another one.
+        """
+        with tempfile.TemporaryDirectory(prefix="resume-") as temporary:
+            folder = Path(folder_or_zip)
+            if folder.is_file():
+                folder = Path(temporary, "model")
+                unpack_checkpoint(folder_or_zip, folder)
+            checkpoint, state = load_checkpoint(folder), read_training_state(folder)
+        corpus = state.text_to_go_on(corpus)
+        run = Run(state.recipe, state.seed, self, lease, budget or Budget())
+        run._saved = checkpoint, state
+        return self._queue(run, corpus, paused)
+
+    def _queue(self, run: Run, corpus: Corpus | Callable[[], Corpus] | None, paused: bool) -> Run:
         with self._wake:
-            run = Run(recipe, seed, self, lease, budget or Budget())
             run._paused = paused
             self._take_up(run)
             self._line.append(run)
-            if lease is not None:
+            if run._lease is not None:
                 self._leased.add(run)
                 self._wake.notify_all()
             self._preparing.submit(self._prepare, run, corpus)

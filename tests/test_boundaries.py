@@ -20,8 +20,9 @@ LAYERS = [
     {"pretraining_data", "checkpoint"},
     {"training", "reading", "finetuning", "hub"},
     {"recipes", "probing", "word_probes", "pair_probes", "evaluations", "microscope", "snapshots"},
-    {"heads", "run"},
+    {"heads", "training_state"},
     {"export"},
+    {"run"},
     {"runs"},
     {"__main__", "__init__"},
 ]

@@ -2,10 +2,14 @@
 
 import csv
 import json
+import os
+import signal
 
 import pytest
+import torch
 import transformers
 
+from bert_core import __main__ as command_line
 from bert_core.__main__ import main
 from bert_core.checkpoint import load_checkpoint
 from bert_core.recipes import ASSETS
@@ -55,6 +59,38 @@ def test_train_on_a_text_of_ones_own(tmp_path, capsys):
     assert load_checkpoint(tmp_path / "m").tokenizer.token_to_id("bird") is not None
 
 
+def test_an_interrupted_training_is_saved_and_goes_on_bit_for_bit(tmp_path, capsys, monkeypatch):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert main(["train", "--seed", "3", "--output", str(whole), "--set", *SHORT]) == 0
+    last_line(capsys)
+    monkeypatch.setattr(command_line, "_SHOW_SECONDS", 0)
+
+    def interrupt(row, steps):
+        if row.step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(command_line, "_show_progress", interrupt)
+    handler = signal.getsignal(signal.SIGINT)
+    assert main(["train", "--seed", "3", "--output", str(cut), "--set", *SHORT]) == 130
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert "step 3; train --resume" in capsys.readouterr().err
+    assert transformers.BertForPreTraining.from_pretrained(cut).config.hidden_size == 12
+    assert main(["train", "--resume", str(cut)]) == 0
+    assert last_line(capsys)["steps"] == 7
+    tables = []
+    for folder in (whole, cut):
+        with (folder / "metrics.csv").open(newline="") as file:
+            tables.append([{**row, "seconds": None} for row in csv.DictReader(file)])
+    assert tables[0] == tables[1]
+    assert load_checkpoint(whole).model.state_dict().keys() == load_checkpoint(cut).model.state_dict().keys()
+    for ours, theirs in zip(*(load_checkpoint(folder).model.parameters() for folder in (whole, cut))):
+        assert torch.equal(ours, theirs)
+    assert main(["train", "--resume", str(cut)]) == 1
+    assert "all of its 7 steps" in capsys.readouterr().err
+    assert main(["train", "--resume", str(cut), "--seed", "4"]) == 1
+    assert "leave out" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_default_recipe_passes_the_whole_exam(tmp_path, capsys, seed):
     folder = str(tmp_path / "model")
@@ -75,6 +111,8 @@ def test_the_exam_of_the_short_dialogue_has_68_words_and_36_pairs(tmp_path, caps
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["train"], "Give --output"),
+        (["train", "--resume", "nowhere"], "no folder 'nowhere'"),
         (["train", "--recipe", "hamlet", "--output", "x"], "no recipe 'hamlet'"),
         (["train", "--set", "training.steps", "--output", "x"], "has no value"),
         (["train", "--set", "training.learning_rate=0", "--output", "x"], "learning_rate is 0"),

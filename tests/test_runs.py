@@ -12,7 +12,7 @@ import torch
 
 from bert_core.checkpoint import load_checkpoint, save_checkpoint
 from bert_core.corpus import Corpus, read_corpus
-from bert_core.errors import ConfigError, RunError
+from bert_core.errors import CheckpointError, ConfigError, CorpusError, RunError
 from bert_core.probing import fill_mask
 from bert_core.recipes import load_recipe, prepare
 from bert_core.run import ENDED, Run
@@ -287,6 +287,90 @@ def test_a_stopped_run_goes_on_where_it_was(service, recipe):
     run.continue_for(10)
     both = dataclasses.replace(recipe, training=recipe.training.then(7, 10))
     assert numbers(finished(run).history()) == alone(both, 5)
+
+
+def test_a_run_resumed_from_its_files_gives_the_same_losses_at_any_cut(service, recipe, tmp_path):
+    short = recipe.override({"training.steps": 12})
+    changed = dataclasses.replace(short, training=short.training.then(6, 6, 0.02))
+    whole = {recipe: numbers(finished(service.start(recipe, seed=5)).history()) for recipe in (short, changed)}
+    others = [service.start(recipe.override({"training.steps": 100_000}), seed=seed) for seed in (6, 7, 8)]
+    rng = random.Random(0)
+    for number in range(20):
+        asked = rng.choice((short, changed))
+        cut, saved = rng.randrange(13), tmp_path / f"{number}.zip" if number % 2 else tmp_path / str(number)
+        run = stepped(service.start(asked, seed=5, paused=True), cut)
+        wait(lambda run=run: run.snapshots)
+        (run.pack if number % 2 else run.save)(saved)
+        run.stop()
+        resumed = finished(service.resume(saved))
+        assert resumed.seed == 5
+        assert numbers(resumed.history()) == whole[asked], cut
+        assert [row.seconds for row in resumed.history()[:cut]] == [row.seconds for row in run.history()]
+    assert all(other.status == "running" and other.history() for other in others)
+
+
+def test_a_changed_learning_rate_and_later_steps_are_saved_and_repeated(service, recipe, tmp_path):
+    run = stepped(service.start(recipe.override({"training.steps": 12}), seed=5, paused=True), 4)
+    run.set_learning_rate(0.02)
+    run.save(tmp_path / "paused")
+    run.resume()
+    resumed = finished(service.resume(tmp_path / "paused"))
+    assert numbers(finished(run).history()) == numbers(resumed.history())
+    run.save(tmp_path / "finished")
+    again = service.resume(tmp_path / "finished")
+    for each in (run, finished(again)):
+        each.continue_for(6, 0.01)
+        finished(each)
+    assert numbers(again.history()) == numbers(run.history())
+    assert again.recipe.training == run.recipe.training
+
+
+def test_a_running_run_is_saved_at_a_whole_step(service, recipe, tmp_path):
+    run = service.start(recipe.override({"training.steps": 300}), seed=5)
+    wait(lambda: len(run.history()) > 10)
+    run.save(tmp_path / "model")
+    resumed = finished(service.resume(tmp_path / "model"))
+    assert numbers(finished(run).history()) == numbers(resumed.history())
+
+
+def test_the_held_out_curve_is_kept(service, recipe, tmp_path):
+    text = "\n\n".join("\n".join(f"w{i % 7} w{(i + j) % 5} w{j}" for j in range(4)) for i in range(40))
+    corpus = Corpus.from_text(text, "lines")
+    run = finished(service.start(recipe.override({"training.steps": 9}), corpus, seed=5))
+    run.save(tmp_path / "model")
+    resumed = finished(service.resume(tmp_path / "model", corpus))
+    assert resumed.evaluations() == run.evaluations()
+    assert resumed.held_out == run.held_out
+    other = Corpus.from_text(text.replace("w3", "w4", 1), "lines", "another text")
+    for wrong in (None, other):
+        with pytest.raises(CorpusError, match="is not the text that this model was being trained on"):
+            service.resume(tmp_path / "model", wrong)
+
+
+def test_files_that_cannot_be_resumed_are_refused(service, recipe, tiny_checkpoint, tmp_path):
+    save_checkpoint(tiny_checkpoint, tmp_path / "plain")
+    with pytest.raises(CheckpointError, match="without its training state"):
+        service.resume(tmp_path / "plain")
+    run = stepped(service.start(recipe, seed=5, paused=True), 2)
+    run.save(tmp_path / "model")
+    state = tmp_path / "model" / "training_state.json"
+    good = state.read_text()
+    for old, new in (
+        ('"step": 2', '"step": 3'),
+        ('"step": 2', '"step": 99999'),
+        ('"grad_norm"', '"norm"'),
+        ("[", "7,["),
+    ):
+        state.write_text(good.replace(old, new, 1))
+        with pytest.raises(CheckpointError):
+            service.resume(tmp_path / "model")
+    state.write_text(good)
+    (tmp_path / "model" / "training_state.safetensors").write_bytes(b"\x08" + bytes(20))
+    with pytest.raises(CheckpointError):
+        service.resume(tmp_path / "model")
+    save_checkpoint(tiny_checkpoint, tmp_path / "model")  # the state goes with its model
+    with pytest.raises(CheckpointError, match="without its training state"):
+        service.resume(tmp_path / "model")
 
 
 def test_what_cannot_be_continued_says_so(service, recipe):
