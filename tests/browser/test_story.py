@@ -53,7 +53,7 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     expect(verdict).to_contain_text("does not follow the first")
 
     open_tab(page, "Attention")
-    head = page.get_by_role("button", name="Layer 2, head 3")
+    head = page.get_by_role("button", name="Layer 2, head 3", exact=True)
     expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 1, head 1")
     head.focus()
     page.keyboard.press("Enter")
@@ -228,9 +228,9 @@ def test_arrow_keys_go_through_words_and_heads(page: Page) -> None:
     page.keyboard.press("Shift+Tab")
     expect(words.last).to_be_focused()
     open_tab(page, "Attention")
-    page.get_by_role("button", name="Layer 1, head 2").focus()
+    page.get_by_role("button", name="Layer 1, head 2", exact=True).focus()
     page.keyboard.press("ArrowDown")
-    expect(page.get_by_role("button", name="Layer 2, head 2")).to_be_focused()
+    expect(page.get_by_role("button", name="Layer 2, head 2", exact=True)).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 2, head 2")
 
