@@ -419,7 +419,7 @@ class Run:
         """Let go of what only `continue_for` needs; history and snapshots stay."""
         self._trainer = None
 
-    def _check_lease(self, now: float) -> None:
+    def check_lease(self, now: float) -> None:
         """Pause a run that nobody has asked about for a lease; free it after many."""
         away = now - self._touched
         if self._lease is None or away <= self._lease:

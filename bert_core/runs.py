@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -24,12 +24,18 @@ from bert_core.corpus import Corpus
 from bert_core.errors import BertCoreError, ConfigError, RunError
 from bert_core.recipes import Recipe, check_seed, load_recipe
 from bert_core.run import ENDED, Run
-from bert_core.snapshots import Budget
+from bert_core.snapshots import BUDGET_BYTES, Budget
 from bert_core.training_state import read_training_state
 
 TICK_SECONDS = 0.5  # how often leases are looked at
 
 _log = logging.getLogger(__name__)
+
+
+class Leased(Protocol):
+    """What is looked at every TICK_SECONDS, to see whether whoever it is for is still there."""
+
+    def check_lease(self, now: float) -> None: ...
 
 
 class TrainingService:
@@ -46,7 +52,7 @@ class TrainingService:
         self._wake = threading.Condition(threading.RLock())
         self._active: list[Run] = []
         self._line: list[Run] = []  # not prepared yet, in the order of their coming
-        self._leased: weakref.WeakSet[Run] = weakref.WeakSet()
+        self._leased: weakref.WeakSet[Leased] = weakref.WeakSet()
         self._prepare_seconds = math.nan  # running mean
         self._closing = False
         self._preparing = ThreadPoolExecutor(1, thread_name_prefix="prepare")
@@ -75,7 +81,7 @@ class TrainingService:
         """
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
         check_seed(seed)
-        return self._queue(Run(recipe, seed, self, lease, budget or Budget()), corpus, paused)
+        return self._queue(Run(recipe, seed, self, lease, budget or self.budget()), corpus, paused)
 
     def resume(
         self,
@@ -98,7 +104,7 @@ class TrainingService:
                 unpack_checkpoint(folder_or_zip, folder)
             checkpoint, state = load_checkpoint(folder), read_training_state(folder)
         corpus = state.text_to_go_on(corpus)
-        run = Run(state.recipe, state.seed, self, lease, budget or Budget())
+        run = Run(state.recipe, state.seed, self, lease, budget or self.budget())
         run._saved = checkpoint, state
         return self._queue(run, corpus, paused)
 
@@ -108,10 +114,23 @@ class TrainingService:
             self._take_up(run)
             self._line.append(run)
             if run._lease is not None:
-                self._leased.add(run)
-                self._wake.notify_all()
+                self.watch(run)
             self._preparing.submit(self._prepare, run, corpus)
         return run
+
+    def budget(self, limit: int = BUDGET_BYTES) -> Budget:
+        """A byte budget that runs of this service and other threads may share."""
+        return Budget(limit, self._wake)
+
+    def watch(self, leased: Leased) -> None:
+        """Call its `check_lease` with `now()` every TICK_SECONDS, under the service's lock, as long as it lives."""
+        with self._wake:
+            self._leased.add(leased)
+            self._wake.notify_all()
+
+    def now(self) -> float:
+        """Seconds by the clock of leases and paces."""
+        return self._clock()
 
     def close(self) -> None:
         """Stop all runs and end the threads."""
@@ -168,8 +187,8 @@ class TrainingService:
     def _next(self) -> Run | None:
         """Whose turn it is: of the runs that want one and whose pace allows it, the one that has had the least time."""
         now = self._clock()
-        for run in list(self._leased):
-            run._check_lease(now)
+        for leased in list(self._leased):
+            leased.check_lease(now)
         self._active = [run for run in self._active if run.status not in ENDED]
         ready = (run for run in self._active if run._wants_turn() and run._due <= now)
         return min(ready, key=lambda run: run._used, default=None)

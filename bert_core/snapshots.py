@@ -1,7 +1,8 @@
-"""Weights of a run as they were after a step, and how many of them a visitor may keep."""
+"""Weights of a run as they were after a step, and how much of all that a visitor may keep."""
 
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,11 +12,12 @@ from torch import Tensor
 
 from bert_core.checkpoint import Checkpoint
 from bert_core.config import BertConfig
+from bert_core.errors import RunError
 from bert_core.model import BertForPreTraining
 from bert_core.training import Layout, fill_from_flat
 
 MAX_SNAPSHOTS = 40  # of one run
-BUDGET_BYTES = 256 * 2**20
+BUDGET_BYTES = 2**30
 
 
 @dataclass(frozen=True)
@@ -50,25 +52,44 @@ class Holder(Protocol):
 
 
 class Budget:
-    """The bytes that the runs of one visitor may keep: snapshots, and what ended runs need to be continued.
+    """The bytes that one visitor may keep: models, snapshots of runs, and what ended runs need to be continued.
 
     When there are more, the snapshot goes that is missed least among all those runs; the first and the newest of a run
-    stay. When no other is left, the oldest ended run can't be continued any more. Not for several threads at once:
-    a service uses it under its own lock. Runs that nobody else holds count no more.
+    stay. When no other is left, the oldest ended run can't be continued any more. What nobody else holds counts no
+    more. lock: a service gives its own, so that several threads may use it.
     """
 
-    def __init__(self, limit: int = BUDGET_BYTES) -> None:
+    def __init__(self, limit: int = BUDGET_BYTES, lock: AbstractContextManager | None = None) -> None:
         self.limit = limit
+        self._lock = lock or nullcontext()
         self._holders: list[weakref.ref[Holder]] = []
+        self._kept: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def hold(self, holder: Holder) -> None:
         """Count a run from now on."""
         self._holders.append(weakref.ref(holder))
 
+    def keep(self, model: Any, nbytes: int) -> None:
+        """Count a model that only its visitor gives up; what runs can spare makes room for it.
+
+        Raises RunError, and lets nothing go, where even that is not enough.
+        """
+        with self._lock:
+            runs = [holder.snapshots for holder in self._living()]
+            ends = [snapshot for snapshots in runs for snapshot in snapshots[:1] + snapshots[1:][-1:]]
+            needed = nbytes + sum(self._kept.values()) + sum(snapshot.weights.nbytes for snapshot in ends)
+            if needed > self.limit:
+                raise RunError(
+                    f"With this one your models and runs would take {needed / 2**20:,.0f} MB of memory; "
+                    f"{self.limit / 2**20:,.0f} MB is the limit. Remove a model first."
+                )
+            self._kept[model] = nbytes
+            self.make_room()
+
     @property
     def used(self) -> int:
         """Bytes that are kept now."""
-        return sum(
+        return sum(self._kept.values()) + sum(
             holder.spare_bytes + sum(snapshot.weights.nbytes for snapshot in holder.snapshots)
             for holder in self._living()
         )

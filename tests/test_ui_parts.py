@@ -27,7 +27,7 @@ from ui.guess_board import GuessBoard
 from ui.masked_words_tab import guesses_file, guesses_value, put_guess
 from ui.models_tab import file_name, open_files
 from ui.next_sentence_tab import verdict_value
-from ui.run_monitor import POINTS_LIVE, levels, run_news, thin, waiting
+from ui.run_monitor import POINTS_LIVE, levels, run_news, standing, thin
 from ui.settings import SHOWN, overrides, values_of, with_labels
 from ui.token_picker import mask_words, picker_value
 from ui.train_tab import preview_value
@@ -177,8 +177,8 @@ def finished(service: TrainingService):
     return run
 
 
-def test_a_poll_gives_what_is_new_in_half_a_kilobyte(finished) -> None:
-    space = Workspaces(None, lambda: None).enter(None)
+def test_a_poll_gives_what_is_new_in_half_a_kilobyte(service: TrainingService, finished) -> None:
+    space = Workspaces(service, lambda: None).enter(None)
     space.add_run(finished)
     first = run_news(space, finished.id)
     assert first["cursors"] == [40, 40, 40, 0]
@@ -203,12 +203,15 @@ def test_a_poll_gives_what_is_new_in_half_a_kilobyte(finished) -> None:
         ({"place": 1}, "One run is prepared before yours."),
         ({"preparing": "training the tokenizer"}, "Training the tokenizer."),
         ({}, "Getting ready."),
-        ({"status": "running", "place": 0}, ""),
+        ({"status": "running", "sharing": 1}, ""),
+        ({"status": "running", "sharing": 2}, "Taking turns with 1 other."),
+        ({"status": "running", "sharing": 3}, "Taking turns with 2 others."),
+        ({"status": "paused", "sharing": 3}, ""),
     ],
 )
 def test_who_waits_is_told_for_what(finished, told, sentence) -> None:
     queued = {"status": "queued", "place": 0, "wait_seconds": None, "preparing": ""}
-    assert waiting(dataclasses.replace(finished.progress(), **{**queued, **told})) == sentence
+    assert standing(dataclasses.replace(finished.progress(), **{**queued, **told})) == sentence
 
 
 def test_a_longer_text_brings_its_held_out_curve(service: TrainingService) -> None:
@@ -219,7 +222,7 @@ def test_a_longer_text_brings_its_held_out_curve(service: TrainingService) -> No
     while run.status not in ("finished", "failed") or not run.evaluations():
         assert run.status != "failed", run.reason
         time.sleep(0.02)
-    space = Workspaces(None, lambda: None).enter(None)
+    space = Workspaces(service, lambda: None).enter(None)
     space.add_run(run)
     news = run_news(space, run.id)
     assert [point[0] for point in news["held"]] == [point.step for point in run.evaluations()[: len(news["held"])]]

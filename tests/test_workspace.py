@@ -1,32 +1,36 @@
 """Runs answer only to their visitor's token; a visitor gone for long is paused, then freed."""
 
+import gc
+import time
+import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
 
+from bert_core import TrainingService, load_recipe
+from bert_core.checkpoint import Checkpoint
 from bert_core.errors import RunError
-from ui.workspace import MOST_MODELS, MOST_RUNS, NOT_YOURS, SHIPPED, Model
-from ui.workspaces import MOST_ACTIVE, Lease, Workspaces
+from bert_core.run import ENDED, FREE_AFTER, Run
+from ui.run_monitor import run_news
+from ui.workspace import MODEL_BYTES, MOST_RUNS, NOT_YOURS, SHIPPED, Model, Workspace
+from ui.workspaces import MOST_GOING, Workspaces
+
+LEASE = 60
 
 
 @dataclass
 class FakeRun:
-    """A run whose status follows the commands, without any training."""
+    """A run without any training."""
 
     id: str
     status: str = "running"
     snapshots: tuple = ()
     recipe: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(title="A recipe"))
 
-    def pause(self) -> None:
-        self.status = "paused"
-
-    def resume(self) -> None:
-        self.status = "running"
-
-    def stop(self) -> None:
-        self.status = "stopped"
+    def touch(self) -> None:
+        pass
 
 
 class Clock:
@@ -38,14 +42,28 @@ class Clock:
         return self.now
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def clock() -> Clock:
     return Clock()
 
 
+@pytest.fixture(scope="module")
+def service(clock: Clock) -> Iterator[TrainingService]:
+    service = TrainingService("cpu", clock=clock)
+    yield service
+    service.close()
+
+
 @pytest.fixture
-def workspaces(clock: Clock) -> Workspaces:
-    return Workspaces(None, lambda: "the shipped model", shipped_name="shipped", lease=Lease(60, 600), clock=clock)
+def workspaces(service: TrainingService) -> Workspaces:
+    return Workspaces(service, lambda: "the shipped model", shipped_name="shipped", lease=LEASE)
+
+
+def wait(ready: Callable[[], bool], what: str = "what was waited for did not come") -> None:
+    deadline = time.monotonic() + 60
+    while not ready():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
 
 
 def test_a_token_is_made_here_and_has_128_bits(workspaces: Workspaces) -> None:
@@ -85,51 +103,85 @@ def test_a_wrong_token_and_an_unknown_run_and_anothers_run_give_the_same_answer(
 
 
 def test_a_run_that_a_program_started_answers_to_its_own_id_alone(workspaces: Workspaces) -> None:
-    run = FakeRun("c" * 32)
-    workspaces.adopt(run)
+    run = workspaces.start_for_program(load_recipe("romeo-juliet").override({"training.steps": 1}))
     assert workspaces.find(run.id).run(run.id) is run
     with pytest.raises(RunError, match=NOT_YOURS):
         workspaces.enter(None).run(run.id)
 
 
-def test_a_visitor_who_is_away_is_paused_and_then_freed(workspaces: Workspaces, clock: Clock) -> None:
-    space = workspaces.enter(None)
-    run = FakeRun("d" * 32)
-    space.add_run(run)
-    clock.now += 59
-    workspaces.sweep()
-    assert run.status == "running"
+def endless(workspaces: Workspaces, space: Workspace) -> Run:
+    run = workspaces.start(space, load_recipe("romeo-juliet").override({"training.steps": 100_000}))
+    wait(lambda: len(run.history()) > 0)
+    return run
+
+
+def test_a_visitor_who_is_away_is_paused_then_freed_and_never_at_once(workspaces: Workspaces, clock: Clock) -> None:
+    gone, here = workspaces.enter(None), workspaces.enter(None)
+    run, model = endless(workspaces, gone), weakref.ref(gone)
+    clock.now += LEASE + 1
+    wait(lambda: run.status == "paused")
+    assert workspaces.find(gone.token) is gone
+    assert run.status == "running", "whoever comes back finds the run going on"
+    clock.now += LEASE * FREE_AFTER - 1
+    wait(lambda: run.status == "paused")
+    workspaces.find(here.token)
     clock.now += 2
-    workspaces.sweep()
-    assert run.status == "paused"
-    clock.now += 540
-    workspaces.sweep()
-    assert run.status == "stopped"
+    wait(lambda: run.status == "stopped")
     with pytest.raises(RunError, match=NOT_YOURS):
-        workspaces.find(space.token)
+        workspaces.find(gone.token)
+    assert workspaces.find(here.token) is here
+    del gone
+    wait(lambda: gc.collect() is not None and model() is None)
 
 
-def test_a_poll_renews_the_lease_and_goes_on_with_what_the_lease_paused(workspaces: Workspaces, clock: Clock) -> None:
+def test_what_a_person_has_paused_stays_paused(workspaces: Workspaces, clock: Clock) -> None:
     space = workspaces.enter(None)
-    by_lease, by_person = FakeRun("e" * 32), FakeRun("f" * 32, status="paused")
-    space.add_run(by_lease)
-    space.add_run(by_person)
-    clock.now += 61
-    workspaces.sweep()
+    run = endless(workspaces, space)
+    run.pause()
+    clock.now += LEASE + 1
     workspaces.find(space.token)
-    assert (by_lease.status, by_person.status) == ("running", "paused")
-    clock.now += 59
-    workspaces.sweep()
-    assert by_lease.status == "running"
+    assert run.status in ("running", "paused")
+    wait(lambda: run.status == "paused")
+    run.stop()
 
 
-def test_without_a_lease_nobody_is_away_for_too_long(clock: Clock) -> None:
-    workspaces = Workspaces(None, lambda: None, clock=clock)
+def test_without_a_lease_nobody_is_away_for_too_long(service: TrainingService, clock: Clock) -> None:
+    workspaces = Workspaces(service, lambda: None)
     space = workspaces.enter(None)
-    space.add_run(run := FakeRun("1" * 32))
+    run = endless(workspaces, space)
     clock.now += 10**9
-    workspaces.sweep()
-    assert run.status == "running"
+    stood = len(run.history())
+    wait(lambda: len(run.history()) > stood + 100)
+    assert workspaces.find(space.token) is space
+    run.stop()
+
+
+def test_visitors_who_left_leave_nothing_behind(workspaces: Workspaces, clock: Clock) -> None:
+    """Each trains, watches, looks at an early step, keeps a model; some leave while their run goes on."""
+    recipe = load_recipe("romeo-juliet").override({"training.steps": 12})
+    for _ in range(2):
+        left: list[weakref.ref] = []
+
+        def visit(number: int, left: list[weakref.ref] = left) -> None:
+            space = workspaces.enter(None)
+            run = endless(workspaces, space) if number % 5 == 0 else workspaces.start(space, recipe, seed=number)
+            wait(lambda: run.status in ENDED or len(run.history()) > 20)
+            run_news(space, run.id, *run_news(space, run.id)["cursors"])
+            space.look_at(run.id, 3)
+            kept = Model("kept", "kept", workspaces.model(space).checkpoint)
+            space.add_model(kept)
+            left += map(weakref.ref, [space, run, *run.snapshots, run._trainer.model, kept, kept.checkpoint.model])
+
+        def alive(left: list[weakref.ref] = left) -> list[type]:
+            gc.collect()
+            return [type(thing) for reference in left if (thing := reference()) is not None]
+
+        for number in range(10):
+            visit(number)
+        left.append(weakref.ref(workspaces.start_for_program(recipe)))
+        assert len(alive()) == len(left) > 100
+        clock.now += LEASE * FREE_AFTER + 1
+        wait(lambda: not alive(), "something of visitors who left is still held")
 
 
 def test_the_page_looks_at_the_shipped_model_and_then_at_the_run(workspaces: Workspaces) -> None:
@@ -158,24 +210,42 @@ def test_old_finished_runs_make_room_and_active_ones_stay(workspaces: Workspaces
     assert space.latest_run.id == space.selected == f"finished {MOST_RUNS + 2}"
 
 
-def test_kept_models_have_a_limit_and_can_be_removed(workspaces: Workspaces) -> None:
-    space = workspaces.enter(None)
-    for number in range(MOST_MODELS):
-        key = space.add_model(Model(f"model {number}", "kept", number))
+def test_one_budget_decides_over_models_and_snapshots(service: TrainingService, tiny_checkpoint: Checkpoint) -> None:
+    def model() -> Model:
+        return Model("kept", "kept", tiny_checkpoint)
+
+    assert model().nbytes == MODEL_BYTES + sum(weight.nbytes for weight in tiny_checkpoint.model.parameters())
+    space = Workspace("a visitor", service.budget())
+    recipe = load_recipe("romeo-juliet").override({"training.steps": 30})
+    run = service.start(recipe, paused=True, budget=space.budget)
+    for _ in range(20):
+        run.step()
+    wait(lambda: len(run.history()) == 20)
+    one, many = run.snapshots[0].weights.nbytes, len(run.snapshots)
+    space.budget.limit = 2 * model().nbytes + 3 * one
+    for _ in range(2):
+        key = space.add_model(model())
         assert space.selected == key
-    with pytest.raises(RunError, match=str(MOST_MODELS)):
-        space.add_model(Model("one more", "kept", None))
+    assert space.budget.used == space.budget.limit
+    kept = run.snapshots
+    assert [kept[0].step, kept[-1].step, len(kept)] == [0, 20, 3]
+    assert many > 3, "snapshots made room for models"
+    with pytest.raises(RunError, match="is the limit"):
+        space.add_model(model())
+    assert run.snapshots == kept, "nothing goes for a model that does not fit"
     space.remove_selected_model()
     assert space.selected == SHIPPED
-    assert len(space.models) == MOST_MODELS - 1
+    gc.collect()
+    space.add_model(model())
+    run.stop()
 
 
 def test_a_full_machine_says_so(workspaces: Workspaces) -> None:
-    for number in range(MOST_ACTIVE):
-        workspaces.check_room()
+    for number in range(MOST_GOING):
         workspaces.enter(None).add_run(FakeRun(str(number)))
-    with pytest.raises(RunError, match=f"{MOST_ACTIVE} runs"):
-        workspaces.check_room()
+    workspaces.enter(None).add_run(FakeRun("of somebody who is away", status="paused"))
+    with pytest.raises(RunError, match=f"{MOST_GOING} runs"):
+        workspaces.start(workspaces.enter(None), load_recipe("romeo-juliet"))
 
 
 def test_the_slider_goes_to_a_snapshot_and_back_to_live(workspaces: Workspaces) -> None:

@@ -24,7 +24,7 @@ from ui.page import DEFAULT_RECIPE, header
 from ui.plotly_view import plotly_script
 from ui.train_tab import train_tab
 from ui.words_in_context_tab import words_in_context_tab
-from ui.workspaces import Lease, Workspaces, sweep_forever
+from ui.workspaces import LEASE_SECONDS, Workspaces
 
 SHIPPED = Path(__file__).resolve().parent.parent / "checkpoints" / "romeo-juliet"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -48,23 +48,28 @@ def build(service: TrainingService, workspaces: Workspaces | None = None) -> gr.
     return demo.queue(api_open=False)
 
 
-def visitors(service: TrainingService, *, shipped: Path = SHIPPED, lease: Lease | None = None) -> Workspaces:
+def visitors(service: TrainingService, *, shipped: Path = SHIPPED, lease: float | None = None) -> Workspaces:
     """The workspaces of all visitors, whose first model is the folder `shipped`; without a lease they stay for ever."""
     return Workspaces(service, lambda: load_checkpoint(shipped), shipped_name=shipped.name, lease=lease)
 
 
 def launch(
-    service: TrainingService, *, shipped: Path = SHIPPED, prevent_thread_lock: bool = False, **options: Any
+    service: TrainingService,
+    *,
+    shipped: Path = SHIPPED,
+    lease: float | None = None,
+    prevent_thread_lock: bool = False,
+    **options: Any,
 ) -> tuple[Any, str, str]:
     """Build the page and serve it until Ctrl-C; options are those of `gradio.Blocks.launch`, as is the answer.
 
-    prevent_thread_lock: give the answer at once and serve in the background. On one's own machine a visitor may stay
-    away for ever; on a shared one, runs are paused and later freed.
+    lease: seconds after which the runs of a visitor who is away are paused, and later freed; None takes LEASE_SECONDS
+    on a shared machine and no lease on one's own. prevent_thread_lock: give the answer at once and serve in the
+    background.
     """
     host = options.get("server_name") or LOOPBACK[0]
     is_shared = host not in LOOPBACK or options.get("share") or "SPACE_ID" in os.environ
-    workspaces = visitors(service, shipped=shipped, lease=Lease() if is_shared else None)
-    sweep_forever(workspaces)
+    workspaces = visitors(service, shipped=shipped, lease=lease or (LEASE_SECONDS if is_shared else None))
     gr.set_static_paths([plotly_script()])
     demo = build(service, workspaces)
     served = demo.launch(

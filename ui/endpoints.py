@@ -48,12 +48,9 @@ def endpoints(workspaces: Workspaces) -> None:
 
     def start_training(recipe: str = DEFAULT_RECIPE, corpus_text: str = "", seed: int = 0) -> str:
         """Start a run and give its id, which is the only key to it. An empty text means the recipe's own corpus."""
-        workspaces.check_room()
         chosen = recipe_named(recipe)
         corpus = Corpus.from_text(corpus_text, chosen.text_kind, name="The text") if corpus_text else None
-        run = workspaces.service.start(chosen, corpus, seed=seed)
-        workspaces.adopt(run)
-        return run.id
+        return workspaces.start_for_program(chosen, corpus, seed).id
 
     def training_status(run_id: str) -> dict[str, Any]:
         """Where a run is: status, reason, step, steps, and losses and accuracies of the newest step (null before)."""

@@ -95,7 +95,7 @@ def run_news(
     live = POINTS_LIVE_MORE if more else POINTS_LIVE
     news = {
         "status": progress.status,
-        "reason": progress.reason or waiting(progress),
+        "reason": progress.reason or standing(progress),
         "step": progress.step,
         "steps": progress.steps,
         "rate": round(progress.tokens_per_second),
@@ -122,8 +122,10 @@ def run_news(
     return news
 
 
-def waiting(progress: Progress) -> str:
-    """What a run that has not begun is waiting for; "" once it has."""
+def standing(progress: Progress) -> str:
+    """What a run that has not begun is waiting for, and with how many others a running one takes turns; else ""."""
+    if progress.status == "running" and progress.sharing > 1:
+        return f"Taking turns with {progress.sharing - 1} other{'s' if progress.sharing > 2 else ''}."
     if progress.status != "queued":
         return ""
     if progress.place:

@@ -229,13 +229,10 @@ def button_states(run: Run | None) -> list[dict[str, Any]]:
 def _start(workspaces: Workspaces, space: Workspace, seed: float | None, pace: float, *form: Any) -> None:
     if space.active_run is not None:
         raise RunError("A run of yours is still going; stop it before you start another.")
-    workspaces.check_room()
     source, pasted, uploaded, recipe, *settings = form
     chosen = _chosen_recipe(recipe, settings)
     corpus = None if source == OWN else read_text(source, pasted, uploaded, chosen)
-    run = workspaces.service.start(chosen, corpus, seed=int(seed or 0))
-    run.set_pace(pace or None)
-    space.add_run(run)
+    workspaces.start(space, chosen, corpus, int(seed or 0)).set_pace(pace or None)
 
 
 def _chosen_recipe(name: str, settings: Sequence[Any]) -> Recipe:

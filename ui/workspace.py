@@ -11,17 +11,18 @@ from dataclasses import dataclass, field
 from bert_core.checkpoint import Checkpoint
 from bert_core.errors import RunError
 from bert_core.runs import Run
+from bert_core.snapshots import Budget
 from ui.guess_board import GuessBoard
 
 NOT_YOURS = "This is not one of your runs."
 ACTIVE = ("queued", "running", "paused")
 SHIPPED = "shipped"
 MOST_RUNS = 6
-MOST_MODELS = 6
+MODEL_BYTES = 2**20  # what a model takes beside its weights: modules, tokenizer
 MOST_BUILT = 2  # models of snapshots that are kept built: the newest one and the one that is looked at
 
 
-@dataclass
+@dataclass(eq=False)
 class Model:
     """A model that the probing tabs can look at; `title` and `detail` are for the person."""
 
@@ -29,26 +30,37 @@ class Model:
     detail: str
     checkpoint: Checkpoint
 
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        return MODEL_BYTES + sum(weight.nbytes for weight in self.checkpoint.model.parameters())
+
 
 @dataclass
 class Workspace:
     """What one visitor has: runs by id, models that were loaded or kept, and which one the page looks at.
 
     selected: id of a run, key of a model, or SHIPPED. at: the step of that run, None for its newest (live). Both are
-    set by `look_at`. boards: the guesses of each run that is watched. last_seen and paused_by_lease belong to the
-    lease (see `ui.workspaces`).
+    set by `look_at`. boards: the guesses of each run that is watched. budget: bytes for all of it. last_seen: when the
+    visitor's lease was renewed, by the service's clock.
     """
 
     token: str
+    budget: Budget = field(default_factory=Budget)
     runs: dict[str, Run] = field(default_factory=dict)
     models: dict[str, Model] = field(default_factory=dict)
     selected: str = SHIPPED
     at: int | None = None
     last_seen: float = 0.0
     boards: dict[str, GuessBoard] = field(default_factory=dict)
-    paused_by_lease: set[str] = field(default_factory=set)
     _built: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     _building: threading.Lock = field(default_factory=threading.Lock)
+
+    def touch(self, now: float) -> None:
+        """The visitor is here: renew the lease of everything."""
+        self.last_seen = now
+        for run in list(self.runs.values()):
+            run.touch()
 
     def run(self, run_id: str) -> Run:
         """The visitor's run of that id; RunError with one fixed sentence for any other."""
@@ -76,9 +88,8 @@ class Workspace:
             self.boards.pop(old, None)
 
     def add_model(self, model: Model) -> str:
-        """Keep a loaded or saved model, look at it, and give its key; RunError when there are too many."""
-        if len(self.models) >= MOST_MODELS:
-            raise RunError(f"You keep {MOST_MODELS} models, which is the limit. Remove one first.")
+        """Keep a loaded or saved model, look at it, and give its key; RunError when it does not fit into the budget."""
+        self.budget.keep(model, model.nbytes)
         key = secrets.token_hex(8)
         self.models[key] = model
         self.look_at(key)

@@ -1,34 +1,31 @@
 """The workspaces of all visitors, found by token, and the lease they live on.
 
-The page renews the lease with every question; nothing ends because a page was closed or reloaded.
+Every question renews the lease; nothing ends because a page was closed or reloaded. The training service looks at the
+leases: it pauses and later frees the runs of a visitor who stays away, and lets the workspace be forgotten here.
 """
 
 import secrets
 import threading
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from bert_core.checkpoint import Checkpoint
+from bert_core.corpus import Corpus
 from bert_core.errors import BertCoreError, RunError
-from bert_core.runs import Run, TrainingService
-from ui.workspace import ACTIVE, NOT_YOURS, Model, Workspace
+from bert_core.recipes import Recipe
+from bert_core.run import FREE_AFTER, Run
+from bert_core.runs import TrainingService
+from ui.workspace import NOT_YOURS, Model, Workspace
 
-MOST_ACTIVE = 64
-
-
-@dataclass(frozen=True)
-class Lease:
-    """How long a visitor may be away before the runs are paused, and before everything is freed (seconds)."""
-
-    pause_after: float = 10 * 60
-    free_after: float = 3 * 3600
+LEASE_SECONDS = 600.0
+MOST_GOING = 64
+GOING = ("queued", "running")
 
 
 class Workspaces:
     """All visitors of one server.
 
-    lease: None where a visitor may stay away for ever, as on one's own machine. clock: monotonic seconds.
+    lease: seconds for which a visitor may be away before the runs are paused; after FREE_AFTER times as long all is
+    freed. None where a visitor may stay away for ever, as on one's own machine.
     """
 
     def __init__(
@@ -37,26 +34,22 @@ class Workspaces:
         load_shipped: Callable[[], Checkpoint],
         *,
         shipped_name: str = "",
-        lease: Lease | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        lease: float | None = None,
     ) -> None:
         self.service = service
         self.shipped_name = shipped_name
         self._load_shipped = load_shipped
         self._shipped: Checkpoint | None = None
+        self._loading = threading.Lock()
         self._lease = lease
-        self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # taken under the service's own, never around it
         self._spaces: dict[str, Workspace] = {}
+        if lease is not None:
+            service.watch(self)
 
     def enter(self, token: str | None) -> Workspace:
         """The workspace of a token, or a new one with a new token: a token is never taken from a client."""
-        with self._lock:
-            space = self._spaces.get(token) if isinstance(token, str) else None
-            if space is None:
-                space = self._new(secrets.token_hex(16))
-            self._renew(space)
-            return space
+        return self._seen(token) or self._settle(self._new(secrets.token_hex(16)))
 
     @property
     def is_shared(self) -> bool:
@@ -65,50 +58,44 @@ class Workspaces:
 
     def find(self, token: str) -> Workspace:
         """The workspace of a token; RunError with the same sentence as for an unknown run."""
-        with self._lock:
-            space = self._spaces.get(token) if isinstance(token, str) else None
-            if space is None:
-                raise RunError(NOT_YOURS)
-            self._renew(space)
-            return space
-
-    def adopt(self, run: Run) -> Workspace:
-        """A workspace for a run that a program started: the run's own id is the credential."""
-        with self._lock:
-            space = self._new(run.id)
-            self._renew(space)
-        space.add_run(run)
+        if (space := self._seen(token)) is None:
+            raise RunError(NOT_YOURS)
         return space
 
-    def check_room(self) -> None:
-        """RunError when the machine has as many runs as it can share."""
-        with self._lock:
-            active = sum(run.status in ACTIVE for space in self._spaces.values() for run in space.runs.values())
-        if active >= MOST_ACTIVE:
-            raise RunError(f"{active} runs are going on this machine, which is the limit. Try again in a few minutes.")
+    def start(
+        self, space: Workspace, recipe: Recipe, corpus: Corpus | None = None, seed: int = 0, *, paused: bool = False
+    ) -> Run:
+        """Start a run of a visitor, who looks at it from now on. RunError when the machine has too many already."""
+        self._check_room()
+        run = self.service.start(recipe, corpus, seed, paused=paused, lease=self._lease, budget=space.budget)
+        space.add_run(run)
+        return run
 
-    def sweep(self) -> None:
-        """Pause the runs of visitors who have been away for long; free what was left for very long."""
-        if self._lease is None:
-            return
-        now = self._clock()
+    def start_for_program(self, recipe: Recipe, corpus: Corpus | None = None, seed: int = 0) -> Run:
+        """Start a run whose own id is the credential of a workspace made for it. Errors as for `start`."""
+        space = self._new("")
+        run = self.start(space, recipe, corpus, seed)
+        space.token = run.id
+        self._settle(space)
+        return run
+
+    def _check_room(self) -> None:
+        with self._lock:
+            runs = [run for space in self._spaces.values() for run in list(space.runs.values())]
+        going = sum(run.status in GOING for run in runs)
+        if going >= MOST_GOING:
+            raise RunError(f"{going} runs are going on this machine, which is the limit. Try again in a few minutes.")
+
+    def check_lease(self, now: float) -> None:
+        """Forget who has been away for very long; the service frees their runs at the same time."""
         with self._lock:
             for token, space in list(self._spaces.items()):
-                away = now - space.last_seen
-                if away > self._lease.free_after:
+                if now - space.last_seen > FREE_AFTER * self._lease:
                     del self._spaces[token]
-                    for run in space.runs.values():
-                        if run.status in ACTIVE:
-                            run.stop()
-                elif away > self._lease.pause_after:
-                    for run in space.runs.values():
-                        if run.status in ("queued", "running"):
-                            run.pause()
-                            space.paused_by_lease.add(run.id)
 
     def shipped(self) -> Checkpoint:
         """The model that comes with the program; BertCoreError when it isn't there."""
-        with self._lock:
+        with self._loading:
             if self._shipped is None:
                 self._shipped = self._load_shipped()
             return self._shipped
@@ -126,25 +113,17 @@ class Workspaces:
         return Model(f"Your run: {run.recipe.title}", f"step {step:,}", checkpoint)
 
     def _new(self, token: str) -> Workspace:
-        space = self._spaces[token] = Workspace(token)
+        return Workspace(token, self.service.budget())
+
+    def _settle(self, space: Workspace) -> Workspace:
+        space.touch(self.service.now())
+        with self._lock:
+            self._spaces[space.token] = space
         return space
 
-    def _renew(self, space: Workspace) -> None:
-        space.last_seen = self._clock()
-        # Whoever comes back finds the run going on as it was left.
-        for run_id in space.paused_by_lease:
-            if (run := space.runs.get(run_id)) is not None and run.status == "paused":
-                run.resume()
-        space.paused_by_lease.clear()
-
-
-def sweep_forever(workspaces: Workspaces, *, every: float = 60.0) -> threading.Event:
-    """Sweep in a background thread until the returned event is set."""
-    over = threading.Event()
-
-    def loop() -> None:
-        while not over.wait(every):
-            workspaces.sweep()
-
-    threading.Thread(target=loop, name="lease", daemon=True).start()
-    return over
+    def _seen(self, token: str | None) -> Workspace | None:
+        with self._lock:
+            space = self._spaces.get(token) if isinstance(token, str) else None
+        if space is not None:
+            space.touch(self.service.now())
+        return space
