@@ -1,0 +1,325 @@
+"""How quickly the page answers, alone and in a room of people, as Markdown tables.
+
+    python benchmarks/app.py [--only start poll page room slider click base matrix memory] [--repeat 40] [--seconds 5]
+                             [--visitors 30] [--leavers 100]
+
+Every part has a server process of its own on this machine, and asks it over loopback as the page does: in Chromium
+where something is drawn, else with the same questions from this process, which then needs the machine's cores too.
+Run it on a machine that does nothing else. Needs Chromium and the packages of tests/requirements.txt.
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+from playwright.sync_api import Page
+from serving import FIRST_LOSS, PATIENCE, ROOT, Server, Visitor, chromium, free_port, timed, visit
+
+from bert_core import BertConfig, BertForPreTraining, load_checkpoint, load_recipe, save_checkpoint
+from bert_core.checkpoint import Checkpoint
+from bert_core.pair_probes import pair_matrix
+from bert_core.recipes import recipe_corpus
+from bert_core.run import FREE_AFTER
+
+SHIPPED = ROOT / "checkpoints" / "romeo-juliet"
+ROOM_SECONDS = 10  # within which a room of people presses Start
+PROBE_SECONDS = 3  # how often each of them looks at masked words meanwhile
+LEASE_SECONDS = 1.0  # of visitors who leave
+ENDLESS = 1_000_000  # steps
+SHORT = 60
+# Tab, what is pressed there, what is drawn, and within how many milliseconds.
+CLICKS = [
+    ("Masked words", "#masked-words button", "masked-guesses", "200 ms"),
+    ("Next sentence", "#next-swap", "next-verdict", "200 ms"),
+    ("Attention", "#attention-hide input", "attention-heads", "400 ms"),
+    ("Attention", "#attention-heads [data-head]", "attention-map", ""),
+]
+
+
+def main() -> None:
+    """Measure and print the parts that were asked for."""
+    parts = {
+        "start": start,
+        "poll": poll,
+        "page": page,
+        "room": room,
+        "slider": slider,
+        "click": click,
+        "base": base,
+        "matrix": matrix,
+        "memory": memory,
+    }
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=parts, default=list(parts), help="parts to measure")
+    parser.add_argument("--repeat", type=int, default=40, help="clicks, moves and questions of a kind")
+    parser.add_argument("--seconds", type=float, default=5, help="length of an interval with or without a page")
+    parser.add_argument("--visitors", type=int, default=30, help="people in the room")
+    parser.add_argument("--leavers", type=int, default=100, help="visitors who come, train and leave, twice")
+    options = parser.parse_args()
+    print(f"{machine()}\n\n| what | measured | aim |\n|---|---|---|", flush=True)
+    for name in options.only:
+        parts[name](options)
+
+
+def row(what: str, measured: str, aim: str = "") -> None:
+    """Print a row of the table."""
+    print(f"| {what} | {measured} | {aim} |", flush=True)
+
+
+def spread(values: Sequence[float], unit: str = "ms", digits: int = 0) -> str:
+    """Median and 95th percentile."""
+    high = sorted(values)[max(0, -(-len(values) * 95 // 100) - 1)]
+    return f"{statistics.median(values):.{digits}f} {unit}, p95 {high:.{digits}f} {unit} (n = {len(values)})"
+
+
+def machine() -> str:
+    """The machine and the versions that matter."""
+    named = [line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    memory = [int(line.split()[1]) / 2**20 for line in _lines("/proc/meminfo") if line.startswith("MemTotal")]
+    return (
+        f"{os.cpu_count()} cores ({named[0] if named else platform.processor() or platform.machine()}), "
+        f"{f'{memory[0]:.0f} GB, ' if memory else ''}Python {platform.python_version()}, torch {torch.__version__}"
+    )
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines() if Path(path).exists() else []
+
+
+def start(options: argparse.Namespace) -> None:
+    """From nothing to a page, and from Start to a loss."""
+    served, opened, losses = [], [], []
+    for _ in range(3):
+        port, began = free_port(), time.perf_counter()
+        command = [sys.executable, str(ROOT / "app.py"), "--no-browser", "--port", str(port)]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        while not answers(f"http://127.0.0.1:{port}"):
+            time.sleep(0.02)
+        served.append(time.perf_counter() - began)
+        process.terminate()
+        process.wait()
+    row("`python app.py` until the page is served", spread(served, "s", 1))
+    with Server() as server:
+        for _ in range(5):
+            with chromium(server) as page:
+                began = time.perf_counter()
+                visit(page, server)
+                opened.append((time.perf_counter() - began) * 1000)
+                losses.append(page.evaluate(FIRST_LOSS))
+    row("page opened until Start can be pressed", spread(opened))
+    row("Start pressed until the first loss is drawn", spread(losses))
+
+
+def answers(address: str) -> bool:
+    """Whether the page is served yet."""
+    try:
+        return urllib.request.urlopen(address, timeout=PATIENCE).status == 200
+    except OSError:
+        return False
+
+
+def poll(options: argparse.Namespace) -> None:
+    """What a question for news costs the server, and how long its answer is."""
+    with Server() as server:
+        visitor, sizes = Visitor(server), []
+        visitor.start()
+        for number, _ in enumerate(visitor.watch()):
+            sizes += [visitor.size] if number > 5 else []
+        newest, before = visitor.cursors, server.facts()["cpu"]
+        for _ in range(10 * options.repeat):
+            visitor.cursors = [newest[0] - 20, *newest[1:]]  # as many new rows as a live answer tells of
+            visitor.poll()
+        spent = (server.facts()["cpu"] - before) / (10 * options.repeat) * 1000
+    row("processor time of the server for a poll", f"{spent:.2f} ms (n = {10 * options.repeat})", "2 ms")
+    row("answer to a poll while a run goes on", spread(sizes, "bytes"), "500 bytes")
+
+
+def page(options: argparse.Namespace) -> None:
+    """Training steps per second with a page open and without one, in turns in one run."""
+    with Server() as server:
+        visitor = Visitor(server)
+        visitor.set("setting-steps", ENDLESS)
+        visitor.start()
+
+        def ask() -> None:
+            for _ in visitor.watch(until=time.monotonic() + options.seconds):
+                pass
+
+        row("steps per second beside a page that polls from elsewhere", shares(server, options, ask), "97 %")
+    with Server() as server, chromium(server) as tab:
+        tab.get_by_role("button", name="More settings").click()
+        tab.fill("#setting-steps input", str(ENDLESS))
+        tab.evaluate(FIRST_LOSS)
+
+        def look() -> None:
+            visit(tab, server)
+            tab.wait_for_timeout(1000)  # what a page costs when it is opened does not count
+
+        row(
+            "steps per second beside a page in a browser on this machine",
+            shares(
+                server,
+                options,
+                lambda: tab.wait_for_timeout(options.seconds * 1000),
+                look,
+                lambda: tab.goto("about:blank"),
+            ),
+            "97 %",
+        )
+
+
+def shares(
+    server: Server,
+    options: argparse.Namespace,
+    watch: Callable[[], object],
+    come: Callable[[], object] = lambda: None,
+    go: Callable[[], object] = lambda: None,
+) -> str:
+    """The rate while somebody watches as a share of the rate while nobody does: median and range of six turns."""
+
+    def rate(work: Callable[[], object]) -> float:
+        before, began = server.facts()["steps"], time.perf_counter()
+        work()
+        return (server.facts()["steps"] - before) / (time.perf_counter() - began)
+
+    alone = [rate(lambda: time.sleep(options.seconds)) for _ in "."]
+    found = []
+    for _ in range(6):
+        come()
+        watched = rate(watch)
+        go()
+        alone.append(rate(lambda: time.sleep(options.seconds)))
+        found.append(watched / statistics.mean(alone[-2:]))  # of the intervals before and after
+    return f"{statistics.median(found):.1%} ({min(found):.1%} to {max(found):.1%}) of {statistics.median(alone):.0f}"
+
+
+def room(options: argparse.Namespace) -> None:
+    """Many visitors start the default recipe at nearly the same time, watch it and probe meanwhile."""
+    with Server() as server, ThreadPoolExecutor(options.visitors) as people:
+        visitors = list(people.map(lambda _: Visitor(server), range(options.visitors)))
+        began = time.monotonic()
+
+        def take_part(number: int) -> tuple[float, float, str, list[float], list[float]]:
+            visitor = visitors[number]
+            time.sleep(ROOM_SECONDS * number / options.visitors)
+            visitor.spent.clear()
+            pressed, first, probed, probes = time.monotonic(), float("nan"), time.monotonic(), []
+            visitor.start()
+            for news in visitor.watch(until=began + PATIENCE * 5):
+                if first != first and news["last"]:
+                    first = time.monotonic() - pressed
+                if time.monotonic() > probed + PROBE_SECONDS:
+                    probed, asked = time.monotonic(), len(visitor.spent)
+                    visitor.fire("tab-masked-words", "select")
+                    probes += visitor.spent[asked:]
+                    del visitor.spent[asked:]
+            return first, time.monotonic() - began, news["status"], visitor.spent, probes
+
+        firsts, ends, statuses, polls, probes = zip(*people.map(take_part, range(options.visitors)))
+    row(f"{options.visitors} visitors press Start within {ROOM_SECONDS} s: first loss", spread(firsts, "s", 2), "3 s")
+    row("the slowest of them", f"{max(firsts):.2f} s", "3 s")
+    row(
+        "all have finished after", f"{max(ends):.0f} s, {statuses.count('finished')} of {len(statuses)} finished", "all"
+    )
+    row("their polls meanwhile", spread([1000 * each for one in polls for each in one]))
+    row("their looks at masked words meanwhile", spread([1000 * each for one in probes for each in one]))
+
+
+def slider(options: argparse.Namespace) -> None:
+    """The time slider is moved, and the open tab follows."""
+    with Server() as server, chromium(server) as page:
+        page.evaluate(FIRST_LOSS)
+        page.wait_for_function("document.querySelector('#run-status').textContent === 'Finished'")
+        last = int(page.get_attribute("#time-slider", "max"))
+        for tab, _, view, _ in CLICKS[:3]:
+            open_tab(page, tab, view)
+            moves = [timed(page, "#time-slider", view, (7 * k) % last) for k in range(options.repeat)]
+            row(f"time slider moved until `{view}` is drawn", spread(moves), "300 ms")
+
+
+def click(options: argparse.Namespace) -> None:
+    """Words, pairs and heads, from a click to the picture."""
+    with Server() as server, chromium(server) as page:
+        for tab, part, view, aim in CLICKS:
+            open_tab(page, tab, view)
+            clicks = [timed(page, part, view, number=number) for number in range(options.repeat)]
+            row(f"click on `{part}` until `{view}` is drawn", spread(clicks), aim)
+
+
+def base(options: argparse.Namespace) -> None:
+    """The grid of all heads at the sizes of BERT base, for 64 tokens."""
+    known = load_checkpoint(SHIPPED)
+    sizes = BertConfig(30522, 768, 12, 12, 3072, max_position_embeddings=512)
+    words = " ".join((known.tokenizer.id_to_token(6), known.tokenizer.id_to_token(7)) * 31)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "base"
+        save_checkpoint(Checkpoint(BertForPreTraining(sizes).eval(), known.tokenizer, "base"), folder)
+        with Server(shipped=folder) as server, chromium(server) as page:
+            open_tab(page, "Attention", "attention-heads")
+            page.fill("#attention-pair :is(textarea, input)", "")
+            page.fill("#attention-text :is(textarea, input)", words)
+            page.wait_for_timeout(8000)
+            clicks = [
+                timed(page, "#attention-hide input", "attention-heads") for _ in range(max(2, options.repeat // 4))
+            ]
+            with page.expect_download() as download:
+                page.click("#attention-download-png")
+            size = download.value.path().stat().st_size / 2**20
+    row("12 x 12 heads, 64 tokens: click until the grid is drawn", spread(clicks), "1,500 ms")
+    row("its picture (PNG)", f"{size:.2f} MB", "2 MB")
+
+
+def matrix(options: argparse.Namespace) -> None:
+    """P(IsNext) of every sentence of the dialogue against every other."""
+    checkpoint, corpus, spent = load_checkpoint(SHIPPED), recipe_corpus(load_recipe("romeo-juliet")), []
+    for _ in range(options.repeat):
+        began = time.perf_counter()
+        judged = pair_matrix(checkpoint, corpus)
+        spent.append((time.perf_counter() - began) * 1000)
+    row(f"matrix of {judged.probabilities.numel()} pairs of sentences", spread(spent, digits=1), "150 ms")
+
+
+def memory(options: argparse.Namespace) -> None:
+    """Visitors come, train, look and leave, twice; what is left after the lease."""
+
+    def come(_: int) -> None:
+        visitor = Visitor(server)
+        visitor.set("setting-steps", SHORT)
+        visitor.start()
+        for _ in visitor.watch():
+            pass
+        visitor.fire("tab-masked-words", "select")
+        visitor.leave()
+
+    def told(facts: dict[str, Any]) -> str:
+        return ", ".join(f"{kind} {number}" for kind, number in facts["alive"].items()) + f"; {facts['memory']:.0f} MB"
+
+    with Server(lease=LEASE_SECONDS) as server, ThreadPoolExecutor(10) as people:
+        row("alive before anybody comes; memory of the server", told(server.facts(count=True)))
+        for wave in ("the first", "the next"):
+            list(people.map(come, range(options.leavers)))
+            row(f"when {wave} {options.leavers} visitors have trained", told(server.facts(count=True)))
+            time.sleep(FREE_AFTER * LEASE_SECONDS + 4)
+            row("after their lease", told(server.facts(count=True)), "as before")
+
+
+def open_tab(page: Page, tab: str, view: str) -> None:
+    """Open a tab, and wait until its picture has been drawn and nothing more comes."""
+    page.get_by_role("tab", name=tab, exact=True).click()
+    page.wait_for_function("view => drawn[view] > 0", arg=view)
+    page.wait_for_timeout(1500)
+
+
+if __name__ == "__main__":
+    main()

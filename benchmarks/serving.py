@@ -1,0 +1,264 @@
+"""What benchmarks/app.py measures with: the app in a process of its own, and visitors with and without a browser.
+
+Run as a program, this file is that process: it serves the page, and for every line that it reads it writes a line of
+JSON with its facts.
+"""
+
+import argparse
+import contextlib
+import gc
+import http.client
+import json
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import weakref
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+PATIENCE = 120.0
+FIRST_POINT_SECONDS, LIVE_SECONDS = 0.12, 0.4  # how often a page asks; see assets/js/monitor.js
+ENDED = ("finished", "stopped", "failed")
+# Press Start, wait until the curves have a point and it is on the screen; gives the milliseconds.
+FIRST_LOSS = """async () => {
+  const frame = () => new Promise(requestAnimationFrame), began = performance.now();
+  document.querySelector("#start").click();
+  while (!Number(document.querySelector("#run-curves")?.dataset.points)) await frame();
+  await frame();
+  return performance.now() - began;
+}"""
+
+
+class Server:
+    """The app on a free port of this machine. lease: of its visitors, in seconds. shipped: folder of its first model."""
+
+    def __init__(self, *, lease: float | None = None, shipped: Path | None = None) -> None:
+        self.port = free_port()
+        command = [sys.executable, __file__, "--port", str(self.port)]
+        command += ["--lease", str(lease)] if lease else []
+        command += ["--shipped", str(shipped)] if shipped else []
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.facts()
+
+    def facts(self, *, count: bool = False) -> dict[str, Any]:
+        """cpu: seconds of processor time so far; steps: of all runs; memory: resident MB; alive: objects by kind."""
+        print("count" if count else "facts", file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.stdin.close()
+        self._process.wait()
+
+
+class Visitor:
+    """A page without a browser: it asks for what the page's scripts ask for, over one connection that stays open.
+
+    spent: seconds from each question to its answer. size: bytes of the last answer.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self.spent: list[float] = []
+        self.size = 0
+        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+        self._session = secrets.token_hex(6)
+        self._ask("GET", "/")
+        self._config = json.loads(self._ask("GET", "/config"))
+        parts = self._config["components"]
+        self._ids = {part["props"]["elem_id"]: part["id"] for part in parts if part["props"].get("elem_id")}
+        self.values = {part["id"]: part["props"].get("value") for part in parts}
+        self.fire(None, "load")
+
+    def fire(self, elem_id: str | None, event: str) -> None:
+        """Let an event happen: all that hangs on it is asked, and the values of its outputs are kept."""
+        target = [self._ids.get(elem_id), event]
+        for index, dependency in enumerate(self._config["dependencies"]):
+            if target in [list(found) for found in dependency["targets"]] and dependency["backend_fn"]:
+                data = [self.values.get(part) for part in dependency["inputs"]]
+                body = {"data": data, "fn_index": dependency.get("id", index), "session_hash": self._session}
+                answer = json.loads(self._ask("POST", "/gradio_api/run/predict", body))
+                for part, value in zip(dependency["outputs"], answer["data"]):
+                    is_update = isinstance(value, dict) and value.get("__type__") == "update"
+                    if not is_update or "value" in value:
+                        self.values[part] = value["value"] if is_update else value
+
+    def call(self, elem_id: str, function: str, *arguments: Any) -> dict[str, Any]:
+        """Call a server function of a component."""
+        body = {"session_hash": self._session, "component_id": self._ids[elem_id], "fn_name": function}
+        return json.loads(self._ask("POST", "/gradio_api/component_server", body | {"data": list(arguments)}))
+
+    def value(self, elem_id: str) -> Any:
+        """What a component holds."""
+        return self.values[self._ids[elem_id]]
+
+    def set(self, elem_id: str, value: Any) -> None:
+        """Type or choose something."""
+        self.values[self._ids[elem_id]] = value
+
+    def start(self) -> None:
+        """Press Start."""
+        self.cursors = [0, -1, -1, 0]
+        self.fire("start", "click")
+        problem = (self.value("preview") or {}).get("error")
+        if problem:
+            raise RuntimeError(problem)
+
+    def poll(self) -> dict[str, Any]:
+        """Ask for news of the run."""
+        run = self.value("run-monitor")
+        news = self.call("run-monitor", "poll", run["visitor"], run["run"], False, self.cursors)
+        if "error" in news:
+            raise RuntimeError(news["error"])
+        self.cursors = news["cursors"]
+        return news
+
+    def watch(self, until: float = float("inf")) -> Iterator[dict[str, Any]]:
+        """News of the run as the page asks for them, until it has ended or the time (monotonic) has come."""
+        while True:
+            news = self.poll()
+            yield news
+            if news["status"] in ENDED or time.monotonic() > until:
+                return
+            time.sleep(LIVE_SECONDS if self.cursors[0] else FIRST_POINT_SECONDS)
+
+    def leave(self) -> None:
+        """Close the page."""
+        self._connection.close()
+
+    def _ask(self, method: str, path: str, body: Any = None) -> bytes:
+        started = time.perf_counter()
+        content = None if body is None else json.dumps(body)
+        self._connection.request(method, path, content, {"Content-Type": "application/json"})
+        response = self._connection.getresponse()
+        answer = response.read()
+        self.spent.append(time.perf_counter() - started)
+        self.size = len(answer)
+        if response.status != 200:
+            raise RuntimeError(f"{path}: {response.status} {answer[:300]!r}")
+        return answer
+
+
+@contextlib.contextmanager
+def chromium(server: Server) -> Iterator[Page]:
+    """The page in a fresh browser profile; `timed` measures on it."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(PATIENCE * 1000)
+        visit(page, server)
+        yield page
+        browser.close()
+
+
+def visit(page: Page, server: Server) -> None:
+    """Open the page (again), wait until Start can be pressed, and count how often each view is drawn."""
+    page.goto(f"http://127.0.0.1:{server.port}")
+    page.wait_for_selector("#start:not([disabled])")
+    page.evaluate("""() => {
+      window.drawn = {};
+      for (const [name, make] of Object.entries(Balcony.views)) {
+        Balcony.views[name] = (root, context) => {
+          const draw = make(root, context), id = root.closest("[id]").id;
+          return (value) => { draw(value); drawn[id] = (drawn[id] || 0) + 1; };
+        };
+      }
+    }""")
+
+
+def timed(page: Page, selector: str, view: str, value: float | None = None, *, number: int = 0) -> float:
+    """Milliseconds from a click, or from moving a slider to a value, until that view is drawn and on the screen.
+
+    number: which of the parts that the selector finds, round and round.
+    """
+    return page.evaluate(
+        """async ([selector, view, value, number]) => {
+          const parts = document.querySelectorAll(selector), part = parts[number % parts.length];
+          const frame = () => new Promise(requestAnimationFrame);
+          const before = drawn[view], began = performance.now();
+          if (value === null) part.click();
+          else { part.value = value; part.dispatchEvent(new Event("input")); }
+          while (drawn[view] === before) {
+            await frame();
+            if (performance.now() > began + 20000) throw new Error(`${view} was not drawn after ${selector}`);
+          }
+          await frame();
+          return performance.now() - began;
+        }""",
+        [selector, view, value, number],
+    )
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def serve() -> None:
+    """The process of a `Server`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--lease", type=float)
+    parser.add_argument("--shipped", type=Path)
+    options = parser.parse_args()
+    import ui
+    from bert_core import BertForPreTraining, TrainingService
+    from bert_core.run import Run
+    from bert_core.snapshots import Snapshot
+    from ui.workspace import Workspace
+
+    runs: weakref.WeakSet[Run] = weakref.WeakSet()
+
+    class Service(TrainingService):
+        def start(self, *arguments: Any, **named: Any) -> Run:
+            runs.add(run := super().start(*arguments, **named))
+            return run
+
+    def facts(count: bool) -> dict[str, Any]:
+        told = {"cpu": time.process_time(), "steps": sum(run.progress().step for run in runs), "memory": resident()}
+        if count:
+            gc.collect()
+            kinds = Counter(map(type, gc.get_objects()))
+            told["alive"] = {kind.__name__: kinds[kind] for kind in (Workspace, Run, BertForPreTraining, Snapshot)}
+        return told
+
+    service = Service()
+    shipped = {"shipped": options.shipped} if options.shipped else {}
+    ui.launch(
+        service,
+        **shipped,
+        lease=options.lease,
+        server_port=options.port,
+        inbrowser=False,
+        quiet=True,
+        prevent_thread_lock=True,
+    )
+    for line in sys.stdin:
+        print(json.dumps(facts("count" in line)), flush=True)
+    service.close()
+
+
+def resident() -> float:
+    """Resident memory of this process in MB; nan where the system does not say."""
+    with contextlib.suppress(OSError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
+    return float("nan")
+
+
+if __name__ == "__main__":
+    serve()
