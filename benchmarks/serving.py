@@ -41,7 +41,7 @@ FIRST_LOSS = """async () => {
 
 
 class Server:
-    """The app on a free port of this machine. lease: of its visitors, in seconds. shipped: folder of its first model."""
+    """The app on a free port. lease: of its visitors, in seconds. shipped: folder of the model that comes with it."""
 
     def __init__(self, *, lease: float | None = None, shipped: Path | None = None) -> None:
         self.port = free_port()
