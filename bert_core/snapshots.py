@@ -89,10 +89,12 @@ class Budget:
     @property
     def used(self) -> int:
         """Bytes that are kept now."""
-        return sum(self._kept.values()) + sum(
-            holder.spare_bytes + sum(snapshot.weights.nbytes for snapshot in holder.snapshots)
-            for holder in self._living()
-        )
+        with self._lock:
+            runs = sum(
+                holder.spare_bytes + sum(snapshot.weights.nbytes for snapshot in holder.snapshots)
+                for holder in self._living()
+            )
+            return runs + sum(self._kept.values())
 
     def make_room(self) -> None:
         """Drop what is missed least until the rest is within the limit, or nothing more can go."""

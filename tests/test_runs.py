@@ -17,7 +17,7 @@ from bert_core.probing import fill_mask
 from bert_core.recipes import load_recipe, prepare
 from bert_core.run import ENDED, Run
 from bert_core.runs import TrainingService
-from bert_core.snapshots import MAX_SNAPSHOTS, Budget
+from bert_core.snapshots import MAX_SNAPSHOTS
 from bert_core.training import evaluate, read_metrics
 
 PATIENCE = 60  # seconds; only a broken service takes as long
@@ -536,7 +536,7 @@ def test_a_run_says_how_many_are_prepared_before_it(service, recipe):
 
 def test_one_budget_bounds_the_runs_of_a_visitor(service, recipe):
     one = stepped(service.start(recipe, paused=True), 1).snapshots[0].weights.nbytes
-    budget = Budget(12 * one)
+    budget = service.budget(12 * one)
     runs = [finished(service.start(recipe, seed=seed, budget=budget)) for seed in (1, 2)]
     assert budget.used <= budget.limit
     for run in runs:  # beginning and end stay, and what a run needs to go on
