@@ -15,12 +15,13 @@ reading <- {probing, word_probes, pair_probes}.
 from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
 from bert_core.corpus import Corpus, read_corpus
+from bert_core.encoded import encode_corpus
 from bert_core.errors import BertCoreError
 from bert_core.heads import ablation_map, head_facts, rollout
 from bert_core.hub import fetch_checkpoint
 from bert_core.model import BertForPreTraining, BertModel
 from bert_core.pair_probes import pair_matrix
-from bert_core.pretraining_data import Batch, PretrainingBatches, encode_corpus
+from bert_core.pretraining_data import Batch, PretrainingBatches
 from bert_core.probing import (
     attention,
     encode,

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from bert_core.corpus import KINDS, Corpus, read_corpus
+from bert_core.config import KINDS
+from bert_core.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, RunError
 from bert_core.evaluations import EvaluationPoint
 from bert_core.hub import fetch_checkpoint, is_hub_name
@@ -84,6 +85,9 @@ def _train(options: argparse.Namespace) -> None:
     prepared, trainer, rows, validation = (_resumed if options.resume else _begun)(options, device)
     output = options.output or options.resume
     recipe = prepared.recipe
+    _show_stage("")
+    for note in prepared.corpus.notes:
+        print(note)
     print(
         f"{recipe.title}: {len(prepared.corpus.sentences):,} sentences, {prepared.tokenizer.get_vocab_size():,} tokens "
         f"in the vocabulary, {trainer.model.config.parameter_count():,} parameters, on {device}"
@@ -123,11 +127,8 @@ def _begun(options: argparse.Namespace, device: str) -> _Training:
     if not options.output:
         raise ConfigError("Where is the model to go? Give --output and a folder.")
     recipe = load_recipe(options.recipe or "romeo-juliet").override(dict(_setting(text) for text in options.set))
-    if options.corpus:
-        corpus = read_corpus(options.corpus, kind=options.kind or recipe.text_kind)
-    else:
-        corpus = recipe_corpus(recipe)
-    prepared = prepare(recipe, corpus, options.seed or 0, device)
+    corpus = _read(options.corpus, options.kind or recipe.text_kind) if options.corpus else recipe_corpus(recipe)
+    prepared = prepare(recipe, corpus, options.seed or 0, device, progress=_show_stage)
     return prepared, prepared.trainer(device), [], []
 
 
@@ -141,9 +142,13 @@ def _resumed(options: argparse.Namespace, device: str) -> _Training:
     if state.trainer.step == state.recipe.training.total_steps:
         raise RunError(f"This training has done all of its {state.trainer.step:,} steps.")
     kind = options.kind or state.recipe.text_kind
-    corpus = state.text_to_go_on(read_corpus(options.corpus, kind=kind) if options.corpus else None)
-    prepared = prepare(state.recipe, corpus, state.seed, device)
+    corpus = state.text_to_go_on(_read(options.corpus, kind) if options.corpus else None)
+    prepared = prepare(state.recipe, corpus, state.seed, device, progress=_show_stage)
     return prepared, state.trainer_of(prepared, checkpoint, device), list(state.history), list(state.evaluations)
+
+
+def _read(path: Path, kind: str) -> Corpus:
+    return read_corpus(path, kind=kind, progress=lambda share: _show_stage(f"reading the text, {share:.0%}"))
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -217,6 +222,12 @@ def _interruptible() -> Iterator[_Interrupted]:
         signal.signal(signal.SIGINT, before)
 
 
+def _show_stage(stage: str) -> None:
+    """What is being done before the first step, on a line that the next one takes the place of."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{stage}", end="", file=sys.stderr, flush=True)
+
+
 def _show_progress(row: StepMetrics, steps: int) -> None:
     if not sys.stderr.isatty():
         return
@@ -252,7 +263,7 @@ def _exam(options: argparse.Namespace) -> None:
     checkpoint = load_checkpoint(_model_folder(options.model), max_positions=options.max_positions)
     for note in checkpoint.notes:
         print(note)
-    corpus: Corpus = read_corpus(options.corpus, kind=options.kind)
+    corpus = _read(options.corpus, options.kind)
     result = exam(checkpoint, corpus, seed=options.seed)
     if result.window:
         first, last = result.window

@@ -1,41 +1,33 @@
-"""From bytes to documents of sentences.
+"""A text as documents of sentences.
 
-A corpus is documents, a document is sentences in reading order: next-sentence pairs come from neighbours in the same
-document. Everything a person gives is checked here: size, encoding, control characters, absurdly long words.
+Next-sentence pairs come from neighbours in the same document. A short text is held in memory; a long file is cut into
+sentences once, which are kept in a folder and read from there when they are needed.
 """
 
-import codecs
 import dataclasses
 import hashlib
+import io
 import itertools
-import json
+import math
 import os
-import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from bert_core.config import KINDS
-from bert_core.errors import ConfigError, CorpusError
+import numpy as np
 
-MAX_BYTES = 64 * 2**20
-MAX_WORD_CHARACTERS = 100  # WordPiece takes quadratic time in the length of a word
+from bert_core.array_files import Append, cache_folder, gather
+from bert_core.errors import CorpusError
+from bert_core.sentences import SentenceReader, check_text, decoded_blocks
 
-_BYTE_ORDER_MARKS = (
-    (codecs.BOM_UTF8, "utf-8", "UTF-8 with a byte order mark"),
-    (codecs.BOM_UTF32_LE, "utf-32-le", "UTF-32"),
-    (codecs.BOM_UTF32_BE, "utf-32-be", "UTF-32"),
-    (codecs.BOM_UTF16_LE, "utf-16-le", "UTF-16"),
-    (codecs.BOM_UTF16_BE, "utf-16-be", "UTF-16"),
-)
-_LONG_WORD = re.compile(rf"\S{{{MAX_WORD_CHARACTERS + 1},}}")
-# Control characters that no text file holds, and lone surrogates, which no encoding can carry.
-_NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ud800-\udfff]")
-# A sentence ends at . ! ? or … (with closing quotes or brackets) before white space, or at a full stop of Chinese or
-# Japanese.
-_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])")
-_WIKITEXT_HEADING = re.compile(r"(= ?)+.*(= ?)+")
-_ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Prof|Sr|Jr|vs|etc|e\.g|i\.e|cf|No|Vol|pp)|\b[A-Z])\.$")
+MAX_BYTES = 64 * 2**20  # of a text that a visitor gives
+IN_MEMORY_BYTES = 16 * 2**20  # a longer file is kept in a folder and read in parts
+
+_READ_AT_ONCE = 10_000  # sentences
+_SAMPLED_AT_ONCE = 100
+_RULES = 1  # to be raised when texts are cut in another way, so that kept ones are cut again
 
 
 @dataclass(frozen=True)
@@ -47,20 +39,44 @@ class Corpus:
     whether a pair is positive; otherwise None, and neighbours are what follows one another.
     """
 
-    documents: tuple[tuple[str, ...], ...]
+    documents: Sequence[Sequence[str]]
     name: str = "the text"
     notes: tuple[str, ...] = ()
-    labels: tuple[bool, ...] | None = None
+    labels: Sequence[bool] | None = None
 
     @cached_property
-    def sentences(self) -> tuple[str, ...]:
+    def sentences(self) -> Sequence[str]:
         """All sentences in reading order."""
+        if isinstance(self.documents, StoredDocuments):
+            return self.documents.sentences
+        if len(self.documents) == 1:
+            return self.documents[0]
         return tuple(sentence for document in self.documents for sentence in document)
+
+    def sample(self, most_bytes: int) -> Iterable[str]:
+        """All sentences, or of a longer text that is kept in a folder so many bytes, spread evenly over it."""
+        sentences, share = self.sentences, self.sampled_share(most_bytes)
+        if share == 1:
+            return sentences
+        starts = (
+            int(n * _SAMPLED_AT_ONCE / share) for n in range(math.ceil(len(sentences) * share / _SAMPLED_AT_ONCE))
+        )
+        return (sentence for start in starts for sentence in sentences[start : start + _SAMPLED_AT_ONCE])
+
+    def sampled_share(self, most_bytes: int) -> float:
+        """The share of the sentences that `sample` gives."""
+        sentences = self.sentences
+        return min(1.0, most_bytes / sentences.nbytes) if isinstance(sentences, StoredSentences) else 1.0
 
     @cached_property
     def fingerprint(self) -> str:
         """A number in hexadecimal that another text does not have; the name does not count."""
-        return hashlib.sha256(json.dumps([self.documents, self.labels]).encode()).hexdigest()
+        digest = hashlib.sha256()
+        for lines in _as_lines(self.documents):
+            digest.update(lines)
+        if self.labels is not None:
+            digest.update(bytes(bytearray(self.labels)))
+        return digest.hexdigest()
 
     @classmethod
     def from_bytes(cls, data: bytes, kind: str = "auto", name: str = "the file") -> "Corpus":
@@ -69,58 +85,33 @@ class Corpus:
             raise CorpusError(
                 f"{name} has {len(data) / 2**20:.0f} MB; the limit is {MAX_BYTES // 2**20} MB. Take a part of it."
             )
-        known = ((mark, encoding, label) for mark, encoding, label in _BYTE_ORDER_MARKS if data.startswith(mark))
-        mark, encoding, label = next(known, (b"", "utf-8", ""))
-        try:
-            text = data[len(mark) :].decode(encoding)
-        except UnicodeDecodeError as error:
-            raise _no_text(name, len(mark) + error.start) from None
-        if found := _NOT_TEXT.search(text):
-            raise _no_text(name, len(mark) + len(text[: found.start()].encode(encoding)))
+        notes: list[str] = []
+        text = "".join(decoded_blocks(io.BytesIO(data), name, notes, size=MAX_BYTES))
         corpus = cls.from_text(text, kind, name)
-        return dataclasses.replace(corpus, notes=(f"Read as {label}.", *corpus.notes)) if label else corpus
+        return dataclasses.replace(corpus, notes=(*notes, *corpus.notes))
 
     @classmethod
     def from_text(cls, text: str, kind: str = "auto", name: str = "the text") -> "Corpus":
         """Split a text into documents of sentences.
 
-        kind: "lines" (a sentence a line), "documents" (paragraphs are split into sentences), or "auto" (documents
-        when the typical line is longer than a sentence); a blank line ends a document in these. "wikitext": every line
-        of at least two sentences, which end in " . ", is a document; headings are left out. "pairs": two texts and a
-        label a line, separated by tabs (see `_read_pairs`). Raises CorpusError when the text is too large, not text,
-        or empty.
+        kind: see `SentenceReader`. Raises CorpusError when the text is too large, not text, or empty.
         """
-        if kind not in KINDS:
-            raise ConfigError(f"The corpus kind {kind!r} is unknown; it can be one of: {', '.join(KINDS)}.")
+        reader = SentenceReader(kind, name)
         if len(text) > MAX_BYTES:
             raise CorpusError(
                 f"{name} has {len(text) / 1e6:.0f} million characters; the limit is {MAX_BYTES / 1e6:.0f} million. "
                 "Take a part of it."
             )
         text = text.removeprefix("\ufeff")
-        if found := _NOT_TEXT.search(text):
-            raise _no_text(name, len(text[: found.start()].encode("utf-8")))
-        text, cut = _LONG_WORD.subn(lambda word: word.group()[:MAX_WORD_CHARACTERS], text)
-        notes = (f"{cut} words longer than {MAX_WORD_CHARACTERS} characters were cut.",) if cut else ()
-        if kind == "pairs":
-            return _read_pairs(text, name, notes)
-        lines = [" ".join(line.split()) for line in text.splitlines()]
-        written = [line for line in lines if line]
-        if not written:
-            raise CorpusError(f"{name} is empty; type or paste at least two sentences.")
-        if kind == "wikitext":
-            parts = (line.removesuffix(" .").split(" . ") for line in written if not _WIKITEXT_HEADING.fullmatch(line))
-            found = (tuple(part.strip() for part in line if part.strip(" .")) for line in parts)
-            return cls(tuple(sentences for sentences in found if len(sentences) > 1), name, notes)
-        if kind == "auto":
-            kind = "documents" if sorted(map(len, written))[len(written) // 2] > 200 else "lines"
+        check_text(text, name)
         documents: list[list[str]] = [[]]
-        for line in lines:
-            if line:
-                documents[-1].extend(split_sentences(line) if kind == "documents" else [line])
+        for sentences in reader.read([text]):
+            if sentences is not None:
+                documents[-1] += sentences
             elif documents[-1]:
                 documents.append([])
-        return cls(tuple(tuple(document) for document in documents if document), name, notes)
+        documents = tuple(tuple(document) for document in documents if document)
+        return cls(documents, name, reader.notes, tuple(reader.labels) or None)
 
     def first(self, number: int | None) -> "Corpus":
         """The first documents or pairs; all of them for None."""
@@ -135,14 +126,12 @@ class Corpus:
         """
         if not shares:
             return (self,)
-        whole = self if len(self.documents) > 1 else Corpus(tuple((s,) for s in self.sentences), self.name, self.notes)
-        n = len(whole.documents)
+        is_one = len(self.documents) == 1
+        n = len(self.sentences if is_one else self.documents)
         cuts = [0, *(round(n * (1 - sum(shares[i:]))) for i in range(len(shares))), n]
         parts = []
         for start, end in itertools.pairwise(cuts):
-            documents = whole.documents[start:end]
-            if whole is not self:
-                documents = (tuple(sentence for document in documents for sentence in document),)
+            documents = (self.sentences[start:end],) if is_one else self.documents[start:end]
             if not any(len(document) > 1 for document in documents):
                 raise CorpusError(f"{self.name} is too short to be split; set validation_share and test_share to 0.")
             labels = None if self.labels is None else self.labels[start:end]
@@ -150,49 +139,184 @@ class Corpus:
         return tuple(parts)
 
 
-def _read_pairs(text: str, name: str, notes: tuple[str, ...]) -> Corpus:
-    """Two texts and a label, 1 for positive: `text<TAB>text<TAB>label`, or the five columns of MRPC with its header."""
-    documents, labels = [], []
-    for number, line in enumerate(text.splitlines(), 1):
-        cells = [cell.strip() for cell in line.split("\t")]
-        if not line.strip() or (number == 1 and cells[0].lower() == "quality"):
-            continue
-        if len(cells) == 5:
-            cells = [cells[3], cells[4], cells[0]]
-        if len(cells) != 3 or cells[2] not in ("0", "1"):
-            raise CorpusError(
-                f"Line {number} of {name} is no pair; write text, tab, text, tab and 1 or 0, or MRPC's five columns."
-            )
-        documents.append((cells[0], cells[1]))
-        labels.append(cells[2] == "1")
-    if not documents:
-        raise CorpusError(f"{name} has no pairs; write text, tab, text, tab and 1 or 0 on each line.")
-    return Corpus(tuple(documents), name, notes, tuple(labels))
+class StoredSentences(Sequence[str]):
+    """Sentences `start` to `stop` of a folder that `_stored` has written.
+
+    They are read and not mapped: mapped pages would count as memory of this process while the whole text goes by.
+    """
+
+    def __init__(self, folder: Path, offsets: np.ndarray, start: int, stop: int) -> None:
+        self.folder, self.start, self.stop, self._offsets = folder, start, stop, offsets
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            start, stop, _ = index.indices(len(self))
+            return StoredSentences(self.folder, self._offsets, self.start + start, self.start + max(start, stop))
+        number = range(len(self))[index]
+        return next(iter(self[number : number + 1]))
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(self.start, self.stop, _READ_AT_ONCE):
+            stop = min(start + _READ_AT_ONCE, self.stop)
+            lines, places = self._read(start, stop), (self._offsets[start : stop + 1] - self._offsets[start]).tolist()
+            for begin, end in itertools.pairwise(places):
+                yield lines[begin:end].rstrip(b"\n").decode()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the sentences and the line breaks after them."""
+        return int(self._offsets[self.stop] - self._offsets[self.start])
+
+    def lines(self) -> Iterator[bytes]:
+        """A sentence a line and an empty line after every document, in blocks."""
+        for start in range(self.start, self.stop, _READ_AT_ONCE):
+            yield self._read(start, min(start + _READ_AT_ONCE, self.stop))
+
+    def _read(self, start: int, stop: int) -> bytes:
+        begin, end = int(self._offsets[start]), int(self._offsets[stop])
+        return np.fromfile(self.folder / "text.bin", np.uint8, end - begin, offset=begin).tobytes()
 
 
-def _no_text(name: str, byte: int) -> CorpusError:
-    return CorpusError(f"{name} is not plain text (byte {byte}); save it as UTF-8 text.")
+class StoredDocuments(Sequence[StoredSentences]):
+    """Documents of such a folder; bounds: (D + 1,) number of the first sentence of each, and of the one after."""
+
+    def __init__(self, sentences: StoredSentences, bounds: np.ndarray) -> None:
+        self._all, self._bounds = sentences, bounds
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            start, stop, _ = index.indices(len(self))
+            return StoredDocuments(self._all, self._bounds[start : max(start, stop) + 1])
+        number = range(len(self))[index]
+        return self._all[self._bounds[number] : self._bounds[number + 1]]
+
+    @property
+    def sentences(self) -> StoredSentences:
+        """All sentences of these documents."""
+        return self._all[self._bounds[0] : self._bounds[-1]]
 
 
-def read_corpus(path_or_text: str | os.PathLike, *, kind: str = "auto") -> Corpus:
+def _as_lines(documents: Sequence[Sequence[str]]) -> Iterator[bytes]:
+    """A sentence a line and an empty line after every document: what `_stored` writes."""
+    if isinstance(documents, StoredDocuments):
+        yield from documents.sentences.lines()
+        return
+    for document in documents:
+        yield "".join(f"{sentence}\n" for sentence in (*document, "")).encode("utf-8", "surrogatepass")
+
+
+def read_corpus(
+    path_or_text: str | os.PathLike,
+    *,
+    kind: str = "auto",
+    progress: Callable[[float], None] = lambda share: None,
+) -> Corpus:
     """Read a corpus from a file, or from a text itself.
 
     path_or_text: a path; or a string, which is taken as a path only if it is one line that names an existing file.
+    A file of more than 16 MB is cut into sentences once, which are kept in the user's cache folder and found there by
+    the next run; it takes no more memory than a short one. progress: called with the share of such a file that is read.
     Use `Corpus.from_text` for what a visitor typed: it never opens a file. Raises CorpusError.
     """
     if isinstance(path_or_text, str) and not _names_a_file(path_or_text):
         return Corpus.from_text(path_or_text, kind)
     path = Path(path_or_text)
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise CorpusError(
-                f"{path.name} has {path.stat().st_size / 2**20:.0f} MB; the limit is {MAX_BYTES // 2**20} MB. "
-                "Take a part of it."
-            )
+        if path.stat().st_size > IN_MEMORY_BYTES:
+            return _stored(path, kind, progress)
         data = path.read_bytes()
     except OSError as error:
         raise CorpusError(f"The file {path} cannot be read ({error.strerror}); check its name.") from None
     return Corpus.from_bytes(data, kind, path.name)
+
+
+def _stored(path: Path, kind: str, progress: Callable[[float], None]) -> Corpus:
+    """A long file's sentences, from the cache folder if they are there.
+
+    Arrays: text (a sentence a line and an empty line after every document, UTF-8), sentences (where each begins, and
+    the end), documents (the number of each one's first sentence, and of all), and for pairs labels.
+    """
+    reader = SentenceReader(kind, path.name)
+
+    def fill(append: Append) -> dict[str, Any]:
+        notes: list[str] = []
+        writer = _TextWriter(append)
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            blocks = _reported(decoded_blocks(file, path.name, notes), lambda: progress(file.tell() / size))
+            for sentences in reader.read(blocks):
+                writer.add(sentences)
+        writer.close()
+        if reader.labels:
+            append("labels", np.array(reader.labels))
+        return {"notes": [*notes, *reader.notes]}
+
+    with path.open("rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    folder = cache_folder() / f"text-{content[:32]}-{kind}-{_RULES}"
+    arrays, facts = gather(fill, folder)
+    sentences = StoredSentences(folder, arrays["sentences"], 0, len(arrays["sentences"]) - 1)
+    documents = StoredDocuments(sentences, arrays["documents"])
+    return Corpus(documents, path.name, tuple(facts["notes"]), arrays.get("labels"))
+
+
+def _reported(blocks: Iterator[str], report: Callable[[], None]) -> Iterator[str]:
+    for block in blocks:
+        report()
+        yield block
+
+
+class _TextWriter:
+    """Appends sentences to the arrays of `_stored`, many at a time."""
+
+    def __init__(self, append: Append) -> None:
+        self._append = append
+        self._lines: list[bytes] = []
+        self._places, self._bounds = [0], [0]  # not appended yet
+        self._bytes = self._count = self._bound = 0
+
+    def add(self, sentences: list[str] | None) -> None:
+        """Sentences of the present document, or None where it ends."""
+        if sentences is None:
+            self._end_document()
+            return
+        for sentence in sentences:
+            line = f"{sentence}\n".encode()
+            self._lines.append(line)
+            self._bytes += len(line)
+            self._places.append(self._bytes)
+        self._count += len(sentences)
+        if len(self._lines) > _READ_AT_ONCE:
+            self._flush()
+
+    def close(self) -> None:
+        """End the last document and append what is left."""
+        self._end_document()
+        self._flush()
+        self._append("sentences", np.array(self._places, np.int64))
+
+    def _end_document(self) -> None:
+        if self._count == self._bound:
+            return
+        # The empty line belongs to the sentence before it.
+        self._lines.append(b"\n")
+        self._bytes += 1
+        self._places[-1] = self._bytes
+        self._bound = self._count
+        self._bounds.append(self._bound)
+
+    def _flush(self) -> None:
+        self._append("text", np.frombuffer(b"".join(self._lines), np.uint8))
+        # The last place stays: a document that ends there moves it.
+        self._append("sentences", np.array(self._places[:-1], np.int64))
+        self._append("documents", np.array(self._bounds, np.int64))
+        self._lines, self._places, self._bounds = [], self._places[-1:], []
 
 
 def _names_a_file(text: str) -> bool:
@@ -200,23 +324,3 @@ def _names_a_file(text: str) -> bool:
         return "\n" not in text and len(text) < 4096 and Path(text).is_file()
     except (OSError, ValueError):
         return False
-
-
-def split_sentences(paragraph: str) -> list[str]:
-    """Split a paragraph after . ! ? … and their Chinese forms; common abbreviations and initials do not end a sentence.
-
-    >>> split_sentences("Dr. Jekyll left. Who came in?")
-    ['Dr. Jekyll left.', 'Who came in?']
-    """
-    sentences: list[str] = []
-    start = 0
-    for end in _SENTENCE_END.finditer(paragraph):
-        stop = end.start()
-        # Looking back no further than an abbreviation reaches keeps a page of initials from taking quadratic time.
-        if not end.group().strip() and _ABBREVIATION.search(paragraph, max(start, stop - 8), stop):
-            continue
-        if part := paragraph[start : end.end()].strip():
-            sentences.append(part)
-        start = end.end()
-    rest = paragraph[start:].strip()
-    return [*sentences, rest] if rest else sentences

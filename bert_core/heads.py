@@ -14,8 +14,9 @@ from torch import Tensor
 from bert_core.checkpoint import Checkpoint
 from bert_core.config import DataConfig
 from bert_core.corpus import Corpus
+from bert_core.encoded import encode_corpus
 from bert_core.errors import InputError
-from bert_core.pretraining_data import IGNORED, IS_NEXT, Batch, PretrainingBatches, encode_corpus
+from bert_core.pretraining_data import IGNORED, IS_NEXT, Batch, PretrainingBatches
 from bert_core.probing import AttentionMaps
 from bert_core.reading import encode_text
 from bert_core.tokenization import CLS, MASK, PAD, SEP

@@ -5,7 +5,7 @@ batch k is a function of (seed, k) alone: any step can be drawn again, in any or
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,15 +14,14 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from bert_core.config import DataConfig
-from bert_core.corpus import Corpus
+from bert_core.encoded import IS_NEXT, NOT_NEXT, EncodedCorpus, mix
 from bert_core.errors import CorpusError
-from bert_core.tokenization import CLS, MASK, PAD, SEP, UNK, special_ids
+from bert_core.tokenization import CLS, MASK, PAD, SEP, special_ids
 
-IS_NEXT, NOT_NEXT = 0, 1
 IGNORED = -100  # label of a position that nothing is asked of
 
 _EPOCH_STREAM, _BATCH_STREAM = 0, 1
-_ENCODED_AT_ONCE = 20_000  # sentences
+_AT_ONCE = 1_000_000  # sentences, where there may be many
 _MIN_BLOCK = 1024  # a short corpus is shuffled many times at once
 _MIN_ROWS = 512  # small batches are drawn several at once
 
@@ -38,73 +37,6 @@ class Batch:
     attention_mask: Tensor
     labels: Tensor
     next_sentence_label: Tensor
-
-
-@dataclass(frozen=True)
-class EncodedCorpus:
-    """A corpus as one array of token ids.
-
-    ids: all tokens in reading order. offsets: (S + 1,), sentence s is ids[offsets[s] : offsets[s + 1]].
-    document: (S,), the number of each sentence's document. Sentences without a token are left out.
-    pair_labels: (S / 2,) for labelled pairs, of which pair p is the sentences 2p and 2p + 1; otherwise None.
-    """
-
-    ids: np.ndarray
-    offsets: np.ndarray
-    document: np.ndarray
-    unknown_share: float
-    pair_labels: np.ndarray | None = None
-
-    @property
-    def lengths(self) -> np.ndarray:
-        """(S,) tokens per sentence."""
-        return np.diff(self.offsets)
-
-    @property
-    def unigram_entropy(self) -> float:
-        """Entropy of the token frequencies in nats: the MLM loss of who knows these and nothing else."""
-        counts = np.unique(self.ids, return_counts=True)[1]
-        shares = counts / counts.sum()
-        return float(-(shares * np.log(shares)).sum())
-
-    @property
-    def has_next(self) -> np.ndarray:
-        """(S,) whether another sentence of the same document follows."""
-        return np.append(self.document[1:] == self.document[:-1], False)
-
-
-def encode_corpus(
-    corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[float], None] = lambda share: None
-) -> EncodedCorpus:
-    """Turn every sentence into token ids, without special tokens: a "[MASK]" in the text is a word like any other.
-
-    progress: called with the share of the sentences that are done.
-    """
-    tokenizer = Tokenizer.from_str(tokenizer.to_str())
-    tokenizer.encode_special_tokens = True
-    sentences, pieces, lengths = corpus.sentences, [], []
-    for start in range(0, len(sentences), _ENCODED_AT_ONCE):
-        progress(start / len(sentences))
-        encodings = tokenizer.encode_batch_fast(
-            list(sentences[start : start + _ENCODED_AT_ONCE]), add_special_tokens=False
-        )
-        pieces.append(np.fromiter((i for encoding in encodings for i in encoding.ids), np.int64))
-        lengths += [len(encoding) for encoding in encodings]
-    ids, lengths = np.concatenate(pieces), np.array(lengths)
-    document = np.repeat(np.arange(len(corpus.documents)), [len(document) for document in corpus.documents])
-    kept, pair_labels = lengths > 0, None
-    if corpus.labels is not None:  # a pair goes as a whole
-        whole = kept.reshape(-1, 2).all(1)
-        kept = whole.repeat(2)
-        pair_labels = np.where(corpus.labels, IS_NEXT, NOT_NEXT)[whole]
-        ids = ids[kept.repeat(lengths)]
-    return EncodedCorpus(
-        ids=ids,
-        offsets=np.concatenate([[0], lengths[kept].cumsum()]),
-        document=document[kept],
-        unknown_share=float((ids == tokenizer.token_to_id(UNK)).mean()) if len(ids) else 0.0,
-        pair_labels=pair_labels,
-    )
 
 
 class PretrainingBatches:
@@ -124,18 +56,19 @@ class PretrainingBatches:
         self._special = special_ids(tokenizer)
         vocabulary = np.arange(tokenizer.get_vocab_size())
         self._word_ids = vocabulary[~np.isin(vocabulary, list(self._special.values()))]
-        self._has_next = encoded.has_next & ~self._too_long(np.arange(len(encoded.lengths)))
-        self._starts = np.flatnonzero(self._has_next)
+        self._has_next = encoded.has_next
+        if np.isfinite(self._longest):
+            fits = encoded.lengths[:-1] + encoded.lengths[1:] <= self._longest
+            self._has_next[:-1] &= fits
+        # The smallest type saves most of the memory that a long text takes.
+        self._starts = np.flatnonzero(self._has_next).astype(np.min_scalar_type(len(encoded)))
         if len(self._starts) == 0:
             raise CorpusError(
-                f"The text has {len(encoded.lengths)} sentences and no two neighbours in the same document that fit "
+                f"The text has {len(encoded)} sentences and no two neighbours in the same document that fit "
                 f"into {config.sequence_length} tokens; next sentence prediction needs at least two."
             )
-        # What a pass goes through: the pairs if they are labelled, else the sentences.
-        self._units = self._starts if encoded.pair_labels is not None else np.arange(len(encoded.lengths))
-        self._text, self._successions = _successions(encoded)
-        self._n_texts = int(self._text.max()) + 1
-        if encoded.pair_labels is None and len(self._successions) == self._n_texts**2:
+        self._successions = self._find_successions()
+        if encoded.pair_labels is None and self._leaves_no_other():
             raise CorpusError("All sentences are alike; next sentence prediction needs at least two different ones.")
         self._group = max(1, _MIN_ROWS // config.batch_size)
         self._masks = 0  # which drawing of the masks this is
@@ -158,7 +91,12 @@ class PretrainingBatches:
     @property
     def steps_per_epoch(self) -> float:
         """Batches in which every sentence has been the first of a pair once, or every labelled pair was seen."""
-        return len(self._units) / self.config.batch_size
+        return self._n_units / self.config.batch_size
+
+    @property
+    def _n_units(self) -> int:
+        """Length of a pass: the pairs if they are labelled, else the sentences."""
+        return len(self._starts) if self.encoded.pair_labels is not None else len(self.encoded)
 
     def __iter__(self) -> Iterator[Batch]:
         k = 0
@@ -208,7 +146,7 @@ class PretrainingBatches:
         first = np.take_along_axis(first, np.argsort(~self._has_next[first], 1, kind="stable"), 1)
         lacking = is_next & ~self._has_next[first]
         if lacking.any():
-            first[lacking] = rng.choice(self._starts, lacking.sum())
+            first[lacking] = self._starts[rng.integers(len(self._starts), size=lacking.sum())]
         second = np.where(is_next, first + 1, rng.integers(S, size=is_next.shape))
         while (wrong := ~is_next & (self._follows(first, second) | self._too_long(first, second))).any():
             count = wrong.sum()
@@ -217,30 +155,46 @@ class PretrainingBatches:
 
     def _firsts(self, start: int, count: int) -> np.ndarray:
         """Sentences number start, start + 1, ... of an endless row of shuffled passes through the text (a copy)."""
-        S = len(self._units)
+        S = self._n_units
         passes = -(-_MIN_BLOCK // S)
         block = S * passes
         taken = []
         while count:
             b, at = divmod(start, block)
             if b not in self._orders:
-                order = np.broadcast_to(self._units, (passes, S))
                 # Only the newest two are kept: a batch reaches from one block into the next and never back.
                 self._orders = {key: value for key, value in self._orders.items() if key == b - 1}
-                self._orders[b] = self._generator(_EPOCH_STREAM, b).permuted(order, axis=1).ravel()
-            taken.append(self._orders[b][at : at + count])
+                order = np.tile(np.arange(S, dtype=self._starts.dtype), (passes, 1))
+                self._orders[b] = self._generator(_EPOCH_STREAM, b).permuted(order, axis=1, out=order).ravel()
+            part = self._orders[b][at : at + count]
+            taken.append((part if self.encoded.pair_labels is None else self._starts[part]).astype(np.int64))
             start, count = start + len(taken[-1]), count - len(taken[-1])
         return np.concatenate(taken)
 
-    def _too_long(self, first: np.ndarray, second: np.ndarray | None = None) -> np.ndarray:
-        """Whether a pair is to be left out for its length; second: by default the sentence after the first."""
-        lengths = self.encoded.lengths
-        after = (first + 1) % len(lengths) if second is None else second
-        return lengths[first] + lengths[after] > self._longest
+    def _too_long(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """Whether a pair is to be left out for its length."""
+        return self.encoded.lengths_of(first) + self.encoded.lengths_of(second) > self._longest
+
+    def _find_successions(self) -> np.ndarray:
+        """Sorted keys of all pairs of texts that follow one another."""
+        has_next, texts = self.encoded.has_next, self.encoded.texts
+        keys = np.empty(has_next.sum(), np.uint64)
+        filled = 0
+        for start in range(0, len(has_next), _AT_ONCE):  # in parts, because every step of it is a copy
+            first = start + np.flatnonzero(has_next[start : start + _AT_ONCE])
+            keys[filled : filled + len(first)] = _succession(texts[first], texts[first + 1])
+            filled += len(first)
+        keys.sort()
+        return keys
+
+    def _leaves_no_other(self) -> bool:
+        """Whether every text follows every text, so that nothing can be NotNext."""
+        different = np.count_nonzero(np.diff(self._successions)) + 1
+        return different == len(np.unique(self.encoded.texts)) ** 2
 
     def _follows(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Whether the text of `second` follows the text of `first` anywhere, so also where a sentence is repeated."""
-        pair = self._text[first] * self._n_texts + self._text[second]
+        pair = _succession(self.encoded.texts[first], self.encoded.texts[second])
         place = np.searchsorted(self._successions, pair)
         return self._successions[np.minimum(place, len(self._successions) - 1)] == pair
 
@@ -248,17 +202,17 @@ class PretrainingBatches:
         self, first: np.ndarray, second: np.ndarray, longest: np.ndarray, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """[CLS] A [SEP] B [SEP] of at most `longest` (B,) tokens, and padding: ids, segments and mask, (B, T) each."""
-        start, length = self.encoded.offsets, self.encoded.lengths
-        length_a, length_b = truncated_lengths(length[first], length[second], longest - 3)
+        start, whole_a, whole_b = self.encoded.offsets, *map(self.encoded.lengths_of, (first, second))
+        length_a, length_b = truncated_lengths(whole_a, whole_b, longest - 3)
         # Of the tokens that a side loses, each comes from its front or its back with equal chance.
-        start_a = start[first] + rng.binomial(length[first] - length_a, 0.5)
-        start_b = start[second] + rng.binomial(length[second] - length_b, 0.5)
+        start_a = start[first] + rng.binomial(whole_a - length_a, 0.5)
+        start_b = start[second] + rng.binomial(whole_b - length_b, 0.5)
         a, b = length_a[:, None], length_b[:, None]  # (B, 1)
         t = np.arange((length_a + length_b).max() + 3)  # (T,)
         in_second = t > a + 1
         attended = t < a + b + 3
         source = np.where(in_second, start_b[:, None] + t - a - 2, start_a[:, None] + t - 1)
-        ids = self.encoded.ids.take(source, mode="clip")
+        ids = self.encoded.ids.take(source, mode="clip").astype(np.int64)
         ids[:, 0] = self._special[CLS]
         ids[(t == a + 1) | (t == a + b + 2)] = self._special[SEP]
         ids[~attended] = self._special[PAD]
@@ -298,10 +252,6 @@ def truncated_lengths(
     return a, np.minimum(length_b, room - a)
 
 
-def _successions(encoded: EncodedCorpus) -> tuple[np.ndarray, np.ndarray]:
-    """A number for each sentence's text, (S,), and sorted keys of all pairs of texts that follow one another."""
-    numbers: dict[bytes, int] = {}
-    bounds = zip(encoded.offsets[:-1], encoded.offsets[1:])
-    text = np.array([numbers.setdefault(encoded.ids[s:e].tobytes(), len(numbers)) for s, e in bounds])
-    first = np.flatnonzero(encoded.has_next)
-    return text, np.unique(text[first] * len(numbers) + text[first + 1])
+def _succession(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """A number for a pair of texts in this order."""
+    return mix(first) ^ second

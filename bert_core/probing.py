@@ -13,8 +13,8 @@ from torch import Tensor
 
 from bert_core.checkpoint import Checkpoint
 from bert_core.corpus import Corpus
+from bert_core.encoded import IS_NEXT, encode_corpus
 from bert_core.errors import InputError
-from bert_core.pretraining_data import IS_NEXT, encode_corpus
 from bert_core.reading import (
     MAX_CHARACTERS,
     batches,
@@ -256,11 +256,11 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     require(checkpoint, "mlm", "guess masked words")
     require(checkpoint, "nsp", "judge sentence pairs")
     encoded = encode_corpus(corpus, checkpoint.tokenizer)
-    S = len(encoded.lengths)
+    S, has_next = len(encoded), encoded.has_next
     first = int(np.random.default_rng(seed).integers(max(1, S - EXAM_SENTENCES + 1)))
     last = min(S, first + EXAM_SENTENCES)
     sentences = [encoded.ids[encoded.offsets[s] : encoded.offsets[s + 1]].tolist() for s in range(first, last)]
-    adjacent = [s for s in range(len(sentences) - 1) if encoded.has_next[first + s]]
+    adjacent = [s for s in range(len(sentences) - 1) if has_next[first + s]]
     true_pairs = {(tuple(sentences[s]), tuple(sentences[s + 1])) for s in adjacent}
     ids = checkpoint.tokenizer.token_to_id
     cls, sep, mask = ids(CLS), ids(SEP), ids(MASK)

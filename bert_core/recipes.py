@@ -12,16 +12,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer
 
 from bert_core.config import BertConfig, CorpusConfig, DataConfig, TokenizerConfig, TrainingConfig
 from bert_core.corpus import Corpus, read_corpus
 from bert_core.costs import check_size, estimate_seconds, threads_for
+from bert_core.encoded import encode_corpus
 from bert_core.errors import ConfigError, CorpusError
 from bert_core.model import BertForPreTraining
-from bert_core.pretraining_data import PretrainingBatches, encode_corpus, truncated_lengths
-from bert_core.tokenization import MASK, train_tokenizer
+from bert_core.pretraining_data import PretrainingBatches, truncated_lengths
+from bert_core.tokenization import LEARNED_BYTES, MASK, train_tokenizer
 from bert_core.training import Trainer
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -31,6 +33,8 @@ MAX_SEED = 2**63 - 1
 HELD_OUT_SHARE = 0.1
 FEWEST_DOCUMENTS = 8
 FEWEST_SENTENCES = 200
+
+_PAIRS_LOOKED_AT = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -380,7 +384,8 @@ def _prepare_data(
     shares = {"validation": recipe.corpus.validation_share, "test": recipe.corpus.test_share}
     shares = {part: share for part, share in shares.items() if share}
     texts = dict(zip(("training", *shares), corpus.split(*shares.values())))
-    progress("training the tokenizer")
+    share = texts["training"].sampled_share(LEARNED_BYTES)
+    progress("training the tokenizer" + (f" on {share:.0%} of the text, evenly spread" if share < 1 else ""))
     tokenizer = train_tokenizer(texts["training"], **_fields(recipe.tokenizer))
     recipe = dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size()))
     check_size(recipe.model, recipe.data, device)
@@ -443,15 +448,15 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
     data = _prepare_data(recipe, corpus, 0, device)
     recipe, batches, held_out = data.recipe, data.batches["training"], data.texts.get("validation")
     encoded, config = batches.encoded, recipe.model
-    first = encoded.has_next.nonzero()[0]
-    a, b = encoded.lengths[first], encoded.lengths[first + 1]
+    first = np.flatnonzero(encoded.has_next)
+    a, b = encoded.lengths_of(first), encoded.lengths_of(first + 1)
     kept = sum(side.sum() for side in truncated_lengths(a, b, recipe.data.sequence_length - 3))
     warnings = list(corpus.notes)
     if encoded.unknown_share > 0.1:
         warnings.append(f"{encoded.unknown_share:.0%} of the words are unknown to this vocabulary; make it larger.")
     return Preview(
         documents=len(corpus.documents),
-        sentences=len(encoded.lengths),
+        sentences=len(encoded),
         tokens=len(encoded.ids),
         vocabulary=config.vocab_size,
         unknown_share=encoded.unknown_share,
@@ -465,7 +470,9 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
 
 
 def _mean_pair_tokens(batches: PretrainingBatches) -> float:
-    """Mean tokens of a pair of neighbouring sentences as the model sees it, special tokens included."""
-    lengths, first = batches.encoded.lengths, batches.encoded.has_next.nonzero()[0]
-    pairs = lengths[first] + lengths[first + 1] + 3
+    """Mean tokens of a pair of neighbouring sentences as the model sees it, special tokens included; of many pairs,
+    the first ones speak for all."""
+    encoded = batches.encoded
+    first = np.flatnonzero(encoded.has_next)[:_PAIRS_LOOKED_AT]
+    pairs = encoded.lengths_of(first) + encoded.lengths_of(first + 1) + 3
     return float(pairs.clip(max=batches.config.sequence_length).mean())

@@ -8,7 +8,7 @@ which can abort the process on a hostile file.
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,10 @@ from tokenizers import (
 )
 
 from bert_core.config import TokenizerConfig
-from bert_core.corpus import MAX_WORD_CHARACTERS, Corpus
+from bert_core.corpus import Corpus
 from bert_core.errors import CheckpointError, ConfigError, CorpusError
 from bert_core.foreign_files import MAX_JSON_BYTES, first_three, read_json, read_limited, shown
+from bert_core.sentences import MAX_WORD_CHARACTERS
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
@@ -36,9 +37,12 @@ SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
 # The dialogue tutorials drop these marks and nothing else.
 DROPPED_MARKS = r"[.,!?\-]"
 
+LEARNED_BYTES = 100 * 2**20  # of text; more would take memory and hardly change the vocabulary
 DEFAULT_PIECES = 30_000
 PREFIX = "##"  # of a piece inside a word
 MAX_TOKENIZER_TOKENS = 1_000_000
+
+_REPEATED_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
@@ -61,10 +65,11 @@ def train_tokenizer(
 ) -> Tokenizer:
     """Learn a vocabulary from a text.
 
-    corpus: the sentences to learn from. kind: "word" (a token per word), "wordpiece" (Schuster & Nakajima 2012) or
-    "bpe" (Sennrich et al. 2016: pairs of pieces merged in the order they were learned; every character of the text is
-    known). vocab_size: most tokens, special ones included; None keeps every word, or 30,000 pieces. min_frequency: a
-    word or piece must occur this often. The same corpus and settings give the same ids in every process.
+    corpus: the sentences to learn from; of more than 100 MB an even sample of that size. kind: "word" (a token per
+    word), "wordpiece" (Schuster & Nakajima 2012) or "bpe" (Sennrich et al. 2016: pairs of pieces merged in the order
+    they were learned; every character of the text is known). vocab_size: most tokens, special ones included; None
+    keeps every word, or 30,000 pieces. min_frequency: a word or piece must occur this often. The same corpus and
+    settings give the same ids in every process.
     Raises ConfigError for settings out of range or fewer tokens than "bpe" needs for the characters, and CorpusError
     when no word is left.
     """
@@ -87,7 +92,7 @@ def _train_words(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
         show_progress=False,
     )
     tokenizer = _text_reader(models.WordLevel(unk_token=UNK), scheme)
-    tokenizer.train_from_iterator(corpus.sentences, trainer)
+    tokenizer.train_from_iterator(corpus.sample(LEARNED_BYTES), trainer)
     return build_tokenizer(tokenizer.get_vocab(), scheme)
 
 
@@ -100,8 +105,8 @@ def _train_wordpiece(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
     vocab_size = config.vocab_size or DEFAULT_PIECES
     alphabet = _alphabet(words, vocab_size - len(SPECIAL_TOKENS))
     trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, **_piece_options(alphabet, config))
-    known = (word for word in words.elements() if alphabet.issuperset(word))
-    tokenizer.train_from_iterator(known, trainer)
+    known = Counter({word: n for word, n in words.items() if alphabet.issuperset(word)})
+    tokenizer.train_from_iterator(_repeated(known), trainer)
     return build_tokenizer(tokenizer.get_vocab(), scheme)
 
 
@@ -119,18 +124,29 @@ def _train_bpe(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size, continuing_subword_prefix=PREFIX, **_piece_options(alphabet, config)
     )
-    tokenizer.train_from_iterator(words.elements(), trainer)
+    tokenizer.train_from_iterator(_repeated(words), trainer)
     merges = json.loads(tokenizer.to_str())["model"]["merges"]
     return build_tokenizer(tokenizer.get_vocab(), scheme, merges)
 
 
 def _count_words(tokenizer: Tokenizer, corpus: Corpus) -> Counter[str]:
     """The words of a corpus as the tokenizer cuts them, normalised."""
+    written: Counter[str] = Counter()
+    for sentence in corpus.sample(LEARNED_BYTES):
+        written.update(sentence.split(" "))
     words: Counter[str] = Counter()
-    for sentence in corpus.sentences:
-        pieces = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(sentence))
-        words.update(word for word, _ in pieces)
+    # A space ends a word always, so that what stands between two of them is looked at once and not at every place.
+    for part, count in written.items():
+        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(part)):
+            words[word] += count
     return words
+
+
+def _repeated(words: Counter[str]) -> Iterator[str]:
+    """Every word as often as it was counted, many in a line."""
+    for word, count in words.items():
+        for done in range(0, count, _REPEATED_AT_ONCE):
+            yield " ".join([word] * min(_REPEATED_AT_ONCE, count - done))
 
 
 def _piece_options(alphabet: set[str], config: TokenizerConfig) -> dict[str, Any]:

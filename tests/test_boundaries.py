@@ -15,9 +15,11 @@ PROGRAM = [*CORE, *sorted((ROOT / "ui").rglob("*.py")), *sorted((ROOT / "benchma
 LAYERS = [
     {"errors"},
     {"config", "foreign_files", "folders", "packing"},
+    {"array_files", "sentences"},
     {"corpus", "costs", "model", "foreign_tensors"},
     {"tokenization", "foreign_weights"},
-    {"pretraining_data", "checkpoint"},
+    {"encoded", "checkpoint"},
+    {"pretraining_data"},
     {"training", "reading", "finetuning", "hub"},
     {"recipes", "probing", "word_probes", "pair_probes", "evaluations", "microscope", "snapshots"},
     {"heads", "training_state"},

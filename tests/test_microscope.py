@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from bert_core.config import DataConfig
+from bert_core.encoded import encode_corpus
 from bert_core.microscope import view_batch
-from bert_core.pretraining_data import IGNORED, PretrainingBatches, encode_corpus
+from bert_core.pretraining_data import IGNORED, PretrainingBatches
 from bert_core.training import pretraining_losses
 
 

@@ -8,13 +8,13 @@ import torch
 
 from bert_core.config import DataConfig
 from bert_core.corpus import Corpus
+from bert_core.encoded import encode_corpus
 from bert_core.errors import CorpusError
 from bert_core.pretraining_data import (
     IGNORED,
     IS_NEXT,
     NOT_NEXT,
     PretrainingBatches,
-    encode_corpus,
     truncated_lengths,
 )
 from bert_core.tokenization import MASK, PAD, SPECIAL_TOKENS, special_ids, train_tokenizer

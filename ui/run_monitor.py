@@ -13,10 +13,10 @@ import gradio as gr
 
 from bert_core.checkpoint import Checkpoint
 from bert_core.corpus import Corpus
+from bert_core.encoded import encode_corpus
 from bert_core.errors import RunError
 from bert_core.export import history_csv, history_json
 from bert_core.figures import curves
-from bert_core.pretraining_data import encode_corpus
 from bert_core.run import Progress, Run
 from ui.guess_board import GuessBoard
 from ui.handlers import on_error
