@@ -1,5 +1,7 @@
 """Weights of a run as they were after a step, and how much of all that a visitor may keep."""
 
+import copy
+import functools
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -8,7 +10,7 @@ from typing import Any, Protocol
 
 import torch
 from tokenizers import Tokenizer
-from torch import Tensor
+from torch import Tensor, nn
 
 from bert_core.checkpoint import Checkpoint
 from bert_core.config import BertConfig
@@ -34,10 +36,24 @@ class Snapshot:
 
     def checkpoint(self) -> Checkpoint:
         """A model in eval mode over these weights; each call builds one, the weights are not copied."""
-        with torch.device("meta"):
-            model = BertForPreTraining(self.config)
+        model = _twin(_skeleton(self.config))
         fill_from_flat(model, self.layout, self.weights)
-        return Checkpoint(model.eval(), self.tokenizer, self.name, recipe=self.recipe)
+        return Checkpoint(model, self.tokenizer, self.name, recipe=self.recipe)
+
+
+@functools.lru_cache(maxsize=8)
+def _skeleton(config: BertConfig) -> BertForPreTraining:
+    """A model in eval mode without numbers. To build one takes longer than to fill it."""
+    with torch.device("meta"):
+        return BertForPreTraining(config).eval()
+
+
+def _twin(module: nn.Module) -> nn.Module:
+    """The same modules, whose parameters can be exchanged without touching the other's."""
+    twin = copy.copy(module)
+    twin._parameters = dict(module._parameters)
+    twin._modules = {name: _twin(child) for name, child in module._modules.items()}
+    return twin
 
 
 class Holder(Protocol):

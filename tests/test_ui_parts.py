@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import math
 import time
@@ -19,6 +20,7 @@ from bert_core.corpus import Corpus
 from bert_core.errors import InputError
 from bert_core.evaluations import EvaluationPoint
 from bert_core.export import history_csv, history_json, table_csv, table_json
+from bert_core.probing import fill_mask
 from bert_core.recipes import prepare, preview
 from bert_core.tokenization import SPECIAL_TOKENS, Scheme, build_tokenizer
 from bert_core.word_probes import rate_guess
@@ -31,6 +33,7 @@ from ui.run_monitor import POINTS_LIVE, levels, run_news, standing, thin
 from ui.settings import SHOWN, overrides, values_of, with_labels
 from ui.token_picker import mask_words, picker_value
 from ui.train_tab import preview_value
+from ui.workspace import Workspace
 from ui.workspaces import Workspaces
 
 
@@ -309,6 +312,47 @@ def test_a_sentence_that_repeats_is_asked_once() -> None:
     prepared = prepare(load_recipe("romeo-juliet"), corpus)
     board = GuessBoard(corpus, Checkpoint(prepared.model.eval(), prepared.tokenizer))
     assert ["".join(parts) for parts in board.sentences] == ["one two", "three four"]
+
+
+def test_the_board_guesses_as_fill_mask_does(tiny_checkpoint: Checkpoint) -> None:
+    corpus = Corpus.from_text("Hello you\nMy name is Romeo\nHow are you\nThank\n", "lines")
+    board = GuessBoard(corpus, tiny_checkpoint)
+    after = dict(itertools.pairwise(corpus.sentences))
+    assert len(board.sentences) == 4
+    for (before, word, rest), [guess, probability, right] in zip(board.sentences, board.at(tiny_checkpoint)):
+        text = f"{before}{word}{rest}"
+        [[(token, expected)]] = fill_mask(tiny_checkpoint, f"{before}[MASK]{rest}", after.get(text), top_k=1)
+        assert (guess, probability) == (token, round(expected, 3))
+        assert right == (token == word.lower())
+
+
+def test_sentences_that_are_too_long_for_the_model_are_asked_alone_or_not_at_all(tiny_checkpoint: Checkpoint) -> None:
+    assert tiny_checkpoint.config.max_position_embeddings == 17
+    corpus = Corpus.from_text("hello you " * 4 + "\n" + "my name " * 5 + "\n" + "how are " * 9 + "\n", "lines")
+    board = GuessBoard(corpus, tiny_checkpoint)
+    assert [before[:2] or word[:2] for before, word, _ in board.sentences] == ["he", "my"]
+    assert len(board.at(tiny_checkpoint)) == 2
+
+
+def test_a_poll_builds_a_model_for_its_guesses_alone(service: TrainingService) -> None:
+    space = Workspaces(service, lambda: None).enter(None)
+    run = service.start(load_recipe("romeo-juliet"), seed=1, paused=True)
+    space.add_run(run)
+    built = []
+    space.checkpoint = lambda *asked: built.append(run.snapshots[-1].step) or Workspace.checkpoint(space, *asked)
+    cursors = [0, -1, -1, 0]
+    for step in range(1, 30):
+        run.step()
+        while len(run.history()) < step:
+            time.sleep(0.01)
+        news = run_news(space, run.id, *cursors)
+        assert len(built) == len(set(built))
+        cursors = news["cursors"]
+        assert cursors[2] == (built[-1] if built else -1)
+        if built:
+            space.boards[run.id]._rest_until = math.inf
+    assert len(built) == 1, "a board that rests asks for no model"
+    run.stop()
 
 
 def test_a_model_of_labelled_pairs_is_asked_about_its_own_label(tiny_checkpoint: Checkpoint) -> None:

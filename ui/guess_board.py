@@ -5,57 +5,68 @@ from typing import Any
 
 from bert_core.checkpoint import Checkpoint
 from bert_core.corpus import Corpus
-from bert_core.probing import fill_mask
-from bert_core.reading import Word, read_words
+from bert_core.reading import Row, Word, forward_rows, read_words, tokenize
 from bert_core.tokenization import MASK
 from ui.turns import probing
 
 SENTENCES = 5
 LONGEST_SENTENCE = 160
-# Guessing may take this share of the time, so that the table never slows the training it watches.
+# Guessing for all runs together may take this share of the time, so that the tables never slow what they watch.
 SHARE_OF_TIME = 0.05
 
 
 class GuessBoard:
-    """The hidden words of one run and the newest guesses for them."""
+    """The hidden words of one run and the newest guesses for them.
+
+    sentences: text before, the hidden word, text after; one row per sentence. step: of the model that made `words`,
+    -1 before the first. words: [guess, probability, right] per sentence.
+    """
 
     def __init__(self, corpus: Corpus, checkpoint: Checkpoint) -> None:
-        self._asked = _hidden_words(corpus, checkpoint)
-        self._step = -1
-        self._guesses: list[list[Any]] = []
+        self.sentences: list[list[str]] = []
+        self.step = -1
+        self.words: list[list[Any]] = []
+        self._rows: list[Row] = []
+        self._answers: list[str] = []
+        self._places: list[tuple[int, int]] = []
         self._rest_until = 0.0
+        for text, word, row in _hidden_words(corpus, checkpoint):
+            self.sentences.append([text[: word.start], text[word.start : word.end], text[word.end :]])
+            self._answers.append(word.pieces[0])
+            self._places.append((len(self._rows), word.first))
+            self._rows.append(row)
 
     @property
-    def sentences(self) -> list[list[str]]:
-        """Text before, the hidden word, text after; one row per sentence."""
-        return [[text[:start], text[start:end], text[end:]] for text, (start, end), _, _ in self._asked]
+    def is_rested(self) -> bool:
+        """Whether it may guess again."""
+        return time.monotonic() >= self._rest_until
 
-    def guesses(self, step: int, checkpoint: Checkpoint, *, now: bool) -> tuple[int, list[list[Any]]]:
-        """The step that was asked and [guess, probability, right] per sentence.
-
-        now: ask even if the last time was a moment ago, as for the last snapshot of a run.
-        """
-        began = time.monotonic()
-        if step != self._step and (now or began >= self._rest_until):
-            self._guesses = self.at(checkpoint)
-            self._step = step
-            self._rest_until = time.monotonic() + (time.monotonic() - began) / SHARE_OF_TIME
-        return self._step, self._guesses
+    def look(self, step: int, checkpoint: Checkpoint, *, sharing: int) -> None:
+        """Guess with the model of a step, and rest; sharing: the number of runs whose boards share the time."""
+        if step != self.step:
+            began = time.monotonic()
+            self.words, self.step = self.at(checkpoint), step
+            now = time.monotonic()
+            self._rest_until = now + (now - began) * max(1, sharing) / SHARE_OF_TIME
 
     def at(self, checkpoint: Checkpoint) -> list[list[Any]]:
         """[guess, probability, right] per sentence, of the run's model at any step."""
+        if not self._rows:
+            return []
+        tokenizer = checkpoint.tokenizer
         with probing():
-            return [self._guess(checkpoint, *asked) for asked in self._asked]
+            scores = forward_rows(checkpoint, self._rows, self._places).prediction_logits
+        # An embedding may have more rows than the tokenizer has tokens; those stand for no word.
+        best = scores.float().softmax(-1)[:, : tokenizer.get_vocab_size()].max(-1)
+        guesses = [tokenizer.id_to_token(number) for number in best.indices.tolist()]
+        return [
+            [guess, round(probability, 3), int(guess == answer)]
+            for guess, probability, answer in zip(guesses, best.values.tolist(), self._answers)
+        ]
 
-    @staticmethod
-    def _guess(checkpoint: Checkpoint, text: str, place: tuple[int, int], answer: str, pair: str | None) -> list[Any]:
-        start, end = place
-        [(guess, probability)] = fill_mask(checkpoint, text[:start] + MASK + text[end:], pair, top_k=1)[0]
-        return [guess, round(probability, 3), int(guess == answer)]
 
-
-def _hidden_words(corpus: Corpus, checkpoint: Checkpoint) -> list[tuple[str, tuple[int, int], str, str | None]]:
-    """Sentences spread over the corpus: text, place of the hidden word, its token, and the sentence that follows."""
+def _hidden_words(corpus: Corpus, checkpoint: Checkpoint) -> list[tuple[str, Word, Row]]:
+    """Sentences spread over the corpus: text, hidden word, and its row: with what follows where it fits."""
     followed_by: dict[str, str | None] = {}  # each sentence once, with what follows it the first time
     for document in corpus.documents:
         for sentence, after in zip(document, [*document[1:], None], strict=True):
@@ -66,10 +77,19 @@ def _hidden_words(corpus: Corpus, checkpoint: Checkpoint) -> list[tuple[str, tup
     for index in range(0, len(pairs), max(1, len(pairs) // SENTENCES)):
         text, after = pairs[index]
         known = [word for word in read_words(checkpoint, text) if is_whole(word)]
-        if known and len(asked) < SENTENCES:
+        row = _row(checkpoint, text, after) or _row(checkpoint, text, None)
+        if known and row and len(asked) < SENTENCES:
             longest = max(known, key=lambda word: word.end - word.start)
-            asked.append((text, (longest.start, longest.end), longest.pieces[0], after))
+            row[0][longest.first] = checkpoint.tokenizer.token_to_id(MASK)
+            asked.append((text, longest, row))
     return asked
+
+
+def _row(checkpoint: Checkpoint, text: str, pair: str | None) -> Row | None:
+    """A text as the model reads it, None where it is longer."""
+    encoding = tokenize(checkpoint, text, pair)
+    fits = len(encoding) <= checkpoint.config.max_position_embeddings
+    return (encoding.ids, encoding.type_ids) if fits else None
 
 
 def is_whole(word: Word) -> bool:

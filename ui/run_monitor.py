@@ -11,13 +11,13 @@ from typing import Any
 
 import gradio as gr
 
-from bert_core.checkpoint import Checkpoint
 from bert_core.corpus import Corpus
 from bert_core.encoded import encode_corpus
 from bert_core.errors import RunError
 from bert_core.export import history_csv, history_json
 from bert_core.figures import curves
 from bert_core.run import Progress, Run
+from bert_core.snapshots import Snapshot
 from ui.guess_board import GuessBoard
 from ui.handlers import on_error
 from ui.views import view
@@ -52,7 +52,7 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
         run = space.run(run_id)
         if (found := space.checkpoint(run, None if step is None else int(step))) is None:
             raise RunError("Your run has no model yet; it will in a moment.")
-        return {"step": found[0], "words": _board(space, run, found[1]).at(found[1])}
+        return {"step": found[0], "words": _board(space, run).at(found[1])}
 
     @on_error(lambda sentence: {"error": sentence})
     def table(arguments: list[Any]) -> dict[str, Any]:
@@ -107,17 +107,19 @@ def run_news(
     }
     if looks := run.evaluations(since=look):
         news["held"] = thin(looks, len(looks))
-    newest = space.checkpoint(run) if run.corpus is not None else None
+    newest = run.snapshots[-1] if run.snapshots and run.corpus is not None else None
     if newest and snapshot < 0:
-        news["levels"] = levels(run.corpus, newest[1])
+        news["levels"] = levels(run.corpus, newest)
     # The first points of a run come at once; the guesses take a moment longer and come with the next answer.
     is_over = progress.status not in ACTIVE
     asked = guess
-    if (row or is_over) and newest and newest[0] > guess:
-        board = _board(space, run, newest[1])
-        asked, words = board.guesses(*newest, now=is_over)
-        if asked > guess and words:
-            news["guesses"] = {"words": words} | ({"sentences": board.sentences} if guess < 0 else {})
+    if (row or is_over) and newest and newest.step > guess:
+        board = _board(space, run)
+        if is_over or board.is_rested:
+            board.look(*space.checkpoint(run), sharing=progress.sharing)
+        asked = board.step
+        if asked > guess and board.words:
+            news["guesses"] = {"words": board.words} | ({"sentences": board.sentences} if guess < 0 else {})
     news["cursors"] = [row + len(rows), max([snapshot, *snapshots]), asked, look + len(looks)]
     return news
 
@@ -136,12 +138,12 @@ def standing(progress: Progress) -> str:
     return f"{doing[0].upper()}{doing[1:]}."
 
 
-def levels(corpus: Corpus, checkpoint: Checkpoint) -> dict[str, float]:
+def levels(corpus: Corpus, model: Snapshot) -> dict[str, float]:
     """Losses of guesses without any knowledge of the sentence, in nats: what a curve can be compared with."""
     text = dataclasses.replace(corpus, documents=(corpus.sentences[:MOST_COUNTED],), labels=None)
     return {
-        "ignorance": round(math.log(checkpoint.config.vocab_size), 4),
-        "unigram": round(encode_corpus(text, checkpoint.tokenizer).unigram_entropy, 4),
+        "ignorance": round(math.log(model.config.vocab_size), 4),
+        "unigram": round(encode_corpus(text, model.tokenizer).unigram_entropy, 4),
         "coin": round(math.log(2), 4),
     }
 
@@ -163,5 +165,7 @@ def _mean(rows: Sequence[Any], names: Sequence[str]) -> list[float | None]:
     return point
 
 
-def _board(space: Workspace, run: Run, checkpoint: Checkpoint) -> GuessBoard:
-    return space.boards.get(run.id) or space.boards.setdefault(run.id, GuessBoard(run.corpus, checkpoint))
+def _board(space: Workspace, run: Run) -> GuessBoard:
+    if run.id not in space.boards:
+        space.boards[run.id] = GuessBoard(run.corpus, run.snapshots[-1].checkpoint())
+    return space.boards[run.id]
