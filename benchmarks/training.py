@@ -1,115 +1,261 @@
-"""Training steps of this project beside those of `transformers`, in one process and in turns.
+"""Training steps of this project beside those of `transformers` and of PyTorch's encoder, in one process and in turns.
 
-    python benchmarks/training.py [--rounds 5] [--steps 20]
+    python benchmarks/training.py [--only toy tutorial] [--rounds 5] [--steps 20] [--precision bfloat16]
+    python benchmarks/training.py --only mini mini-30k --corpus wikipedia.txt --steps 3
 
-Both train on the same batches with the same sizes, without dropout, in float32: here `bert_core.Trainer`; there
-`transformers.BertForPreTraining` with its default attention, gradient clipping and fused AdamW. Every round times a
-block of steps of one and then of the other; the table gives medians over the rounds, and the ratio's median and range.
-Needs the packages of tests/requirements.txt.
+All train from the same sizes on the same batches, without dropout, with gradient clipping and fused AdamW:
+`bert_core.Trainer`; `transformers.BertForPreTraining` with its default attention, on the batches as they are here
+(trimmed to the longest pair) and on batches padded to the recipe's length, which is what its users feed it; and
+`torch.nn.TransformerEncoder` with a tied word head over every position. Every round times a block of steps of each in
+turn; the table has medians over the rounds. Batches are drawn beforehand; what drawing costs stands above each table.
+
+Real tokens are those that are no padding. Useful operations are the products of the encoder for real tokens and of the
+word head for asked ones, forward and twice that backward; the peak is a product of two 2048 x 2048 matrices. Memory is
+what resident memory grew by at its highest during two steps, model and optimizer included. The mini cases learn from
+the text in --corpus, a paragraph a line. Needs the packages of tests/requirements.txt.
 """
 
 import argparse
+import ctypes
 import dataclasses
+import gc
 import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 import transformers
+from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bert_core import Recipe, load_recipe, prepare
-from bert_core.recipes import Prepared
+from bert_core import BertConfig, Recipe, load_recipe, prepare, read_corpus
+from bert_core.pretraining_data import IGNORED, Batch
 
-_DIALOGUE = load_recipe("romeo-juliet")
-CASES = {
-    "toy, 2 x 64, the dialogue, batch 32": _DIALOGUE.override(
-        {"model.hidden_size": 64, "model.intermediate_size": 256}
+Step = Callable[[int], object]  # trains on the batch of that number
+
+_MINI = {
+    "model.hidden_size": 256,
+    "model.num_hidden_layers": 4,
+    "model.num_attention_heads": 4,
+    "model.intermediate_size": 1024,
+    "model.max_position_embeddings": 128,
+    "model.initializer_range": 0.02,
+    "data.sequence_length": 128,
+    "tokenizer.kind": "wordpiece",
+    "corpus.validation_share": 0.0,
+    "corpus.most_documents": 6000,
+}
+CASES: dict[str, tuple[str, Recipe]] = {
+    "toy": (
+        "2 x 64, the dialogue, batch 32",
+        load_recipe("romeo-juliet").override({"model.hidden_size": 64, "model.intermediate_size": 256}),
     ),
-    "tutorial, 6 x 768, the dialogue, batch 6": load_recipe("romeo-juliet-wmathor").override(
-        {"model.classifier_dropout": None}
+    "tutorial": (
+        "6 x 768, the dialogue, batch 6",
+        load_recipe("romeo-juliet-wmathor").override({"model.classifier_dropout": None}),
+    ),
+    "mini": (
+        "4 x 256, vocabulary 8,000, 128 tokens, batch 32",
+        load_recipe("romeo-juliet").override({**_MINI, "tokenizer.vocab_size": 8000}),
+    ),
+    "mini-30k": (
+        "4 x 256, vocabulary 30,522, 128 tokens, batch 32",
+        load_recipe("romeo-juliet").override({**_MINI, "tokenizer.vocab_size": 30522}),
     ),
 }
 
 
 def main() -> None:
-    """Measure every case and print the tables."""
+    """Measure the cases and print their tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5, help="how often the two take turns")
+    parser.add_argument("--only", nargs="+", choices=CASES, default=["toy", "tutorial"], help="which cases")
+    parser.add_argument("--corpus", type=Path, help="a text for the mini cases, a paragraph a line")
+    parser.add_argument("--rounds", type=int, default=5, help="how often all take turns")
     parser.add_argument("--steps", type=int, default=20, help="steps in a block")
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32", help="of all of them")
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, torch {torch.__version__}, transformers {transformers.__version__}")
-    for threads in sorted({1, os.cpu_count() or 1}):
-        print(f"matrix product of 2048 x 2048, {threads} threads: {product_rate(threads):.0f} GFLOP/s")
-    print("| case | threads | ms per step here | there | here is faster by |")
-    print("|---|---|---|---|---|")
-    for name, recipe in CASES.items():
-        print(measure(name, recipe, options.rounds, options.steps), flush=True)
+    for name in options.only:
+        if name.startswith("mini") and not options.corpus:
+            parser.error(f"{name} needs --corpus and a text.")
+        measure(name, options)
 
 
-def measure(name: str, recipe: Recipe, rounds: int, steps: int) -> str:
-    """A row of the table."""
-    training = dataclasses.replace(recipe.training, steps=(rounds + 1) * steps, max_grad_norm=1.0)
-    prepared = prepare(dataclasses.replace(recipe, training=training))
-    trainer = prepared.trainer()
-    torch.set_num_threads(trainer.threads)
-    theirs = peer(prepared)
-    block(lambda _: next(trainer), 0, steps)
-    block(theirs, 0, steps)
-    here, there = [], []
-    for k in range(1, rounds + 1):
-        here.append(block(lambda _: next(trainer), k, steps))
-        there.append(block(theirs, k, steps))
-    ratios = [b / a for a, b in zip(here, there)]
-    return (
-        f"| {name} | {trainer.threads} | {statistics.median(here):.1f} | {statistics.median(there):.1f} "
-        f"| {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) |"
+def measure(name: str, options: argparse.Namespace) -> None:
+    """Print the table of a case."""
+    title, recipe = CASES[name]
+    count = (options.rounds + 1) * options.steps
+    training = dataclasses.replace(
+        recipe.training, steps=count, epochs=None, optimizer="adamw", max_grad_norm=1.0, precision=options.precision
     )
+    corpus = read_corpus(options.corpus, kind="lines") if name.startswith("mini") else None
+    prepared = prepare(dataclasses.replace(recipe, training=training), corpus)
+    started = time.perf_counter()
+    trimmed = [prepared.batches[k] for k in range(count)]
+    drawing = (time.perf_counter() - started) / count * 1000
+    padded = [at_length(batch, recipe.data.sequence_length) for batch in trimmed]
+    config, dtype, weights = prepared.model.config, getattr(torch, options.precision), prepared.model.state_dict()
+    weights = {key: tensor.clone() for key, tensor in weights.items()}
+
+    def here() -> Step:
+        trainer = prepared.trainer()
+        trainer.batches = trimmed
+        return lambda _: next(trainer)
+
+    def their(kind: type[nn.Module], batches: Sequence[Batch]) -> Callable[[], Step]:
+        return lambda: peer(kind(config, weights), batches, training.learning_rate, dtype)
+
+    contestants = {
+        "here": here,
+        "transformers, padded": their(Transformers, padded),
+        "transformers, trimmed": their(Transformers, trimmed),
+        "TransformerEncoder, padded": their(Encoder, padded),
+    }
+    torch.set_num_threads(prepared.trainer().threads)
+    peak = product_rate(dtype)
+    memory, steps, times = {}, {}, {who: [] for who in contestants}
+    for who, build in contestants.items():
+        memory[who], steps[who] = grown(build)
+    for k in range(options.rounds + 1):
+        for who, step in steps.items():
+            times[who].append(block(step, k, options.steps))
+    times = {who: rounds[1:] for who, rounds in times.items()}  # the first round warms up
+    tokens = sum(int(batch.attention_mask.sum()) for batch in trimmed) / count
+    useful = sum(useful_operations(config, batch) for batch in trimmed) / count
+    print(
+        f"\n{name}: {title}, {options.precision}, {torch.get_num_threads()} threads with a peak of {peak:.0f} GFLOP/s; "
+        f"{tokens:.0f} real tokens and {useful / 1e9:.2f} GFLOP a step; drawing a batch {drawing:.2f} ms\n"
+    )
+    print("| | ms per step | real tokens/s | useful GFLOP/s | share of the peak | memory, MB | slower than here |")
+    print("|---|---|---|---|---|---|---|")
+    for who, rounds in times.items():
+        seconds = statistics.median(rounds)
+        ratios = [there / here for here, there in zip(times["here"], rounds)]
+        print(
+            f"| {who} | {seconds * 1000:.1f} | {tokens / seconds:,.0f} | {useful / seconds / 1e9:.0f} "
+            f"| {useful / seconds / 1e9 / peak:.0%} | {memory[who] / 1e6:.0f} "
+            f"| {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) |",
+            flush=True,
+        )
 
 
-def block(step: Callable[[int], object], k: int, steps: int) -> float:
-    """Milliseconds per step of block k."""
+def block(step: Step, k: int, steps: int) -> float:
+    """Seconds per step of block k."""
     started = time.perf_counter()
     for i in range(k * steps, (k + 1) * steps):
         step(i)
-    return (time.perf_counter() - started) / steps * 1000
+    return (time.perf_counter() - started) / steps
 
 
-def peer(prepared: Prepared) -> Callable[[int], None]:
-    """A training step of `transformers` from the same weights; its argument is the number of the batch."""
-    model = transformers.BertForPreTraining(transformers.BertConfig(**dataclasses.asdict(prepared.model.config)))
-    model.load_state_dict(prepared.model.state_dict(), strict=False)
-    model.train()
-    config = prepared.recipe.training
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
+def grown(build: Callable[[], Step]) -> tuple[float, Step]:
+    """Bytes by which resident memory grew at its highest while two steps were made, and the steps to go on with."""
+    _rest()
+    before = _resident("VmRSS")
+    step = build()
+    step(0), step(1)
+    highest = _resident("VmHWM")
+    del step
+    _rest()
+    return highest - before, build()
+
+
+def _rest() -> None:
+    """Give free memory back to the system and let its record of the highest start anew."""
+    gc.collect()
+    if sys.platform == "linux":
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _resident(line: str) -> float:
+    if sys.platform != "linux":
+        return float("nan")
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return float(status[line].split()[0]) * 1024
+
+
+def at_length(batch: Batch, length: int) -> Batch:
+    """A batch with padding up to a length."""
+    rest = length - batch.input_ids.shape[1]
+    fill = {"labels": IGNORED}
+    matrices = ("input_ids", "token_type_ids", "attention_mask", "labels")
+    return dataclasses.replace(
+        batch, **{name: F.pad(getattr(batch, name), (0, rest), value=fill.get(name, 0)) for name in matrices}
     )
 
-    def step(k: int) -> None:
-        batch = prepared.batches[k]
-        optimizer.zero_grad()
-        output = model(
-            input_ids=batch.input_ids,
-            attention_mask=batch.attention_mask,
-            token_type_ids=batch.token_type_ids,
-            labels=batch.labels,
-            next_sentence_label=batch.next_sentence_label,
+
+def useful_operations(config: BertConfig, batch: Batch) -> float:
+    """Floating-point operations of the matrix products that a training step needs."""
+    d, f, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
+    lengths = batch.attention_mask.sum(1).double()
+    asked = int((batch.labels != IGNORED).sum())
+    encoder = layers * (lengths.sum() * (4 * d * d + 2 * d * f) + 2 * d * (lengths**2).sum())
+    return 6 * float(encoder + asked * d * (d + config.vocab_size) + len(lengths) * d * (d + 2))
+
+
+class Transformers(nn.Module):
+    """The loss of `transformers.BertForPreTraining` from the given weights."""
+
+    def __init__(self, config: BertConfig, weights: dict[str, Tensor]) -> None:
+        super().__init__()
+        self.model = transformers.BertForPreTraining(transformers.BertConfig(**dataclasses.asdict(config)))
+        self.model.load_state_dict(weights, strict=False)
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self.model(**dataclasses.asdict(batch)).loss
+
+
+class Encoder(nn.Module):
+    """The loss of a BERT around `torch.nn.TransformerEncoder`, from weights of its own."""
+
+    def __init__(self, config: BertConfig, _: dict[str, Tensor]) -> None:
+        super().__init__()
+        d = config.hidden_size
+        self.words, self.segments = nn.Embedding(config.vocab_size, d), nn.Embedding(2, d)
+        self.positions = nn.Parameter(torch.randn(config.max_position_embeddings, d) * 0.02)
+        self.norm = nn.LayerNorm(d)
+        layer = nn.TransformerEncoderLayer(
+            d, config.num_attention_heads, config.intermediate_size, 0.0, F.gelu, batch_first=True
         )
-        output.loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
+        self.encoder = nn.TransformerEncoder(layer, config.num_hidden_layers, enable_nested_tensor=False)
+        self.pooler, self.pair = nn.Linear(d, d), nn.Linear(d, 2)
+        self.transform = nn.Sequential(nn.Linear(d, d), nn.GELU(), nn.LayerNorm(d))
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def forward(self, batch: Batch) -> Tensor:
+        x = self.words(batch.input_ids) + self.segments(batch.token_type_ids) + self.positions[: batch.labels.shape[1]]
+        x = self.encoder(self.norm(x), src_key_padding_mask=batch.attention_mask == 0)
+        words = F.linear(self.transform(x), self.words.weight, self.bias)
+        pairs = self.pair(self.pooler(x[:, 0]).tanh())
+        return F.cross_entropy(words.flatten(0, 1), batch.labels.flatten(), ignore_index=IGNORED) + F.cross_entropy(
+            pairs, batch.next_sentence_label
+        )
+
+
+def peer(model: nn.Module, batches: Sequence[Batch], learning_rate: float, dtype: torch.dtype) -> Step:
+    """The usual training step of PyTorch around a model that gives the loss of a batch."""
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01, fused=True)
+
+    def step(k: int) -> None:
+        optimizer.zero_grad()
+        with torch.autocast("cpu", dtype, enabled=dtype is not torch.float32):
+            loss = model(batches[k])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
 
     return step
 
 
-def product_rate(threads: int) -> float:
+def product_rate(dtype: torch.dtype) -> float:
     """GFLOP/s of the best of five matrix products."""
-    torch.set_num_threads(threads)
-    a, best = torch.randn(2048, 2048), float("inf")
+    a, best = torch.randn(2048, 2048, dtype=dtype), float("inf")
     for _ in range(5):
         started = time.perf_counter()
         a @ a

@@ -210,6 +210,11 @@ class TrainingConfig(_Checked):
         "linear", ("linear", "none"), "After warm-up the learning rate falls to 0 (linear) or stays (none)."
     )
     max_grad_norm: float = _number(1.0, 0, 1e6, "Longest gradient; longer ones are scaled down. 0 switches it off.")
+    precision: str = _choice(
+        "auto",
+        ("auto", "float32", "bfloat16"),
+        "Numbers in the matrix products: bfloat16 where this machine is faster with it (auto), or always one kind.",
+    )
     mlm_weight: float = _number(1.0, 0, 1000, "Weight of the masked-word loss in the sum.")
     turns: bool = _choice(
         False, (False, True), "Masked words and next sentence in turns, a step and an optimizer each, instead of a sum."

@@ -17,6 +17,9 @@ from torch import Tensor, nn
 from bert_core.config import BertConfig
 from bert_core.packing import Packing
 
+# Up to so many tokens, three plain products are faster on a processor than the fused kernel, which works in blocks.
+_SHORT = 32
+
 
 @dataclass
 class BertOutput:
@@ -59,7 +62,11 @@ class BertEmbeddings(nn.Module):
 
 
 class BertSelfAttention(nn.Module):
-    """Scaled dot-product attention in H heads of size D / H."""
+    """Scaled dot-product attention in H heads of size D / H.
+
+    Written out, it gives the weights too and takes a mask to add, (B * H, 1, T); otherwise PyTorch's fused kernel
+    takes a mask of what may be seen, (B, 1, 1, T).
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -73,26 +80,27 @@ class BertSelfAttention(nn.Module):
         self,
         x: Tensor,
         mask: Tensor | None,
-        output_attentions: bool,
+        written_out: bool,
         head_scale: Tensor | None = None,
         packing: Packing | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         qkv = self.qkv(x) if packing is None else packing.unpack(self.qkv(x))
         B, T, width = qkv.shape
-        D = width // 3
-        query, key, value = qkv.view(B, T, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)  # each (B, H, T, D/H)
+        H, D = self.num_heads, width // 3
+        by_head = qkv.view(B, T, 3, H, D // H).permute(2, 0, 3, 1, 4)  # (3, B, H, T, D/H)
         dropout = self.dropout_prob if self.training else 0.0
         weights = None
-        if output_attentions:
-            scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5  # (B, H, T, T)
-            if mask is not None:
-                scores = scores.masked_fill(~mask, float("-inf"))
+        if written_out:
+            query, key, value = by_head.reshape(3, B * H, T, D // H)
+            scale, bias = (D // H) ** -0.5, query.new_zeros(1, 1, 1) if mask is None else mask
+            scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=scale)
             weights = F.dropout(scores.softmax(-1), dropout)
-            context = weights @ value
+            context = (weights @ value).view(B, H, T, -1)
+            weights = weights.view(B, H, T, T)
         else:
-            context = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+            context = F.scaled_dot_product_attention(*by_head, attn_mask=mask, dropout_p=dropout)
         if head_scale is not None:  # (H,) or (B, H)
-            context = context * head_scale.view(-1, self.num_heads, 1, 1)
+            context = context * head_scale.view(-1, H, 1, 1)
         context = context.transpose(1, 2).reshape(B, T, D)
         return context if packing is None else packing.pack(context), weights
 
@@ -139,11 +147,11 @@ class BertLayer(nn.Module):
         self,
         x: Tensor,
         mask: Tensor | None,
-        output_attentions: bool,
+        written_out: bool,
         head_scale: Tensor | None = None,
         packing: Packing | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        context, weights = self.attention["self"](x, mask, output_attentions, head_scale, packing)
+        context, weights = self.attention["self"](x, mask, written_out, head_scale, packing)
         x = self.attention["output"](context, residual=x)
         inner = self.activation(self.intermediate["dense"](x))  # (B, T, F)
         return self.output(inner, residual=x), weights
@@ -188,13 +196,17 @@ class BertModel(nn.Module):
         """
         if token_type_ids is None:
             token_type_ids = torch.zeros_like(input_ids)
+        written_out = output_attentions or (input_ids.device.type == "cpu" and input_ids.shape[1] <= _SHORT)
         mask = None if attention_mask is None else attention_mask.bool()[:, None, None, :]  # (B, 1, 1, T)
+        if mask is not None and written_out:
+            hidden = torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, float("-inf"))
+            mask = hidden.expand(-1, self.config.num_attention_heads, 1, -1).flatten(0, 1)  # (B * H, 1, T)
         x = self.embeddings(input_ids, token_type_ids, packing)
         hidden_states, attentions = [x], []
         for i, layer in enumerate(self.encoder["layer"]):
-            x, weights = layer(x, mask, output_attentions, None if head_scale is None else head_scale[i], packing)
+            x, weights = layer(x, mask, written_out, None if head_scale is None else head_scale[i], packing)
             hidden_states.append(x)
-            attentions.append(weights)
+            attentions.append(weights if output_attentions else None)
         return BertOutput(
             last_hidden_state=x,
             pooler_output=torch.tanh(self.pooler["dense"](x[:, 0] if packing is None else x[packing.first])),

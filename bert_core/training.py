@@ -3,8 +3,8 @@
 `for metrics in trainer:` is the whole loop. The trainer knows of no thread, page or file: pausing is not asking for
 the next step, a single step is asking once, stopping is dropping it.
 
-All parameters live in one flat tensor, their gradients in another. So zeroing, clipping, the optimizer's step and a
-snapshot of the weights are each one operation instead of one for every matrix.
+All parameters live in one flat tensor, so that a snapshot of the weights is one copy. Gradients do not: a step's
+gradients are new tensors that autograd hands over as they are, without a pass that clears and a pass that adds.
 """
 
 import math
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim.adadelta import adadelta
 
 from bert_core.config import TrainingConfig, TrainingPart
 from bert_core.errors import CheckpointError
@@ -91,57 +92,25 @@ def until_divergence(rows: Sequence[StepMetrics]) -> tuple[list[StepMetrics], st
 Layout = dict[str, tuple[slice, torch.Size]]  # where in a flat tensor each parameter lies, and its shape
 
 
-class FlatParameters:
-    """A model's parameters as views into one tensor, and their gradients as views into another.
-
-    Matrices come first and take weight decay; biases and LayerNorm weights come after and take none.
-    """
+class FlatWeights:
+    """A model's parameters as views into one tensor, so that a snapshot of them is one copy."""
 
     def __init__(self, model: nn.Module) -> None:
-        named = sorted(model.named_parameters(), key=lambda item: item[1].ndim < 2)
-        ends, total = [], 0
-        for _, parameter in named:
-            total += -(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT
-            ends.append(total)
-        first = named[0][1]
-        self.weights = torch.zeros(total, dtype=first.dtype, device=first.device)
-        self.gradients = torch.zeros_like(self.weights)
+        named = dict(model.named_parameters())
         self.layout: Layout = {}
-        start = 0
-        for (name, parameter), end in zip(named, ends):
-            place = slice(start, start + parameter.numel())
-            self.layout[name] = (place, parameter.shape)
-            self.weights[place].copy_(parameter.detach().flatten())
-            parameter.data = self.weights[place].view(parameter.shape)
-            parameter.grad = self.gradients[place].view(parameter.shape)
-            start = end
-        split = max((end for (_, p), end in zip(named, ends) if p.ndim >= 2), default=0)
-        self.decayed, self.plain = (nn.Parameter(part) for part in (self.weights[:split], self.weights[split:]))
-        self.decayed.grad, self.plain.grad = self.gradients[:split], self.gradients[split:]
+        total = 0
+        for name, parameter in named.items():
+            self.layout[name] = (slice(total, total + parameter.numel()), parameter.shape)
+            total += -(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT
+        first = next(iter(named.values()))
+        self.weights = torch.zeros(total, dtype=first.dtype, device=first.device)
+        for view, parameter in zip(self.views(self.weights), named.values()):
+            view.copy_(parameter.detach())
+            parameter.data = view
 
-    @property
-    def numel(self) -> int:
-        """Numbers of the model, without the gaps."""
-        return sum(place.stop - place.start for place, _ in self.layout.values())
-
-    def groups(self) -> list[tuple[nn.Parameter, slice]]:
-        """What an optimizer sees, and where it lies in the flat tensor."""
-        split = len(self.decayed)
-        return [(self.decayed, slice(0, split)), (self.plain, slice(split, len(self.weights)))]
-
-    def ordered(self, flat: Tensor) -> Tensor:
-        """A flat tensor with the parameters in the order of their names and without gaps, (numel,)."""
-        return torch.cat([flat[self.layout[name][0]] for name in sorted(self.layout)])
-
-    def laid_out(self, ordered: Tensor) -> Tensor:
-        """The reverse of `ordered`, with zeros in the gaps."""
-        flat, start = torch.zeros_like(self.weights), 0
-        for name in sorted(self.layout):
-            place, _ = self.layout[name]
-            end = start + place.stop - place.start
-            flat[place] = ordered[start:end]
-            start = end
-        return flat
+    def views(self, flat: Tensor) -> list[Tensor]:
+        """The parts of a tensor that is laid out like the weights, one for each parameter."""
+        return [flat[place].view(shape) for place, shape in self.layout.values()]
 
 
 def fill_from_flat(model: nn.Module, layout: Layout, weights: Tensor) -> None:
@@ -151,12 +120,24 @@ def fill_from_flat(model: nn.Module, layout: Layout, weights: Tensor) -> None:
         setattr(model.get_submodule(owner), attribute, nn.Parameter(weights[place].view(shape), requires_grad=False))
 
 
+def has_fast_bfloat16(device: str) -> bool:
+    """Whether a kind of device multiplies matrices of bfloat16 in its own circuits; emulated, they are slower than
+    float32."""
+    if device == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device == "cpu":
+        found = torch.cpu.get_capabilities()
+        return bool(found.get("amx_bf16") or found.get("avx512_bf16"))
+    return False
+
+
 class Trainer:
     """Trains a model on batches, one step for each `next()`.
 
     model: changed in place, on the device where it is. batches: `batches[k]` is the batch of step k; all that the
     trainer draws is a function of (seed, k), so that a run gives the same losses bit for bit on the same device and
-    number of threads. threads: processor threads for a step, set before each one; None leaves PyTorch's number.
+    number of threads. Weights, gradients and losses are float32; config.precision says of what the matrix products are.
+    threads: processor threads for a step, set before each one; None leaves PyTorch's number.
     mask_token_id: the id of [MASK], which tells masked words from replaced ones; None counts none of either.
     The iterator ends after config.total_steps steps; `config` may be exchanged between two steps.
     """
@@ -173,14 +154,18 @@ class Trainer:
     ) -> None:
         self.threads, self.mask_token_id = threads, mask_token_id
         self.model, self.batches, self.config, self.seed = model.train(), batches, config, seed
+        self._parameters = list(model.parameters())
         self.step, self.seconds = 0, 0.0
-        self.flat = FlatParameters(model)
+        self.flat = FlatWeights(model)
         sizes = model.config
+        self._device = self.flat.weights.device.type
+        auto = torch.bfloat16 if has_fast_bfloat16(self._device) else torch.float32
+        self.dtype = {"auto": auto, "float32": torch.float32, "bfloat16": torch.bfloat16}[config.precision]
         self._has_dropout = any(
             (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
         )
         # In turns, each objective has an optimizer, that is a memory, of its own over the shared weights.
-        self.optimizers = [_make_optimizer(self.flat, config) for _ in range(2 if config.turns else 1)]
+        self.optimizers = [Optimizer(self.flat, config) for _ in range(2 if config.turns else 1)]
 
     def __iter__(self) -> Iterator[PendingMetrics]:
         return self
@@ -193,19 +178,20 @@ class Trainer:
             torch.set_num_threads(self.threads)
         learning_rate = learning_rate_at(self.step, self.config)
         turn = self.step % len(self.optimizers)
-        optimizer = self.optimizers[turn]
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate
         batch = self.batches[self.step]
         # Dropout is the one thing that draws from the global generator; seeded here, it depends on nothing before.
         if self._has_dropout:
             torch.manual_seed((self.seed * _SEED_STRIDE + self.step) % 2**63)
-        self.flat.gradients.zero_()
-        mlm_loss, nsp_loss, *accuracies, right = pretraining_losses(self.model, batch)
+        for parameter in self._parameters:
+            parameter.grad = None
+        with torch.autocast(self._device, torch.bfloat16, enabled=self.dtype is torch.bfloat16):
+            mlm_loss, nsp_loss, *accuracies, right = pretraining_losses(self.model, batch)
         weighted = (self.config.mlm_weight * mlm_loss, self.config.nsp_weight * nsp_loss)
         (weighted[turn] if self.config.turns else sum(weighted)).backward()
-        grad_norm = self._clip(optimizer)
-        optimizer.step()
+        gradients = [parameter.grad for parameter in self._parameters]
+        grad_norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm([g for g in gradients if g is not None])))
+        scale = (grad_norm / self.config.max_grad_norm).clamp_(min=1.0) if self.config.max_grad_norm else None
+        self.optimizers[turn].step(gradients, learning_rate, scale, lost=~torch.isfinite(grad_norm))
         self.step += 1
         self.seconds += time.perf_counter() - started
         return PendingMetrics(
@@ -223,75 +209,123 @@ class Trainer:
 
     def state(self) -> "TrainerState":
         """A copy of everything but the weights that the next step depends on."""
-        updates, averages = [], {}
-        for number, optimizer in enumerate(self.optimizers):
-            kept = [optimizer.state.get(part, {}) for part in (self.flat.decayed, self.flat.plain)]
-            updates.append(int(kept[0].get("step", 0)))
-            for name in _AVERAGES[self.config.optimizer] if updates[-1] else ():
-                averages[f"{number}.{name}"] = self.flat.ordered(torch.cat([part[name] for part in kept]))
-        return TrainerState(self.step, self.seconds, tuple(updates), averages)
+        averages = {
+            f"{number}.{name}": average.clone()
+            for number, optimizer in enumerate(self.optimizers)
+            for name, average in optimizer.averages.items()
+        }
+        return TrainerState(self.step, self.seconds, tuple(each.updates for each in self.optimizers), averages)
 
     def restore(self, state: "TrainerState") -> None:
         """Go on from a state; the weights must be those of its step already. Raises CheckpointError if it does not fit
         the model or the optimizer."""
-        for number, optimizer in enumerate(self.optimizers):
-            updates = state.updates[number] if number < len(state.updates) else -1
-            names = [f"{number}.{name}" for name in (_AVERAGES[self.config.optimizer] if updates else ())]
-            size = self.flat.numel
-            if updates < 0 or any(
-                name not in state.averages or state.averages[name].shape != (size,) for name in names
-            ):
-                raise CheckpointError("The training state does not fit the model's sizes or its optimizer; save again.")
-            for part, place in self.flat.groups() if updates else ():
-                counter = torch.tensor(float(updates), device=part.device if optimizer.defaults.get("fused") else "cpu")
-                averages = {name.split(".")[1]: self.flat.laid_out(state.averages[name])[place] for name in names}
-                optimizer.state[part] = {"step": counter, **{name: each.clone() for name, each in averages.items()}}
+        wanted = {
+            f"{number}.{name}": average
+            for number, optimizer in enumerate(self.optimizers)
+            for name, average in optimizer.averages.items()
+        }
+        if (
+            len(state.updates) != len(self.optimizers)
+            or state.averages.keys() != wanted.keys()
+            or any(state.averages[name].shape != average.shape for name, average in wanted.items())
+        ):
+            raise CheckpointError("The training state does not fit the model's sizes or its optimizer; save again.")
+        for name, average in wanted.items():
+            average.copy_(state.averages[name])
+        for optimizer, updates in zip(self.optimizers, state.updates):
+            optimizer.updates = updates
         self.step, self.seconds = state.step, state.seconds
 
     @property
     def nbytes(self) -> int:
         """Bytes of weights, gradients and the optimizers' averages."""
-        return self.flat.weights.nbytes * (2 + len(_AVERAGES[self.config.optimizer]) * len(self.optimizers))
+        return self.flat.weights.nbytes * (2 + sum(len(each.averages) for each in self.optimizers))
 
-    def _clip(self, optimizer: torch.optim.Optimizer) -> Tensor:
-        """Scale the gradient down to max_grad_norm; leave the weights alone if it is not finite. Returns its norm."""
-        grad_norm = torch.linalg.vector_norm(self.flat.gradients)
-        scale = torch.ones_like(grad_norm)
-        if self.config.max_grad_norm:
-            scale = (grad_norm / self.config.max_grad_norm).clamp_(min=1.0)
-        lost = ~torch.isfinite(grad_norm)
-        if optimizer.defaults.get("fused"):
-            # A fused optimizer divides by the first and skips its step when the second is 1, without another pass over
-            # the gradient and without a wait for the device.
-            optimizer.grad_scale, optimizer.found_inf = scale, lost.float()
-        else:
-            self.flat.gradients.div_(scale).masked_fill_(lost, 0.0)
-        return grad_norm
+
+class Optimizer:
+    """AdamW, Adam or Adadelta over all parameters of a model, by the functions at the end of PyTorch's own optimizers.
+
+    The optimizers themselves do the same, but take longer on the way there than the update of a small model does.
+    Matrices have weight decay; biases and LayerNorm weights have none.
+    averages: what it remembers, each laid out like the weights. updates: how often it has moved them.
+    """
+
+    def __init__(self, flat: FlatWeights, config: TrainingConfig) -> None:
+        self.config = config
+        self.averages = {name: torch.zeros_like(flat.weights) for name in _AVERAGES[config.optimizer]}
+        self._counters = torch.zeros(len(flat.layout), device=flat.weights.device)
+        rows = list(zip(flat.views(flat.weights), *map(flat.views, self.averages.values()), self._counters.unbind()))
+        matrices = [i for i, row in enumerate(rows) if row[0].ndim >= 2]
+        vectors = [i for i, row in enumerate(rows) if row[0].ndim < 2]
+        self._groups = [(config.weight_decay, matrices), (0.0, vectors)]
+        self._rows = rows
+
+    @property
+    def updates(self) -> int:
+        return int(self._counters.max())
+
+    @updates.setter
+    def updates(self, number: int) -> None:
+        self._counters.fill_(number)
+
+    @torch.no_grad()
+    def step(
+        self, gradients: Sequence[Tensor | None], learning_rate: float, scale: Tensor | None, lost: Tensor
+    ) -> None:
+        """Move the weights against the gradients, in the order of the model's parameters.
+
+        A parameter without a gradient stays as it is. scale: what the gradients are divided by. lost: whether they are
+        of no use; nothing moves then. Both stay on the device.
+        """
+        config, found_inf = self.config, lost.float()
+        if config.optimizer != "adadelta":
+            self._counters += 1 - found_inf
+        for weight_decay, members in self._groups:
+            members = [i for i in members if gradients[i] is not None]
+            weights, first, second, counters = map(list, zip(*(self._rows[i] for i in members)))
+            given = [gradients[i] for i in members]
+            if config.optimizer == "adadelta":
+                for gradient in given:
+                    if scale is not None:
+                        gradient.div_(scale)
+                    gradient.masked_fill_(lost, 0.0)
+                adadelta(
+                    *(weights, given, first, second, counters),
+                    lr=learning_rate,
+                    rho=0.9,
+                    eps=1e-6,
+                    weight_decay=weight_decay,
+                    maximize=False,
+                )
+                continue
+            # The fused kernel divides by the scale and does nothing if `found_inf` is 1: no other pass over the
+            # gradients and no wait for the device.
+            {"adamw": torch._fused_adamw_, "adam": torch._fused_adam_}[config.optimizer](
+                *(weights, given, first, second, [], counters),
+                lr=learning_rate,
+                beta1=config.beta1,
+                beta2=config.beta2,
+                weight_decay=weight_decay,
+                eps=1e-8,
+                amsgrad=False,
+                maximize=False,
+                grad_scale=scale,
+                found_inf=found_inf,
+            )
 
 
 @dataclass(frozen=True)
 class TrainerState:
     """What the next step depends on besides weights, settings and seed.
 
-    step, seconds: done so far. updates: how often each optimizer has moved the weights. averages: its memory, float32
-    of as many numbers as the model has, by the optimizer's number and name ("0.exp_avg"), parameters by name.
+    step, seconds: done so far. updates: how often each optimizer has moved the weights. averages: its memory, laid out
+    like the flat weights, by the optimizer's number and name ("0.exp_avg").
     """
 
     step: int
     seconds: float
     updates: tuple[int, ...]
     averages: dict[str, Tensor]
-
-
-def _make_optimizer(flat: FlatParameters, config: TrainingConfig) -> torch.optim.Optimizer:
-    groups = [
-        {"params": [flat.decayed], "weight_decay": config.weight_decay},
-        {"params": [flat.plain], "weight_decay": 0.0},
-    ]
-    if config.optimizer == "adadelta":
-        return torch.optim.Adadelta(groups, lr=config.learning_rate)
-    kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[config.optimizer]
-    return kind(groups, lr=config.learning_rate, betas=(config.beta1, config.beta2), fused=True)
 
 
 def learning_rate_at(step: int, config: TrainingConfig) -> float:

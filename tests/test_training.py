@@ -15,7 +15,8 @@ from bert_core.model import BertForPreTraining
 from bert_core.pretraining_data import IGNORED, Batch
 from bert_core.recipes import load_recipe, prepare
 from bert_core.training import (
-    FlatParameters,
+    FlatWeights,
+    Optimizer,
     Trainer,
     accuracy_by_kind,
     evaluate,
@@ -260,7 +261,7 @@ def test_a_loss_that_is_no_number_is_noticed_and_leaves_the_weights_finite():
 def test_flat_weights_are_the_model():
     model = make_model(CONFIG)
     state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    flat = FlatParameters(model)
+    flat = FlatWeights(model)
     assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in state.items())
     assert all(parameter.data_ptr() % 64 == flat.weights.data_ptr() % 64 for parameter in model.parameters())
     copy = flat.weights.clone()
@@ -286,9 +287,7 @@ def test_in_turns_each_step_follows_one_objective_with_an_optimizer_of_its_own()
     list(Trainer(ours, batches, config))
     optimizers = [torch.optim.AdamW(theirs.parameters(), lr=0.01, weight_decay=0.0) for _ in range(2)]
     for step, batch in enumerate(batches):
-        theirs.zero_grad(set_to_none=False)
-        for parameter in theirs.parameters():
-            parameter.grad = torch.zeros_like(parameter)
+        theirs.zero_grad()
         pretraining_losses(theirs, batch)[step % 2].backward()
         optimizers[step % 2].step()
     for (name, p), q in zip(ours.named_parameters(), theirs.parameters()):
@@ -307,6 +306,39 @@ def test_every_optimizer_lowers_the_loss_and_survives_a_loss_that_is_no_number(o
     assert trainer.flat.weights.isfinite().all()
 
 
+@pytest.mark.parametrize("name", ["adamw", "adam", "adadelta"])
+def test_the_optimizers_are_pytorchs(name):
+    config = TrainingConfig(optimizer=name, weight_decay=0.1, beta1=0.8, beta2=0.9)
+    ours, theirs = make_model(CONFIG), make_model(CONFIG)
+    parameters = list(theirs.parameters())
+    betas = {} if name == "adadelta" else {"betas": (0.8, 0.9)}
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": 0.1},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    reference = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "adadelta": torch.optim.Adadelta}[name](
+        groups, lr=0.5, **betas
+    )
+    optimizer = Optimizer(FlatWeights(ours), config)
+    generator = torch.Generator().manual_seed(1)
+    for step in range(5):
+        gradients = [torch.randn(p.shape, generator=generator) for p in parameters]
+        gradients[3] = None
+        for parameter, gradient in zip(parameters, gradients):
+            parameter.grad = None if gradient is None else gradient / 2
+        given = [None if gradient is None else gradient.clone() for gradient in gradients]
+        optimizer.step(given, 0.01 * (step + 1), torch.tensor(2.0), torch.tensor(False))
+        for group in reference.param_groups:
+            group["lr"] = 0.01 * (step + 1)
+        reference.step()
+    assert optimizer.updates == 5
+    for (label, p), q in zip(ours.named_parameters(), parameters):
+        torch.testing.assert_close(p, q, atol=1e-6, rtol=1e-5, msg=label)
+    kept = [p.clone() for p in ours.parameters()]
+    optimizer.step([torch.full_like(p, float("nan")) for p in parameters], 0.01, None, torch.tensor(True))
+    assert all(torch.equal(p, q) for p, q in zip(ours.parameters(), kept)) or name == "adadelta"
+
+
 def test_evaluation_is_without_dropout_and_repeats_itself():
     trainer = small_run(**{"model.hidden_dropout_prob": 0.5})
     first, again = (evaluate(trainer.model, trainer.batches, 3) for _ in range(2))
@@ -316,3 +348,28 @@ def test_evaluation_is_without_dropout_and_repeats_itself():
     rows = [torch.stack(pretraining_losses(model, trainer.batches[k])[:4]).detach() for k in range(3)]
     means = torch.stack(rows).mean(0).tolist()
     assert (first.mlm_loss, first.nsp_loss, first.mlm_accuracy, first.nsp_accuracy) == pytest.approx(means, abs=1e-5)
+
+
+def test_bfloat16_learns_as_float32_does():
+    def last_losses(precision, seed):
+        rows = read_metrics(list(small_run(80, seed, **{"training.precision": precision, "data.batch_size": 32})))
+        return [sum(row.mlm_loss for row in rows[-20:]) / 20, sum(row.nsp_loss for row in rows[-20:]) / 20]
+
+    exact, rough = (torch.tensor([last_losses(kind, seed) for seed in range(3)]) for kind in ("float32", "bfloat16"))
+    assert not torch.equal(exact, rough)
+    between_seeds = exact.std(0)
+    assert ((rough - exact).mean(0).abs() < 2 * between_seeds).all(), (exact, rough)
+
+
+def test_bfloat16_keeps_weights_and_losses_in_float32():
+    trainer = small_run(3, **{"training.precision": "bfloat16"})
+    metrics = list(trainer)
+    assert metrics[-1].values.dtype == trainer.flat.weights.dtype == torch.float32
+    assert {parameter.grad.dtype for parameter in trainer.model.parameters()} == {torch.float32}
+
+
+def test_auto_takes_bfloat16_only_where_the_hardware_has_it(monkeypatch):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True, "amx_bf16": False})
+    assert small_run().dtype is torch.bfloat16
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_f": True, "avx512_bf16": False})
+    assert small_run().dtype is torch.float32
