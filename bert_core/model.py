@@ -38,14 +38,19 @@ class BertOutput:
     attentions: tuple[Tensor, ...] | None = None
 
 
+def _table(rows: int, width: int) -> nn.Embedding:
+    # An nn.Embedding draws its numbers when it is made, which on the meta device takes PyTorch seconds of imports.
+    return nn.Embedding.from_pretrained(torch.empty(rows, width), freeze=False)
+
+
 class BertEmbeddings(nn.Module):
     """Sum of word, position and segment vectors, normalised."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
-        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
+        self.word_embeddings = _table(config.vocab_size, config.hidden_size)
+        self.position_embeddings = _table(config.max_position_embeddings, config.hidden_size)
+        self.token_type_embeddings = _table(config.type_vocab_size, config.hidden_size)
         # What is not used is zero and never learns; it is added all the same, so that any BERT gives the same numbers.
         self.position_embeddings.weight.requires_grad_(config.use_position_embeddings)
         self.token_type_embeddings.weight.requires_grad_(config.use_token_type_embeddings)

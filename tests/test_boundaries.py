@@ -117,3 +117,11 @@ def test_the_core_loads_without_the_page_and_without_pictures():
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
+
+
+def test_a_first_training_step_imports_no_compiler():
+    program = (
+        "import sys; from bert_core import load_recipe, prepare; next(prepare(load_recipe('romeo-juliet')).trainer()); "
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
