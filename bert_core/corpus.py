@@ -118,6 +118,17 @@ class Corpus:
         labels = None if self.labels is None else self.labels[:number]
         return dataclasses.replace(self, documents=self.documents[:number], labels=labels)
 
+    def excerpt(self, most: int) -> "Corpus":
+        """The first sentences, at most `most`, in the documents they stand in."""
+        documents, left = [], most
+        for document in self.documents:
+            if left < 2:
+                break
+            documents.append(document[:left])
+            left -= len(document)
+        labels = None if self.labels is None else self.labels[: len(documents)]
+        return dataclasses.replace(self, documents=tuple(documents), labels=labels)
+
     def split(self, *shares: float) -> tuple["Corpus", ...]:
         """The text in parts: one for each share, from the end, and what is left of it first.
 

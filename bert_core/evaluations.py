@@ -1,5 +1,9 @@
-"""The held-out curve: a model looked at on text that it does not learn from, a batch at a time."""
+"""The held-out curve: a model looked at on text that it does not learn from, a batch at a time.
 
+Also what tells memory from learning: the same questions on text that was learned from and on text that was not.
+"""
+
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,3 +78,11 @@ class Evaluator:
         """All of a look that is not over."""
         while self.is_looking:
             self.look_on()
+
+
+def is_more_than_chance(learned: tuple[int, int], held_out: tuple[int, int]) -> bool:
+    """Whether a share (right, asked) is larger than another by more than two standard errors of their difference."""
+    (right, asked), (other_right, other_asked) = learned, held_out
+    share, other = right / asked, other_right / other_asked
+    error = math.sqrt(share * (1 - share) / asked + other * (1 - other) / other_asked)
+    return share - other > 2 * error

@@ -3,6 +3,7 @@
 Data are a function of seed and step, so the batch of any step can be drawn again at any time.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,10 +52,11 @@ class RowJudgement:
 
 @dataclass(frozen=True)
 class BatchView:
-    """The batch of a step, a row for each pair. step counts from 1."""
+    """The batch of a step, or a part of it: a row for each pair. step counts from 1. pairs: of the whole batch."""
 
     step: int
     rows: tuple[RowView, ...]
+    pairs: int
     _batch: Batch
 
     @torch.no_grad()
@@ -82,15 +84,16 @@ class BatchView:
         return tuple(RowJudgement(tuple(found), share) for found, share in zip(guesses, is_next))
 
 
-def view_batch(batch: Batch, tokenizer: Tokenizer, step: int) -> BatchView:
-    """A batch with its tokens as text and the kind of each position."""
-    specials = special_ids(tokenizer)
-    rows = []
+def view_batch(batch: Batch, tokenizer: Tokenizer, step: int, rows: slice = slice(None)) -> BatchView:
+    """Some rows of a batch, all by default, with their tokens as text and the kind of each position."""
+    specials, pairs = special_ids(tokenizer), len(batch.input_ids)
+    batch = Batch(*(getattr(batch, part.name)[rows] for part in dataclasses.fields(Batch)))
+    views = []
     for number in range(len(batch.input_ids)):
         shown, truth, segments = (
             tensor[number].tolist() for tensor in (batch.input_ids, batch.labels, batch.token_type_ids)
         )
-        rows.append(
+        views.append(
             RowView(
                 tokens=tuple(map(tokenizer.id_to_token, shown)),
                 kinds=tuple(_kind(token, label, specials) for token, label in zip(shown, truth)),
@@ -99,7 +102,7 @@ def view_batch(batch: Batch, tokenizer: Tokenizer, step: int) -> BatchView:
                 truth={i: tokenizer.id_to_token(label) for i, label in enumerate(truth) if label != IGNORED},
             )
         )
-    return BatchView(step, tuple(rows), batch)
+    return BatchView(step, tuple(views), pairs, batch)
 
 
 def _kind(token: int, label: int, specials: dict[str, int]) -> Kind:

@@ -33,6 +33,7 @@ MAX_SEED = 2**63 - 1
 HELD_OUT_SHARE = 0.1
 FEWEST_DOCUMENTS = 8
 FEWEST_SENTENCES = 200
+MOST_PREVIEWED = 20_000  # sentences
 
 _PAIRS_LOOKED_AT = 1_000_000
 
@@ -444,27 +445,39 @@ class Preview:
 
 
 def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
-    """Read the text as training would and say what it gives. Raises BertCoreError when it cannot be trained on."""
-    data = _prepare_data(recipe, corpus, 0, device)
-    recipe, batches, held_out = data.recipe, data.batches["training"], data.texts.get("validation")
-    encoded, config = batches.encoded, recipe.model
+    """Read the text as training would and say what it gives. Raises BertCoreError when it cannot be trained on.
+
+    Of a text of more than MOST_PREVIEWED sentences that many are read, so that the answer comes soon.
+    """
+    corpus = corpus.first(recipe.corpus.most_documents)
+    part = corpus.excerpt(MOST_PREVIEWED)
+    data = _prepare_data(recipe, part, 0, device)
+    times = len(corpus.sentences) / len(part.sentences)
+    batches, held_out, config = data.batches["training"], data.texts.get("validation"), data.recipe.model
+    encoded, training = batches.encoded, data.recipe.training
     first = np.flatnonzero(encoded.has_next)
     a, b = encoded.lengths_of(first), encoded.lengths_of(first + 1)
-    kept = sum(side.sum() for side in truncated_lengths(a, b, recipe.data.sequence_length - 3))
+    kept = sum(side.sum() for side in truncated_lengths(a, b, data.recipe.data.sequence_length - 3))
     warnings = list(corpus.notes)
     if encoded.unknown_share > 0.1:
         warnings.append(f"{encoded.unknown_share:.0%} of the words are unknown to this vocabulary; make it larger.")
+    if times > 1:
+        warnings.append(
+            f"Estimated from the first {len(part.sentences):,} of {len(corpus.sentences):,} sentences; the vocabulary "
+            "of the whole text may be larger."
+        )
+    steps = training.total_steps * (times if recipe.training.epochs is not None else 1)
     return Preview(
         documents=len(corpus.documents),
-        sentences=len(encoded),
-        tokens=len(encoded.ids),
+        sentences=round(len(encoded) * times),
+        tokens=round(len(encoded.ids) * times),
         vocabulary=config.vocab_size,
         unknown_share=encoded.unknown_share,
         cut_share=1 - float(kept) / float((a + b).sum()),
         parameters=config.parameter_count(),
-        seconds=estimate_seconds(recipe.training.total_steps, recipe.data, config, _mean_pair_tokens(batches), device),
-        held_out_documents=len(held_out.documents) if held_out else 0,
-        held_out_sentences=len(held_out.sentences) if held_out else 0,
+        seconds=estimate_seconds(round(steps), data.recipe.data, config, _mean_pair_tokens(batches), device),
+        held_out_documents=round(len(held_out.documents) * times) if held_out else 0,
+        held_out_sentences=round(len(held_out.sentences) * times) if held_out else 0,
         warnings=tuple(warnings),
     )
 

@@ -139,15 +139,12 @@ class Run:
                 sharing=self._service._sharing(),
             )
 
-    def batch_at(self, step: int) -> BatchView:
-        """The very batch of a step, counted from 1; of a coming step too. Raises RunError where there is none."""
-        return self._view(step, 0)
+    def batch_at(self, step: int, *, again: int = 0, rows: slice = slice(None)) -> BatchView:
+        """The very batch of a step, counted from 1; of a coming step too.
 
-    def batch_drawn_again(self, step: int, again: int) -> BatchView:
-        """The pairs of a step with the words to be hidden chosen anew; again: 1, 2, ... gives another choice each."""
-        return self._view(step, again)
-
-    def _view(self, step: int, masks: int) -> BatchView:
+        again: 1, 2, ... hide other words of the same pairs, another choice each. rows: the pairs to look at. Raises
+        RunError where there is no such step, or no batches any more.
+        """
         batches, tokenizer, last = self._batches, self._tokenizer, self.recipe.training.total_steps
         if batches is None or tokenizer is None:
             raise RunError(
@@ -155,7 +152,12 @@ class Run:
             )
         if not 1 <= step <= last:
             raise RunError(f"There is no step {step}; this run has the steps 1 to {last}.")
-        return view_batch(batches.another(masks)[step - 1], tokenizer, step)
+        return view_batch(batches.another(again)[step - 1], tokenizer, step, rows)
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether what the next step needs is still kept, so that a saved file or `continue_for` can go on."""
+        return self._trainer is not None
 
     def save(self, folder: str | Path) -> None:
         """Write the model as it is now as a Hugging Face folder, with all that `TrainingService.resume` needs to go on.

@@ -26,6 +26,8 @@ from bert_core.recipes import Prepared, Recipe, check_seed, recipe_corpus
 from bert_core.training import StepMetrics, Trainer, TrainerState
 
 _HISTORY, _EVALUATIONS = "history", "evaluations"
+_MAX_SETTINGS_BYTES = 256 * 2**10  # of recipe.json and of training_state.json, which have a few kB
+_MAX_STEPS = 1_000_000  # a row of numbers is kept in memory for each
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def read_training_state(folder: str | Path) -> TrainingState:
         raise CheckpointError(
             f"{folder.name} holds a model without its training state; it can be used, but its training cannot go on."
         )
-    facts, settings = read_json(folder / TRAINING_STATE), read_json(folder / RECIPE)
+    facts, settings = (read_json(folder / name, _MAX_SETTINGS_BYTES) for name in (TRAINING_STATE, RECIPE))
     check_seed(settings.get("seed"))
     recipe = Recipe.from_dict("saved", settings)
     step, seconds, updates, text = (facts.get(name) for name in ("step", "seconds", "updates", "text"))
@@ -117,6 +119,11 @@ def read_training_state(folder: str | Path) -> TrainingState:
     entries = read_header(folder / TRAINING_TENSORS)
     if not all(entry.dtype in (*FLOATS, "F64") for entry in entries.values()):
         raise _not_ours()
+    if step > _MAX_STEPS:
+        raise CheckpointError(f"This training has done {step:,} steps; the limit is {_MAX_STEPS:,}, it cannot go on.")
+    for name, most in ((_HISTORY, step), (_EVALUATIONS, step + 1)):
+        if name in entries and entries[name].shape[:1] > (most,):
+            raise _not_ours()
     averages = {name: read_tensor(entry) for name, entry in entries.items() if name not in (_HISTORY, _EVALUATIONS)}
     check_finite(averages, "The training cannot go on", "save the model again")
     history, evaluations = (

@@ -207,3 +207,12 @@ def test_a_text_is_split_in_order_between_documents_or_sentences():
     assert many.first(3).labels == many.labels[:3]
     with pytest.raises(CorpusError, match="too short to be split"):
         Corpus((("a", "b", "c"),)).split(0.2)
+
+
+def test_an_excerpt_keeps_documents_and_their_labels() -> None:
+    corpus = Corpus((("a", "b", "c"), ("d", "e", "f", "g"), ("h", "i")))
+    assert corpus.excerpt(5).documents == (("a", "b", "c"), ("d", "e"))
+    assert corpus.excerpt(4).documents == (("a", "b", "c"),)
+    assert corpus.excerpt(99) == corpus
+    pairs = Corpus((("a", "b"), ("c", "d"), ("e", "f")), labels=(True, False, True))
+    assert pairs.excerpt(5) == Corpus((("a", "b"), ("c", "d")), labels=(True, False))

@@ -52,3 +52,14 @@ def test_the_judgement_is_that_of_training_without_dropout(batch, tiny_checkpoin
             assert guess.is_right == (guess.token == row.truth[guess.position])
             assert 0 < guess.probability <= 1
     assert view.judge(tiny_checkpoint) == judged
+
+
+def test_a_part_of_a_batch_is_looked_at_alone(batch, tiny_checkpoint):
+    whole = view_batch(batch, tiny_checkpoint.tokenizer, step=4)
+    part = view_batch(batch, tiny_checkpoint.tokenizer, 4, slice(5, 8))
+    assert (whole.pairs, part.pairs, len(part.rows)) == (13, 13, 3)
+    assert part.rows == whole.rows[5:8]
+    for said, alone in zip(whole.judge(tiny_checkpoint)[5:8], part.judge(tiny_checkpoint), strict=True):
+        assert alone.is_next == pytest.approx(said.is_next, abs=1e-5)
+        assert [guess.loss for guess in alone.guesses] == pytest.approx([g.loss for g in said.guesses], abs=1e-4)
+    assert view_batch(batch, tiny_checkpoint.tokenizer, 4, slice(13, 17)).rows == ()

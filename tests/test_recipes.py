@@ -7,6 +7,7 @@ import pytest
 import torch
 import transformers
 
+from bert_core import recipes
 from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError
@@ -231,6 +232,21 @@ def test_a_tenth_of_a_longer_text_is_held_out_unless_the_recipe_says_otherwise(r
     assert again.recipe == prepared.recipe
     assert again.training_text == prepared.training_text
     assert prepare(recipe.override({"corpus.validation_share": 0}), corpus).held_out is None
+
+
+def test_a_long_text_is_previewed_from_its_beginning(monkeypatch):
+    monkeypatch.setattr(recipes, "MOST_PREVIEWED", 60)
+    words = ("one", "two", "three", "four", "five", "six", "seven")
+    lines = [f"{words[i % 7]} {words[i * i % 7]} {words[i % 3]}" for i in range(240)]
+    recipe = load_recipe("romeo-juliet").override({"training.epochs": 3, "corpus.validation_share": 0.1})
+    whole = Corpus.from_text("\n".join(lines), "lines")
+    facts, begun = preview(recipe, whole), preview(recipe, whole.excerpt(60))
+    assert begun.sentences == 54  # without those held out
+    for name in ("sentences", "tokens", "held_out_sentences"):
+        assert getattr(facts, name) == 4 * getattr(begun, name)
+    assert facts.seconds == pytest.approx(4 * begun.seconds, rel=0.2)
+    assert (begun.warnings, len(facts.warnings)) == ((), 1)
+    assert "first 60 of 240 sentences" in facts.warnings[0]
 
 
 def test_preparing_says_what_it_does(recipe):

@@ -588,7 +588,7 @@ def test_the_batch_of_a_step_is_drawn_again(service, recipe):
     ids = [[run.snapshots[0].tokenizer.token_to_id(token) for token in row.tokens] for row in view.rows]
     assert ids == batch.input_ids.tolist()
     assert run.batch_at(7).rows == view.rows
-    again = run.batch_drawn_again(7, 1)
+    again = run.batch_at(7, again=1)
     assert [row.is_next for row in again.rows] == [row.is_next for row in view.rows]
     assert [sorted(row.truth) for row in again.rows] != [sorted(row.truth) for row in view.rows]
     for step in (0, 61):

@@ -23,6 +23,8 @@ SCRIPTS = (
     "facts.js",
     "timeline.js",
     "curves.js",
+    "batch.js",
+    "exam.js",
     "monitor.js",
 )
 

@@ -59,7 +59,7 @@ def models_tab(page: Page) -> None:
             gr.HTML(
                 "<p>A download is a zip of a Hugging Face folder; <code>transformers</code> opens it, and so does "
                 "this page. Runs and models in the list are lost when the app is stopped; download what you want to "
-                "have later.</p>",
+                "have later. To go on with the training later, save the run in the Train tab.</p>",
                 elem_classes="balcony-hint",
                 apply_default_css=False,
                 js_on_load=None,

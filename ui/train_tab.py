@@ -1,6 +1,7 @@
 """Train: choose a text and a recipe, start, and watch."""
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ from bert_core.corpus import Corpus
 from bert_core.errors import CorpusError, RunError
 from bert_core.recipes import Preview, Recipe, preview, recipe_corpus, recipe_names
 from bert_core.runs import Run
+from ui.batch_view import batch_view
+from ui.exam_view import exam_view
 from ui.handlers import QUIET, on_error, warn
 from ui.page import DEFAULT_RECIPE, Page, recipe_named
 from ui.run_monitor import run_monitor
+from ui.saved_run import CLICK, packed, resumed, saved_run
 from ui.settings import overrides, settings_controls, values_of, with_labels
 from ui.views import view
 from ui.workspace import ACTIVE, Workspace
@@ -76,6 +80,7 @@ def train_tab(page: Page) -> None:
                         min_width=160,
                     )
                     go_on = gr.Button("Continue", elem_id="continue", min_width=90)
+            saved = saved_run()
             with gr.Accordion("About this recipe", open=False):
                 about = gr.Textbox(
                     recipe_named(DEFAULT_RECIPE).description,
@@ -90,6 +95,8 @@ def train_tab(page: Page) -> None:
                 controls = settings_controls(recipe_named(DEFAULT_RECIPE))
         with gr.Column(scale=8, min_width=340):
             monitor = run_monitor(page.workspaces)
+            exam_view(page.workspaces)
+            batch_view(page)
 
     form = [source, pasted, uploaded, recipe, *controls]
     buttons = [start, pause, step, stop]
@@ -107,16 +114,16 @@ def train_tab(page: Page) -> None:
         ]
 
     @on_error(lambda sentence: {"facts": [], "notes": [], "error": with_labels(sentence)})
-    def tell(source: str, pasted: str, uploaded: str | None, recipe: str, *settings: Any) -> dict[str, Any]:
+    def tell(*form: Any) -> dict[str, Any]:
         """What the text gives, or the one sentence that says why it can't be trained on."""
-        chosen = _chosen_recipe(recipe, settings)
-        corpus = read_text(source, pasted, uploaded, chosen)
-        return preview_value(preview(chosen, corpus, page.workspaces.service.device))
+        chosen, read = _chosen(*form)
+        return preview_value(preview(chosen, read(), page.workspaces.service.device))
 
-    def begin(token: str, seed: float | None, pace: float, *form: Any) -> list[Any]:
+    def begin(token: str, told: dict[str, Any] | None, seed: float | None, pace: float, *form: Any) -> list[Any]:
         """Start a run of what the form says; a form that can't be trained starts nothing and loses nothing."""
-        told = tell(*form)
         space = page.workspaces.enter(token)
+        if form[0] != UPLOADED or not told or told.get("error"):
+            told = tell(*form)
         if not told.get("error"):
             told["error"] = on_error(str)(_start)(page.workspaces, space, seed, pace, *form)
         return [told, *show(space.token)]
@@ -137,6 +144,25 @@ def train_tab(page: Page) -> None:
 
         return act
 
+    @on_error(lambda sentence: warn(sentence) and None)
+    def save(token: str) -> str:
+        return packed(_latest_run(page, token), saved.link)
+
+    def go_on_from(token: str, path: str | None, pace: float, source: str, *text: Any) -> list[Any]:
+        """Go on with the run of a zip; one that can't be used starts nothing and loses nothing."""
+        space = page.workspaces.enter(token)
+
+        def own_text(recipe: Recipe) -> Corpus | None:
+            return None if source == OWN else read_text(source, *text, recipe)
+
+        def resume() -> None:
+            _check_free(space)
+            resume = functools.partial(page.workspaces.resume, space)
+            resumed(resume, path, own_text).set_pace(pace or None)
+
+        problem = on_error(str)(resume)() if path else None
+        return [{"facts": [], "notes": [], "error": problem}, *show(space.token)]
+
     def change_pace(token: str, pace: float) -> None:
         if run := _latest_run(page, token):
             run.set_pace(pace or None)
@@ -155,14 +181,18 @@ def train_tab(page: Page) -> None:
         **QUIET,
     )
     gr.on(
-        [page.demo.load, *(part.change for part in form)],
+        [page.demo.load, *(part.change for part in form if part is not uploaded)],
         tell,
         form,
         facts,
         trigger_mode="always_last",
         **QUIET,
     )
-    start.click(begin, [page.visitor, seed, pace, *form], [facts, *live], **QUIET)
+    reading = {"facts": [], "notes": ["Reading the file…"]}
+    uploaded.change(lambda path: reading if path else gr.skip(), uploaded, facts, **QUIET).then(
+        tell, form, facts, **QUIET
+    )
+    start.click(begin, [page.visitor, facts, seed, pace, *form], [facts, *live], **QUIET)
     pause.click(
         command(lambda run: run.resume() if run.status == "paused" else run.pause()), page.visitor, live, **QUIET
     )
@@ -173,6 +203,10 @@ def train_tab(page: Page) -> None:
         command(lambda run, rate: run.set_learning_rate(rate or 0.0)), [page.visitor, rate], live, **QUIET
     )
     go_on.click(command(lambda run, steps: run.continue_for(int(steps or 0))), [page.visitor, extra], live, **QUIET)
+    saved.save.click(save, page.visitor, saved.link, **QUIET).success(None, None, None, js=CLICK)
+    saved.opened.upload(
+        go_on_from, [page.visitor, saved.opened, pace, source, pasted, uploaded], [saved.said, *live], **QUIET
+    ).then(lambda: None, None, saved.opened, **QUIET)
     monitor.elsewhere(show, page.visitor, live, **QUIET)
     monitor.status(lambda token: button_states(_latest_run(page, token)), page.visitor, buttons, **QUIET)
 
@@ -194,6 +228,7 @@ def preview_value(told: Preview) -> dict[str, Any]:
     return {
         "facts": [
             ["Sentences", f"{told.sentences:,}"],
+            ["Held out", f"{told.held_out_sentences:,}" if told.held_out_sentences else "nothing"],
             ["Tokens", f"{told.tokens:,}"],
             ["Vocabulary", f"{told.vocabulary:,}"],
             ["Unknown words", f"{told.unknown_share:.1%}"],
@@ -226,18 +261,25 @@ def button_states(run: Run | None) -> list[dict[str, Any]]:
     ]
 
 
-def _start(workspaces: Workspaces, space: Workspace, seed: float | None, pace: float, *form: Any) -> None:
+def _check_free(space: Workspace) -> None:
     if space.active_run is not None:
         raise RunError("A run of yours is still going; stop it before you start another.")
-    source, pasted, uploaded, recipe, *settings = form
-    chosen = _chosen_recipe(recipe, settings)
-    corpus = None if source == OWN else read_text(source, pasted, uploaded, chosen)
-    workspaces.start(space, chosen, corpus, int(seed or 0)).set_pace(pace or None)
 
 
-def _chosen_recipe(name: str, settings: Sequence[Any]) -> Recipe:
-    recipe = recipe_named(name)
-    return recipe.override(overrides(recipe, list(settings)))
+def _start(workspaces: Workspaces, space: Workspace, seed: float | None, pace: float, *form: Any) -> None:
+    _check_free(space)
+    # The run itself reads the text, when it is its turn, and says how far it is: a large file takes a while.
+    chosen, read = _chosen(*form)
+    workspaces.start(space, chosen, read, int(seed or 0)).set_pace(pace or None)
+
+
+def _chosen(
+    source: str, pasted: str, uploaded: str | None, recipe: str, *settings: Any
+) -> tuple[Recipe, Callable[[], Corpus]]:
+    """The recipe with its settings, and what reads the text: both as the form says."""
+    own = recipe_named(recipe)
+    chosen = own.override(overrides(own, list(settings)))
+    return chosen, functools.partial(read_text, source, pasted, uploaded, chosen)
 
 
 def _latest_run(page: Page, token: str) -> Run | None:

@@ -7,6 +7,7 @@ leases: it pauses and later frees the runs of a visitor who stays away, and lets
 import secrets
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from bert_core.checkpoint import Checkpoint
 from bert_core.corpus import Corpus
@@ -63,11 +64,24 @@ class Workspaces:
         return space
 
     def start(
-        self, space: Workspace, recipe: Recipe, corpus: Corpus | None = None, seed: int = 0, *, paused: bool = False
+        self,
+        space: Workspace,
+        recipe: Recipe,
+        corpus: Corpus | Callable[[], Corpus] | None = None,
+        seed: int = 0,
+        *,
+        paused: bool = False,
     ) -> Run:
         """Start a run of a visitor, who looks at it from now on. RunError when the machine has too many already."""
         self._check_room()
         run = self.service.start(recipe, corpus, seed, paused=paused, lease=self._lease, budget=space.budget)
+        space.add_run(run)
+        return run
+
+    def resume(self, space: Workspace, folder: Path, corpus: Corpus | None = None) -> Run:
+        """Go on with a run that was saved. Errors as for `start` and `TrainingService.resume`."""
+        self._check_room()
+        run = self.service.resume(folder, corpus, lease=self._lease, budget=space.budget)
         space.add_run(run)
         return run
 

@@ -1,8 +1,8 @@
 // Balcony's browser side: one global, a small module per picture, no framework.
 // Words that a person typed reach the page through textContent alone, never as HTML.
 // `bus` carries news between the views of this page, `tabs` between the browser tabs of one visitor; a message there is
-// the visitor's token, and says that a run was started or another model is looked at.
-window.Balcony = { views: {}, bus: new EventTarget(), tabs: new BroadcastChannel("balcony") };
+// the visitor's token, and says that a run was started or another model is looked at. `visitor` is that token, once known.
+window.Balcony = { views: {}, bus: new EventTarget(), tabs: new BroadcastChannel("balcony"), visitor: null };
 
 (function (Balcony) {
   "use strict";

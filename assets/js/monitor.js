@@ -183,6 +183,7 @@
       }
       if (news.status !== status) {
         status = news.status;
+        Balcony.bus.dispatchEvent(new CustomEvent("status"));
         trigger("status");
       }
     }

@@ -106,6 +106,7 @@
         Balcony.tabs.postMessage(next.visitor);
       }
       value = next;
+      Balcony.visitor = next.visitor;
       name.textContent = next.name;
       steps = [...next.steps];
       at = next.at;

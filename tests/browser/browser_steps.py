@@ -1,7 +1,10 @@
 """What the browser tests do again and again, by role, label and elem_id."""
 
+import csv
 import re
+from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 
@@ -52,3 +55,24 @@ def start(page: Page) -> None:
     """Press Start and wait for the first point."""
     page.locator("#start").click()
     wait_for_points(page, 1)
+
+
+def assert_curve_is_whole(page: Page) -> None:
+    """Each point of the curve is the mean of the steps after the point before: none is missing, none there twice."""
+    with page.expect_download() as waiting:
+        page.locator("#curves-csv").click()
+    table = csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8").splitlines())
+    losses = [float(row["mlm_loss"]) for row in table if row["part"] == "training"]
+    trace = page.evaluate(
+        """() => {
+            const find = trace => trace.meta.series === 'mlm_loss' && trace.meta.kind === 'raw';
+            const { x, y } = document.querySelector('#run-curves').data.find(find);
+            return { x: [...x], y: [...y] };
+        }"""
+    )
+    assert trace["x"][-1] == len(losses)
+    before = 0
+    for step, value in zip(trace["x"], trace["y"], strict=True):
+        assert step > before
+        assert value == pytest.approx(sum(losses[before:step]) / (step - before), rel=1e-3)
+        before = step

@@ -1,0 +1,131 @@
+"""The batch under the microscope, memory told from learning, and a run that is saved and goes on."""
+
+import csv
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from browser_steps import (
+    assert_curve_is_whole,
+    change_setting,
+    choose_source,
+    paste,
+    points,
+    start,
+    wait_for_points,
+    wait_for_status,
+)
+from playwright.sync_api import Page, expect
+
+ENDLESS = "50000"
+
+
+def open_part(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name).click()
+
+
+def move_slider(page: Page, position: int) -> None:
+    page.locator("#time-slider").evaluate(
+        "(slider, position) => { slider.value = position; slider.dispatchEvent(new Event('input')); }", position
+    )
+
+
+def test_the_batch_of_the_step_that_is_looked_at(page: Page) -> None:
+    open_part(page, "The batch under the microscope")
+    batch = page.locator("#batch")
+    expect(batch).to_contain_text("Press Start")
+    change_setting(page, "steps", "40")
+    start(page)
+    wait_for_status(page, "Finished")
+    said, place, words = (
+        batch.locator(".balcony-batch-said"),
+        batch.locator(".balcony-batch-place"),
+        batch.locator("ol"),
+    )
+    expect(said).to_contain_text("Step 40")
+    expect(place).to_have_text("Pairs 1 to 4 of 32")
+    expect(batch.locator("section")).to_have_count(4)
+    asked = batch.locator("section li").filter(has_text="true:")
+    assert asked.count() >= 4
+    for text in asked.all_inner_texts():
+        assert any(text.split("\n")[1] == kind for kind in ("masked", "replaced", "kept")), text
+        assert "loss" in text
+        assert "✓" in text or "✗" in text
+    given = words.all_inner_texts()
+    page.locator("#batch-again").click()
+    expect(said).to_contain_text("masks drawn again (1)")
+    assert words.all_inner_texts() != given
+    page.locator("#batch-own").click()
+    expect(said).not_to_contain_text("again")
+    assert words.all_inner_texts() == given
+    page.locator("#batch-next").click()
+    expect(place).to_have_text("Pairs 5 to 8 of 32")
+    with page.expect_download() as waiting:
+        page.locator("#batch-download-csv").click()
+    rows = list(csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()))
+    assert {row["pair"] for row in rows} == {"5", "6", "7", "8"}
+    move_slider(page, 0)
+    expect(said).to_contain_text("shown to the untrained model")
+
+
+def test_the_dialogue_is_memorised_and_a_longer_text_has_held_out_sentences(page: Page) -> None:
+    expect(page.locator("#preview")).to_contain_text("Held outnothing")
+    start(page)
+    wait_for_status(page, "Finished")
+    exam = page.locator("#exam")
+    exam.scroll_into_view_if_needed()
+    expect(exam).to_contain_text("There is nothing to hold out: all 9 sentences")
+    expect(exam).to_contain_text("memorising")
+    expect(exam.get_by_role("columnheader")).to_have_text(["Step 210", "Learned from"])
+    words = ["one", "two", "three", "four", "five", "six", "seven"]
+    paste(page, "\n".join(f"{words[i % 7]} {words[(i * j) % 7]} {words[j % 6]}" for i in range(30) for j in range(8)))
+    change_setting(page, "steps", "20")
+    expect(page.locator("#preview")).to_contain_text("Held out24")
+    start(page)
+    wait_for_status(page, "Finished")
+    exam.scroll_into_view_if_needed()
+    expect(exam).to_contain_text("24 sentences are held out")
+    expect(exam.get_by_role("columnheader")).to_have_text(["Step 20", "Learned from", "Held out"])
+    move_slider(page, 0)
+    expect(exam.get_by_role("columnheader").first).to_have_text("Step 0")
+
+
+def test_a_saved_run_goes_on_for_somebody_else(visit: Callable[[], Page], tmp_path: Path) -> None:
+    page, other = visit(), visit()
+    change_setting(page, "steps", ENDLESS)
+    start(page)
+    wait_for_points(page, 5)
+    page.locator("#pause").click()
+    wait_for_status(page, "Paused")
+    open_part(page, "Save a run and go on later")
+    with page.expect_download() as waiting:
+        page.locator("#save-run").click()
+    saved = tmp_path / waiting.value.suggested_filename
+    waiting.value.save_as(saved)
+    names = {Path(name).name for name in zipfile.ZipFile(saved).namelist()}
+    assert {"model.safetensors", "training_state.json", "training_state.safetensors"} <= names
+    steps = int(page.locator("#run-step").inner_text().split(" of ")[0].replace(",", ""))
+
+    open_part(other, "Save a run and go on later")
+    letter = tmp_path / "letter.zip"
+    letter.write_bytes(b"Dear Juliet")
+    said = other.locator("#resume-said")
+    other.locator("#resume input[type=file]").set_input_files(letter)
+    expect(said.get_by_role("alert")).to_contain_text("not a plain zip file")
+    expect(other.locator("#run-status")).to_have_text("No run yet")
+    other.locator("#resume input[type=file]").set_input_files(saved)
+    wait_for_status(other, "Training")
+    expect(said.get_by_role("alert")).to_have_count(0)
+    expect(other.locator("#run-step")).to_contain_text("of 50,000")
+    wait_for_points(other, points(other) + 3)
+    other.locator("#stop").click()
+    wait_for_status(other, "Stopped")
+    assert int(other.locator("#run-step").inner_text().split(" of ")[0].replace(",", "")) > steps
+    assert_curve_is_whole(other)
+    # A run that has not ended stays as it is.
+    page.locator("#resume input[type=file]").set_input_files(saved)
+    expect(page.locator("#resume-said").get_by_role("alert")).to_contain_text("still going")
+    wait_for_status(page, "Paused")
+    page.locator("#stop").click()
+    wait_for_status(page, "Stopped")
+    choose_source(page, "Paste a text")

@@ -1,0 +1,84 @@
+"""A lost connection, a hidden tab, two tabs and a reload: the same run, and no point missing or there twice."""
+
+from collections.abc import Callable
+
+from browser_steps import assert_curve_is_whole, change_setting, points, start, wait_for_points, wait_for_status
+from conftest import open_page
+from playwright.sync_api import Page, expect
+
+ENDLESS = "50000"
+GOES_ON = "before => document.querySelector('#run-step').innerText !== before"
+
+
+def stop(page: Page) -> None:
+    page.locator("#stop").click()
+    wait_for_status(page, "Stopped")
+
+
+def step(page: Page) -> str:
+    return page.locator("#run-step").inner_text()
+
+
+def hide(page: Page, state: str) -> None:
+    """Make the page believe that its tab is hidden, or visible again."""
+    page.evaluate(
+        """state => {
+            Object.defineProperty(document, 'visibilityState', { value: state, configurable: true });
+            document.dispatchEvent(new Event('visibilitychange'));
+        }""",
+        state,
+    )
+
+
+def test_a_run_goes_on_while_the_connection_is_lost(visit: Callable[[], Page], complaints: list[str]) -> None:
+    page, other = visit(), visit()
+    change_setting(page, "steps", ENDLESS)
+    start(page)
+    wait_for_points(page, 5)
+    page.context.set_offline(True)
+    expect(page.locator("#run-status")).to_have_text("Connection lost")
+    before, at = points(page), step(page)
+    # Meanwhile the service trains: somebody else's run is over.
+    change_setting(other, "steps", "60")
+    start(other)
+    wait_for_status(other, "Finished")
+    assert points(page) == before
+    page.context.set_offline(False)
+    wait_for_status(page, "Training")
+    page.wait_for_function(GOES_ON, arg=at)
+    wait_for_points(page, before + 3)
+    stop(page)
+    assert_curve_is_whole(page)
+    complaints[:] = [text for text in complaints if "ERR_INTERNET_DISCONNECTED" not in text]
+
+
+def test_a_hidden_tab_asks_no_more_and_catches_up(page: Page, address: str, complaints: list[str]) -> None:
+    page.wait_for_function("localStorage.getItem('balcony-visitor')")
+    other = open_page(page.context, address, complaints)
+    change_setting(page, "steps", ENDLESS)
+    start(page)
+    wait_for_points(other, 3)
+    hide(page, "hidden")
+    at = step(other)
+    other.wait_for_function(GOES_ON, arg=at)
+    before = points(page)  # what was asked for before is there now
+    wait_for_points(other, points(other) + 20)
+    assert points(page) <= before + 6
+    hide(page, "visible")
+    wait_for_points(page, before + 8)
+    stop(other)
+    wait_for_status(page, "Stopped")
+    for tab in (page, other):
+        assert_curve_is_whole(tab)
+    other.close()
+
+
+def test_a_reload_in_the_middle_of_a_run_finds_the_whole_curve(page: Page) -> None:
+    change_setting(page, "steps", ENDLESS)
+    start(page)
+    wait_for_points(page, 5)
+    page.reload()
+    wait_for_status(page, "Training")
+    wait_for_points(page, 5)
+    stop(page)
+    assert_curve_is_whole(page)

@@ -1,0 +1,99 @@
+"""The batch of a step as the page gets it, against the batches of training."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from bert_core import TrainingService, load_recipe
+from bert_core.errors import RunError
+from bert_core.recipes import prepare
+from bert_core.run import Run
+from ui.batch_view import COLUMNS, PAIRS_SHOWN, batch_table, batch_value
+from ui.workspace import Workspace
+
+RECIPE = load_recipe("romeo-juliet").override({"training.steps": 20, "data.batch_size": 7, "data.mask_share": 0.6})
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[TrainingService]:
+    service = TrainingService(device="cpu")
+    yield service
+    service.close()
+
+
+@pytest.fixture(scope="module")
+def run(service: TrainingService) -> Run:
+    run = service.start(RECIPE, seed=4)
+    while run.status not in ("finished", "failed"):
+        time.sleep(0.02)
+    return run
+
+
+@pytest.fixture
+def space(run: Run) -> Workspace:
+    space = Workspace("token")
+    space.add_run(run)
+    return space
+
+
+def test_the_batch_of_a_step_is_shown_with_what_the_model_says_after_it(space: Workspace, run: Run) -> None:
+    at = run.snapshots[-2].step
+    value = batch_value(space, run, at, 0, 0)
+    assert (value["step"], value["pairs"], value["label"], len(value["rows"])) == (at, 7, "IsNext", PAIRS_SHOWN)
+    batch = prepare(RECIPE, seed=4).batches[at - 1]
+    tokenizer = run.snapshots[0].tokenizer
+    for row, ids, labels in zip(value["rows"], batch.input_ids, batch.labels):
+        assert row["tokens"] == [tokenizer.id_to_token(int(i)) for i in ids]
+        assert set(row["asked"]) == {str(i) for i, label in enumerate(labels) if label >= 0}
+        for position, (true, guess, probability, loss, is_right) in row["asked"].items():
+            assert true == tokenizer.id_to_token(int(labels[int(position)]))
+            assert (guess == true) == is_right
+            assert 0 <= probability <= 1
+            assert loss >= 0
+    assert batch_value(space, run, None, 0, 0)["step"] == 20
+    assert json.loads(json.dumps(value, allow_nan=False))["rows"] == value["rows"]
+
+
+def test_the_untrained_model_is_shown_the_first_batch(space: Workspace, run: Run) -> None:
+    value = batch_value(space, run, 0, 0, 0)
+    assert value["step"] == 0
+    assert [row["tokens"] for row in value["rows"]] == [list(row.tokens) for row in run.batch_at(1).rows[:PAIRS_SHOWN]]
+
+
+def test_a_large_batch_is_shown_in_parts(space: Workspace, run: Run) -> None:
+    last = batch_value(space, run, 20, PAIRS_SHOWN, 0)
+    assert len(last["rows"]) == 7 - PAIRS_SHOWN
+    assert batch_value(space, run, 20, 2 * PAIRS_SHOWN, 0)["rows"] == []
+
+
+def test_masks_drawn_again_hide_other_words_of_the_same_pairs(space: Workspace, run: Run) -> None:
+    drawings = [batch_value(space, run, 20, 0, again)["rows"] for again in (0, 1, 2, 1)]
+    places = [[list(row["asked"]) for row in rows] for rows in drawings]
+    assert places[0] != places[1] != places[2] != places[0]
+    assert drawings[1] == drawings[3]
+    assert len({str([(row["is_next"], row["segments"]) for row in rows]) for rows in drawings}) == 1
+
+
+def test_the_legend_has_the_shares_of_the_run(space: Workspace, run: Run) -> None:
+    legend = dict(batch_value(space, run, 20, 0, 0)["legend"])
+    assert ["60%" in legend["masked"], "10%" in legend["replaced"], "30%" in legend["kept"]] == [True] * 3
+    kinds = {kind for row in batch_value(space, run, 20, 0, 0)["rows"] for kind in row["kinds"]}
+    assert kinds <= set(legend)
+
+
+def test_the_batch_is_given_as_a_table(space: Workspace, run: Run) -> None:
+    value = batch_value(space, run, 20, PAIRS_SHOWN, 0)
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in batch_table(value)]
+    assert [row["shown"] for row in rows] == [token for row in value["rows"] for token in row["tokens"]]
+    labels = {pair: "IsNext" if row["is_next"] else "NotNext" for pair, row in enumerate(value["rows"], 5)}
+    assert {row["pair"]: row["label"] for row in rows} == labels
+    for row in rows:
+        assert (row["kind"] in ("masked", "replaced", "kept")) == (row["true"] is not None) == (row["loss"] is not None)
+
+
+def test_a_run_without_weights_or_batches_says_so(space: Workspace, run: Run, service: TrainingService) -> None:
+    waiting = Run(RECIPE, 0, service, None, run._budget)
+    with pytest.raises(RunError, match="in a moment"):
+        batch_value(space, waiting, None, 0, 0)

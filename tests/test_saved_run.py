@@ -1,0 +1,110 @@
+"""A run as a zip: that it goes on with the same numbers, and what is refused."""
+
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from bert_core import TrainingService, load_recipe
+from bert_core.checkpoint import pack_checkpoint
+from bert_core.corpus import Corpus
+from bert_core.errors import BertCoreError, CheckpointError, CorpusError, RunError
+from bert_core.run import Run
+from ui.saved_run import OTHER_TEXT, packed, resumed
+
+RECIPE = load_recipe("romeo-juliet").override({"training.steps": 24, "data.batch_size": 5})
+OWN_TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\nten eleven", name="Your text")
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[TrainingService]:
+    service = TrainingService(device="cpu")
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def link(tmp_path: Path) -> SimpleNamespace:
+    """In the place of a hidden download link: it keeps the files that it is given."""
+
+    def move_resource_to_block_cache(path: str) -> str:
+        kept = tmp_path / Path(path).name
+        kept.write_bytes(Path(path).read_bytes())
+        return str(kept)
+
+    return SimpleNamespace(move_resource_to_block_cache=move_resource_to_block_cache)
+
+
+def wait(ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not ready():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def losses(run: Run) -> list[tuple[int, float, float]]:
+    return [(row.step, row.mlm_loss, row.nsp_loss) for row in run.history()]
+
+
+@pytest.mark.parametrize("text", [None, OWN_TEXT], ids=["the recipe's own text", "a text of one's own"])
+def test_a_run_goes_on_from_its_zip_with_the_same_numbers(service, link, text: Corpus | None) -> None:
+    whole = service.start(RECIPE, text, seed=6)
+    wait(lambda: whole.status == "finished")
+    run = service.start(RECIPE, text, seed=6, paused=True)
+    for step in range(1, 10):
+        wait(lambda: run.status == "paused")
+        run.step()
+        wait(lambda step=step: run.progress().step == step)
+    path = packed(run, link)
+    assert Path(path).name == "romeo-and-juliet-quick-step-9-to-go-on.zip"
+    kinds = []
+    again = resumed(service.resume, path, lambda recipe: kinds.append(recipe.text_kind) or text)
+    wait(lambda: again.status == "finished")
+    assert losses(again) == losses(whole)
+    assert kinds == ["auto"]
+    run.stop()
+
+
+def test_a_run_on_another_text_asks_for_it(service, link) -> None:
+    run = service.start(RECIPE, OWN_TEXT, seed=6)
+    wait(lambda: run.status == "finished")
+    path = packed(run, link)
+    with pytest.raises(CorpusError) as caught:
+        resumed(service.resume, path, lambda recipe: None)
+    assert str(caught.value) == OTHER_TEXT
+    with pytest.raises(CorpusError, match="Your poem is not the text"):
+        resumed(service.resume, path, lambda recipe: Corpus.from_text("a b c\nd e f", name="Your poem"))
+
+
+def test_what_cannot_be_saved_says_so(service, link) -> None:
+    with pytest.raises(RunError, match="no run yet"):
+        packed(None, link)
+    run = service.start(RECIPE, seed=6)
+    wait(lambda: run.status == "finished")
+    run.give_up()
+    with pytest.raises(RunError, match="no longer kept"):
+        packed(run, link)
+
+
+def test_a_zip_that_is_no_saved_run_is_refused(service, tiny_checkpoint, tmp_path) -> None:
+    holiday, model, escape = (tmp_path / f"{name}.zip" for name in ("holiday", "model", "escape"))
+    with zipfile.ZipFile(holiday, "w") as archive:
+        archive.writestr("beach.jpg", b"sand")
+    pack_checkpoint(tiny_checkpoint, model)
+    with zipfile.ZipFile(escape, "w") as archive:
+        archive.writestr("../training_state.json", b"{}")
+    (tmp_path / "letter.zip").write_bytes(b"Dear Juliet")
+    before = set(tmp_path.rglob("*"))
+    for path, said in (
+        (holiday, "config.json"),
+        (model, "without its training state"),
+        (escape, "path"),
+        (tmp_path / "letter.zip", "damaged or not a plain zip"),
+    ):
+        with pytest.raises(CheckpointError, match=said):
+            resumed(service.resume, str(path), lambda recipe: None)
+    assert set(tmp_path.rglob("*")) == before
+    assert issubclass(CheckpointError, BertCoreError)
