@@ -478,11 +478,11 @@ def test_long_after_its_lease_a_run_is_freed(slow_service, clock, recipe):
     over = finished(slow_service.start(recipe, lease=10))
     wait(lambda: going.history())
     clock.now += 181
-    wait(lambda: going.status == "stopped" and not over.snapshots)
+    wait(lambda: (going.snapshots, going._trainer, over._trainer) == ((), None, None))
+    assert going.status == "stopped"
     assert "nobody had looked" in going.reason
     assert over.status == "finished"
     assert len(over.history()) == 60
-    assert (going.snapshots, going._trainer, over._trainer) == ((), None, None)
     with pytest.raises(RunError, match="no longer kept"):
         over.continue_for(5)
     with pytest.raises(RunError, match="not here"):
