@@ -2,6 +2,7 @@
 
 python -m bert_core train --recipe romeo-juliet --seed 0 --output DIR
 python -m bert_core train --resume DIR
+torchrun --nproc-per-node 8 -m bert_core train --corpus FILE --output DIR
 python -m bert_core exam DIR_OR_HUB_NAME --corpus FILE
 """
 
@@ -9,16 +10,22 @@ import argparse
 import contextlib
 import csv
 import dataclasses
+import functools
 import json
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import torch.distributed as dist
+
+from bert_core.array_files import cache_folder
 from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.config import KINDS
 from bert_core.corpus import Corpus, read_corpus
+from bert_core.distributed import LostProcess, any_wants, first_on_each_machine, joined, rank
 from bert_core.errors import BertCoreError, ConfigError, RunError
 from bert_core.evaluations import EvaluationPoint
 from bert_core.hub import fetch_checkpoint, is_hub_name
@@ -51,12 +58,22 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bert_core", description="Train a small BERT and examine it.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    train = commands.add_parser("train", help="train a model and write it as a Hugging Face folder")
+    train = commands.add_parser(
+        "train",
+        help="train a model and write it as a Hugging Face folder",
+        description="Train a model and write it as a Hugging Face folder. Ctrl-C and SIGTERM save it before they end "
+        "it. On several GPUs or machines: torchrun --nproc-per-node N -m bert_core train ...; they share each batch.",
+    )
     train.add_argument("--recipe", help=f"one of {', '.join(recipe_names())}, or a JSON file")
     train.add_argument(
         "--resume", type=Path, metavar="DIR", help="go on with the interrupted training in this folder, bit for bit"
     )
-    train.add_argument("--corpus", type=Path, help="a text to learn instead of the recipe's own")
+    train.add_argument(
+        "--corpus",
+        type=Path,
+        help="a text to learn instead of the recipe's own, of any size; what a file of more than 16 MB becomes is kept "
+        f"in {cache_folder()} for the next time",
+    )
     train.add_argument(
         "--kind",
         choices=KINDS,
@@ -65,6 +82,9 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--seed", type=int, help="decides the initial weights, pairs, masks and dropout")
     train.add_argument("--output", type=Path, help="the folder to write")
     train.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto", help="where to train")
+    train.add_argument(
+        "--save-every", type=int, default=1000, metavar="STEPS", help="save the model and the training so often"
+    )
     train.add_argument("--set", nargs="+", default=[], metavar="SETTING=VALUE", help="for example training.steps=2000")
     train.set_defaults(command=_train)
 
@@ -81,58 +101,143 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _train(options: argparse.Namespace) -> None:
+    if options.save_every < 1:
+        raise ConfigError(f"--save-every is {options.save_every}; it must be a number of steps, 1 or more.")
     device = choose_device(options.device)
-    prepared, trainer, rows, validation = (_resumed if options.resume else _begun)(options, device)
-    output = options.output or options.resume
-    recipe = prepared.recipe
-    _show_stage("")
-    for note in prepared.corpus.notes:
-        print(note)
-    print(
-        f"{recipe.title}: {len(prepared.corpus.sentences):,} sentences, {prepared.tokenizer.get_vocab_size():,} tokens "
-        f"in the vocabulary, {trainer.model.config.parameter_count():,} parameters, on {device}"
-    )
-    was_interrupted = _run(prepared, trainer, rows, validation)
-    checkpoint = Checkpoint(
-        trainer.model.eval(), prepared.tokenizer, recipe.title, recipe=stated(recipe, prepared.seed)
-    )
-    state = TrainingState(recipe, prepared.seed, prepared.corpus.fingerprint, trainer.state(), rows, validation)
-    save_checkpoint(checkpoint, output, also=state.writer())
-    numbers = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
-    names = ("step", *numbers, "learning_rate", "grad_norm", "tokens", "seconds")
-    _write_csv(output / "metrics.csv", names, ([getattr(row, name) for name in names] for row in rows))
-    if validation:
-        _write_csv(output / "validation.csv", ("step", *numbers), map(dataclasses.astuple, validation))
-    if was_interrupted:
-        print(f"Interrupted at step {trainer.step}; train --resume {output} goes on from there.", file=sys.stderr)
-        raise KeyboardInterrupt
-    if prepared.test:
-        result = evaluate(trainer.model, prepared.test, _EVALUATION_BATCHES)
-        print(json.dumps({"test": dataclasses.asdict(result)}))
-    last = rows[-1]
-    summary = {
-        "steps": last.step,
-        "seconds": round(last.seconds, 3),
-        "mlm_loss": last.mlm_loss,
-        "nsp_loss": last.nsp_loss,
-    }
-    print(json.dumps(summary))
+    with joined(device):
+        with first_on_each_machine():
+            prepared, make_trainer, rows, validation = (_resumed if options.resume else _begun)(options, device)
+        training = _Training(prepared, make_trainer(), rows, validation, options.output or options.resume)
+        recipe, trainer = prepared.recipe, training.trainer
+        _show_stage("")
+        _say(*prepared.corpus.notes, sep="\n", end="\n" if prepared.corpus.notes else "")
+        _say(
+            f"{recipe.title}: {len(prepared.corpus.sentences):,} sentences, "
+            f"{prepared.tokenizer.get_vocab_size():,} tokens in the vocabulary, "
+            f"{trainer.model.config.parameter_count():,} parameters, on {device}"
+        )
+        with _interruptible() as interrupted:
+            lost = training.run(interrupted, options.save_every)
+            if rank() == 0:
+                training.save()
+            if lost:  # said here, because torchrun ends this process soon
+                goes_on = f"train --resume {training.output} goes on from what the first process has saved."
+                print(lost, goes_on, file=sys.stderr, flush=True)
+                raise SystemExit(1)
+        if interrupted.is_set:
+            _say(
+                f"Interrupted at step {trainer.step}; train --resume {training.output} goes on from there.",
+                file=sys.stderr,
+            )
+            raise KeyboardInterrupt
+        if rank() == 0:
+            training.report()
 
 
-_Training = tuple[Prepared, Trainer, list[StepMetrics], list[EvaluationPoint]]
+class _Training:
+    """A training on the command line: its trainer, the rows of its steps and of its held-out curve so far, and the
+    folder that they go to."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        trainer: Trainer,
+        rows: list[StepMetrics],
+        validation: list[EvaluationPoint],
+        output: Path,
+    ) -> None:
+        self.prepared, self.trainer, self.output = prepared, trainer, output
+        self.rows, self.validation = rows, validation
+        self._pending: list[PendingMetrics] = []
+
+    def run(self, interrupted: "_Interrupted", save_every: int) -> LostProcess | None:
+        """Train with a progress bar until the end, an interruption, or the loss of another process, which is returned.
+
+        The first of several processes looks at the held-out text and saves. Raises RunError when the loss stops being
+        a number.
+        """
+        trainer, held_out, lost = self.trainer, self.prepared.validation, None
+        steps = trainer.config.total_steps
+        evaluate_every = max(1, steps // _EVALUATIONS)
+        aside, before = 0.0, trainer.seconds
+        started = shown = time.perf_counter()
+        try:
+            while not any_wants(interrupted.is_set, trainer.step) and (metrics := next(trainer, None)):
+                self._pending.append(metrics)
+                now = time.perf_counter()
+                if now - shown > _SHOW_SECONDS:
+                    self._take_in()
+                    shown = now
+                paused = time.perf_counter()
+                if rank() == 0 and held_out and metrics.step % evaluate_every == 0:
+                    result = evaluate(trainer.model, held_out, _EVALUATION_BATCHES)
+                    self.validation.append(EvaluationPoint(metrics.step, *dataclasses.astuple(result)))
+                if rank() == 0 and metrics.step % save_every == 0 and metrics.step < steps:
+                    self.save()
+                aside += time.perf_counter() - paused
+        except LostProcess as error:
+            lost = error
+        self._take_in()
+        # Reading the last metrics waited for the device, so that the time is that of finished work.
+        if self.rows:
+            seconds = before + time.perf_counter() - started - aside
+            self.rows[-1] = dataclasses.replace(self.rows[-1], seconds=seconds)
+        return lost
+
+    def _take_in(self) -> None:
+        fresh, divergence = until_divergence(read_metrics(self._pending))
+        if divergence:
+            raise RunError(f"{divergence} {self.output} is as it was saved last, if it was.")
+        self.rows += fresh
+        self._pending.clear()
+        if fresh:
+            _show_progress(self.rows[-1], self.trainer.config.total_steps)
+
+    def save(self) -> None:
+        """Write the model, all that its training needs to go on, and the curves as tables."""
+        self._take_in()
+        prepared, rows, validation = self.prepared, self.rows, self.validation
+        recipe, model = prepared.recipe, self.trainer.model
+        checkpoint = Checkpoint(model, prepared.tokenizer, recipe.title, recipe=stated(recipe, prepared.seed))
+        state = TrainingState(
+            recipe, prepared.seed, prepared.corpus.fingerprint, self.trainer.state(), rows, validation
+        )
+        save_checkpoint(checkpoint, self.output, also=state.writer())
+        numbers = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
+        names = ("step", *numbers, "learning_rate", "grad_norm", "tokens", "seconds")
+        _write_csv(self.output / "metrics.csv", names, ([getattr(row, name) for name in names] for row in rows))
+        if validation:
+            _write_csv(self.output / "validation.csv", ("step", *numbers), map(dataclasses.astuple, validation))
+
+    def report(self) -> None:
+        """Print the test part's numbers, where there is one, and the last step's."""
+        if self.prepared.test:
+            result = evaluate(self.trainer.model, self.prepared.test, _EVALUATION_BATCHES)
+            print(json.dumps({"test": dataclasses.asdict(result)}))
+        last = self.rows[-1]
+        summary = {
+            "steps": last.step,
+            "seconds": round(last.seconds, 3),
+            "mlm_loss": last.mlm_loss,
+            "nsp_loss": last.nsp_loss,
+        }
+        print(json.dumps(summary))
 
 
-def _begun(options: argparse.Namespace, device: str) -> _Training:
+_Begin = tuple[Prepared, Callable[[], Trainer], list[StepMetrics], list[EvaluationPoint]]
+
+
+def _begun(options: argparse.Namespace, device: str) -> _Begin:
     """A new training, with the rows of its steps and of its held-out curve, none yet."""
     if not options.output:
         raise ConfigError("Where is the model to go? Give --output and a folder.")
     recipe = load_recipe(options.recipe or "romeo-juliet").override(dict(_setting(text) for text in options.set))
     corpus = _read(options.corpus, options.kind or recipe.text_kind) if options.corpus else recipe_corpus(recipe)
     prepared = prepare(recipe, corpus, options.seed or 0, device, progress=_show_stage)
-    return prepared, prepared.trainer(device), [], []
+    return prepared, lambda: prepared.trainer(device), [], []
 
 
-def _resumed(options: argparse.Namespace, device: str) -> _Training:
+def _resumed(options: argparse.Namespace, device: str) -> _Begin:
     """The training that a folder holds, at the step where it was saved, with all its rows so far."""
     if options.recipe or options.set or options.seed is not None:
         raise ConfigError(
@@ -144,7 +249,8 @@ def _resumed(options: argparse.Namespace, device: str) -> _Training:
     kind = options.kind or state.recipe.text_kind
     corpus = state.text_to_go_on(_read(options.corpus, kind) if options.corpus else None)
     prepared = prepare(state.recipe, corpus, state.seed, device, progress=_show_stage)
-    return prepared, state.trainer_of(prepared, checkpoint, device), list(state.history), list(state.evaluations)
+    make_trainer = functools.partial(state.trainer_of, prepared, checkpoint, device)
+    return prepared, make_trainer, list(state.history), list(state.evaluations)
 
 
 def _read(path: Path, kind: str) -> Corpus:
@@ -165,42 +271,6 @@ def _write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[float]]
         writer.writerows(rows)
 
 
-def _run(prepared: Prepared, trainer: Trainer, rows: list[StepMetrics], validation: list[EvaluationPoint]) -> bool:
-    """Train with a progress bar and add to the rows of the steps and of the held-out curve; whether Ctrl-C ended it.
-
-    Raises RunError when the loss stops being a number.
-    """
-    evaluate_every = max(1, trainer.config.total_steps // _EVALUATIONS)
-    pending, looking, before = [], 0.0, trainer.seconds
-    started = shown = time.perf_counter()
-    with _interruptible() as interrupted:
-        while not interrupted.is_set and (metrics := next(trainer, None)):
-            pending.append(metrics)
-            now = time.perf_counter()
-            if now - shown > _SHOW_SECONDS:
-                _take_in(pending, rows, trainer.config.total_steps)
-                shown = now
-            if prepared.validation and metrics.step % evaluate_every == 0:
-                result = evaluate(trainer.model, prepared.validation, _EVALUATION_BATCHES)
-                validation.append(EvaluationPoint(metrics.step, *dataclasses.astuple(result)))
-                looking += time.perf_counter() - now
-        _take_in(pending, rows, trainer.config.total_steps)
-    # Reading the last metrics waited for the device, so that the time is that of finished work.
-    if rows:
-        rows[-1] = dataclasses.replace(rows[-1], seconds=before + time.perf_counter() - started - looking)
-    return interrupted.is_set
-
-
-def _take_in(pending: list[PendingMetrics], rows: list[StepMetrics], steps: int) -> None:
-    fresh, divergence = until_divergence(read_metrics(pending))
-    if divergence:
-        raise RunError(f"{divergence} Nothing was saved.")
-    rows += fresh
-    pending.clear()
-    if fresh:
-        _show_progress(rows[-1], steps)
-
-
 @dataclasses.dataclass
 class _Interrupted:
     is_set: bool = False
@@ -208,28 +278,37 @@ class _Interrupted:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[_Interrupted]:
-    """Let Ctrl-C wait for the end of a step, so that what is saved is whole; a second one does not wait."""
+    """Let Ctrl-C and SIGTERM wait for the end of a step, so that what is saved is whole; a second Ctrl-C does not
+    wait."""
     interrupted = _Interrupted()
 
-    def note(*_: object) -> None:
+    def note(number: int, *_: object) -> None:
         interrupted.is_set = True
-        signal.signal(signal.SIGINT, before)
+        # Of several processes, each is told by the terminal and by torchrun.
+        if not dist.is_torchelastic_launched():
+            signal.signal(number, before[number])
 
-    before = signal.signal(signal.SIGINT, note)
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield interrupted
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say(*parts: str, **options: Any) -> None:
+    if rank() == 0:
+        print(*parts, **options)
 
 
 def _show_stage(stage: str) -> None:
     """What is being done before the first step, on a line that the next one takes the place of."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and rank() == 0:
         print(f"\r\x1b[K{stage}", end="", file=sys.stderr, flush=True)
 
 
 def _show_progress(row: StepMetrics, steps: int) -> None:
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or rank() > 0:
         return
     filled = 30 * row.step // steps
     print(

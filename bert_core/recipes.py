@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 from bert_core.config import BertConfig, CorpusConfig, DataConfig, TokenizerConfig, TrainingConfig
 from bert_core.corpus import Corpus, read_corpus
 from bert_core.costs import check_size, estimate_seconds, threads_for
+from bert_core.distributed import make_trainer
 from bert_core.encoded import encode_corpus
 from bert_core.errors import ConfigError, CorpusError
 from bert_core.model import BertForPreTraining
@@ -315,12 +316,12 @@ class Prepared:
     test: PretrainingBatches | None = None
 
     def trainer(self, device: str = "cpu") -> Trainer:
-        """A trainer of this model on a device."""
+        """A trainer of this model on a device; of several processes, each makes its own."""
         tokens = _mean_pair_tokens(self.batches)
         threads = threads_for(self.recipe.data, self.model.config, tokens)
         model, config = self.model.to(device), self.recipe.training
         mask = self.tokenizer.token_to_id(MASK)
-        return Trainer(model, self.batches, config, seed=self.seed, threads=threads, mask_token_id=mask)
+        return make_trainer(model, self.batches, config, seed=self.seed, threads=threads, mask_token_id=mask)
 
 
 def prepare(

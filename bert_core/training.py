@@ -184,10 +184,7 @@ class Trainer:
             torch.manual_seed((self.seed * _SEED_STRIDE + self.step) % 2**63)
         for parameter in self._parameters:
             parameter.grad = None
-        with torch.autocast(self._device, torch.bfloat16, enabled=self.dtype is torch.bfloat16):
-            mlm_loss, nsp_loss, *accuracies, right = pretraining_losses(self.model, batch)
-        weighted = (self.config.mlm_weight * mlm_loss, self.config.nsp_weight * nsp_loss)
-        (weighted[turn] if self.config.turns else sum(weighted)).backward()
+        means, by_kind = self._backward(batch, turn)
         gradients = [parameter.grad for parameter in self._parameters]
         grad_norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm([g for g in gradients if g is not None])))
         scale = (grad_norm / self.config.max_grad_norm).clamp_(min=1.0) if self.config.max_grad_norm else None
@@ -199,13 +196,19 @@ class Trainer:
             learning_rate=learning_rate,
             tokens=int(batch.attention_mask.sum()),
             seconds=self.seconds,
-            values=torch.cat(
-                [
-                    torch.stack([mlm_loss.detach(), nsp_loss.detach(), *accuracies, grad_norm]),
-                    accuracy_by_kind(batch, right, self.mask_token_id),
-                ]
-            ),
+            values=torch.cat([torch.stack([*means, grad_norm]), by_kind]),
         )
+
+    def _backward(self, batch: Batch, turn: int) -> tuple[Sequence[Tensor], Tensor]:
+        """Leave the gradients of a batch in the parameters; its losses and accuracies, (), and those by kind, (3,)."""
+        with self._precision():
+            mlm_loss, nsp_loss, *accuracies, right = pretraining_losses(self.model, batch)
+        weighted_loss(mlm_loss, nsp_loss, self.config, turn).backward()
+        shares = shares_by_kind(batch, self.mask_token_id)
+        return (mlm_loss.detach(), nsp_loss.detach(), *accuracies), shares.to(right.device, non_blocking=True) @ right
+
+    def _precision(self) -> torch.autocast:
+        return torch.autocast(self._device, torch.bfloat16, enabled=self.dtype is torch.bfloat16)
 
     def state(self) -> "TrainerState":
         """A copy of everything but the weights that the next step depends on."""
@@ -378,10 +381,16 @@ def pretraining_losses(model: BertForPreTraining, batch: Batch) -> tuple[Tensor,
     return mlm_loss, nsp_loss, right.mean(), nsp_accuracy, right
 
 
-def accuracy_by_kind(batch: Batch, right: Tensor, mask_token_id: int | None) -> Tensor:
-    """Shares right of the asked words that were masked, replaced and kept: (3,), nan where there is none.
+def weighted_loss(mlm_loss: Tensor, nsp_loss: Tensor, config: TrainingConfig, turn: int) -> Tensor:
+    """What a step goes down: the weighted sum, or in turns one of the two."""
+    weighted = (config.mlm_weight * mlm_loss, config.nsp_weight * nsp_loss)
+    return weighted[turn] if config.turns else sum(weighted)
 
-    right: (N,) on the device. What was asked is known on the CPU, so nobody waits for the device.
+
+def kinds_asked(batch: Batch, mask_token_id: int | None) -> Tensor:
+    """Whether each asked word was masked, replaced or kept: (3, N) of 0.0 and 1.0, on the CPU.
+
+    Without the id of [MASK] only the kept ones are told.
     """
     asked = batch.labels != IGNORED
     shown, truth = batch.input_ids[asked], batch.labels[asked]
@@ -389,7 +398,15 @@ def accuracy_by_kind(batch: Batch, right: Tensor, mask_token_id: int | None) -> 
     kinds = torch.stack([masked, ~(masked | kept), kept]).float()  # (3, N)
     if mask_token_id is None:
         kinds[:2] = 0
-    return (kinds / kinds.sum(1, keepdim=True)).to(right.device, non_blocking=True) @ right
+    return kinds
+
+
+def shares_by_kind(batch: Batch, mask_token_id: int | None) -> Tensor:
+    """Share of each asked word in the words of its kind, (3, N), nan where there is none: what `right` of
+    `pretraining_losses` is multiplied with for the accuracy of each kind. On the CPU, so nobody waits for the device.
+    """
+    kinds = kinds_asked(batch, mask_token_id)
+    return kinds / kinds.sum(1, keepdim=True)
 
 
 @dataclass(frozen=True)

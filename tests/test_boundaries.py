@@ -21,6 +21,7 @@ LAYERS = [
     {"encoded", "checkpoint"},
     {"pretraining_data"},
     {"training", "reading", "finetuning", "hub"},
+    {"distributed"},
     {"recipes", "probing", "word_probes", "pair_probes", "evaluations", "microscope", "snapshots"},
     {"heads", "training_state"},
     {"export"},

@@ -18,13 +18,13 @@ from bert_core.training import (
     FlatWeights,
     Optimizer,
     Trainer,
-    accuracy_by_kind,
     evaluate,
     fill_from_flat,
     learning_rate_at,
     pretraining_losses,
     read_metrics,
     schedule,
+    shares_by_kind,
     until_divergence,
 )
 
@@ -83,10 +83,10 @@ def test_the_loss_is_that_of_the_asked_words_and_of_all_pairs():
 def test_accuracy_is_told_apart_by_what_the_model_was_shown():
     batch = labelled_batch()  # asked: 11, 7 and 30
     batch.input_ids[0, 1], batch.input_ids[0, 3], batch.input_ids[2, 6] = 4, 9, 30
-    kinds = accuracy_by_kind(batch, torch.tensor([1.0, 0.0, 1.0]), mask_token_id=4)
+    kinds = shares_by_kind(batch, mask_token_id=4) @ torch.tensor([1.0, 0.0, 1.0])
     assert kinds.tolist() == [1, 0, 1]
     batch.input_ids[0, 3] = 4
-    masked, replaced, kept = accuracy_by_kind(batch, torch.tensor([1.0, 0.0, 1.0]), mask_token_id=4).tolist()
+    masked, replaced, kept = (shares_by_kind(batch, mask_token_id=4) @ torch.tensor([1.0, 0.0, 1.0])).tolist()
     assert (masked, kept) == (0.5, 1)
     assert math.isnan(replaced)
 

@@ -1,0 +1,120 @@
+"""Several processes train what one does: started by torchrun, as a person starts them."""
+
+import contextlib
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from bert_core import __main__ as command_line
+from bert_core.__main__ import main
+from bert_core.distributed import own_rows
+from bert_core.pretraining_data import IGNORED, Batch
+from bert_core.training_state import read_training_state
+
+ROOT = Path(__file__).resolve().parent.parent
+TINY = [
+    "data.batch_size=5",
+    "model.hidden_size=12",
+    "model.num_attention_heads=3",
+    "model.num_hidden_layers=1",
+    "model.intermediate_size=20",
+]
+STILL = ["model.hidden_dropout_prob=0", "model.attention_probs_dropout_prob=0"]
+GENEROUS = 300  # seconds
+
+
+@contextlib.contextmanager
+def two_processes(*arguments):
+    """torchrun with two processes of `train`; what is left of them is ended after the block."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    process = subprocess.Popen(
+        [*command, "-m", "bert_core", "train", "--device", "cpu", *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def steps_of(folder):
+    with (folder / "metrics.csv").open(newline="") as file:
+        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+
+
+def test_rows_are_shared_and_trimmed_to_the_longest():
+    lengths = torch.tensor([7, 3, 5, 2, 6])
+    mask = (torch.arange(7) < lengths[:, None]).long()
+    ids = torch.arange(35).view(5, 7)
+    batch = Batch(ids, ids + 1, mask, torch.where(mask == 1, ids, IGNORED), torch.arange(5))
+    parts = [own_rows(batch, number, 2) for number in range(2)]
+    assert [part.input_ids.shape for part in parts] == [(3, 7), (2, 3)]
+    assert parts[1].next_sentence_label.tolist() == [1, 3]
+    assert parts[1].input_ids.tolist() == ids[1::2, :3].tolist()
+    assert sum(part.attention_mask.sum() for part in parts) == lengths.sum()
+
+
+@pytest.mark.parametrize("turns", ["false", "true"])
+def test_two_processes_have_the_losses_of_one(tmp_path, turns):
+    settings = ["--seed", "3", "--set", *TINY, *STILL, "training.steps=50", f"training.turns={turns}"]
+    with two_processes("--output", tmp_path / "two", *settings) as process:
+        output, errors = process.communicate(timeout=GENEROUS)
+    assert process.returncode == 0, errors
+    assert output.count('"steps": 50') == 1
+    assert main(["train", "--device", "cpu", "--output", str(tmp_path / "one"), *settings]) == 0
+    one, two = steps_of(tmp_path / "one"), steps_of(tmp_path / "two")
+    assert len(one) == len(two) == 50
+    for ours, theirs in zip(two, one):
+        assert ours.pop("seconds") > 0
+        del theirs["seconds"]
+        assert ours == pytest.approx(theirs, abs=1e-4)
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are found by /proc")
+@pytest.mark.parametrize("killed", [0, 1])
+def test_the_end_of_one_process_ends_all_and_what_was_saved_goes_on(tmp_path, monkeypatch, killed):
+    folder = tmp_path / "model"
+    settings = ["--save-every", "20", "--set", *TINY, "training.steps=1000000"]
+    with two_processes("--output", folder, *settings) as process:
+        wait_for(lambda: (folder / "training_state.json").exists() or process.poll() is not None)
+        os.kill(process_of_rank(killed, process.pid), signal.SIGKILL)
+        _, errors = process.communicate(timeout=GENEROUS)
+    assert process.returncode != 0
+    assert "Another process of this training has ended" in errors
+    assert f"train --resume {folder} goes on" in errors
+    step = read_training_state(folder).trainer.step
+    assert step >= 20
+    assert killed == 1 or step % 20 == 0  # the first process saves at the end too, if it is there
+    monkeypatch.setattr(command_line, "_SHOW_SECONDS", 0)
+    monkeypatch.setattr(command_line, "_show_progress", lambda row, steps: os.kill(os.getpid(), signal.SIGTERM))
+    assert main(["train", "--resume", str(folder)]) == 130
+    assert [row["step"] for row in steps_of(folder)] == list(range(1, step + 2))
+
+
+def wait_for(condition):
+    until = time.monotonic() + GENEROUS
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def process_of_rank(rank, parent):
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            is_child = f"PPid:\t{parent}\n" in (path / "status").read_text()
+            if is_child and f"RANK={rank}".encode() in (path / "environ").read_bytes().split(b"\0"):
+                return int(path.name)
+    raise AssertionError(f"no process of rank {rank}")
