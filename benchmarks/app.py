@@ -250,7 +250,7 @@ def click(options: argparse.Namespace) -> None:
     with Server() as server, chromium(server) as page:
         for tab, part, view, aim in CLICKS:
             open_tab(page, tab, view)
-            clicks = [timed(page, part, view, number=number) for number in range(options.repeat)]
+            clicks = [timed(page, part, view, number=number + 1) for number in range(options.repeat)]
             row(f"click on `{part}` until `{view}` is drawn", spread(clicks), aim)
 
 

@@ -172,7 +172,7 @@ def visit(page: Page, server: Server) -> None:
       window.drawn = {};
       for (const [name, make] of Object.entries(Balcony.views)) {
         Balcony.views[name] = (root, context) => {
-          const draw = make(root, context), id = root.closest("[id]").id;
+          const draw = make(root, context), id = root.closest(".block").id;
           return (value) => { draw(value); drawn[id] = (drawn[id] || 0) + 1; };
         };
       }
@@ -193,7 +193,7 @@ def timed(page: Page, selector: str, view: str, value: float | None = None, *, n
           else { part.value = value; part.dispatchEvent(new Event("input")); }
           while (drawn[view] === before) {
             await frame();
-            if (performance.now() > began + 20000) throw new Error(`${view} was not drawn after ${selector}`);
+            if (performance.now() > began + 60000) throw new Error(`${view} was not drawn after ${selector}`);
           }
           await frame();
           return performance.now() - began;
