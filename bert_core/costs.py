@@ -63,6 +63,13 @@ def threads_for(data: DataConfig, config: BertConfig, pair_tokens: float) -> int
     return 1 if step_operations(data, config, pair_tokens) < _SMALL_STEP else os.cpu_count() or 1
 
 
+def threads_for_probe(config: BertConfig, tokens: int) -> int:
+    """Processor threads for one forward pass over so many tokens, by the same measure."""
+    d, f = config.hidden_size, config.intermediate_size
+    operations = 2 * tokens * config.num_hidden_layers * (4 * d * d + 2 * d * f)
+    return 1 if operations < _SMALL_STEP else os.cpu_count() or 1
+
+
 def estimate_seconds(
     steps: int, data: DataConfig, config: BertConfig, pair_tokens: float, device: str = "cpu"
 ) -> float:

@@ -4,6 +4,7 @@ Shapes: B batch, T tokens. No function here draws a random number or changes the
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +12,7 @@ from tokenizers import Encoding
 from torch import Tensor
 
 from bert_core.checkpoint import Checkpoint
+from bert_core.costs import threads_for_probe
 from bert_core.errors import InputError
 from bert_core.model import BertOutput
 from bert_core.tokenization import CLS, MASK, SEP, UNK
@@ -116,7 +118,21 @@ def forward(checkpoint: Checkpoint, encoding: Encoding, **wanted: object) -> Ber
     device = next(checkpoint.model.parameters()).device
     wanted = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in wanted.items()}
     ids, segments = (torch.tensor([row], device=device) for row in (encoding.ids, encoding.type_ids))
-    return checkpoint.model(ids, None, segments, **wanted)
+    with few_threads(checkpoint, ids.numel()):
+        return checkpoint.model(ids, None, segments, **wanted)
+
+
+@contextmanager
+def few_threads(checkpoint: Checkpoint, tokens: int) -> Iterator[None]:
+    """As many processor threads as a forward pass over so many tokens is worth: the threads of a small one would wait
+    for each other, and on a busy machine ten times as long as they work.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(min(before, threads_for_probe(checkpoint.config, tokens)))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[list[int]]:
@@ -140,7 +156,8 @@ def forward_rows(checkpoint: Checkpoint, rows: Sequence[Row], places: Sequence[t
     """Rows padded to the longest, in one pass; words are scored at `places`, (number of the row, token) each."""
     ids, mask, segments = padded(checkpoint, rows)
     asked = torch.tensor([row * ids.shape[1] + token for row, token in places], dtype=torch.long)
-    return checkpoint.model(ids, mask, segments, asked_positions=asked.to(ids.device))
+    with few_threads(checkpoint, ids.numel()):
+        return checkpoint.model(ids, mask, segments, asked_positions=asked.to(ids.device))
 
 
 def padded(checkpoint: Checkpoint, rows: Sequence[Row]) -> tuple[Tensor, Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import os
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from helpers import make_model
 from bert_core.checkpoint import Checkpoint, save_checkpoint
 from bert_core.config import BertConfig
 from bert_core.corpus import Corpus
+from bert_core.costs import threads_for_probe
 from bert_core.errors import InputError
 from bert_core.probing import (
     Occurrence,
@@ -26,6 +28,7 @@ from bert_core.probing import (
     words,
     words_in_contexts,
 )
+from bert_core.reading import forward_rows
 from bert_core.tokenization import train_tokenizer
 
 
@@ -332,3 +335,19 @@ def test_the_plane_of_few_or_equal_vectors_is_finite(vectors):
     assert points[:, 1].abs().max() < 1e-6
     if (vectors == vectors[0]).all():
         assert points.abs().max() == 0
+
+
+def test_a_small_probe_takes_one_processor_thread_and_leaves_the_number_as_it_was(tiny_checkpoint):
+    seen = []
+    tiny_checkpoint.model.register_forward_pre_hook(lambda *_: seen.append(torch.get_num_threads()))
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        fill_mask(tiny_checkpoint, "hello [MASK]")
+        forward_rows(tiny_checkpoint, [([2, 6, 3], [0, 0, 0])], [(0, 1)])
+        assert (seen, torch.get_num_threads()) == ([1, 1], 3)
+    finally:
+        torch.set_num_threads(before)
+    base = BertConfig(30522, 768, 12, 12, 3072)
+    assert threads_for_probe(base, 64) == os.cpu_count()
+    assert threads_for_probe(tiny_checkpoint.config, 64) == 1
