@@ -18,7 +18,7 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-WAIT_MS = 15_000
+WAIT_MS = 45_000
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
