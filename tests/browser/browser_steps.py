@@ -63,14 +63,10 @@ def assert_curve_is_whole(page: Page) -> None:
         page.locator("#curves-csv").click()
     table = csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8").splitlines())
     losses = [float(row["mlm_loss"]) for row in table if row["part"] == "training"]
-    trace = page.evaluate(
-        """() => {
-            const find = trace => trace.meta.series === 'mlm_loss' && trace.meta.kind === 'raw';
-            const { x, y } = document.querySelector('#run-curves').data.find(find);
-            return { x: [...x], y: [...y] };
-        }"""
-    )
-    assert trace["x"][-1] == len(losses)
+    raw = """() => document.querySelector('#run-curves').data
+        .find(trace => trace.meta.series === 'mlm_loss' && trace.meta.kind === 'raw')"""
+    page.wait_for_function(f"steps => ({raw})().x.at(-1) === steps", arg=len(losses))
+    trace = page.evaluate(f"() => {{ const {{ x, y }} = ({raw})(); return {{ x: [...x], y: [...y] }}; }}")
     before = 0
     for step, value in zip(trace["x"], trace["y"], strict=True):
         assert step > before
