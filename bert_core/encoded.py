@@ -2,7 +2,7 @@
 
 import hashlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,8 @@ from bert_core.tokenization import UNK
 
 IS_NEXT, NOT_NEXT = 0, 1
 
-_ENCODED_AT_ONCE = 4_000  # sentences; an even number, so that pairs stay together
+_ENCODED_AT_ONCE = 10_000  # sentences; an even number, so that pairs stay together
+_MOST_KNOWN = 500_000  # words with their ids
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,9 @@ def encode_corpus(
 ) -> EncodedCorpus:
     """Turn every sentence into token ids, without special tokens: a "[MASK]" in the text is a word like any other.
 
-    All processor cores take part. A text that is kept in a folder has its ids kept there too, for every tokenizer.
-    progress: called with the share of the sentences that are done.
+    Words that are new in a block are encoded on all processor cores, the others are looked up. A text that is kept in
+    a folder has its ids kept there too, for every tokenizer. progress: called with the share of the sentences that are
+    done.
     """
     arrays, facts = gather(lambda append: _encode(corpus, tokenizer, append, progress), _place(corpus, tokenizer))
     return EncodedCorpus(**arrays, **facts)
@@ -92,20 +94,30 @@ def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Call
     tokenizer.encode_special_tokens = True
     kind = np.min_scalar_type(tokenizer.get_vocab_size())
     sentences, end, unknowns = corpus.sentences, 0, 0
+    # A space ends a word always, so that what stands between two of them has the same ids wherever it stands.
+    known: dict[str, Sequence[int]] = {}
     kept_parts = []
     append("offsets", np.zeros(1, np.int64))
     for start in range(0, len(sentences), _ENCODED_AT_ONCE):
         progress(start / len(sentences))
-        block = list(sentences[start : start + _ENCODED_AT_ONCE])
-        rows = [row.ids for row in tokenizer.encode_batch_fast(block, add_special_tokens=False)]
-        kept = np.array([bool(row) for row in rows])
+        rows = [sentence.split(" ") for sentence in sentences[start : start + _ENCODED_AT_ONCE]]
+        parts = list(itertools.chain.from_iterable(rows))
+        if len(known) > _MOST_KNOWN:
+            known.clear()
+        new = list(set(parts).difference(known))
+        known.update(zip(new, (row.ids for row in tokenizer.encode_batch_fast(new, add_special_tokens=False))))
+        found = [known[part] for part in parts]
+        lengths = np.fromiter(map(len, found), np.int64, len(found))  # (parts,)
+        counts = np.fromiter(map(len, rows), np.int64, len(rows))
+        ids = np.fromiter(itertools.chain.from_iterable(found), kind, lengths.sum())
+        lengths = np.add.reduceat(lengths, counts.cumsum() - counts)  # (sentences,)
+        kept = lengths > 0
         if corpus.labels is not None:  # a pair goes as a whole
             kept = kept.reshape(-1, 2).all(1).repeat(2)
             labels = np.asarray(corpus.labels[start // 2 : (start + len(rows)) // 2])
             append("pair_labels", np.where(labels, IS_NEXT, NOT_NEXT)[kept[::2]])
-        rows = [row for row, is_kept in zip(rows, kept) if is_kept]
-        lengths = np.array([len(row) for row in rows], np.int64)
-        ids = np.fromiter(itertools.chain.from_iterable(rows), kind, lengths.sum())
+            ids = ids[kept.repeat(lengths)]
+        lengths = lengths[kept]
         append("ids", ids)
         append("offsets", end + lengths.cumsum())
         append("texts", text_numbers(ids, lengths))

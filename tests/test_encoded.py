@@ -190,3 +190,24 @@ def test_texts_are_numbered_by_their_tokens():
     assert text_numbers(ids[:0], lengths[:0]).tolist() == []
     # Reference values of SplitMix64 started at 0, as published with it.
     assert [f"{n:x}" for n in mix(np.array([0], np.uint64))] == ["e220a8397b1dcdaf"]
+
+
+@pytest.mark.parametrize("kind", ["word", "wordpiece", "bpe"])
+def test_words_looked_up_one_by_one_are_the_sentence_as_the_tokenizer_reads_it(monkeypatch, kind):
+    monkeypatch.setattr(encoded_module, "_ENCODED_AT_ONCE", 2)
+    monkeypatch.setattr(encoded_module, "_MOST_KNOWN", 3)
+    sentences = (
+        "ΟΔΟΣ ΣΑΣ, «Οδός»  İstanbul!",
+        "日本 語です。 naïve-é é́ ca­fe\u200b no\u00a0break",
+        "[MASK] [SEP]x don't 3.14 😀👍🏽 \u2028 end",
+        "... --- ...",
+        "a a  a   a",
+    )
+    corpus = Corpus((sentences, sentences[::-1]))
+    tokenizer = train_tokenizer(corpus, kind=kind, vocab_size=150)
+    encoded = encode_corpus(corpus, tokenizer)
+    tokenizer.encode_special_tokens = True
+    whole = [tokenizer.encode(sentence, add_special_tokens=False).ids for sentence in corpus.sentences]
+    whole = [ids for ids in whole if ids]
+    assert encoded.lengths.tolist() == [len(ids) for ids in whole]
+    assert encoded.ids.tolist() == list(itertools.chain.from_iterable(whole))
