@@ -218,7 +218,7 @@ def _numbered(labels: Sequence[str]) -> list[str]:
 
 
 def _title(text: str) -> dict[str, Any]:
-    return {"text": text, "font": {"size": 14}, "x": 0, "xref": "paper", "y": 1, "yanchor": "top", "pad": {"t": 6}}
+    return {"text": text, "font": {"size": 14}, "x": 0, "y": 1, "yanchor": "top", "pad": {"t": 6, "l": 4}}
 
 
 def _square_map(
@@ -268,7 +268,9 @@ def _square_map(
                 "len": 0.5,
                 "thickness": 8,
                 "outlinewidth": 0,
-                "tickformat": ".1f",
+                "tickmode": "array",
+                "tickvals": [lowest, 0, 1],
+                "tickangle": 0,
             },
         }
     ]

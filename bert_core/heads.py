@@ -143,6 +143,30 @@ def rollout(weights: Tensor) -> Tensor:
     return torch.stack(layers).float()
 
 
+def across(maps: AttentionMaps) -> tuple[list[str], list[str], Tensor]:
+    """The words of the first sentence, A of them, those of the second, C of them, and the weights (L, H, A, C) with
+    which the first look at the second.
+    """
+    rows, columns = (
+        [
+            i
+            for i, (token, segment) in enumerate(zip(maps.tokens, maps.token_type_ids))
+            if segment == sentence and token not in SPECIAL
+        ]
+        for sentence in (0, 1)
+    )
+    tokens = ([maps.tokens[i] for i in places] for places in (rows, columns))
+    return *tokens, maps.weights[..., rows, :][..., columns]
+
+
+def difference(one: Tensor, other: Tensor) -> Tensor:
+    """How much of a word's weight lies elsewhere in another map, the mean over words: 0 the same, 1 all of it.
+
+    one, other: (..., T, T) for the same tokens; the answer is (...). It is the total variation distance of the rows.
+    """
+    return (one.double() - other.double()).abs().sum(-1).mean(-1).float() / 2
+
+
 def without_special(maps: AttentionMaps) -> AttentionMaps:
     """The same maps without [CLS], [SEP] and [PAD], each row scaled so that it sums to 1 again.
 

@@ -5,7 +5,7 @@ Shapes: S sentences of the window.
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -24,12 +24,13 @@ UNLABELLED = -1
 class PairMatrix:
     """S sentences against each other, the first of a pair in the row.
 
-    start: the number of the first of them in the text, from 0. probabilities: (S, S), P(IsNext); nan where the pair
-    is longer than the model reads. truth: (S, S), 1 where the second follows the first, 0 where not, UNLABELLED
-    where nobody said (pairs that are labelled one by one).
+    start: where in the text the window begins, from 0. numbers: of the sentences in the text. probabilities: (S, S),
+    P(IsNext); nan where the pair is longer than the model reads. truth: (S, S), 1 where the second follows the first,
+    0 where not, UNLABELLED where nobody said (pairs that are labelled one by one).
     """
 
     start: int
+    numbers: tuple[int, ...]
     sentences: tuple[str, ...]
     probabilities: Tensor
     truth: Tensor
@@ -44,6 +45,34 @@ class PairMatrix:
         """(S, S), whether the pair was judged right."""
         return self.is_asked & ((self.probabilities >= 0.5) == (self.truth == 1))
 
+    @property
+    def found(self) -> tuple[int, int]:
+        """For how many sentences a true next one is the likeliest of all, and how many have a true next one."""
+        has_next = (self.is_asked & (self.truth == 1)).any(1)
+        likeliest = self.probabilities.nan_to_num(-1).argmax(1)
+        is_true = self.truth.gather(1, likeliest[:, None])[:, 0] == 1
+        return int((has_next & is_true).sum()), int(has_next.sum())
+
+
+def window(corpus: Corpus, limit: int, start: int = 0) -> tuple[int, Corpus]:
+    """At most `limit` sentences of a corpus from number `start` on, and that number, from 0.
+
+    Near the end of the text it begins earlier, so that there are as many; a labelled pair stays whole.
+    """
+    start = max(0, min(start, len(corpus.sentences) - limit))
+    if corpus.labels is not None:
+        start, limit = start // 2 * 2, limit // 2 * 2
+    documents, labels, before = [], [], 0
+    for number, document in enumerate(corpus.documents):
+        if before >= start + limit:
+            break
+        part = document[max(0, start - before) : max(0, start + limit - before)]
+        before += len(document)
+        if part:
+            documents.append(part)
+            labels += [] if corpus.labels is None else [corpus.labels[number]]
+    return start, replace(corpus, documents=tuple(documents), labels=None if corpus.labels is None else tuple(labels))
+
 
 def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, start: int = 0) -> PairMatrix:
     """P(IsNext) for every ordered pair of a text's sentences, a sentence with itself among them.
@@ -54,20 +83,18 @@ def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, star
     the model has no next-sentence head or fewer than two sentences are left.
     """
     require(checkpoint, "nsp", "judge sentence pairs")
-    start = max(0, min(start, len(corpus.sentences) - limit))
-    if corpus.labels is not None:  # a pair stays whole
-        start, limit = start // 2 * 2, limit // 2 * 2
-    places = ((d, place) for d, document in enumerate(corpus.documents) for place in range(len(document)))
-    kept, tokens = [], []
-    for document, place in itertools.islice(places, start, start + limit):
-        ids = tokenize(checkpoint, corpus.documents[document][place], None, add_special_tokens=False).ids
-        if ids:
+    start, corpus = window(corpus, limit, start)
+    places = [(document, place) for document, part in enumerate(corpus.documents) for place in range(len(part))]
+    kept, numbers, tokens = [], [], []
+    for number, (document, place) in enumerate(places, start):
+        if ids := tokenize(checkpoint, corpus.documents[document][place], None, add_special_tokens=False).ids:
             kept.append((document, place))
+            numbers.append(number)
             tokens.append(ids)
     if len(kept) < 2:
         raise InputError(f"{corpus.name} has fewer than two sentences with a word; next sentence prediction needs two.")
     sentences = tuple(corpus.documents[document][place] for document, place in kept)
-    return PairMatrix(start, sentences, _judged(checkpoint, tokens), _truth(corpus, kept, tokens))
+    return PairMatrix(start, tuple(numbers), sentences, _judged(checkpoint, tokens), _truth(corpus, kept, tokens))
 
 
 @torch.inference_mode()

@@ -1,17 +1,28 @@
 """What the pictures of attention are drawn from: bytes that give the weights back, a page of its own, Python code."""
 
 import base64
+import dataclasses
 import json
 import re
 
 import numpy as np
 import pytest
 import torch
+from helpers import make_model
 
 from bert_core import export, save_checkpoint
 from bert_core.errors import InputError
 from bert_core.probing import attention
-from ui.attention_values import attention_code, attention_page, detail_value, grid_value, look_at, within
+from ui.attention_values import (
+    attention_code,
+    attention_page,
+    detail_value,
+    differences,
+    grid_value,
+    look_at,
+    told_difference,
+    within,
+)
 
 TEXTS = ("how are you", "i am romeo")
 NASTY = "</script><script>document.title='gone'</script> ${1} {data} $x$ <b>"
@@ -50,6 +61,22 @@ def test_a_smaller_model_shows_its_last_head(tiny_checkpoint):
     looked = look_at(tiny_checkpoint, *TEXTS, False)
     assert within((11, 1), looked) == (1, 1)
     assert within((0, 11), looked) == (0, 2)
+
+
+def test_two_models_heads_are_subtracted_where_tokens_and_heads_are_the_same(tiny_checkpoint, tiny_config):
+    one = look_at(tiny_checkpoint, *TEXTS, False)
+    other = look_at(dataclasses.replace(tiny_checkpoint, model=make_model(tiny_config, seed=1)), *TEXTS, False)
+    apart = differences(one, other)
+    gap = (one.maps.weights - other.maps.weights).abs().sum(-1).mean(-1) / 2
+    torch.testing.assert_close(apart, gap)
+    assert grid_value(other, (0, 0), apart)["facts"]["difference"][1][2] == pytest.approx(gap[1, 2].item(), abs=1e-4)
+    assert "difference" not in grid_value(other, (0, 0))["titles"]
+    assert detail_value(other, (1, 0), apart)["apart"] == pytest.approx(gap[1].tolist(), abs=1e-4)
+    assert f"On average {gap.mean():.0%}" in told_difference(apart)
+    layer, head = divmod(int(gap.argmax()), 3)
+    assert f"{gap.max():.0%} in layer {layer + 1}, head {head + 1}" in told_difference(apart)
+    assert differences(one, look_at(tiny_checkpoint, *TEXTS, True)) is None
+    assert "not subtracted" in told_difference(None)
 
 
 def test_too_many_weights_are_refused(tiny_checkpoint, monkeypatch):

@@ -11,7 +11,7 @@ from bert_core.corpus import Corpus
 from bert_core.export import ablation_csv, ablation_json
 from bert_core.heads import ablation_map, answers, without
 from ui import head_switches
-from ui.head_switches import LOSS_LEFT_OUT, beginning, place_of, switches_code, switches_value
+from ui.head_switches import LOSS_LEFT_OUT, place_of, switches_code, switches_value
 
 TEXTS = ("how are you", "i am romeo")
 
@@ -53,14 +53,6 @@ def test_a_slow_model_waits_for_a_press_and_a_very_slow_one_leaves_the_loss_out(
 def test_a_text_without_pairs_has_no_corpus_loss(tiny_checkpoint):
     value = switches_value(tiny_checkpoint, Corpus((("how are you",),)), *TEXTS, None)
     assert set(value["titles"]) == {"word", "is_next"}
-
-
-def test_the_beginning_of_a_long_text(monkeypatch):
-    monkeypatch.setattr(head_switches, "SENTENCES", 5)
-    long = Corpus((("a", "b"), ("c", "d", "e", "f"), ("g",)))
-    assert beginning(long).documents == (("a", "b"), ("c", "d", "e"))
-    pairs = Corpus(tuple((f"{i}", "x") for i in range(9)), labels=(True,) * 9)
-    assert len(beginning(pairs).labels) == len(beginning(pairs).documents) == 3
 
 
 def test_files_and_python_give_the_same_changes(tiny_checkpoint, tmp_path):

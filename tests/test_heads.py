@@ -14,6 +14,7 @@ from bert_core.heads import (
     answers,
     average,
     corpus_batch,
+    difference,
     each_alone,
     head_facts,
     rollout,
@@ -32,6 +33,15 @@ def some_maps(layers: int = 3, heads: int = 2) -> AttentionMaps:
     draw = torch.Generator().manual_seed(5)
     weights = torch.rand(layers, heads, len(TOKENS), len(TOKENS), generator=draw).softmax(-1)
     return AttentionMaps(TOKENS, SEGMENTS, weights)
+
+
+def test_the_difference_of_two_maps_is_the_weight_that_lies_elsewhere():
+    one = torch.tensor([[[0.5, 0.5, 0.0], [1, 0, 0], [0, 0, 1]]])
+    other = torch.tensor([[[0.0, 0.5, 0.5], [1, 0, 0], [1, 0, 0]]])
+    assert difference(one, other).tolist() == pytest.approx([(0.5 + 0 + 1) / 3])
+    weights = some_maps().weights
+    assert difference(weights, weights).eq(0).all()
+    torch.testing.assert_close(difference(weights, weights.flip(0)), difference(weights.flip(0), weights))
 
 
 def one_hot(columns: list[int]) -> torch.Tensor:

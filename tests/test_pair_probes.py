@@ -7,7 +7,7 @@ import torch
 
 from bert_core.corpus import Corpus
 from bert_core.errors import InputError
-from bert_core.pair_probes import UNLABELLED, pair_matrix
+from bert_core.pair_probes import UNLABELLED, PairMatrix, pair_matrix, window
 from bert_core.probing import exam, next_sentence
 
 TEXT = Corpus(
@@ -22,6 +22,7 @@ def test_every_cell_is_the_pair_by_itself(tiny_checkpoint):
     matrix = pair_matrix(tiny_checkpoint, TEXT)
     sentences = [sentence for sentence in TEXT.sentences if sentence != "..."]
     assert matrix.sentences == tuple(sentences)
+    assert matrix.numbers == (0, 2, 3, 4, 5, 6, 7), "the second has no word"
     too_long = 0
     for i, a in enumerate(sentences):
         for j, b in enumerate(sentences):
@@ -64,6 +65,22 @@ def test_labelled_pairs_are_true_or_not_as_they_say_and_others_unknown(tiny_chec
     assert (matrix.truth == UNLABELLED).sum() == 14
     judged = [next_sentence(tiny_checkpoint, a, b) >= 0.5 for a, b in pairs.documents[:2]]
     assert int(matrix.is_right.sum()) == sum(says == label for says, label in zip(judged, (True, False)))
+
+
+def test_a_window_keeps_documents_and_pairs_apart():
+    start, part = window(TEXT, 4, 3)
+    assert (start, part.documents) == (3, (TEXT.documents[0][3:], TEXT.documents[1][:2]))
+    assert window(TEXT, 5)[1].documents == TEXT.documents[:1]
+    assert window(TEXT, 3, 100) == (5, Corpus(TEXT.documents[1:]))
+    pairs = Corpus(tuple((f"{i}", "x") for i in range(9)), labels=(True, False) * 4 + (True,))
+    assert window(pairs, 5, 3) == (2, Corpus((("1", "x"), ("2", "x")), labels=(False, True)))
+
+
+def test_a_true_next_sentence_is_found_when_no_other_is_likelier():
+    likely = torch.tensor([[0.9, 0.4, 0.1], [0.2, 0.3, torch.nan], [0.8, 0.1, 0.1]])
+    truth = torch.tensor([[0, 1, 0], [0, 0, 1], [1, 0, 0]])
+    matrix = PairMatrix(0, (0, 1, 2), ("a", "b", "c"), likely, truth)
+    assert matrix.found == (1, 2), "the first is beaten, the second is too long to be asked, the third is found"
 
 
 @pytest.mark.parametrize("corpus", [Corpus((("alone",),)), Corpus((("hello", "..."),))])

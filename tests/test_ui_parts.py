@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
+import torch
 from helpers import make_model
 
-from bert_core import TrainingService, load_recipe
+from bert_core import TrainingService, load_recipe, save_checkpoint
 from bert_core.checkpoint import Checkpoint
 from bert_core.config import BertConfig
 from bert_core.corpus import Corpus
@@ -24,11 +25,12 @@ from bert_core.probing import fill_mask
 from bert_core.recipes import prepare, preview
 from bert_core.tokenization import SPECIAL_TOKENS, Scheme, build_tokenizer
 from bert_core.word_probes import rate_guess
-from ui.closer_look import VIEWS, closer_table, closer_value
+from ui.closer_look import VIEWS, closer_code, closer_table, closer_value
 from ui.guess_board import GuessBoard
-from ui.masked_words_tab import guesses_file, guesses_value, put_guess
+from ui.masked_words_tab import beside_value, guesses_file, guesses_value, put_guess
 from ui.models_tab import file_name, open_files
 from ui.next_sentence_tab import verdict_value
+from ui.notes import PAIRS_ONLY
 from ui.run_monitor import POINTS_LIVE, levels, run_news, standing, thin
 from ui.settings import SHOWN, overrides, values_of, with_labels
 from ui.token_picker import mask_words, picker_value
@@ -279,6 +281,61 @@ def test_guesses_are_given_as_files(finished) -> None:
     assert len(rows) == 1 + 3 * 5
     with pytest.raises(InputError, match="Press a word"):
         guesses_file("csv", checkpoint, "hello my name", "", [])
+
+
+def test_another_model_guesses_the_same_hidden_words(tiny_checkpoint: Checkpoint, tiny_config, pieces) -> None:
+    other = dataclasses.replace(tiny_checkpoint, model=make_model(tiny_config, seed=1))
+    texts, picked = ("how are you", "i am [MASK]"), [1, 3]
+    value = beside_value(tiny_checkpoint, other, *texts, picked)
+    assert value["masks"] == guesses_value(other, *texts, picked)["masks"]
+    assert [told["word"] for told in value["told"]] == ["are", "i"]
+    masked = ("how [MASK] you", "[MASK] am [MASK]")
+    for told, mask in zip(value["told"], (0, 1)):
+        for checkpoint, name in ((other, "here"), (tiny_checkpoint, "there")):
+            assert told[name] == pytest.approx(rate_guess(checkpoint, told["word"], *masked, mask=mask).probability)
+    beside = beside_value(pieces, tiny_checkpoint, "say unkind", "", [1])
+    assert (len(beside["masks"][0]["pieces"]), beside["told"]) == (1, []), "the other model has no such word"
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+def test_the_python_of_a_closer_look_gives_the_same_numbers(tiny_checkpoint: Checkpoint, tmp_path, kind: str) -> None:
+    save_checkpoint(tiny_checkpoint, tmp_path / "model")
+    named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
+    asked = (kind, "how 'are' you", "i am romeo", [0, 2], 1, "juliet")
+    scope: dict = {}
+    exec(closer_code(named, *asked), scope)
+    found, shown = scope["found"], closer_value(tiny_checkpoint, *asked)
+    if kind == VIEWS[0]:
+        assert shown["candidates"] == list(found.candidates)
+        torch.testing.assert_close(torch.tensor([row["cells"] for row in shown["rows"]]), found.probabilities)
+    elif kind == VIEWS[1]:
+        assert shown["probability"] == pytest.approx(found.probability)
+        assert shown["words"][2]["change"] == pytest.approx(found.without[2].item() - found.probability, abs=1e-6)
+    else:
+        assert [word["probability"] for word in shown["words"]] == [
+            pytest.approx(word.own.probability) if word.own else None for word in found.words
+        ]
+    if kind != VIEWS[2]:
+        with pytest.raises(InputError, match="hidden word"):
+            closer_code(named, kind, "how are you", "", [], 0)
+
+
+def test_the_python_of_guesses_gives_the_same_numbers(tiny_checkpoint: Checkpoint, tmp_path) -> None:
+    save_checkpoint(tiny_checkpoint, tmp_path / "model")
+    named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
+    scope: dict = {}
+    exec(guesses_file("py", named, "how are you", "i am romeo", [1]), scope)
+    assert (
+        scope["guesses"][0]
+        == guesses_value(tiny_checkpoint, "how are you", "i am romeo", [1])["masks"][0]["pieces"][0]["guesses"]
+    )
+
+
+def test_a_lone_sentence_is_told_to_be_strange_to_a_model_of_pairs(tiny_checkpoint: Checkpoint) -> None:
+    assert PAIRS_ONLY in guesses_value(tiny_checkpoint, "how are you", "", [0])["notes"]
+    assert PAIRS_ONLY not in guesses_value(tiny_checkpoint, "how are you", "i am romeo", [0])["notes"]
+    words_alone = dataclasses.replace(tiny_checkpoint, missing=frozenset({"nsp"}))
+    assert guesses_value(words_alone, "how are you", "", [0])["notes"] == []
 
 
 def test_unknown_words_are_named(finished) -> None:

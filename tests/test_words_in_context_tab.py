@@ -1,10 +1,15 @@
 """What the Words in context tab shows, as plain values."""
 
+import dataclasses
+import json
+
 import pytest
 
+from bert_core import save_checkpoint
 from bert_core.errors import InputError
 from bert_core.probing import Occurrence
-from ui.words_in_context_tab import CONTEXT, ONE_PLACE, contexts_value, snippet
+from ui.notes import EACH_ALONE
+from ui.words_in_context_tab import CONTEXT, ONE_PLACE, contexts_file, contexts_value, snippet
 
 SENTENCES = ["Hello, Romeo!", "", "thank you romeo, <b>romeo</b>"]
 
@@ -13,7 +18,7 @@ SENTENCES = ["Hello, Romeo!", "", "thank you romeo, <b>romeo</b>"]
 def test_places_are_counted_and_both_pictures_show_the_layer(layer, tiny_checkpoint):
     facts, cosine, points = contexts_value(tiny_checkpoint, "romeo", ["Hello, Romeo!", "", "thank you romeo"], layer)
     assert dict(facts["facts"])["Places"] == dict(facts["facts"])["Sentences"] == "2"
-    assert facts["notes"] == []
+    assert facts["notes"] == [EACH_ALONE]
     [heatmap], [dots] = cosine["data"], points["data"]
     assert dict(facts["facts"])["Mean similarity"] == f"{heatmap['z'][0][1]:.2f}"
     assert len(dots["x"]) == len(heatmap["z"]) == 2
@@ -33,6 +38,18 @@ def test_unknown_words_and_a_single_place_are_said(tiny_checkpoint):
     assert "quark" in facts["notes"][1]
     assert "Mean similarity" not in dict(facts["facts"])
     assert (points["data"][0]["x"], points["data"][0]["y"]) == ([0], [0])
+
+
+def test_files_and_python_give_the_same_similarities(tiny_checkpoint, tmp_path):
+    save_checkpoint(tiny_checkpoint, tmp_path / "model")
+    named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
+    rows = json.loads(contexts_file("json", named, "romeo", SENTENCES, 1))
+    assert [row["second_sentence"] for row in rows] == [SENTENCES[0], SENTENCES[2]] * 2
+    assert contexts_file("csv", named, "romeo", SENTENCES, 1).count("\n") == 1 + 4
+    scope = {}
+    exec(contexts_file("py", named, "romeo", SENTENCES, 1), scope)
+    cosine = scope["found"].cosine[1]
+    assert [row["cosine"] for row in rows] == pytest.approx(cosine.flatten().tolist(), abs=1e-6)
 
 
 def test_a_word_that_is_nowhere_is_an_error(tiny_checkpoint):

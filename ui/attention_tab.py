@@ -3,34 +3,34 @@
 from typing import Any
 
 import gradio as gr
+from torch import Tensor
 
 from bert_core.checkpoint import Checkpoint
-from bert_core.errors import BertCoreError, InputError
+from bert_core.errors import InputError
 from bert_core.export import attention_csv, attention_json
 from bert_core.heads import NAMED_FROM
 from ui.attention_values import (
     OPTIONS,
-    PAIRS_ONLY,
     Looked,
     attention_code,
     attention_page,
     detail_value,
+    differences,
     grid_value,
     look_at,
+    told_difference,
     within,
 )
+from ui.compare import caption, choices, compare_with, model_of
 from ui.downloads import exporter, offer
 from ui.handlers import QUIET, on_error, warn
 from ui.head_switches import connect_switches, head_switches
-from ui.masked_words_tab import unknown_note
+from ui.notes import alone_note, unknown_note
 from ui.page import Page, choose_sentence
 from ui.turns import probing
 from ui.views import view
-from ui.workspace import SHIPPED, Model, Workspace
 
 FIRST_PAIR = ("Hello, how are you? I am Romeo.", "Hello, Romeo My name is Juliet. Nice to meet you.")
-NOBODY = "Nothing"
-MOST_STEPS = 12  # of one run in the list of models to compare with
 HINT = (
     "Attention says which words a head reads from, not why the model answers as it does: it is a part of the "
     "computation, not an explanation. What an answer rests on shows when something is taken away: a head, below, or a "
@@ -62,15 +62,9 @@ def attention_tab(page: Page) -> None:
                 info="The weights between the words are then scaled so that each row sums to 1 again.",
                 elem_id="attention-hide",
                 scale=3,
-            )
-            other = gr.Dropdown(
-                [(NOBODY, "")],
-                value="",
-                label="Compare with",
-                info="Another model, or another step of a run, on the same sentences.",
-                elem_id="attention-other",
                 min_width=240,
             )
+            other = compare_with("attention-other")
         picked = gr.State((0, 0))
         with gr.Column(elem_id="attention-stage"):
             grid = view("headGrid", events=("select", "submit"), options=OPTIONS, elem_id="attention-heads")
@@ -90,17 +84,18 @@ def attention_tab(page: Page) -> None:
             return look_at(checkpoint, text, pair, hide)
 
     def beside(
-        token: str, text: str, pair: str, hide: bool, other: str, picked: tuple[int, int]
-    ) -> tuple[dict[str, Any], Any]:
-        """The two views of the model to compare with."""
-        if not other or not text.strip():
-            return {"hidden": True}, None
+        first: Looked, token: str, text: str, pair: str, hide: bool, other: str, picked: tuple[int, int]
+    ) -> tuple[dict[str, Any], Any, Tensor | None]:
+        """The two views of the model to compare with, and how far apart the heads of the two models are."""
+        if not other:
+            return {"hidden": True}, None, None
         model = model_of(page, token, other)
         seen = looked(model.checkpoint, text, pair, hide)
-        place = within(picked, seen)
-        return grid_value(seen, place) | {"caption": f"{model.title}, {model.detail}"}, detail_value(seen, place)
+        place, apart = within(picked, seen), differences(first, seen)
+        grid = grid_value(seen, place, apart) | {"caption": caption(model), "notes": [told_difference(apart)]}
+        return grid, detail_value(seen, place, apart), apart
 
-    beside_or_why = on_error(lambda sentence: ({"error": sentence}, None))(beside)
+    beside_or_why = on_error(lambda sentence: ({"error": sentence}, None, None))(beside)
 
     @on_error(lambda sentence: ({"error": sentence}, None, {"hidden": True}, None))
     def look(token: str, text: str, pair: str, hide: bool, other: str, picked: tuple[int, int]) -> tuple[Any, ...]:
@@ -110,12 +105,10 @@ def attention_tab(page: Page) -> None:
         model = page.model(token)
         seen = looked(model.checkpoint, text, pair, hide)
         place = within(picked, seen)
-        notes = unknown_note(model.checkpoint, text, pair)
-        if not pair.strip() and "nsp" not in model.checkpoint.missing:
-            notes.append(PAIRS_ONLY)
-        caption = f"{model.title}, {model.detail}" if other else "All heads"
-        grid = grid_value(seen, place) | {"notes": notes, "caption": caption}
-        return grid, detail_value(seen, place), *beside_or_why(token, text, pair, hide, other, place)
+        notes = unknown_note(model.checkpoint, text, pair) + alone_note(model.checkpoint, pair)
+        *others, apart = beside_or_why(seen, token, text, pair, hide, other, place)
+        grid = grid_value(seen, place, apart) | {"notes": notes, "caption": caption(model) if other else "All heads"}
+        return grid, detail_value(seen, place), *others
 
     @on_error(lambda sentence: (warn(sentence), gr.skip(), gr.skip()))
     def pick(token: str, text: str, pair: str, hide: bool, other: str, event: gr.EventData) -> tuple[Any, Any, Any]:
@@ -123,7 +116,7 @@ def attention_tab(page: Page) -> None:
         place = int(event.layer), int(event.head)
         seen = looked(page.model(token).checkpoint, text, pair, hide)
         detail = detail_value(seen, within(place, seen))
-        return place, detail, beside_or_why(token, text, pair, hide, other, place)[1]
+        return place, detail, beside_or_why(seen, token, text, pair, hide, other, place)[1]
 
     def write(kind: str, token: str, text: str, pair: str, hide: bool, picked: tuple[int, int]) -> str:
         model = page.model(token)
@@ -155,39 +148,10 @@ def attention_tab(page: Page) -> None:
 
     connect_switches(page, switches, [tab.select, text.change, pair.change], words[:3])
 
-    def choices(token: str, other: str) -> list[Any]:
-        sentences, others = gr.update(choices=page.sentences(token)), model_choices(page, token)
-        known = other if other in dict(map(reversed, others)) else ""
-        return [sentences, sentences, gr.update(choices=others, value=known)]
+    def lists(token: str, other: str) -> list[Any]:
+        sentences = gr.update(choices=page.sentences(token))
+        return [sentences, sentences, choices(page, token, other)]
 
-    tab.select(choices, [page.visitor, other], [choose_text, choose_pair, other], **QUIET)
+    tab.select(lists, [page.visitor, other], [choose_text, choose_pair, other], **QUIET)
     for chosen, box in ((choose_text, text), (choose_pair, pair)):
         chosen.input(lambda sentence: sentence or gr.skip(), chosen, box, **QUIET)
-
-
-def model_choices(page: Page, token: str) -> list[tuple[str, str]]:
-    """What the model can be compared with: (words for the person, key); of a run some of its steps."""
-    space = page.space(token) or Workspace("")
-    found = [(NOBODY, ""), (page.workspaces.shipped_name, SHIPPED)]
-    found += [(f"{model.title} ({model.detail})", key) for key, model in space.models.items()]
-    for number, run in enumerate(space.runs.values(), 1):
-        steps = [snapshot.step for snapshot in run.snapshots]
-        for step in steps[:: -(-len(steps) // MOST_STEPS) or 1] + steps[-1:]:
-            choice = (f"Your run {number}: {run.recipe.title}, step {step:,}", f"{run.id}@{step}")
-            if choice not in found:
-                found.append(choice)
-    return found
-
-
-def model_of(page: Page, token: str, key: str) -> Model:
-    """The model of a key of `model_choices`. Raises BertCoreError for what is not (or no longer) the visitor's."""
-    space = page.space(token) or Workspace("")
-    if key == SHIPPED:
-        return Model(page.workspaces.shipped_name, "comes with Balcony", page.workspaces.shipped())
-    if key in space.models:
-        return space.models[key]
-    run_id, _, step = key.partition("@")
-    run = space.run(run_id)
-    if not step.isdigit() or (found := space.checkpoint(run, int(step))) is None:
-        raise BertCoreError("This step is not kept any more; choose another one.")
-    return Model(f"Your run: {run.recipe.title}", f"step {found[0]:,}", found[1])

@@ -15,16 +15,14 @@ from bert_core.checkpoint import Checkpoint
 from bert_core.errors import InputError
 from bert_core.export import MAX_WEIGHTS
 from bert_core.figures import ACCENT_RGB
-from bert_core.heads import FACTS, HeadFacts, average, head_facts, rollout, without_special
+from bert_core.heads import FACTS, HeadFacts, average, difference, head_facts, rollout, without_special
 from bert_core.probing import AttentionMaps, attention
 from ui.look import ASSETS
 
 OPTIONS = {"colour": ACCENT_RGB}
+DIFFERENCE = "Difference from the other model"
 MOST_IN_THUMBNAIL = 64  # tokens; of more, a pixel shows the largest weight of several
-PAIRS_ONLY = (
-    "This model only ever saw pairs of sentences, so a single one is strange to it; give it a second sentence too."
-)
-_PAGE_SCRIPTS = ("core.js", "export.js", "heads.js", "attention.js")
+_PAGE_SCRIPTS = ("core.js", "export.js", "map.js", "heads.js", "attention.js")
 
 
 @dataclass(frozen=True)
@@ -52,27 +50,54 @@ def look_at(checkpoint: Checkpoint, text: str, pair: str, hide_special: bool) ->
     return Looked(shown, head_facts(maps), average(shown.weights), shown_flow.weights)
 
 
-def grid_value(looked: Looked, picked: tuple[int, int]) -> dict[str, Any]:
-    """All maps for the grid: a byte for each weight, 255 times its root, so that small weights can be told apart."""
+def differences(one: Looked, other: Looked) -> Tensor | None:
+    """How far apart each head is in two models, (L, H); None where tokens or heads have no counterpart."""
+    same = one.maps.tokens == other.maps.tokens and one.maps.weights.shape == other.maps.weights.shape
+    return difference(one.maps.weights, other.maps.weights) if same else None
+
+
+def told_difference(apart: Tensor | None) -> str:
+    """The same in words. apart: of all heads, as `differences` gives it."""
+    if apart is None:
+        return "The two models differ in tokens, layers or heads, so their weights are not subtracted."
+    H = apart.shape[1]
+    least, most = (divmod(int(at), H) for at in (apart.argmin(), apart.argmax()))
+    return (
+        f"On average {apart.mean():.0%} of a word's weight lies elsewhere than in the other model: "
+        f"{apart.max():.0%} in layer {most[0] + 1}, head {most[1] + 1}, {apart.min():.0%} in layer {least[0] + 1}, "
+        f"head {least[1] + 1}."
+    )
+
+
+def grid_value(looked: Looked, picked: tuple[int, int], apart: Tensor | None = None) -> dict[str, Any]:
+    """All maps for the grid: a byte for each weight, 255 times its root, so that small weights can be told apart.
+
+    apart: how far each head is from that of another model, one more fact.
+    """
     weights = looked.maps.weights
     if (pooled := math.ceil(weights.shape[-1] / MOST_IN_THUMBNAIL)) > 1:
         weights = F.max_pool2d(weights, pooled, ceil_mode=True)
     L, H, size, _ = weights.shape
+    facts = looked.facts.facts if apart is None else {**looked.facts.facts, "difference": apart}
+    titles = FACTS if apart is None else FACTS | {"difference": DIFFERENCE}
     return {
         "layers": L,
         "heads": H,
         "size": size,
         "weights": _base64((weights.sqrt() * 255).round().clamp(0, 255).byte()),
         "picked": list(picked),
-        "facts": {name: _numbers(looked.facts.facts[name]) for name in FACTS},
-        "titles": FACTS,
+        "facts": {name: _numbers(facts[name]) for name in titles},
+        "titles": titles,
         "names": looked.facts.names,
         "notes": [],
     }
 
 
-def detail_value(looked: Looked, picked: tuple[int, int]) -> dict[str, Any]:
-    """One layer close up; each weight as two bytes, 65535 standing for 1. Layers and heads are counted from 0."""
+def detail_value(looked: Looked, picked: tuple[int, int], apart: Tensor | None = None) -> dict[str, Any]:
+    """One layer close up; each weight as two bytes, 65535 standing for 1. Layers and heads are counted from 0.
+
+    apart: how far each head is from that of another model.
+    """
     layer, head = picked
     L, H, _, _ = looked.maps.weights.shape
     return {
@@ -85,6 +110,7 @@ def detail_value(looked: Looked, picked: tuple[int, int]) -> dict[str, Any]:
         "weights": _base64(_shares(looked.maps.weights[layer])),
         "averages": _base64(_shares(looked.average)),
         "rollout": _base64(_shares(looked.rollout)),
+        "apart": None if apart is None else [round(share, 4) for share in apart[layer].tolist()],
     }
 
 

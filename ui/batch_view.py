@@ -11,8 +11,8 @@ from bert_core.microscope import RowJudgement, RowView
 from bert_core.run import Run
 from ui.downloads import exporter, offer
 from ui.handlers import on_error
-from ui.next_sentence_tab import pair_label
 from ui.page import Page
+from ui.pair_views import pair_labels
 from ui.turns import probing
 from ui.views import view
 from ui.workspace import Workspace
@@ -71,7 +71,7 @@ def batch_value(space: Workspace, run: Run, step: int | None, first: int, again:
         "first": first,
         "again": again,
         "pairs": batch.pairs,
-        "label": pair_label(checkpoint),
+        "label": pair_labels(checkpoint)[0],
         "rows": [_row(row, said) for row, said in zip(batch.rows, judged, strict=True)],
         "legend": legend(run.recipe.data),
     }

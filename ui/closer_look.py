@@ -6,7 +6,7 @@ from typing import Any
 from bert_core.checkpoint import Checkpoint
 from bert_core.errors import InputError
 from bert_core.tokenization import MASK
-from bert_core.word_probes import layer_lens, leave_one_out, sweep
+from bert_core.word_probes import LeaveOneOut, layer_lens, leave_one_out, sweep
 from ui.token_picker import Place, mask_words
 
 VIEWS = ("Layer lens", "Which words mattered", "Sweep")
@@ -46,9 +46,8 @@ def closer_value(
 
 def lens_value(checkpoint: Checkpoint, text: str, pair: str, place: Place, own: str) -> dict[str, Any]:
     """Layers, each with its best guess, the candidates' probabilities and the rank of the word that was hidden."""
-    known = place.index is not None and place.word.is_known
-    answer = place.word.text if known and len(place.word.pieces) == 1 else own.strip()
-    lens = layer_lens(checkpoint, text, pair or None, mask=place.mask, words=[w for w in (answer, own) if w.strip()])
+    answer, words = lens_words(place, own)
+    lens = layer_lens(checkpoint, text, pair or None, mask=place.mask, words=words)
     tokens = checkpoint.tokenizer.encode(answer, add_special_tokens=False).tokens
     watched = tokens[0] if len(tokens) == 1 and tokens[0] in lens.candidates else lens.candidates[0]
     column = lens.candidates.index(watched)
@@ -66,13 +65,16 @@ def lens_value(checkpoint: Checkpoint, text: str, pair: str, place: Place, own: 
     }
 
 
+def lens_words(place: Place, own: str) -> tuple[str, list[str]]:
+    """The word whose rank is told, and all that are shown besides the model's guesses."""
+    known = place.index is not None and place.word.is_known
+    answer = place.word.text if known and len(place.word.pieces) == 1 else own.strip()
+    return answer, [word for word in (answer, own) if word.strip()]
+
+
 def mattered_value(checkpoint: Checkpoint, text: str, pair: str, place: Place, own: str) -> dict[str, Any]:
     """The words of both sentences, each with the change of the answer's probability when it is hidden too."""
-    answer = place.word.text if place.index is not None and place.word.is_known else own.strip() or None
-    try:
-        left = leave_one_out(checkpoint, text, pair or None, mask=place.mask, answer=answer)
-    except InputError:  # a guess of one's own that does not fit here
-        left = leave_one_out(checkpoint, text, pair or None, mask=place.mask)
+    answer, left = left_out(checkpoint, text, pair, place, own)
     named = answer if answer and len(left.answer) == place.masks else " ".join(left.answer)
     words = [
         {"word": word.text, "sentence": word.sentence, "start": word.start, "change": without - left.probability}
@@ -85,6 +87,15 @@ def mattered_value(checkpoint: Checkpoint, text: str, pair: str, place: Place, o
         "probability": left.probability,
         "words": words,
     }
+
+
+def left_out(checkpoint: Checkpoint, text: str, pair: str, place: Place, own: str) -> tuple[str | None, LeaveOneOut]:
+    """The word that is watched, None for the likeliest guess, and what became of it."""
+    answer = place.word.text if place.index is not None and place.word.is_known else own.strip() or None
+    try:
+        return answer, leave_one_out(checkpoint, text, pair or None, mask=place.mask, answer=answer)
+    except InputError:  # a guess of one's own that does not fit here
+        return None, leave_one_out(checkpoint, text, pair or None, mask=place.mask)
 
 
 def sweep_value(checkpoint: Checkpoint, text: str, pair: str) -> dict[str, Any]:
@@ -124,3 +135,31 @@ def closer_table(value: dict[str, Any]) -> tuple[list[str], list[list[Any]]]:
         rows = [[w["sentence"] + 1, w["word"], w["probability"], w["log_probability"]] for w in value["words"]]
         return ["sentence", "word", "probability", "log_probability"], rows
     raise InputError(value["text"])
+
+
+def closer_code(
+    checkpoint: Checkpoint, kind: str, text: str, pair: str, picked: list[int], place: int, own: str = ""
+) -> str:
+    """The lines of Python that give the same look; arguments as for `closer_value`. InputError without a mask."""
+    asked = {}
+    if kind == VIEWS[2]:
+        function, told = "sweep", "found.words, found.mean_log_probability"
+    else:
+        text, pair, places = mask_words(checkpoint, text, pair, picked)
+        if not places:
+            raise InputError(NO_MASK)
+        chosen = places[min(max(place, 0), len(places) - 1)]
+        asked["mask"] = chosen.mask
+        if kind == VIEWS[0]:
+            function, told = "layer_lens", "found.candidates, found.probabilities, found.ranks, found.best"
+            asked["words"] = lens_words(chosen, own)[1]
+        else:
+            function, told = "leave_one_out", "found.answer, found.probability, found.words, found.without"
+            asked["answer"] = left_out(checkpoint, text, pair, chosen, own)[0]
+    arguments = [repr(text), *([repr(pair)] if pair else []), *(f"{name}={value!r}" for name, value in asked.items())]
+    return (
+        f"from bert_core import {function}, load_checkpoint\n\n"
+        f"checkpoint = load_checkpoint({checkpoint.name!r})\n"
+        f"found = {function}(checkpoint, {', '.join(arguments)})\n"
+        f"{told}\n"
+    )

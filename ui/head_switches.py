@@ -1,6 +1,5 @@
 """Heads switched off: what the model then answers, and what each head alone is good for."""
 
-import dataclasses
 from typing import Any
 
 import gradio as gr
@@ -11,6 +10,7 @@ from bert_core.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
 from bert_core.export import ablation_csv, ablation_json
 from bert_core.heads import Ablation, ablation_map, answers, corpus_batch, without
+from bert_core.pair_probes import window
 from bert_core.pretraining_data import Batch
 from bert_core.probing import attention
 from bert_core.tokenization import CLS, PAD, SEP
@@ -20,7 +20,7 @@ from ui.page import Page
 from ui.turns import probing
 from ui.views import view
 
-SENTENCES = 200  # of the corpus, from its beginning
+SENTENCES = 200  # from the beginning of the corpus: a long text is not read whole for sixteen rows
 ROWS, ROWS_OF_A_LARGE_MODEL = 16, 4
 LARGE = 20_000_000  # parameters
 AT_ONCE = 100_000_000  # heads x parameters x rows: more waits for a press
@@ -161,21 +161,9 @@ def batch_for(checkpoint: Checkpoint, corpus: Corpus, each_head: bool = False) -
     if each_head and cost(checkpoint) > WITH_LOSS:
         return None
     try:
-        return corpus_batch(checkpoint, beginning(corpus), rows=rows_for(checkpoint))
+        return corpus_batch(checkpoint, window(corpus, SENTENCES)[1], rows=rows_for(checkpoint))
     except BertCoreError:  # one sentence, or words the model does not know: there is nothing to measure
         return None
-
-
-def beginning(corpus: Corpus) -> Corpus:
-    """The first sentences of a corpus, so that a long text is not read whole for sixteen rows."""
-    documents, left = [], SENTENCES
-    for document in corpus.documents:
-        if left <= 0:
-            break
-        documents.append(document[:left])
-        left -= len(document)
-    labels = None if corpus.labels is None else corpus.labels[: len(documents)]
-    return dataclasses.replace(corpus, documents=tuple(documents), labels=labels)
 
 
 def switches_code(folder: str, text: str, pair: str, place: int) -> str:

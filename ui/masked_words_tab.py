@@ -7,12 +7,14 @@ import gradio as gr
 from bert_core.checkpoint import Checkpoint
 from bert_core.errors import InputError
 from bert_core.export import predictions_csv, predictions_json, table_csv, table_json
-from bert_core.probing import fill_mask, unknown_words
+from bert_core.probing import fill_mask
 from bert_core.tokenization import MASK
 from bert_core.word_probes import rate_guess
-from ui.closer_look import VIEWS, closer_table, closer_value
+from ui.closer_look import VIEWS, closer_code, closer_table, closer_value
+from ui.compare import caption, choices, compare_with, model_of
 from ui.downloads import exporter, offer
 from ui.handlers import QUIET, on_error, warn
+from ui.notes import alone_note, unknown_note
 from ui.page import Page, choose_sentence
 from ui.token_picker import Place, mask_words, picker_value, pressable, token_picker
 from ui.turns import probing
@@ -22,6 +24,7 @@ FIRST_SENTENCE = "Hello, Romeo My name is Juliet. Nice to meet you."
 FIRST_PICK = 5
 MOST_GUESSES = 5
 NO_WORDS = "Type or choose a sentence first."
+NOBODY = {"masks": [], "notes": []}
 HINT = (
     "Press a word to hide it from the model; press several to hide them together, or one twice quickly to hide only it."
 )
@@ -53,35 +56,54 @@ def masked_words_tab(page: Page) -> None:
                 elem_id="masked-own",
                 min_width=240,
             )
-        guesses = view("guesses", events=("submit", "select"), elem_id="masked-guesses")
-        downloads = exporter("the guesses", of="masked-guesses", elem_id="masked-download", kinds=("json", "csv"))
+            other = compare_with("masked-other")
+        with gr.Column(elem_id="masked-stage"):
+            guesses = view("guesses", events=("submit", "select"), elem_id="masked-guesses")
+            guesses_beside = view("guesses", elem_id="masked-other-guesses")
+        downloads = exporter("the guesses", of="masked-stage", elem_id="masked-download")
         kind = gr.Radio(list(VIEWS), value=VIEWS[0], label="A closer look", elem_id="masked-kind")
         place = gr.State(0)
         closer = view("closer", events=("select",), elem_id="masked-closer")
-        table = exporter("this look", of="masked-closer", elem_id="masked-closer-download", kinds=("json", "csv"))
+        table = exporter("this look", of="masked-closer", elem_id="masked-closer-download")
 
-    @on_error(lambda sentence: (no_guesses(sentence), {"kind": "", "text": ""}))
+    @on_error(lambda sentence: (no_guesses(sentence), NOBODY, {"kind": "", "text": ""}))
     def guess(
-        token: str, text: str, pair: str, picker: dict[str, Any] | None, own: str, kind: str, place: int
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        checkpoint, picked = page.model(token).checkpoint, (picker or {}).get("picked", [])
+        token: str, other: str, text: str, pair: str, picker: dict[str, Any] | None, own: str, kind: str, place: int
+    ) -> tuple[Any, Any, Any]:
+        """The guesses, those of the model beside it, and the closer look."""
+        model, picked = page.model(token), (picker or {}).get("picked", [])
         with probing():
-            value = guesses_value(checkpoint, text, pair, picked, own)
-            return value, closer_value(checkpoint, kind, text, pair, picked, place, own)
+            value = guesses_value(model.checkpoint, text, pair, picked, own)
+            closer = closer_value(model.checkpoint, kind, text, pair, picked, place, own)
+        if not other:
+            return value, NOBODY, closer
+        return (
+            value | {"caption": caption(model)},
+            beside(model.checkpoint, token, other, text, pair, picked, own),
+            closer,
+        )
 
-    @on_error(lambda sentence: (gr.skip(), no_guesses(sentence), {"kind": "", "text": ""}))
+    @on_error(lambda sentence: no_guesses(sentence) | {"caption": "The other model"})
+    def beside(
+        first: Checkpoint, token: str, other: str, text: str, pair: str, picked: list[int], own: str
+    ) -> dict[str, Any]:
+        model = model_of(page, token, other)
+        with probing():
+            return beside_value(first, model.checkpoint, text, pair, picked, own) | {"caption": caption(model)}
+
+    @on_error(lambda sentence: (gr.skip(), no_guesses(sentence), NOBODY, {"kind": "", "text": ""}))
     def read(
-        token: str, text: str, pair: str, picker: dict[str, Any] | None, *rest: Any
-    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        token: str, other: str, text: str, pair: str, picker: dict[str, Any] | None, *rest: Any
+    ) -> tuple[Any, Any, Any, Any]:
         """Cut the sentences into words and guess again; words that stayed stay hidden."""
         now = picker_value(page.model(token).checkpoint, text, pair, picker)
         if picker is None and text == FIRST_SENTENCE:
             now["picked"] = [FIRST_PICK]
-        return now, *guess(token, text, pair, now, *rest)
+        return now, *guess(token, other, text, pair, now, *rest)
 
-    @on_error(lambda sentence: (warn(sentence), *[gr.skip()] * 4))
+    @on_error(lambda sentence: (warn(sentence), *[gr.skip()] * 5))
     def put(
-        event: gr.EventData, token: str, text: str, pair: str, picker: dict[str, Any] | None, *rest: Any
+        event: gr.EventData, token: str, other: str, text: str, pair: str, picker: dict[str, Any] | None, *rest: Any
     ) -> tuple[Any, ...]:
         """Put a guess into the sentence."""
         checkpoint, picked = page.model(token).checkpoint, (picker or {}).get("picked", [])
@@ -89,7 +111,7 @@ def masked_words_tab(page: Page) -> None:
         chosen = places[int(event.place)]
         text, pair = put_guess(text, pair, chosen, int(event.piece), str(event.token)[:200])
         kept = (picker or {}) | {"picked": [index for index in picked if index != chosen.index]}
-        return text, pair, *read(token, text, pair, kept if picker else None, *rest)
+        return text, pair, *read(token, other, text, pair, kept if picker else None, *rest)
 
     @on_error(lambda sentence: (gr.skip(), {"kind": "", "text": sentence}))
     def look(
@@ -100,34 +122,42 @@ def masked_words_tab(page: Page) -> None:
         picker: dict[str, Any] | None,
         own: str,
         kind: str,
-        *_: Any,
     ) -> tuple[int, dict[str, Any]]:
         """Another mask is looked at."""
         place, picked = int(event.place), (picker or {}).get("picked", [])
         with probing():
             return place, closer_value(page.model(token).checkpoint, kind, text, pair, picked, place, own)
 
-    def write(file: str, token: str, text: str, pair: str, picker: dict[str, Any] | None, *_: Any) -> str:
-        return guesses_file(file, page.model(token).checkpoint, text, pair, (picker or {}).get("picked", []))
+    def write(file: str, token: str, text: str, pair: str, picker: dict[str, Any] | None) -> str:
+        checkpoint, picked = page.model(token).checkpoint, (picker or {}).get("picked", [])
+        return guesses_file(file, checkpoint, text, pair, picked)
 
     def write_table(
         file: str, token: str, text: str, pair: str, picker: dict[str, Any] | None, own: str, kind: str, place: int
     ) -> str:
-        picked = (picker or {}).get("picked", [])
+        checkpoint, picked = page.model(token).checkpoint, (picker or {}).get("picked", [])
         with probing():
-            value = closer_value(page.model(token).checkpoint, kind, text, pair, picked, place, own)
-        header, rows = closer_table(value)
+            if file == "py":
+                return closer_code(checkpoint, kind, text, pair, picked, place, own)
+            header, rows = closer_table(closer_value(checkpoint, kind, text, pair, picked, place, own))
         return table_json(header, rows) if file == "json" else table_csv(header, rows)
 
-    inputs = [page.visitor, sentence, pair, picker, own, kind, place]
+    words = [sentence, pair, picker]
+    looks, inputs = [page.visitor, *words, own, kind], [page.visitor, other, *words, own, kind, place]
+    answers = [guesses, guesses_beside, closer]
     always = {"trigger_mode": "always_last", **QUIET}
-    offer(downloads, "guesses", inputs, write)
-    offer(table, "closer-look", inputs, write_table)
-    gr.on([tab.select, sentence.change, pair.change], read, inputs, [picker, guesses, closer], **always)
-    gr.on([picker.input, own.change, kind.input, guesses.submit], guess, inputs, [guesses, closer], **always)
-    guesses.select(put, inputs, [sentence, pair, picker, guesses, closer], **always)
-    closer.select(look, inputs, [place, closer], **always)
-    tab.select(lambda token: gr.update(choices=page.sentences(token)), page.visitor, chosen, **QUIET)
+    offer(downloads, "guesses", [page.visitor, *words], write)
+    offer(table, "closer-look", [*looks, place], write_table)
+    gr.on([tab.select, sentence.change, pair.change], read, inputs, [picker, *answers], **always)
+    gr.on([picker.input, own.change, kind.input, other.input, guesses.submit], guess, inputs, answers, **always)
+    guesses.select(put, inputs, [sentence, pair, picker, *answers], **always)
+    closer.select(look, looks, [place, closer], **always)
+    tab.select(
+        lambda token, other: [gr.update(choices=page.sentences(token)), choices(page, token, other)],
+        [page.visitor, other],
+        [chosen, other],
+        **QUIET,
+    )
     chosen.input(lambda text: text or gr.skip(), chosen, sentence, **QUIET)
 
 
@@ -149,8 +179,29 @@ def guesses_value(checkpoint: Checkpoint, text: str, pair: str, picked: list[int
         word = "" if place.index is None else place.word.text
         rated = own_guess(checkpoint, text, pair, picked, number, own) if own.strip() else None
         masks.append({"word": word, "pieces": pieces, "own": rated})
-    notes = unknown_note(checkpoint, text.replace(MASK, " "), pair.replace(MASK, " "))
+    notes = unknown_note(checkpoint, text.replace(MASK, " "), pair.replace(MASK, " ")) + alone_note(checkpoint, pair)
     return {"masks": masks, "notes": notes}
+
+
+def beside_value(
+    first: Checkpoint, other: Checkpoint, text: str, pair: str, picked: list[int], own: str = ""
+) -> dict[str, Any]:
+    """The guesses of another model for the words that were picked among those of the first, and how far the hidden
+    words' probabilities are apart. Raises InputError when the other model tells other words apart.
+    """
+    words = [word.text for word in pressable(first, text, pair)]
+    if words != [word.text for word in pressable(other, text, pair)]:
+        raise InputError("This model cuts the text into other words; put [MASK] in place of a word to compare.")
+    value = guesses_value(other, text, pair, picked, own) | {"beside": True, "told": []}
+    for number, place in enumerate(mask_words(first, text, pair, picked)[2]):
+        if place.index is None:
+            continue
+        here, there = (
+            own_guess(each, text, pair, picked, number, place.word.text).get("probability") for each in (other, first)
+        )
+        if here is not None and there is not None:
+            value["told"].append({"word": place.word.text, "here": here, "there": there})
+    return value
 
 
 def own_guess(checkpoint: Checkpoint, text: str, pair: str, picked: list[int], number: int, own: str) -> dict[str, Any]:
@@ -186,10 +237,20 @@ def put_guess(text: str, pair: str, place: Place, piece: int, token: str) -> tup
 
 
 def guesses_file(kind: str, checkpoint: Checkpoint, text: str, pair: str, picked: list[int]) -> str:
-    """The same guesses as the content of a JSON or a CSV file. Raises InputError when no word is hidden."""
+    """The same guesses as the content of a JSON or a CSV file, or as Python that gives them ("py").
+
+    Raises InputError when no word is hidden.
+    """
     masked, masked_pair, places = mask_words(checkpoint, text, pair, picked)
     if not places:
         raise InputError(HINT)
+    if kind == "py":
+        texts = f"{masked!r}, {masked_pair!r}" if masked_pair else f"{masked!r}"
+        return (
+            "from bert_core import fill_mask, load_checkpoint\n\n"
+            f"checkpoint = load_checkpoint({checkpoint.name!r})\n"
+            f"guesses = fill_mask(checkpoint, {texts}, top_k={MOST_GUESSES})\n"
+        )
     with probing():
         guesses = fill_mask(checkpoint, masked, masked_pair or None, top_k=MOST_GUESSES)
     return predictions_json(masked, masked_pair, guesses) if kind == "json" else predictions_csv(guesses)
@@ -198,12 +259,3 @@ def guesses_file(kind: str, checkpoint: Checkpoint, text: str, pair: str, picked
 def no_guesses(sentence: str) -> dict[str, Any]:
     """What the guesses view shows in place of an answer: the sentence that says why there is none."""
     return {"masks": [], "notes": [], "error": sentence}
-
-
-def unknown_note(checkpoint: Checkpoint, *texts: str) -> list[str]:
-    """A sentence that names the words the model does not know, or nothing."""
-    unknown = list(dict.fromkeys(word for text in texts if text.strip() for word in unknown_words(checkpoint, text)))
-    if not unknown:
-        return []
-    named = ", ".join(unknown[:8]) + (f" and {len(unknown) - 8} more" if len(unknown) > 8 else "")
-    return [f"The model never learned these words and reads each as [UNK]: {named}."]

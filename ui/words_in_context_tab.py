@@ -5,10 +5,13 @@ from typing import Any
 import gradio as gr
 
 from bert_core.checkpoint import Checkpoint
+from bert_core.errors import InputError
+from bert_core.export import table_csv, table_json
 from bert_core.figures import similarity_map, word_points
 from bert_core.probing import Occurrence, words_in_contexts
+from ui.downloads import exporter, offer
 from ui.handlers import QUIET, on_error
-from ui.masked_words_tab import unknown_note
+from ui.notes import EACH_ALONE, alone_note, unknown_note
 from ui.page import Page
 from ui.plotly_view import plotly_view
 from ui.turns import probing
@@ -39,6 +42,7 @@ def words_in_context_tab(page: Page) -> None:
                 max_lines=10,
                 elem_id="context-sentences",
                 scale=3,
+                min_width=280,
             )
         # Higher than any model; the first look brings it down to the last layer of the model.
         layer = gr.Slider(
@@ -51,11 +55,12 @@ def words_in_context_tab(page: Page) -> None:
             elem_id="context-layer",
         )
         facts = view("facts", events=("submit",), options={"follows": True}, elem_id="context-facts")
-        with gr.Row(elem_classes="balcony-split"):
+        with gr.Row(elem_classes="balcony-split", elem_id="context-stage"):
             with gr.Column(scale=1, min_width=320):
                 cosine = plotly_view(elem_id="context-cosine")
             with gr.Column(scale=1, min_width=320):
                 points = plotly_view(elem_id="context-points")
+        export = exporter("the similarities", of="context-stage", elem_id="context-download")
         gr.HTML(f"<p>{HINT}</p>", elem_classes="balcony-hint", apply_default_css=False, js_on_load=None)
 
     @on_error(lambda sentence: ({"facts": [], "notes": [], "error": sentence}, gr.skip(), None, None))
@@ -69,6 +74,14 @@ def words_in_context_tab(page: Page) -> None:
         value, *figures = contexts_value(checkpoint, word, sentences.splitlines(), min(int(layer), layers))
         return value, slider, *figures
 
+    def write(kind: str, token: str, word: str, sentences: str, layer: int) -> str:
+        if not word.strip() or not sentences.strip():
+            raise InputError(EMPTY)
+        checkpoint = page.model(token).checkpoint
+        layer = min(int(layer), checkpoint.config.num_hidden_layers)
+        return contexts_file(kind, checkpoint, word, sentences.splitlines(), layer)
+
+    offer(export, "similarities", [page.visitor, word, sentences, layer], write)
     gr.on(
         [tab.select, word.change, sentences.change, layer.input, facts.submit],
         look,
@@ -92,12 +105,35 @@ def contexts_value(
         others = found.cosine[layer].sum() - found.cosine[layer].trace()
         facts.append(["Mean similarity", f"{others.item() / (places * (places - 1)):.2f}"])
     notes = unknown_note(checkpoint, *(sentences[place.text] for place in found.occurrences))
+    notes += alone_note(checkpoint, "", EACH_ALONE)
     title = f"Layer {layer}" if layer else "Before the first layer"
     return (
         {"facts": facts, "notes": [*([ONE_PLACE] if places == 1 else []), *notes]},
         similarity_map(labels, found.cosine[layer].tolist(), title=f"{title}: cosine similarity"),
         word_points(labels, found.points[layer].tolist(), title=f"{title}: the vectors on a plane"),
     )
+
+
+def contexts_file(kind: str, checkpoint: Checkpoint, word: str, sentences: list[str], layer: int) -> str:
+    """One layer's similarities as JSON or CSV, a row for each two places, or the lines of Python that give them."""
+    if kind == "py":
+        return (
+            "from bert_core import load_checkpoint, words_in_contexts\n\n"
+            f"checkpoint = load_checkpoint({checkpoint.name!r})\n"
+            f"found = words_in_contexts(checkpoint, {word!r}, {sentences!r})\n"
+            f"found.cosine[{layer}]  # (places, places)\n"
+            f"found.points[{layer}]  # (places, 2)\n"
+        )
+    with probing():
+        found = words_in_contexts(checkpoint, word, sentences)
+    texts = [sentences[place.text] for place in found.occurrences]
+    header = ("layer", "first_place", "first_sentence", "second_place", "second_sentence", "cosine")
+    rows = [
+        (layer, i + 1, texts[i], j + 1, texts[j], cosine)
+        for i, row in enumerate(found.cosine[layer].tolist())
+        for j, cosine in enumerate(row)
+    ]
+    return table_json(header, rows) if kind == "json" else table_csv(header, rows)
 
 
 def snippet(text: str, place: Occurrence) -> str:

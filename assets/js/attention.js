@@ -1,9 +1,8 @@
 // One layer of attention close up: a head as a map of words, heads as lines between words, and averages over heads.
 (function (Balcony) {
   "use strict";
-  const { el, heads } = Balcony;
+  const { el, svg, heads } = Balcony;
   const { shared } = heads;
-  const SVG = "http://www.w3.org/2000/svg";
   const MODES = { map: "One head", lines: "Lines", average: "Average" };
   const FILTERS = { all: "all words", "0.0": "A → A", "0.1": "A → B", "1.0": "B → A", "1.1": "B → B" };
   const MEANS = { heads: "the heads of the layer", all: "all heads and layers", rollout: "rollout up to the layer" };
@@ -12,49 +11,17 @@
     rollout: "How much of each word reaches each place by way of all layers up to this one, when half of every layer passes it by " +
       "(Abnar & Zuidema 2020).",
   };
-  const LETTERS = 14;
   const BUCKETS = 8; // widths of lines: a few paths instead of thousands
   const LINES_FROM = 0.02;
-  const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+  const HINT = "A row is a word that looks; point at a cell to read the weight.";
 
   const colourOf = (head) => `hsl(${(174 + 137.5 * head) % 360} 58% 44%)`;
   const number = (weight) => (weight > 0 && weight < 0.0005 ? "<0.001" : weight.toFixed(3));
-  const short = (word) => { const letters = [...word]; return letters.length > LETTERS ? `${letters.slice(0, LETTERS - 1).join("")}…` : word; };
-
-  function svg(tag, attributes, ...children) {
-    const element = document.createElementNS(SVG, tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    element.append(...children);
-    return element;
-  }
 
   /** Shares of 1 from bytes: two for each weight, 65535 standing for 1. */
   function shares(text) {
     const whole = new Uint16Array(heads.bytesOf(text).buffer);
     return Float32Array.from(whole, (weight) => weight / 65535);
-  }
-
-  /** A word in an SVG, `end` telling which side of it lies at x; letters that run leftward keep their order. */
-  function label(word, x, y, size, end, turn) {
-    const leftward = RIGHT_TO_LEFT.test(word);
-    const text = svg("text", { x, y, "font-size": size, direction: leftward ? "rtl" : "ltr",
-      "text-anchor": (end === "right") === leftward ? "start" : "end", class: "balcony-map-word",
-      ...(turn ? { transform: `rotate(-90 ${x} ${y})` } : {}) });
-    text.textContent = short(word);
-    text.append(svg("title", {}));
-    text.lastChild.textContent = word;
-    return text;
-  }
-
-  function cellsOf(matrix, n, side, [red, green, blue]) {
-    const canvas = el("canvas", { width: n * side, height: n * side });
-    const pen = canvas.getContext("2d");
-    const gap = side > 5 ? 1 : 0;
-    matrix.forEach((weight, index) => {
-      pen.fillStyle = `rgba(${red}, ${green}, ${blue}, ${weight < shared.threshold ? 0 : Math.max(0.03, Math.sqrt(weight))})`;
-      pen.fillRect((index % n) * side, Math.floor(index / n) * side, side - gap, side - gap);
-    });
-    return canvas.toDataURL();
   }
 
   Balcony.views.headDetail = function (root, { options }) {
@@ -81,7 +48,9 @@
     const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, tablist,
       el("label", { class: "balcony-threshold" }, "Hide weights under ", threshold, under));
     const title = el("h3", { class: "balcony-map-title" }), readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
+    const told = el("p", { class: "balcony-empty" });
     const body = el("div", { class: "balcony-attention", role: "tabpanel", tabindex: "-1" });
+    const picture = Balcony.map(readout);
     let value = null, layer = null, averages = null, rollout = null, pinned = null, width = 0;
 
     heads.listen(root, () => {
@@ -95,57 +64,16 @@
     const active = () => new Set([...(shared.active || [value.head])].filter((head) => head < value.heads));
     const matrixOf = (all, index) => all.subarray(index * value.tokens.length ** 2, (index + 1) * value.tokens.length ** 2);
 
-    // --- a map -------------------------------------------------------------------------------------------------------
-
-    function map(matrix) {
-      const { tokens, segments } = value, n = tokens.length;
-      const longest = Math.max(...tokens.map((token) => [...short(token)].length));
-      const room = body.clientWidth || 600;
-      const guess = Math.max(9, Math.min(32, (room - 80) / n));
-      const letters = Math.max(8, Math.min(13, guess * 0.95));
-      const edge = Math.min(120, 12 + longest * letters * 0.62);
-      const side = Math.max(9, Math.min(32, (room - edge - 4) / n));
-      const span = n * side, W = edge + span + 4, H = edge + span + 4;
-      const mark = svg("rect", { width: side, height: side, class: "balcony-map-mark", visibility: "hidden" });
-      const row = svg("rect", { x: edge, width: span, height: side, class: "balcony-map-line", visibility: "hidden" });
-      const column = svg("rect", { y: edge, width: side, height: span, class: "balcony-map-line", visibility: "hidden" });
-      const picture = svg("svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}` },
-        svg("image", { x: edge, y: edge, width: span, height: span, href: cellsOf(matrix, n, Math.round(side * 2), options.colour),
-          preserveAspectRatio: "none" }),
-        ...tokens.map((token, i) => label(token, edge - 5, edge + (i + 0.5) * side + letters * 0.35, letters, "right")),
-        ...tokens.map((token, i) => label(token, edge + (i + 0.5) * side + letters * 0.35, edge - 5, letters, "left", true)));
-      const border = segments.indexOf(1);
-      if (border > 0) {
-        picture.append(svg("path", { d: `M${edge} ${edge + border * side}h${span}M${edge + border * side} ${edge}v${span}`, class: "balcony-map-border" }));
-      }
-      picture.append(row, column, mark);
-      const frame = el("div", { class: "balcony-map", tabindex: "0", role: "application",
-        "aria-label": "Attention map; the arrow keys go from cell to cell" }, picture);
-      let at = null;
-
-      function point(i, j) {
-        at = [i, j];
-        for (const part of [mark, row, column]) part.setAttribute("visibility", "visible");
-        for (const [part, name, place] of [[mark, "x", j], [mark, "y", i], [row, "y", i], [column, "x", j]]) {
-          part.setAttribute(name, edge + place * side);
-        }
-        readout.replaceChildren(el("bdi", {}, tokens[i]), " → ", el("bdi", {}, tokens[j]), `: ${number(matrix[i * n + j])}`);
-      }
-
-      frame.addEventListener("pointermove", (event) => {
-        const box = picture.getBoundingClientRect();
-        const j = Math.floor((event.clientX - box.left - edge) / side), i = Math.floor((event.clientY - box.top - edge) / side);
-        if (i >= 0 && j >= 0 && i < n && j < n) point(i, j);
+    function map(matrix, hint) {
+      const { tokens, segments } = value, n = tokens.length, second = segments.indexOf(1);
+      if (body.firstChild !== picture.element) body.replaceChildren(picture.element);
+      picture.draw({
+        rows: tokens, columns: tokens, shares: matrix, colour: options.colour, room: body.clientWidth || 600,
+        alpha: (weight) => (weight < shared.threshold ? 0 : Math.max(0.03, Math.sqrt(weight))),
+        border: second > 0 ? [second, second] : null,
+        label: `${title.textContent}; the arrow keys go from cell to cell`, hint,
+        tell: (i, j) => [el("bdi", {}, tokens[i]), " → ", el("bdi", {}, tokens[j]), `: ${number(matrix[i * n + j])}`],
       });
-      frame.addEventListener("keydown", (event) => {
-        const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-        if (!step) return;
-        event.preventDefault();
-        const [i, j] = at ? [at[0] + step[0], at[1] + step[1]] : [0, 0];
-        if (i >= 0 && j >= 0 && i < n && j < n) point(i, j);
-      });
-      body.replaceChildren(frame);
-      readout.textContent = "A row is a word that looks; point at a cell to read the weight.";
     }
 
     // --- lines -------------------------------------------------------------------------------------------------------
@@ -248,11 +176,13 @@
       under.textContent = shared.threshold.toFixed(2);
       filter.value = shared.filter;
       mean.value = shared.mean;
+      told.textContent = "";
       const place = `Layer ${value.layer + 1}`, n = value.tokens.length;
       if (shared.mode === "map") {
         extra.replaceChildren();
         title.textContent = `${place}, head ${value.head + 1}`;
-        map(matrixOf(layer, value.head));
+        map(matrixOf(layer, value.head), HINT);
+        if (value.apart) told.textContent = `${Balcony.percent(value.apart[value.head])} of a word's weight lies elsewhere than in the other model.`;
       } else if (shared.mode === "lines") {
         drawChips();
         extra.replaceChildren(chips, ...(value.segments.includes(1) ? [el("label", {}, "Lines ", filter)] : []));
@@ -264,15 +194,14 @@
         const all = new Float32Array(n * n);
         if (shared.mean === "all") averages.forEach((weight, index) => { all[index % (n * n)] += weight / value.layers; });
         title.textContent = { heads: `${place}, mean of its heads`, all: "Mean of all heads and layers", rollout: `Rollout up to layer ${value.layer + 1}` }[shared.mean];
-        map(shared.mean === "all" ? all : matrixOf(shared.mean === "heads" ? averages : rollout, value.layer));
-        readout.textContent = MEANS_HINTS[shared.mean];
+        map(shared.mean === "all" ? all : matrixOf(shared.mean === "heads" ? averages : rollout, value.layer), MEANS_HINTS[shared.mean]);
       }
     }
 
     return function draw(next) {
       value = next && next.tokens ? { ...next } : null;
       if (!value) { root.replaceChildren(); return; }
-      if (!tools.isConnected) root.replaceChildren(tools, extra, title, body, readout);
+      if (!tools.isConnected) root.replaceChildren(tools, extra, title, body, readout, told);
       layer = shares(value.weights);
       averages = shares(value.averages);
       rollout = shares(value.rollout);

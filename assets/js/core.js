@@ -17,6 +17,14 @@ window.Balcony = { views: {}, bus: new EventTarget(), tabs: new BroadcastChannel
     return element;
   };
 
+  /** The same for a part of an SVG. */
+  Balcony.svg = function (tag, attributes, ...children) {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    element.append(...children);
+    return element;
+  };
+
   /** A sentence for the person; role=alert makes screen readers say an error at once. */
   Balcony.note = function (text, isError) {
     const attributes = { class: isError ? "balcony-note is-error" : "balcony-note", dir: "auto" };

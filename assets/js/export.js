@@ -1,7 +1,7 @@
 // Every view as a file: a picture made of what the page shows, numbers and pages from the server, code to copy.
 (function (Balcony) {
   "use strict";
-  const { el } = Balcony;
+  const { el, svg } = Balcony;
   const SVG = "http://www.w3.org/2000/svg";
   const MARGIN = 12;
   const NAMES = { png: "PNG", svg: "SVG", json: "JSON", csv: "CSV", html: "HTML", py: "Python" };
@@ -11,12 +11,6 @@
   const SVG_STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity",
     "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "direction", "unicode-bidi"];
   const NO_XML = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g;
-
-  function svg(tag, attributes) {
-    const element = document.createElementNS(SVG, tag);
-    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-    return element;
-  }
 
   const seen = (colour) => colour && colour !== "transparent" && !/, 0\)$|\/ 0\)$/.test(colour);
 

@@ -59,14 +59,16 @@
     new ResizeObserver(() => paint()).observe(frame);
     Balcony.heads.listen(root, () => { if (value) show(); });
 
-    const factOf = ([layer, head]) => (shared.fact ? value.facts[shared.fact][layer][head] : null);
+    /** The fact that is shown; one that compares two models goes with the second one. */
+    const chosen = () => (shared.fact in value.facts ? shared.fact : "");
+    const factOf = ([layer, head]) => (chosen() ? value.facts[chosen()][layer][head] : null);
 
     function order() {
       const all = [];
       for (let layer = 0; layer < value.layers; layer += 1) {
         for (let head = 0; head < value.heads; head += 1) all.push([layer, head]);
       }
-      if (shared.sorted && shared.fact) all.sort((a, b) => (factOf(b) ?? -1) - (factOf(a) ?? -1));
+      if (shared.sorted && chosen()) all.sort((a, b) => (factOf(b) ?? -1) - (factOf(a) ?? -1));
       return all;
     }
 
@@ -84,7 +86,7 @@
 
     function build(heads) {
       const focused = frame.contains(document.activeElement) ? document.activeElement.dataset.head : null;
-      const inRows = !(shared.sorted && shared.fact);
+      const inRows = !(shared.sorted && chosen());
       const grid = el("div", { class: inRows ? "balcony-heads" : "balcony-heads is-sorted", role: "group", "aria-label": "Attention heads" }, canvas);
       heads.forEach(([layer, head], index) => {
         if (inRows && index % value.heads === 0) {
@@ -101,16 +103,16 @@
     function name([layer, head]) {
       const fact = factOf([layer, head]), pattern = value.names[layer][head];
       return `Layer ${layer + 1}, head ${head + 1}${pattern ? `: ${pattern}` : ""}` +
-        (shared.fact ? `. ${value.titles[shared.fact]}: ${fact === null ? "none" : fact.toFixed(3)}` : "");
+        (chosen() ? `. ${value.titles[chosen()]}: ${fact === null ? "none" : fact.toFixed(3)}` : "");
     }
 
     function show() {
-      const heads = order(), plan = `${value.layers}.${value.heads}.${shared.sorted ? heads.join(" ") : ""}`;
+      const heads = order(), plan = `${value.layers}.${value.heads}.${shared.sorted && chosen() ? heads.join(" ") : ""}`;
       if (plan !== built) build(heads);
       built = plan;
-      choose.value = shared.fact;
-      sort.disabled = !shared.fact;
-      sort.setAttribute("aria-pressed", shared.sorted);
+      choose.value = chosen();
+      sort.disabled = !chosen();
+      sort.setAttribute("aria-pressed", shared.sorted && chosen() !== "");
       const picked = shared.picked.join(".");
       for (const item of frame.querySelectorAll("button")) {
         const place = item.dataset.head.split(".").map(Number), said = name(place), fact = factOf(place);
@@ -140,7 +142,7 @@
       pen.imageSmoothingEnabled = false;
       thumb.width = thumb.height = size;
       const image = new ImageData(size, size), cells = new Uint32Array(image.data.buffer);
-      const facts = shared.fact ? value.facts[shared.fact].flat().filter((fact) => fact !== null) : [];
+      const facts = chosen() ? value.facts[chosen()].flat().filter((fact) => fact !== null) : [];
       const lowest = Math.min(...facts), range = Math.max(...facts) - lowest || 1;
       for (const item of grid.querySelectorAll("button")) {
         const [layer, head] = item.dataset.head.split(".").map(Number);
@@ -168,8 +170,8 @@
       value = next;
       bytes = Balcony.heads.bytesOf(value.weights);
       if (!tools.isConnected) root.replaceChildren(title, tools, frame, legend, notes);
-      if (choose.options.length === 0) {
-        choose.append(el("option", { value: "" }, "the weights alone"),
+      if (choose.options.length !== 1 + Object.keys(value.titles).length) {
+        choose.replaceChildren(el("option", { value: "" }, "the weights alone"),
           ...Object.entries(value.titles).map(([key, text]) => el("option", { value: key }, text)));
       }
       title.textContent = value.caption || "All heads";

@@ -3,7 +3,6 @@
   "use strict";
   const { el } = Balcony;
   const MINUS = "\u2212";
-  const FULL = 0.85; // opacity of the largest change
 
   const signed = (change, digits) => {
     const text = Math.abs(change).toFixed(digits);
@@ -102,13 +101,13 @@
         const said = change === null ? "" : `, change ${signed(change, 4)}`;
         item.textContent = change === null || item.offsetWidth < 40 ? "" : signed(change, 3);
         item.style.setProperty("--tint", change * better < 0 ? "217, 134, 20" : "13, 148, 136");
-        item.style.setProperty("--strength", change === null ? 0 : (FULL * Math.abs(change) / most).toFixed(3));
+        item.style.setProperty("--strength", change === null ? 0 : (Math.abs(change) / most).toFixed(3));
         item.setAttribute("aria-pressed", isOff(layer, head));
-        item.title = `Layer ${layer + 1}, head ${head + 1}${said}`;
-        item.setAttribute("aria-label", `${item.title}, ${isOff(layer, head) ? "off" : "on"}`);
+        item.title = `Switch off head ${head + 1} of layer ${layer + 1}${said}`;
+        item.setAttribute("aria-label", item.title);
       }
-      caption.textContent = value.waits || "Press a head to switch it off, again to switch it on. Amber: the model does worse without it " +
-        "(a lower probability, a higher loss); green: better.";
+      caption.textContent = value.waits || "Press a head to switch it off, again to switch it on. Amber: without it the probability " +
+        "is lower or the loss higher; green: the reverse.";
       notes.replaceChildren(...value.notes.map((note) => Balcony.note(note)));
     }
 

@@ -63,14 +63,15 @@
     Balcony.follow(root, () => trigger("submit"));
 
     function row([token, probability], hidden, put) {
+      const parts = [el("bdi", { class: "balcony-guess-word", title: token }, token), Balcony.bar(probability),
+        el("span", { class: "balcony-number" }, Balcony.percent(probability)),
+        el("span", { class: "balcony-mark" }, hidden ? "hidden" : "")];
+      const item = el("li", { class: hidden ? "balcony-guess is-own" : "balcony-guess" }, ...parts);
+      if (!put) return item;
       const button = el("button", { type: "button", class: "balcony-small balcony-put", "aria-label": `Put ${token} in` }, "put in");
       button.addEventListener("click", () => trigger("select", { ...put, token }));
-      return el("li", { class: hidden ? "balcony-guess is-own" : "balcony-guess" },
-        el("bdi", { class: "balcony-guess-word", title: token }, token),
-        Balcony.bar(probability),
-        el("span", { class: "balcony-number" }, Balcony.percent(probability)),
-        el("span", { class: "balcony-mark" }, hidden ? "hidden" : ""),
-        button);
+      item.append(button);
+      return item;
     }
 
     function own(guess) {
@@ -85,13 +86,20 @@
       return line;
     }
 
-    function card(mask, place) {
+    /** How likely a hidden word is by this model and by the one it stands beside. */
+    function apart({ word, here, there }) {
+      const points = Math.round(100 * (here - there));
+      return el("p", { class: "balcony-empty" }, el("bdi", {}, word),
+        `: ${Balcony.percent(here)} here, ${Balcony.percent(there)} by the other model, ${points > 0 ? "+" : points < 0 ? "−" : ""}${Math.abs(points)} points.`);
+    }
+
+    function card(mask, place, isBeside) {
       const title = el("h3", {}, `Mask ${place + 1}`);
       if (mask.word) title.append(" for ", el("bdi", { class: "balcony-hidden-word" }, mask.word));
       const several = mask.pieces.length > 1;
       const lists = mask.pieces.flatMap(({ answer, guesses }, piece) => [
         ...(several ? [el("h4", {}, `Piece ${piece + 1} of ${mask.pieces.length}`)] : []),
-        el("ol", {}, ...guesses.map((guess) => row(guess, guess[0] === answer, { place, piece }))),
+        el("ol", {}, ...guesses.map((guess) => row(guess, guess[0] === answer, isBeside ? null : { place, piece }))),
       ]);
       return el("section", { class: "balcony-card" }, title, ...lists, ...(mask.own ? [own(mask.own)] : []));
     }
@@ -100,8 +108,10 @@
       if (!value) return;
       const parts = value.notes.map((note) => Balcony.note(note));
       if (value.error) parts.unshift(Balcony.note(value.error, true));
-      if (value.masks.length) parts.unshift(el("div", { class: "balcony-cards" }, ...value.masks.map(card)));
+      if (value.masks.length) parts.unshift(el("div", { class: "balcony-cards" }, ...value.masks.map((mask, place) => card(mask, place, value.beside))));
       if (value.hint) parts.unshift(el("p", { class: "balcony-empty" }, value.hint));
+      if (value.caption) parts.unshift(el("h3", { class: "balcony-caption", dir: "auto" }, value.caption));
+      parts.push(...(value.told || []).map(apart));
       root.replaceChildren(...parts);
     };
   };
@@ -110,19 +120,28 @@
   Balcony.views.verdict = function (root, { trigger }) {
     Balcony.follow(root, () => trigger("submit"));
 
+    /** One model's answer, under its name where there are two. */
+    function answer(value) {
+      const name = value.caption ? [el("h3", { dir: "auto" }, value.caption)] : [];
+      if (value.error) return [...name, Balcony.note(value.error, true)];
+      return [...name,
+        el("p", { class: "balcony-verdict" }, value.sentence, " ", el("strong", {}, Balcony.percent(value.probability))),
+        Balcony.bar(value.is_next),
+        el("p", { class: "balcony-ends" },
+          el("span", {}, `${value.labels[1]} ${Balcony.percent(1 - value.is_next)}`),
+          el("span", {}, `${value.labels[0]} ${Balcony.percent(value.is_next)}`)),
+        ...value.notes.map((note) => Balcony.note(note))];
+    }
+
     return function draw(value) {
       if (!value) return;
       if (value.error || value.hint) {
         root.replaceChildren(value.error ? Balcony.note(value.error, true) : el("p", { class: "balcony-empty" }, value.hint));
         return;
       }
-      root.replaceChildren(
-        el("p", { class: "balcony-verdict" }, value.sentence, " ", el("strong", {}, Balcony.percent(value.probability))),
-        Balcony.bar(value.is_next),
-        el("p", { class: "balcony-ends" },
-          el("span", {}, `${value.labels[1]} ${Balcony.percent(1 - value.is_next)}`),
-          el("span", {}, `${value.labels[0]} ${Balcony.percent(value.is_next)}`)),
-        ...value.notes.map((note) => Balcony.note(note)));
+      root.replaceChildren(...answer(value), ...(value.other ? answer(value.other) : []),
+        ...(value.other && !value.other.error ? [el("p", { class: "balcony-empty" },
+          `The two models are ${Math.round(100 * Math.abs(value.is_next - value.other.is_next))} percentage points apart.`)] : []));
     };
   };
 })(window.Balcony);

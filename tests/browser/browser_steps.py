@@ -72,3 +72,9 @@ def assert_curve_is_whole(page: Page) -> None:
         assert step > before
         assert value == pytest.approx(sum(losses[before:step]) / (step - before), rel=1e-3)
         before = step
+
+
+def compare_with(page: Page, elem_id: str, name: str) -> None:
+    """Choose a model to stand beside the one that is looked at."""
+    page.locator(f"#{elem_id} input").click()
+    page.get_by_role("option", name=name).first.click()

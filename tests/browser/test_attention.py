@@ -1,0 +1,186 @@
+"""Attention in a real browser: pictures and keys, what a screen reader is told, odd words, and the files."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from browser_steps import change_setting, compare_with, open_tab, paste, start, wait_for_status
+from playwright.sync_api import Browser, Page, expect
+from test_contexts_and_files import download
+
+ODD = ["<b>", "${1}", "$x$", "[MASK]", "שלום", "你好", "&amp;", "{{7}}"]
+
+
+def open_attention(page: Page) -> None:
+    open_tab(page, "Attention")
+    expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 1, head 1")
+    expect(page.locator("#attention-switches .balcony-switch")).to_have_count(8)
+
+
+def mode(page: Page, name: str) -> None:
+    page.locator("#attention-map").get_by_role("tab", name=name).click()
+
+
+def test_the_map_tells_each_weight_by_keyboard(page: Page, tmp_path: Path) -> None:
+    open_attention(page)
+    maps = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json"))
+    page.locator("#attention-map").get_by_role("application").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):  # the first puts the mark on the first cell
+        page.keyboard.press(key)
+    first, second = maps["tokens"][:2]
+    expect(page.locator("#attention-map .balcony-readout")).to_have_text(
+        f"{second} → {second}: {maps['weights'][0][0][1][1]:.3f}"
+    )
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#attention-map .balcony-readout")).to_contain_text(f"{second} → {first}: ")
+
+
+def test_heads_are_sorted_by_a_fact_and_keep_their_names(page: Page) -> None:
+    open_attention(page)
+    grid = page.locator("#attention-heads")
+    grid.get_by_role("combobox", name="Colour").select_option("Entropy (nats)")
+    grid.get_by_role("button", name="Sort").click()
+    said = [
+        label.split(": ")[-1]
+        for label in grid.locator(".balcony-head").evaluate_all("all => all.map(b => b.ariaLabel)")
+    ]
+    values = [float(value) for value in said]
+    assert values == sorted(values, reverse=True)
+    grid.get_by_role("button", name="Layer 2, head 3").click()
+    expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 2, head 3")
+
+
+def test_lines_are_toggled_isolated_filtered_and_kept(page: Page) -> None:
+    open_attention(page)
+    mode(page, "Lines")
+    detail = page.locator("#attention-map")
+    paths = detail.locator(".balcony-lines path")
+    colours = "all => [...new Set(all.map(path => path.getAttribute('stroke')))].length"
+    expect(paths).not_to_have_count(0)
+    assert paths.evaluate_all(colours) == 1
+    detail.get_by_role("button", name="Head 3").click()
+    expect(detail.locator(".balcony-map-title")).to_have_text("Layer 1, heads 1, 3")
+    assert paths.evaluate_all(colours) == 2
+    detail.get_by_role("button", name="Head 4").dblclick()
+    expect(detail.locator(".balcony-map-title")).to_have_text("Layer 1, head 4")
+    strokes = "all => all.map(path => path.getAttribute('d').split('M').length - 1).reduce((a, b) => a + b, 0)"
+    whole = paths.evaluate_all(strokes)
+    parts = 0
+    for name in ("A → A", "A → B", "B → A", "B → B"):
+        detail.get_by_role("combobox", name="Lines").select_option(name)
+        parts += paths.evaluate_all(strokes)
+    assert parts == whole
+    detail.get_by_role("combobox", name="Lines").select_option("all words")
+    word = detail.get_by_role("group", name="Words that look").get_by_role("button").nth(2)
+    word.focus()
+    page.keyboard.press("Enter")
+    expect(word).to_have_attribute("aria-pressed", "true")
+    starts = "all => [...new Set(all.flatMap(path => path.getAttribute('d').match(/M0 [0-9.]+/g)))].length"
+    assert paths.evaluate_all(starts) == 1
+    weights = detail.locator(".balcony-line-side:not(.is-left) .balcony-line-weight").all_inner_texts()
+    assert sum(float(weight or 0) for weight in weights) == pytest.approx(1, abs=0.1)
+
+
+def test_averages_and_rollout(page: Page) -> None:
+    open_attention(page)
+    mode(page, "Average")
+    detail = page.locator("#attention-map")
+    title, over = detail.locator(".balcony-map-title"), detail.get_by_role("combobox", name="Average")
+    expect(title).to_have_text("Layer 1, mean of its heads")
+    over.select_option("all heads and layers")
+    expect(title).to_have_text("Mean of all heads and layers")
+    over.select_option("rollout up to the layer")
+    page.get_by_role("button", name="Layer 2, head 1").click()
+    expect(title).to_have_text("Rollout up to layer 2")
+
+
+def test_a_head_is_switched_off_and_on_again(page: Page) -> None:
+    open_attention(page)
+    panel = page.locator("#attention-switches")
+    head = panel.get_by_role("button", name="Switch off head 2 of layer 1")
+    before = panel.locator("tbody tr").first.locator("td").first.inner_text()
+    head.focus()
+    page.keyboard.press("Enter")
+    expect(head).to_have_attribute("aria-pressed", "true")
+    expect(panel.locator("thead")).to_contain_text("Without 1 head")
+    cells = panel.locator("tbody tr").first.locator("td")
+    expect(cells.nth(2)).not_to_be_empty()
+    assert cells.nth(0).inner_text() == before
+    change = head.get_attribute("aria-label").split("change ")[1]
+    assert cells.nth(2).inner_text() == change
+    panel.get_by_role("button", name="Switch all on").click()
+    expect(cells.nth(2)).to_be_empty()
+
+
+def test_two_models_stand_side_by_side(page: Page) -> None:
+    change_setting(page, "steps", "20")
+    start(page)
+    wait_for_status(page, "Finished")
+    open_attention(page)
+    compare_with(page, "attention-other", "romeo-juliet")
+    other = page.locator("#attention-other-map .balcony-map-title")
+    expect(other).to_have_text("Layer 1, head 1")
+    expect(page.locator("#attention-other-heads h3")).to_contain_text("comes with Balcony")
+    page.locator("#attention-other-heads").get_by_role("button", name="Layer 2, head 2").click()
+    for detail in ("#attention-map", "#attention-other-map"):
+        expect(page.locator(f"{detail} .balcony-map-title")).to_have_text("Layer 2, head 2")
+    expect(page.locator("#attention-other-heads")).to_contain_text(
+        "of a word's weight lies elsewhere than in the other"
+    )
+    expect(page.locator("#attention-other-map")).to_contain_text("of a word's weight lies elsewhere")
+    colour = page.locator("#attention-heads").get_by_role("combobox", name="Colour")
+    colour.select_option("Difference from the other model")
+    expect(page.locator("#attention-heads .balcony-head").first).to_have_attribute(
+        "aria-label", re.compile("Difference")
+    )
+    compare_with(page, "attention-other", "Nothing")
+    expect(other).to_be_hidden()
+    expect(colour).to_have_value("")
+
+
+def test_a_lone_sentence_is_told_to_be_strange_to_a_model_of_pairs(page: Page) -> None:
+    open_attention(page)
+    expect(page.locator("#attention-heads")).not_to_contain_text("only ever saw pairs")
+    page.locator("#attention-pair textarea").fill("")
+    expect(page.locator("#attention-heads")).to_contain_text("only ever saw pairs")
+
+
+def test_odd_words_stand_in_every_picture_and_file_as_they_are(page: Page, browser: Browser, tmp_path: Path) -> None:
+    paste(page, "\n".join(f"{word} goes on {word} again" for word in ODD))
+    change_setting(page, "steps", "20")
+    start(page)
+    wait_for_status(page, "Finished")
+    open_tab(page, "Attention")
+    page.locator("#attention-text textarea").fill(" ".join(ODD))
+    page.locator("#attention-pair textarea").fill("")
+    words = page.locator("#attention-map .balcony-map-word")
+    expect(words.filter(has_text="שלום")).to_have_count(2)
+    maps = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json"))
+    tokens = maps["tokens"]
+    assert tokens == ["[CLS]", *ODD, "[SEP]"]
+    shown = words.locator("title").evaluate_all("all => all.map(title => title.textContent)")
+    assert shown == tokens + tokens
+    picture = download(page, "#attention-download-svg", tmp_path, "attention.svg")
+    assert "<b>" not in picture
+    mode(page, "Lines")
+    assert page.locator("#attention-map .is-left bdi").all_text_contents() == tokens
+    assert page.locator("#attention-stage b:not(.balcony-legend b)").count() == 0
+    code = page.locator("#attention-download pre")
+    page.locator("#attention-download-py").click()
+    expect(code).to_contain_text(repr(" ".join(ODD)))
+
+    file = tmp_path / "attention.html"
+    download(page, "#attention-download-html", tmp_path, file.name)
+    offline = browser.new_context(offline=True)
+    said: list[str] = []
+    alone = offline.new_page()
+    alone.on("pageerror", lambda error: said.append(str(error)))
+    alone.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    alone.goto(file.as_uri())
+    titles = alone.locator(".balcony-map-word title").evaluate_all("all => all.map(title => title.textContent)")
+    assert titles == tokens + tokens
+    alone.get_by_role("button", name="Layer 2, head 2").click()
+    expect(alone.locator(".balcony-map-title")).to_have_text("Layer 2, head 2")
+    assert said == []
+    offline.close()

@@ -1,0 +1,136 @@
+"""Words that look like markup, templates or formulas, or run leftward: as they are in every view and file."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from browser_steps import change_setting, open_tab, paste, start, wait_for_status
+from playwright.sync_api import Page, expect
+from test_contexts_and_files import download
+
+ODD = ["<b>", "${1}", "$x$", "=1+1", "שלום", "你好", "&amp;", "{{7}}"]
+TEXT = " ".join(ODD)
+
+
+@pytest.fixture
+def odd(page: Page) -> Page:
+    """A page that looks at a model which learned the odd words."""
+    paste(page, "\n".join(f"{word} goes on {word} again" for word in ODD))
+    change_setting(page, "steps", "20")
+    start(page)
+    wait_for_status(page, "Finished")
+    return page
+
+
+def literal(page: Page, part: str) -> str:
+    """What a part of the page says, after a look that nothing in it was read as markup."""
+    shown = page.locator(part)
+    assert shown.locator("b:not(.balcony-legend b), img, mjx-container, .MathJax").count() == 0
+    return shown.evaluate("part => part.textContent")
+
+
+def letters(picture: str) -> str:
+    return " ".join(
+        "".join(text.itertext()) for text in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")
+    )
+
+
+def cells(table: str) -> set[str]:
+    """The texts of a CSV as they were before a formula was defused."""
+    rows = list(csv.reader(io.StringIO(table)))
+    return {cell.removeprefix("'") for row in rows for cell in row}
+
+
+def python_of(page: Page, export: str) -> str:
+    page.locator(f"#{export}-py").click()
+    expect(page.locator(f"#{export} pre")).to_contain_text("load_checkpoint")
+    return page.locator(f"#{export} pre").inner_text()
+
+
+def test_masked_words(odd: Page, tmp_path: Path) -> None:
+    open_tab(odd, "Masked words")
+    odd.locator("#masked-sentence textarea").fill(f"{TEXT} [MASK]")
+    words = odd.locator("#masked-words button")
+    expect(words).to_have_text(ODD)
+    words.first.click()
+    expect(odd.locator("#masked-guesses section")).to_have_count(2)
+    expect(odd.locator("#masked-guesses h3").first).to_have_text("Mask 1 for <b>")
+    assert "never learned" not in literal(odd, "#masked-guesses")
+    guesses = json.loads(download(odd, "#masked-download-json", tmp_path, "guesses.json"))
+    assert guesses["text"] == f"[MASK] {TEXT.removeprefix('<b> ')} [MASK]"
+    picture = letters(download(odd, "#masked-download-svg", tmp_path, "guesses.svg"))
+    assert all(guess["token"] in picture for mask in guesses["masks"] for guess in mask)
+    assert repr(guesses["text"]) in python_of(odd, "masked-download")
+    expect(odd.locator("#masked-closer th").nth(2)).to_have_text("Rank of <b>")
+    for kind in ("Which words mattered", "Sweep"):
+        odd.get_by_role("radio", name=kind).check()
+        expect(odd.locator("#masked-closer .balcony-seen bdi")).to_have_text(ODD[kind == "Which words mattered" :])
+        assert set(ODD[1:]) <= cells(download(odd, "#masked-closer-download-csv", tmp_path, "closer-look.csv"))
+    odd.locator("#masked-closer .balcony-seen").nth(1).click()
+    expect(odd.locator("#masked-closer .balcony-rivals")).to_contain_text("In the place of ${1}")
+    literal(odd, "#masked-closer")
+    assert repr(f"{TEXT} [MASK]") in python_of(odd, "masked-closer-download")
+
+
+def test_next_sentence(odd: Page, tmp_path: Path) -> None:
+    open_tab(odd, "Next sentence")
+    first, second = odd.locator("#next-first textarea"), odd.locator("#next-second textarea")
+    first.fill(TEXT)
+    second.fill("שלום <b>")
+    across = odd.locator("#next-across .balcony-map-word title")
+    expect(across).to_have_text([*ODD, "שלום", "<b>"])
+    pair = json.loads(download(odd, "#next-download-json", tmp_path, "pair.json"))
+    assert (pair["sentence_a"], pair["attention"]["from"]) == (TEXT, ODD)
+    assert set(ODD) <= cells(download(odd, "#next-download-csv", tmp_path, "pair.csv"))
+    assert repr(TEXT) in python_of(odd, "next-download")
+    sentences = [f"{word} goes on {word} again" for word in ODD]
+    titles = odd.locator("#next-matrix .balcony-map-word title").all_text_contents()
+    assert titles[: len(ODD)] == [f"{number} {sentence}" for number, sentence in enumerate(sentences, 1)]
+    matrix = odd.locator("#next-matrix").get_by_role("application")
+    matrix.focus()
+    odd.keyboard.press("ArrowDown")
+    odd.keyboard.press("ArrowRight")
+    expect(odd.locator("#next-matrix .balcony-readout bdi")).to_have_text(sentences[:2])
+    odd.keyboard.press("Enter")
+    expect(first).to_have_value(sentences[0])
+    expect(second).to_have_value(sentences[1])
+    assert set(sentences) <= cells(download(odd, "#next-matrix-download-csv", tmp_path, "matrix.csv"))
+    assert sentences[2] in letters(download(odd, "#next-matrix-download-svg", tmp_path, "matrix.svg"))
+    assert repr(sentences[1]) in python_of(odd, "next-matrix-download")
+    for part in ("#next-verdict", "#next-across", "#next-matrices"):
+        literal(odd, part)
+
+
+def test_heads_that_are_switched_off(odd: Page, tmp_path: Path) -> None:
+    open_tab(odd, "Attention")
+    odd.locator("#attention-text textarea").fill(TEXT)
+    odd.locator("#attention-pair textarea").fill("")
+    word = odd.locator("#attention-switches").get_by_role("combobox", name="Word to hide")
+    expect(word.locator("option")).to_have_text(ODD)
+    for odd_word in ("<b>", "$x$", "=1+1"):
+        word.select_option(odd_word)
+        expect(odd.locator("#attention-switches tbody th").first).to_have_text(
+            f"Probability of {odd_word} at its place"
+        )
+    assert json.loads(download(odd, "#switches-download-json", tmp_path, "heads-off.json"))["answer"] == "=1+1"
+    literal(odd, "#attention-switches")
+
+
+def test_words_in_context(odd: Page, tmp_path: Path) -> None:
+    open_tab(odd, "Words in context")
+    odd.locator("#context-word input, #context-word textarea").fill("${1}")
+    odd.locator("#context-sentences textarea").fill("<b> ${1} שלום\n$x$ ${1} 你好")
+    ticks = odd.locator("#context-cosine .ytick text")
+    expect(ticks).to_have_count(2)
+    told = [tick.replace("\u200b", "") for tick in ticks.all_text_contents()]
+    assert told == ["1 <b> ${1} שלום", "2 $x$ ${1} 你好"]
+    assert {"<b> ${1} שלום", "$x$ ${1} 你好"} <= cells(
+        download(odd, "#context-download-csv", tmp_path, "similarities.csv")
+    )
+    assert "<b> ${1} שלום" in letters(download(odd, "#context-download-svg", tmp_path, "similarities.svg")).replace(
+        "\u200b", ""
+    )
+    assert "'${1}'" in python_of(odd, "context-download")
