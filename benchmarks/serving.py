@@ -29,6 +29,7 @@ sys.path.insert(0, str(ROOT))
 CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PATIENCE = 120.0
 FIRST_POINT_SECONDS, LIVE_SECONDS = 0.12, 0.4  # how often a page asks; see assets/js/monitor.js
+IDLE_SECONDS = 3.0
 ENDED = ("finished", "stopped", "failed")
 # Press Start, wait until the curves have a point and it is on the screen; gives the milliseconds.
 FIRST_LOSS = """async () => {
@@ -72,7 +73,7 @@ class Visitor:
 
     def __init__(self, server: Server) -> None:
         self.spent: list[float] = []
-        self.size = 0
+        self.size, self._latest = 0, 0.0
         self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
         self._session = secrets.token_hex(6)
         self._ask("GET", "/")
@@ -80,6 +81,8 @@ class Visitor:
         parts = self._config["components"]
         self._ids = {part["props"]["elem_id"]: part["id"] for part in parts if part["props"].get("elem_id")}
         self.values = {part["id"]: part["props"].get("value") for part in parts}
+        # An empty field is sent as an empty text.
+        self.values |= {part["id"]: part["props"].get("value") or "" for part in parts if part["type"] == "textbox"}
         self.fire(None, "load")
 
     def fire(self, elem_id: str | None, event: str) -> None:
@@ -140,11 +143,14 @@ class Visitor:
 
     def _ask(self, method: str, path: str, body: Any = None) -> bytes:
         started = time.perf_counter()
+        if started > self._latest + IDLE_SECONDS:
+            self._connection.close()  # and opened again by the request: the server closes what is idle for long
         content = None if body is None else json.dumps(body)
         self._connection.request(method, path, content, {"Content-Type": "application/json"})
         response = self._connection.getresponse()
         answer = response.read()
-        self.spent.append(time.perf_counter() - started)
+        self._latest = time.perf_counter()
+        self.spent.append(self._latest - started)
         self.size = len(answer)
         if response.status != 200:
             raise RuntimeError(f"{path}: {response.status} {answer[:300]!r}")
