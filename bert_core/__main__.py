@@ -71,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument(
         "--corpus",
         type=Path,
+        metavar="FILE",
         help="a text to learn instead of the recipe's own, of any size; what a file of more than 16 MB becomes is kept "
         f"in {cache_folder()} for the next time",
     )
@@ -80,10 +81,14 @@ def _parser() -> argparse.ArgumentParser:
         help="how --corpus is cut into sentences; without it, as the recipe or the text suggests",
     )
     train.add_argument("--seed", type=int, help="decides the initial weights, pairs, masks and dropout")
-    train.add_argument("--output", type=Path, help="the folder to write")
+    train.add_argument("--output", type=Path, metavar="DIR", help="the folder to write")
     train.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto", help="where to train")
     train.add_argument(
-        "--save-every", type=int, default=1000, metavar="STEPS", help="save the model and the training so often"
+        "--save-every",
+        type=int,
+        default=1000,
+        metavar="STEPS",
+        help="save the model and its training after every so many steps, not only at the end; %(default)s by default",
     )
     train.add_argument("--set", nargs="+", default=[], metavar="SETTING=VALUE", help="for example training.steps=2000")
     train.set_defaults(command=_train)
@@ -124,7 +129,7 @@ def _train(options: argparse.Namespace) -> None:
                 goes_on = f"train --resume {training.output} goes on from what the first process has saved."
                 print(lost, goes_on, file=sys.stderr, flush=True)
                 raise SystemExit(1)
-        if interrupted.is_set:
+        if interrupted.is_set and trainer.step < trainer.config.total_steps:
             _say(
                 f"Interrupted at step {trainer.step}; train --resume {training.output} goes on from there.",
                 file=sys.stderr,

@@ -118,6 +118,7 @@ def test_the_exam_of_the_short_dialogue_has_68_words_and_36_pairs(tmp_path, caps
         (["train", "--set", "training.learning_rate=0", "--output", "x"], "learning_rate is 0"),
         (["train", "--corpus", "nowhere.txt", "--output", "x"], "cannot be read"),
         (["train", "--seed", "-1", "--output", "x"], "seed"),
+        (["train", "--save-every", "0", "--output", "x"], "--save-every is 0"),
         (["exam", "nowhere", "--corpus", str(DIALOGUE)], "no folder 'nowhere'"),
     ],
 )
