@@ -9,6 +9,8 @@ from typing import Any
 
 ACCENT = "#0d9488"
 SECOND = "#c2812a"
+# Of whole runs, when their curves lie over one another.
+RUN_COLOURS = ("#8b5cf6", "#3b82f6", "#ec4899", "#65a30d", "#ef4444", "#a8715a")
 ACCENT_RGB = (13, 148, 136)
 
 _GREY = "#7c8594"

@@ -201,6 +201,21 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class Contrast:
+    """What a measured number says about a question: that of another variant against that of the first.
+
+    measure: a field of `comparisons.Marks`. other: number of the variant. higher, alike, lower: what it means when the
+    other's number is higher, about the same, or lower.
+    """
+
+    measure: str
+    other: int
+    higher: str
+    alike: str
+    lower: str
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A question that a few runs answer: the same recipe and seed, and one thing that differs."""
 
@@ -208,6 +223,7 @@ class Experiment:
     title: str
     question: str
     variants: tuple[Variant, ...]
+    contrasts: tuple[Contrast, ...]
 
 
 _ALL_ASKED = {"data.min_predictions": 1, "data.max_predictions": 512}  # so that the shares are what they say
@@ -221,6 +237,22 @@ EXPERIMENTS = (
             Variant("Masked words only", {"training.mlm_weight": 1, "training.nsp_weight": 0}),
             Variant("Next sentence only", {"training.mlm_weight": 0, "training.nsp_weight": 1}),
         ),
+        (
+            Contrast(
+                "mlm_accuracy",
+                1,
+                "learning to judge pairs as well costs something with the words",
+                "the words are learned as well with next sentence as without",
+                "next sentence helps with the words",
+            ),
+            Contrast(
+                "nsp_accuracy",
+                2,
+                "learning words as well costs something with the pairs",
+                "the pairs are judged as well with masked words as without",
+                "masked words help with the pairs",
+            ),
+        ),
     ),
     Experiment(
         "mask-share",
@@ -229,6 +261,15 @@ EXPERIMENTS = (
         (
             Variant("15 %", {"data.mask_probability": 0.15, **_ALL_ASKED}),
             Variant("40 %", {"data.mask_probability": 0.4, **_ALL_ASKED}),
+        ),
+        (
+            Contrast(
+                "mlm_accuracy",
+                1,
+                "asking for more words in each step is better here",
+                "more words asked for and fewer left to guess from weigh each other up here",
+                "asking for more words in each step is worse here",
+            ),
         ),
     ),
     Experiment(
@@ -239,6 +280,22 @@ EXPERIMENTS = (
             Variant("80-10-10", {"data.mask_share": 0.8, "data.random_share": 0.1}),
             Variant("Always [MASK]", {"data.mask_share": 1.0, "data.random_share": 0.0}),
         ),
+        (
+            Contrast(
+                "kept_accuracy",
+                1,
+                "a model that was only ever asked at [MASK] knows the words that it sees even better",
+                "a model that was only ever asked at [MASK] knows the words that it sees no worse here",
+                "a model that was only ever asked at [MASK] says less of the words that it sees",
+            ),
+            Contrast(
+                "masked_accuracy",
+                1,
+                "at [MASK] itself it is better",
+                "at [MASK] itself it is no better",
+                "at [MASK] itself it is worse",
+            ),
+        ),
     ),
     Experiment(
         "positions",
@@ -247,6 +304,22 @@ EXPERIMENTS = (
         (
             Variant("With positions", {"model.use_position_embeddings": True}),
             Variant("Without positions", {"model.use_position_embeddings": False}),
+        ),
+        (
+            Contrast(
+                "mlm_accuracy",
+                1,
+                "hidden words are guessed better from a bag of words",
+                "hidden words are guessed as well from a bag of words",
+                "hidden words are guessed worse from a bag of words",
+            ),
+            Contrast(
+                "nsp_accuracy",
+                1,
+                "pairs are judged better without order",
+                "pairs are judged as well without order",
+                "pairs are judged worse without order",
+            ),
         ),
     ),
     Experiment(
@@ -257,12 +330,31 @@ EXPERIMENTS = (
             Variant("With segments", {"model.use_token_type_embeddings": True}),
             Variant("Without segments", {"model.use_token_type_embeddings": False}),
         ),
+        (
+            Contrast(
+                "nsp_accuracy",
+                1,
+                "[SEP] alone is even better for judging pairs",
+                "[SEP] is enough for judging pairs",
+                "[SEP] alone is not enough for judging pairs as well",
+            ),
+        ),
     ),
     Experiment(
         "layers",
         "One layer or four",
         "What does depth bring on a text of this size, and what does it cost?",
         (Variant("1 layer", {"model.num_hidden_layers": 1}), Variant("4 layers", {"model.num_hidden_layers": 4})),
+        (
+            Contrast(
+                "mlm_accuracy",
+                1,
+                "depth helps with hidden words",
+                "depth brings nothing for hidden words",
+                "depth harms here",
+            ),
+            Contrast("seconds", 1, "it costs time", "it costs next to no time", "it even saves time"),
+        ),
     ),
 )
 

@@ -32,6 +32,7 @@ SLICE_SECONDS = 0.03
 SNAPSHOT_SECONDS = 0.5  # wall clock between two snapshots of a running model, at most
 SNAPSHOT_GROWTH = 1.1  # a step this many times the last snapshot's is worth one too: dense at the start
 FREE_AFTER = 18  # leases without a visitor, after which a run is freed: three hours for a lease of ten minutes
+ROW_BYTES = 500  # of a step's metrics, which are Python numbers
 PACES = (0.05, 1000.0)  # steps a second
 
 Status = Literal["queued", "running", "paused", "finished", "stopped", "failed"]
@@ -95,7 +96,6 @@ class Run:
         self._saved: tuple[Checkpoint, TrainingState] | None = None  # where a resumed run begins
         self._paused = False
         self._single_steps = 0
-        self._used = 0.0  # seconds of the training thread; who had the least is next
         self._turn_ended = 0.0
         self._step_seconds = math.nan  # running mean of wall-clock seconds per step
         self._snapped = 0.0
@@ -357,7 +357,7 @@ class Run:
                 self._end("failed", divergence)
         if self._evaluator is not None and not divergence:
             self._evaluate(self._evaluator, is_over)
-        self._used += time.monotonic() - started
+        self._budget.seconds += time.monotonic() - started
 
     def _may_step(self) -> bool:
         """Whether a step may be done now; what it uses up is taken off."""
@@ -416,6 +416,15 @@ class Run:
     def spare_bytes(self) -> int:
         """What an ended run keeps only to be continued."""
         return self._trainer.nbytes if self._trainer is not None and self.status in ENDED else 0
+
+    @property
+    def fixed_bytes(self) -> int:
+        """What the numbers of its steps and its encoded text take, about."""
+        encoded = self._batches and self._batches.encoded
+        arrays = (encoded.ids, encoded.offsets, encoded.texts) if encoded else ()
+        # What is mapped from a file is not in memory.
+        text = sum(array.nbytes for array in arrays if array.flags.owndata)
+        return ROW_BYTES * len(self._history) + text
 
     def give_up(self) -> None:
         """Let go of what only `continue_for` needs; history and snapshots stay."""

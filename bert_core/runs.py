@@ -1,8 +1,9 @@
 """One background thread trains everybody's runs.
 
-`TrainingService` goes round the active runs in slices of some tens of milliseconds, the run that has had the least
-time first, so that a room of people share the machine fairly. A second thread prepares new runs (tokenizer, encoding,
-initial weights) in the order of their coming, so that a long text holds up nobody's training.
+`TrainingService` goes round its visitors in slices of some tens of milliseconds, the one who has had the least time
+first, so that a room of people share the machine fairly. The runs of one visitor, who share a budget, come one after
+the other: two or twenty of them take no more of the machine than one. A second thread prepares new runs (tokenizer,
+encoding, initial weights) in the order of their coming, so that a long text holds up nobody's training.
 """
 
 import logging
@@ -29,6 +30,8 @@ from bert_core.training_state import read_training_state
 
 TICK_SECONDS = 0.5  # how often leases are looked at
 
+Text = Corpus | Callable[[], Corpus] | None
+
 _log = logging.getLogger(__name__)
 
 
@@ -51,7 +54,9 @@ class TrainingService:
         self._clock = clock
         self._wake = threading.Condition(threading.RLock())
         self._active: list[Run] = []
-        self._line: list[Run] = []  # not prepared yet, in the order of their coming
+        self._waiting: list[tuple[Run, Text]] = []  # for another run of the same visitor to be over
+        self._line: list[Run] = []  # to be prepared, in the order of their coming
+        self._served = 0.0  # seconds that whoever had the last turn had had before
         self._leased: weakref.WeakSet[Leased] = weakref.WeakSet()
         self._prepare_seconds = math.nan  # running mean
         self._closing = False
@@ -62,7 +67,7 @@ class TrainingService:
     def start(
         self,
         recipe: Recipe | str,
-        corpus: Corpus | Callable[[], Corpus] | None = None,
+        corpus: Text = None,
         seed: int = 0,
         *,
         paused: bool = False,
@@ -74,7 +79,8 @@ class TrainingService:
         recipe: a recipe or the name of one. corpus: None takes the recipe's own; a function is called when it is this
         run's turn to be prepared, for a text that takes long to read. paused: wait before the first step. lease:
         seconds after which a run that nobody has touched is paused; after FREE_AFTER times as long it is freed. None
-        leaves it alone. budget: shared by the runs of one visitor; None gives the run one of its own.
+        leaves it alone. budget: shared by the runs of one visitor, which wait for each other: each is prepared when
+        those before it have ended. None gives the run one of its own.
 
         Raises ConfigError for an unknown recipe or a seed out of range; what is wrong with the text is found while
         the run is prepared and ends it as failed, with the reason.
@@ -108,14 +114,14 @@ class TrainingService:
         run._saved = checkpoint, state
         return self._queue(run, corpus, paused)
 
-    def _queue(self, run: Run, corpus: Corpus | Callable[[], Corpus] | None, paused: bool) -> Run:
+    def _queue(self, run: Run, corpus: Text, paused: bool) -> Run:
         with self._wake:
             run._paused = paused
             self._take_up(run)
-            self._line.append(run)
+            self._waiting.append((run, corpus))
+            self._call_up()
             if run._lease is not None:
                 self.watch(run)
-            self._preparing.submit(self._prepare, run, corpus)
         return run
 
     def budget(self, limit: int = BUDGET_BYTES) -> Budget:
@@ -143,13 +149,29 @@ class TrainingService:
         self._thread.join()
 
     def _take_up(self, run: Run) -> None:
-        """Train a run from now on: it is first in line, but gets no more than its share afterwards."""
+        """Train a run from now on, when those of the same visitor before it have ended."""
         if self._closing:
             raise RunError("The service is closing; start the app again.")
-        run._used = min((other._used for other in self._active), default=0.0)
         self._active.append(run)
 
-    def _prepare(self, run: Run, corpus: Corpus | Callable[[], Corpus] | None) -> None:
+    def _firsts(self) -> list[Run]:
+        """The runs whose turn it is: of each visitor the first one that has not ended."""
+        firsts: dict[Budget, Run] = {}
+        for run in self._active:
+            if run.status not in ENDED:
+                firsts.setdefault(run._budget, run)
+        return list(firsts.values())
+
+    def _call_up(self) -> None:
+        """Send the runs whose turn it is to be prepared."""
+        firsts, waiting = self._firsts(), self._waiting
+        self._waiting = [(run, text) for run, text in waiting if run not in firsts and run.status not in ENDED]
+        for run, text in waiting:
+            if run in firsts:
+                self._line.append(run)
+                self._preparing.submit(self._prepare, run, text)
+
+    def _prepare(self, run: Run, corpus: Text) -> None:
         started = time.monotonic()
         if run.status not in ENDED:
             self._guard(run, run._prepare, corpus, self.device)
@@ -169,7 +191,7 @@ class TrainingService:
         return place, place * self._prepare_seconds if known or not place else None
 
     def _sharing(self) -> int:
-        return sum(run._wants_turn() for run in self._active)
+        return sum(run._wants_turn() for run in self._firsts())
 
     def _train(self) -> None:
         while True:
@@ -185,18 +207,23 @@ class TrainingService:
             del run  # whoever waits holds no run that its visitor has left
 
     def _next(self) -> Run | None:
-        """Whose turn it is: of the runs that want one and whose pace allows it, the one that has had the least time."""
+        """Whose turn it is: of the runs that want one and whose pace allows it, that of the visitor who has had the
+        least time. Who was away has no claim on the time that passed meanwhile."""
         now = self._clock()
         for leased in list(self._leased):
             leased.check_lease(now)
         self._active = [run for run in self._active if run.status not in ENDED]
-        ready = (run for run in self._active if run._wants_turn() and run._due <= now)
-        return min(ready, key=lambda run: run._used, default=None)
+        self._call_up()
+        ready = [run for run in self._firsts() if run._wants_turn() and run._due <= now]
+        run = min(ready, key=lambda run: max(run._budget.seconds, self._served), default=None)
+        if run is not None:
+            run._budget.seconds = self._served = max(run._budget.seconds, self._served)
+        return run
 
     def _nap(self) -> float | None:
         """How long there is nothing to do unless somebody calls; None for ever."""
         now = self._clock()
-        waits = [run._due - now for run in self._active if run._wants_turn()]
+        waits = [run._due - now for run in self._firsts() if run._wants_turn()]
         return max(0.0, min([*waits, TICK_SECONDS])) if waits or self._leased else None
 
     def _guard(self, run: Run, work: Callable[..., None], *arguments: Any) -> None:

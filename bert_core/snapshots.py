@@ -57,9 +57,13 @@ def _twin(module: nn.Module) -> nn.Module:
 
 
 class Holder(Protocol):
-    """A run, as a budget sees it. spare_bytes: what it keeps only to be continued some day; `give_up` frees that."""
+    """A run, as a budget sees it. fixed_bytes: what it keeps as long as it is there. spare_bytes: what it keeps only to
+    be continued some day; `give_up` frees that."""
 
     snapshots: tuple[Snapshot, ...]
+
+    @property
+    def fixed_bytes(self) -> int: ...
 
     @property
     def spare_bytes(self) -> int: ...
@@ -68,22 +72,31 @@ class Holder(Protocol):
 
 
 class Budget:
-    """The bytes that one visitor may keep: models, snapshots of runs, and what ended runs need to be continued.
+    """What one visitor's runs and models share: the bytes that they may keep, and time in the training thread.
 
-    When there are more, the snapshot goes that is missed least among all those runs; the first and the newest of a run
-    stay. When no other is left, the oldest ended run can't be continued any more. What nobody else holds counts no
-    more. lock: a service gives its own, so that several threads may use it.
+    Bytes are those of models and snapshots, of texts and the numbers of all steps, and of what ended runs need to be
+    continued. When there are more, the snapshot goes that is missed least among all those runs; the first and the
+    newest of a run stay. When no other is left, the oldest ended run can't be continued any more. What nobody else
+    holds counts no more. lock: a service gives its own, so that several threads may use it. seconds: of the training
+    thread so far; the visitor who had the least is next.
     """
 
     def __init__(self, limit: int = BUDGET_BYTES, lock: AbstractContextManager | None = None) -> None:
         self.limit = limit
         self._lock = lock or nullcontext()
-        self._holders: list[weakref.ref[Holder]] = []
+        self.seconds = 0.0
+        self._holders: weakref.WeakKeyDictionary[Holder, None] = weakref.WeakKeyDictionary()  # oldest first
         self._kept: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def hold(self, holder: Holder) -> None:
         """Count a run from now on."""
-        self._holders.append(weakref.ref(holder))
+        with self._lock:
+            self._holders[holder] = None
+
+    def forget(self, holder: Holder) -> None:
+        """Count a run no more."""
+        with self._lock:
+            self._holders.pop(holder, None)
 
     def keep(self, model: Any, nbytes: int) -> None:
         """Count a model that only its visitor gives up; what runs can spare makes room for it.
@@ -91,9 +104,10 @@ class Budget:
         Raises RunError, and lets nothing go, where even that is not enough.
         """
         with self._lock:
-            runs = [holder.snapshots for holder in self._living()]
-            ends = [snapshot for snapshots in runs for snapshot in snapshots[:1] + snapshots[1:][-1:]]
-            needed = nbytes + sum(self._kept.values()) + sum(snapshot.weights.nbytes for snapshot in ends)
+            runs = list(self._holders)
+            ends = [end for run in runs for end in run.snapshots[:1] + run.snapshots[1:][-1:]]
+            stays = sum(run.fixed_bytes for run in runs) + sum(snapshot.weights.nbytes for snapshot in ends)
+            needed = nbytes + sum(self._kept.values()) + stays
             if needed > self.limit:
                 raise RunError(
                     f"With this one your models and runs would take {needed / 2**20:,.0f} MB of memory; "
@@ -107,14 +121,14 @@ class Budget:
         """Bytes that are kept now."""
         with self._lock:
             runs = sum(
-                holder.spare_bytes + sum(snapshot.weights.nbytes for snapshot in holder.snapshots)
-                for holder in self._living()
+                holder.spare_bytes + holder.fixed_bytes + sum(snapshot.weights.nbytes for snapshot in holder.snapshots)
+                for holder in list(self._holders)
             )
             return runs + sum(self._kept.values())
 
     def make_room(self) -> None:
         """Drop what is missed least until the rest is within the limit, or nothing more can go."""
-        holders = self._living()
+        holders = list(self._holders)
         while self.used > self.limit:
             found = [(*missed, holder) for holder in holders if (missed := least_missed(holder.snapshots))]
             spare = next((holder for holder in holders if holder.spare_bytes), None)
@@ -125,11 +139,6 @@ class Budget:
                 spare.give_up()
             else:
                 return
-
-    def _living(self) -> list[Holder]:
-        living = [(reference, reference()) for reference in self._holders]
-        self._holders = [reference for reference, holder in living if holder is not None]
-        return [holder for _, holder in living if holder is not None]
 
 
 def least_missed(snapshots: Sequence[Snapshot]) -> tuple[float, int] | None:

@@ -23,7 +23,7 @@ LAYERS = [
     {"training", "reading", "finetuning", "hub"},
     {"distributed"},
     {"recipes", "probing", "word_probes", "pair_probes", "evaluations", "microscope", "snapshots"},
-    {"heads", "training_state"},
+    {"heads", "training_state", "comparisons"},
     {"export"},
     {"run"},
     {"runs"},

@@ -189,6 +189,43 @@ def test_runs_share_the_machine_and_a_newcomer_is_served_at_once(service, recipe
     assert 0.5 < gained[0] / gained[1] < 2
 
 
+def test_the_runs_of_a_visitor_wait_for_each_other(service, recipe):
+    budget = service.budget()
+    first, second, third = (service.start(recipe, seed=seed, budget=budget, paused=seed == 1) for seed in (1, 2, 3))
+    finished(service.start(recipe))  # another visitor is served meanwhile
+    stepped(first, 3)
+    assert [run.status for run in (second, third)] == ["queued", "queued"]
+    assert second.corpus is third.corpus is None  # not even prepared
+    second.stop()
+    first.resume()
+    assert numbers(finished(third).history()) == alone(recipe, 3)
+    assert first.status == "finished"
+    assert second.status == "stopped"
+    assert second.history() == []
+
+
+def test_many_runs_of_a_visitor_take_the_share_of_one(service, recipe):
+    long, budget = recipe.override({"training.steps": 100_000}), service.budget()
+    many = [service.start(long, seed=seed, budget=budget) for seed in range(5)]
+    other = service.start(long)
+    wait(lambda: many[0].history() and other.history())
+    before = (len(many[0].history()), len(other.history()))
+    wait(lambda: len(other.history()) > before[1] + 300)
+    gained = (sum(len(run.history()) for run in many) - before[0], len(other.history()) - before[1])
+    assert 0.5 < gained[0] / gained[1] < 2
+    assert not any(run.history() for run in many[1:])
+
+
+def test_who_was_away_has_no_claim_on_the_time_of_the_others(service, recipe):
+    long = recipe.override({"training.steps": 100_000})
+    away, other = stepped(service.start(long, paused=True), 1), service.start(long)
+    wait(lambda: len(other.history()) > 600)
+    away.resume()
+    stood = len(other.history())
+    wait(lambda: len(away.history()) > 150)
+    assert len(other.history()) - stood > 30
+
+
 def test_a_run_that_fails_says_why_and_the_others_go_on(service, recipe, monkeypatch):
     good = service.start(recipe.override({"training.steps": 400}))
     bad_text = service.start(recipe, corpus=Corpus((("only one",),)))
@@ -535,13 +572,15 @@ def test_a_run_says_how_many_are_prepared_before_it(service, recipe):
 
 
 def test_one_budget_bounds_the_runs_of_a_visitor(service, recipe):
-    one = stepped(service.start(recipe, paused=True), 1).snapshots[0].weights.nbytes
-    budget = service.budget(12 * one)
+    alone = finished(service.start(recipe))
+    one, fixed = alone.snapshots[0].weights.nbytes, alone.fixed_bytes  # the numbers of its steps and its text
+    budget = service.budget(12 * one + 2 * fixed)
     runs = [finished(service.start(recipe, seed=seed, budget=budget)) for seed in (1, 2)]
     assert budget.used <= budget.limit
     for run in runs:  # beginning and end stay, and what a run needs to go on
         assert [run.snapshots[0].step, run.snapshots[-1].step] == [0, 60]
         assert len(run.snapshots) == 2
+    budget.limit += fixed
     third = finished(service.start(recipe, seed=3, budget=budget))
     assert budget.used <= budget.limit
     with pytest.raises(RunError, match="no longer kept"):

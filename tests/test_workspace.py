@@ -202,13 +202,17 @@ def test_the_page_looks_at_the_shipped_model_and_then_at_the_run(workspaces: Wor
 
 def test_old_finished_runs_make_room_and_active_ones_stay(workspaces: Workspaces) -> None:
     space = workspaces.enter(None)
-    space.add_run(FakeRun("active"))
+    space.add_run(active := FakeRun("active"))
     for number in range(MOST_RUNS + 3):
         space.add_run(FakeRun(f"finished {number}", status="finished"))
-    assert len(space.runs) == MOST_RUNS
+    assert len(space.runs) == len(space.entries) == MOST_RUNS
     assert "active" in space.runs
     assert "finished 0" not in space.runs
-    assert space.latest_run.id == space.selected == f"finished {MOST_RUNS + 2}"
+    assert space.current_run is active, "others wait for it"
+    assert space.selected == active.id
+    active.status = "finished"
+    assert space.current_run.id == f"finished {MOST_RUNS + 2}"
+    assert [entry.number for entry in space.entries.values()] == [1, *range(6, MOST_RUNS + 5)]
 
 
 def test_one_budget_decides_over_models_and_snapshots(service: TrainingService, tiny_checkpoint: Checkpoint) -> None:
@@ -223,7 +227,7 @@ def test_one_budget_decides_over_models_and_snapshots(service: TrainingService, 
         run.step()
     wait(lambda: len(run.history()) == 20)
     one, many = run.snapshots[0].weights.nbytes, len(run.snapshots)
-    space.budget.limit = 2 * model().nbytes + 3 * one
+    space.budget.limit = 2 * model().nbytes + 3 * one + run.fixed_bytes
     for _ in range(2):
         key = space.add_model(model())
         assert space.selected == key
@@ -243,9 +247,11 @@ def test_one_budget_decides_over_models_and_snapshots(service: TrainingService, 
 
 def test_a_full_machine_says_so(workspaces: Workspaces) -> None:
     for number in range(MOST_GOING):
-        workspaces.enter(None).add_run(FakeRun(str(number)))
+        space = workspaces.enter(None)
+        for run in ("a", "b"):  # the second waits for the first
+            space.add_run(FakeRun(f"{run}{number}"))
     workspaces.enter(None).add_run(FakeRun("of somebody who is away", status="paused"))
-    with pytest.raises(RunError, match=f"{MOST_GOING} runs"):
+    with pytest.raises(RunError, match=f"{MOST_GOING} others"):
         workspaces.start(workspaces.enter(None), load_recipe("romeo-juliet"))
 
 
@@ -260,6 +266,7 @@ def test_the_slider_goes_to_a_snapshot_and_back_to_live(workspaces: Workspaces) 
         seen.append(workspaces.model(space).checkpoint)
     assert seen == ["model of 4", "model of 0", "model of 4", "model of 9", "model of 9"]
     space.look_at(run.id, 4)
+    run.status = "finished"
     space.add_run(FakeRun("4" * 32))
     assert space.at is None, "a new run is looked at live"
     with pytest.raises(RunError, match=NOT_YOURS):

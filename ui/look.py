@@ -27,6 +27,8 @@ SCRIPTS = (
     "curves.js",
     "batch.js",
     "exam.js",
+    "runs.js",
+    "experiment.js",
     "monitor.js",
 )
 

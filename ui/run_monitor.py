@@ -62,11 +62,17 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
         write = history_json if kind == "json" else history_csv
         return {"content": write(run.history(), run.evaluations())}
 
+    @on_error(lambda sentence: {"error": sentence})
+    def curve(arguments: list[Any]) -> dict[str, Any]:
+        visitor, run_id = arguments
+        space = workspaces.find(visitor)
+        return run_curve(space, space.run(run_id))
+
     return view(
         "runMonitor",
         events=("status", "elsewhere"),
         options={"figures": [curves(), curves(more=True)], "series": [*CURVES, *MORE_CURVES]},
-        server_functions=[poll, guesses_at, table],
+        server_functions=[poll, guesses_at, table, curve],
         elem_id="run-monitor",
     )
 
@@ -122,6 +128,17 @@ def run_news(
             news["guesses"] = {"words": board.words} | ({"sentences": board.sentences} if guess < 0 else {})
     news["cursors"] = [row + len(rows), max([snapshot, *snapshots]), asked, look + len(looks)]
     return news
+
+
+def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
+    """A run's whole curve, thinned, to lie over that of another run; the page asks for it once."""
+    entry = space.entries[run.id]
+    return {
+        "number": entry.number,
+        "colour": entry.colour,
+        "steps": run.recipe.training.total_steps,
+        "points": thin(run.history(), POINTS_AT_FIRST),
+    }
 
 
 def standing(progress: Progress) -> str:

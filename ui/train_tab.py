@@ -13,9 +13,11 @@ from bert_core.recipes import Preview, Recipe, preview, recipe_corpus, recipe_na
 from bert_core.runs import Run
 from ui.batch_view import batch_view
 from ui.exam_view import exam_view
+from ui.experiments import Experiments
 from ui.handlers import QUIET, on_error, warn
 from ui.page import DEFAULT_RECIPE, Page, recipe_named
 from ui.run_monitor import run_monitor
+from ui.runs_list import connect_runs, runs_list
 from ui.saved_run import CLICK, packed, resumed, saved_run
 from ui.settings import overrides, settings_controls, values_of, with_labels
 from ui.views import view
@@ -95,6 +97,8 @@ def train_tab(page: Page) -> None:
                 controls = settings_controls(recipe_named(DEFAULT_RECIPE))
         with gr.Column(scale=8, min_width=340):
             monitor = run_monitor(page.workspaces)
+            runs = runs_list(page)
+            experiments = Experiments(page)
             exam_view(page.workspaces)
             batch_view(page)
 
@@ -103,9 +107,9 @@ def train_tab(page: Page) -> None:
     live = [page.visitor, monitor, page.model_line, *buttons]
 
     def show(token: str) -> list[Any]:
-        """Values of `live` for a visitor: the run started last, as it is now."""
+        """Values of `live` for a visitor: the run that is watched, as it is now."""
         space = page.workspaces.enter(token)
-        run = space.latest_run
+        run = space.watch()
         return [
             space.token,
             _monitor_value(page, space.token, run),
@@ -133,7 +137,7 @@ def train_tab(page: Page) -> None:
 
         @on_error(warn)
         def attempt(token: str, *values: Any) -> None:
-            run = page.workspaces.find(token).latest_run
+            run = page.workspaces.find(token).current_run
             if run is None:
                 raise RunError("There is no run yet; press Start.")
             obey(run, *values)
@@ -144,9 +148,15 @@ def train_tab(page: Page) -> None:
 
         return act
 
+    def end(token: str) -> list[Any]:
+        """Stop what is going and what waits for it."""
+        if space := page.space(token):
+            space.stop()
+        return show(token)
+
     @on_error(lambda sentence: warn(sentence) and None)
     def save(token: str) -> str:
-        return packed(_latest_run(page, token), saved.link)
+        return packed(_current_run(page, token), saved.link)
 
     def go_on_from(token: str, path: str | None, pace: float, source: str, *text: Any) -> list[Any]:
         """Go on with the run of a zip; one that can't be used starts nothing and loses nothing."""
@@ -156,7 +166,7 @@ def train_tab(page: Page) -> None:
             return None if source == OWN else read_text(source, *text, recipe)
 
         def resume() -> None:
-            _check_free(space)
+            space.refuse_if_busy()
             resume = functools.partial(page.workspaces.resume, space)
             resumed(resume, path, own_text).set_pace(pace or None)
 
@@ -164,7 +174,7 @@ def train_tab(page: Page) -> None:
         return [{"facts": [], "notes": [], "error": problem}, *show(space.token)]
 
     def change_pace(token: str, pace: float) -> None:
-        if run := _latest_run(page, token):
+        if run := _current_run(page, token):
             run.set_pace(pace or None)
 
     page.demo.load(show, page.visitor, live, **QUIET)
@@ -197,7 +207,7 @@ def train_tab(page: Page) -> None:
         command(lambda run: run.resume() if run.status == "paused" else run.pause()), page.visitor, live, **QUIET
     )
     step.click(command(Run.step), page.visitor, live, **QUIET)
-    stop.click(command(Run.stop), page.visitor, live, **QUIET)
+    stop.click(end, page.visitor, live, **QUIET)
     pace.input(change_pace, [page.visitor, pace], None, **QUIET)
     change_rate.click(
         command(lambda run, rate: run.set_learning_rate(rate or 0.0)), [page.visitor, rate], live, **QUIET
@@ -208,7 +218,9 @@ def train_tab(page: Page) -> None:
         go_on_from, [page.visitor, saved.opened, pace, source, pasted, uploaded], [saved.said, *live], **QUIET
     ).then(lambda: None, None, saved.opened, **QUIET)
     monitor.elsewhere(show, page.visitor, live, **QUIET)
-    monitor.status(lambda token: button_states(_latest_run(page, token)), page.visitor, buttons, **QUIET)
+    monitor.status(show, page.visitor, live, **QUIET)
+    connect_runs(page, runs, show, live)
+    experiments.connect(seed, form, _chosen, show, live)
 
 
 def read_text(source: str, pasted: str, uploaded: str | None, recipe: Recipe) -> Corpus:
@@ -261,13 +273,8 @@ def button_states(run: Run | None) -> list[dict[str, Any]]:
     ]
 
 
-def _check_free(space: Workspace) -> None:
-    if space.active_run is not None:
-        raise RunError("A run of yours is still going; stop it before you start another.")
-
-
 def _start(workspaces: Workspaces, space: Workspace, seed: float | None, pace: float, *form: Any) -> None:
-    _check_free(space)
+    space.refuse_if_busy()
     # The run itself reads the text, when it is its turn, and says how far it is: a large file takes a while.
     chosen, read = _chosen(*form)
     workspaces.start(space, chosen, read, int(seed or 0)).set_pace(pace or None)
@@ -282,9 +289,9 @@ def _chosen(
     return chosen, functools.partial(read_text, source, pasted, uploaded, chosen)
 
 
-def _latest_run(page: Page, token: str) -> Run | None:
+def _current_run(page: Page, token: str) -> Run | None:
     space = page.space(token)
-    return space.latest_run if space else None
+    return space.current_run if space else None
 
 
 def _monitor_value(page: Page, token: str, run: Run | None) -> dict[str, Any]:

@@ -7,17 +7,22 @@ nobody can see or stop another's run, and a wrong token and an unknown run give 
 import secrets
 import threading
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from bert_core.checkpoint import Checkpoint
 from bert_core.errors import RunError
+from bert_core.figures import RUN_COLOURS
 from bert_core.runs import Run
 from bert_core.snapshots import Budget
 from ui.guess_board import GuessBoard
 
+if TYPE_CHECKING:
+    from ui.trial import Trial
+
 NOT_YOURS = "This is not one of your runs."
 ACTIVE = ("queued", "running", "paused")
 SHIPPED = "shipped"
-MOST_RUNS = 6
+MOST_RUNS = 24
 MODEL_BYTES = 2**20  # what a model takes beside its weights: modules, tokenizer
 MOST_BUILT = 2  # models of snapshots that are kept built: the newest one and the one that is looked at
 
@@ -36,22 +41,36 @@ class Model:
         return MODEL_BYTES + sum(weight.nbytes for weight in self.checkpoint.model.parameters())
 
 
+@dataclass(frozen=True)
+class Entry:
+    """A run in the visitor's list. number: counted from 1 and never given twice. variant: the side of an experiment
+    that it is on, else "". colour: of its curves over another run's; runs of the same side have the same."""
+
+    number: int
+    variant: str
+    colour: str
+
+
 @dataclass
 class Workspace:
     """What one visitor has: runs by id, models that were loaded or kept, and which one the page looks at.
 
     selected: id of a run, key of a model, or SHIPPED. at: the step of that run, None for its newest (live). Both are
-    set by `look_at`. boards: the guesses of each run that is watched. budget: bytes for all of it. last_seen: when the
-    visitor's lease was renewed, by the service's clock.
+    set by `look_at`. watched: id of the run that the Train tab shows, set by `watch`. entries: what the list of runs
+    says of each. trial: the experiment that was started last. boards: the guesses of each run that is watched. budget:
+    bytes for all of it. last_seen: when the visitor's lease was renewed, by the service's clock.
     """
 
     token: str
     budget: Budget = field(default_factory=Budget)
     runs: dict[str, Run] = field(default_factory=dict)
+    entries: dict[str, Entry] = field(default_factory=dict)
     models: dict[str, Model] = field(default_factory=dict)
+    watched: str = ""
     selected: str = SHIPPED
     at: int | None = None
     last_seen: float = 0.0
+    trial: "Trial | None" = None
     boards: dict[str, GuessBoard] = field(default_factory=dict)
     _built: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     _building: threading.Lock = field(default_factory=threading.Lock)
@@ -70,22 +89,50 @@ class Workspace:
             raise RunError(NOT_YOURS) from None
 
     @property
-    def latest_run(self) -> Run | None:
-        """The run that was started last."""
-        return next(reversed(self.runs.values()), None)
+    def current_run(self) -> Run | None:
+        """The run that is watched: the first that is not over yet, else the one that was started last."""
+        return self.active_run or next(reversed(self.runs.values()), None)
 
     @property
     def active_run(self) -> Run | None:
-        """The run that is not over yet."""
+        """The first run that is not over yet; others wait for it."""
         return next((run for run in self.runs.values() if run.status in ACTIVE), None)
 
-    def add_run(self, run: Run) -> None:
-        """Keep a run and look at it from now on; the oldest finished ones make room."""
+    def watch(self) -> Run | None:
+        """The current run. Who looked at the newest step of the one before it looks at this one's now."""
+        run = self.current_run
+        if run is not None and run.id != self.watched:
+            if self.selected == self.watched and self.at is None:
+                self.look_at(run.id)
+            self.watched = run.id
+        return run
+
+    def stop(self) -> None:
+        """Stop the run that is going and those that wait for it."""
+        for run in reversed(self.runs.values()):
+            if run.status in ACTIVE:
+                run.stop()
+
+    def refuse_if_busy(self) -> None:
+        """RunError while a run is going."""
+        if self.active_run is not None:
+            raise RunError("A run of yours is still going; stop it before you start another.")
+
+    def add_run(self, run: Run, variant: str = "") -> None:
+        """Keep a run, and look at it if it is the one that is watched. When there are too many, or they keep more bytes
+        than they may, the oldest ones that are over make room."""
+        number = max((entry.number for entry in self.entries.values()), default=0) + 1
+        alike = (entry.colour for entry in self.entries.values() if variant and entry.variant == variant)
+        self.entries[run.id] = Entry(number, variant, next(alike, RUN_COLOURS[number % len(RUN_COLOURS)]))
         self.runs[run.id] = run
-        self.look_at(run.id)
-        for old in [r.id for r in self.runs.values() if r.status not in ACTIVE][: max(0, len(self.runs) - MOST_RUNS)]:
-            del self.runs[old]
-            self.boards.pop(old, None)
+        if self.current_run is run:
+            self.look_at(run.id)
+        for old in [other for other in self.runs.values() if other.status not in ACTIVE and other is not run]:
+            if len(self.runs) <= MOST_RUNS and self.budget.used <= self.budget.limit:
+                break
+            del self.runs[old.id], self.entries[old.id]
+            self.budget.forget(old)
+            self.boards.pop(old.id, None)
 
     def add_model(self, model: Model) -> str:
         """Keep a loaded or saved model, look at it, and give its key; RunError when it does not fit into the budget."""

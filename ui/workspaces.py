@@ -14,7 +14,7 @@ from bert_core.corpus import Corpus
 from bert_core.errors import BertCoreError, RunError
 from bert_core.recipes import Recipe
 from bert_core.run import FREE_AFTER, Run
-from bert_core.runs import TrainingService
+from bert_core.runs import Text, TrainingService
 from ui.workspace import NOT_YOURS, Model, Workspace
 
 LEASE_SECONDS = 600.0
@@ -67,20 +67,22 @@ class Workspaces:
         self,
         space: Workspace,
         recipe: Recipe,
-        corpus: Corpus | Callable[[], Corpus] | None = None,
+        corpus: Text = None,
         seed: int = 0,
         *,
         paused: bool = False,
+        variant: str = "",
     ) -> Run:
-        """Start a run of a visitor, who looks at it from now on. RunError when the machine has too many already."""
-        self._check_room()
+        """Start a run of a visitor, behind those that are going. variant: the side of an experiment that it is on.
+        RunError when the machine trains for too many people already."""
+        self._check_room(space)
         run = self.service.start(recipe, corpus, seed, paused=paused, lease=self._lease, budget=space.budget)
-        space.add_run(run)
+        space.add_run(run, variant)
         return run
 
     def resume(self, space: Workspace, folder: Path, corpus: Corpus | None = None) -> Run:
         """Go on with a run that was saved. Errors as for `start` and `TrainingService.resume`."""
-        self._check_room()
+        self._check_room(space)
         run = self.service.resume(folder, corpus, lease=self._lease, budget=space.budget)
         space.add_run(run)
         return run
@@ -93,12 +95,12 @@ class Workspaces:
         self._settle(space)
         return run
 
-    def _check_room(self) -> None:
+    def _check_room(self, visitor: Workspace) -> None:
         with self._lock:
-            runs = [run for space in self._spaces.values() for run in list(space.runs.values())]
-        going = sum(run.status in GOING for run in runs)
+            others = [space for space in self._spaces.values() if space is not visitor]
+        going = sum(any(run.status in GOING for run in list(space.runs.values())) for space in others)
         if going >= MOST_GOING:
-            raise RunError(f"{going} runs are going on this machine, which is the limit. Try again in a few minutes.")
+            raise RunError(f"{going} others are training on this machine, which is the limit. Try again later.")
 
     def check_lease(self, now: float) -> None:
         """Forget who has been away for very long; the service frees their runs at the same time."""

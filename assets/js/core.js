@@ -37,6 +37,14 @@ window.Balcony = { views: {}, bus: new EventTarget(), tabs: new BroadcastChannel
     return value > 0 && value < 1 ? "<1%" : value > 99 && value < 100 ? ">99%" : `${Math.round(value)}%`;
   };
 
+  /** A time that is left, in seconds. */
+  Balcony.duration = function (seconds) {
+    if (seconds === null || seconds === undefined) return "–";
+    if (seconds < 60) return `${Math.ceil(seconds)} s`;
+    if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+    return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+  };
+
   /** A horizontal bar for a share of 0 to 1. It repeats a number beside it, so readers skip it. */
   Balcony.bar = function (share) {
     const fill = Balcony.el("span", { class: "balcony-bar-fill" });

@@ -57,6 +57,7 @@
     let points = [];
     let held = [];
     let levels = {};
+    let others = [];
     let marked = null;
     let smoothers = {};
     let queue = Promise.resolve();
@@ -77,6 +78,26 @@
       ];
     }
 
+    /** The curves of other runs as this figure shows a run's own, each run in one colour. */
+    function overlaid() {
+      const own = figure().data.filter(({ meta }) => meta.kind === "line" && options.series.indexOf(meta.series) < 4);
+      return others.flatMap(({ number, colour, steps, points: other }) => own.map((trace) => {
+        const column = options.series.indexOf(trace.meta.series) + 1;
+        const smooth = view.smooth ? smoother(steps) : (step, value) => value;
+        return {
+          ...trace,
+          x: other.map((point) => point[0]),
+          y: other.map((point) => smooth(point[0], point[column])),
+          name: `Run ${number}`,
+          meta: { series: trace.meta.series, kind: "other" },
+          line: { ...trace.line, color: colour, width: 1.5 },
+          hovertemplate: `Run ${number} ${trace.hovertemplate}`,
+          legendgroup: `run ${number}`,
+          showlegend: false,
+        };
+      }));
+    }
+
     function shapes() {
       if (marked === null) return [];
       return [{ type: "line", xref: "x", yref: "paper", x0: marked, x1: marked, y0: 0, y1: 1, line: { color: "#7c8594", width: 1 } }];
@@ -91,9 +112,11 @@
         Object.assign(trace, trace.meta.kind === "line" ? { x: [0, ...x], y: [null, ...y] } : { x, y });
         if (trace.meta.kind === "held") trace.visible = held.length > 0;
       }
+      data.push(...overlaid());
       for (const axis of Object.keys(layout).filter((name) => name.startsWith("xaxis"))) {
         // The axis is as long as the run from the start: the curve grows into it and nothing jumps.
-        if (run) Object.assign(layout[axis], { range: [0, run.steps], autorange: false });
+        const end = Math.max(...[run, ...others].filter(Boolean).map(({ steps }) => steps));
+        if (run) Object.assign(layout[axis], { range: [0, end], autorange: false });
       }
       if (view.log) for (const axis of LOGARITHMIC) if (layout[axis]) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
       layout.uirevision = run ? run.run : "none";
@@ -108,8 +131,10 @@
 
     function picture() {
       const background = getComputedStyle(document.body).backgroundColor;
+      // On the page the list below says which run has which colour.
+      const named = (trace) => (trace.meta.kind === "other" && trace.meta.series === "mlm_loss" ? { ...trace, showlegend: true } : trace);
       inOrder(() => window.Plotly.downloadImage(
-        { data: box.data, layout: { ...box.layout, paper_bgcolor: background } },
+        { data: box.data.map(named), layout: { ...box.layout, paper_bgcolor: background } },
         { format: "png", filename: "curves", width: 1000, height: view.more ? 900 : 560, scale: 2 }));
     }
 
@@ -141,6 +166,8 @@
         });
       },
       hold(fresh) { whole(() => held.push(...fresh)); },
+      /** Other runs to lie over this one: [{number, colour, steps, points}]. */
+      overlay(next) { whole(() => { others = next; }); },
       setLevels(next) { whole(() => { levels = next; }); },
       /** A vertical line at a step; none for null. */
       mark(step) { inOrder(() => { marked = step; return chart.relayout({ shapes: shapes() }); }); },

@@ -25,13 +25,6 @@
 
   const count = new Intl.NumberFormat("en").format;
 
-  function duration(seconds) {
-    if (seconds === null || seconds === undefined) return "–";
-    if (seconds < 60) return `${Math.ceil(seconds)} s`;
-    if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-    return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
-  }
-
   /** Status in words, progress bar and numbers. */
   function dashboard(root) {
     const status = el("p", { class: "balcony-status", role: "status", id: "run-status" }, "No run yet");
@@ -67,7 +60,7 @@
         fill.style.width = `${share * 100}%`;
         bar.setAttribute("aria-valuenow", Math.round(share * 100));
         tiles.step.textContent = `${count(news.step)} of ${count(news.steps)}`;
-        tiles.left.textContent = ENDED.has(news.status) ? "–" : duration(news.left);
+        tiles.left.textContent = ENDED.has(news.status) ? "–" : Balcony.duration(news.left);
         tiles.rate.textContent = news.rate ? count(Math.round(news.rate)) : "–";
         if (!news.last) return;
         const [, mlm, nsp] = news.last;
@@ -184,6 +177,7 @@
       if (news.status !== status) {
         status = news.status;
         Balcony.bus.dispatchEvent(new CustomEvent("status"));
+        Balcony.runs.watch(visitor, run.run);
         trigger("status");
       }
     }
@@ -200,6 +194,17 @@
       recall(run, moment).catch(console.warn);
     });
 
+    const fetched = new Map(); // curves of other runs
+    const overlay = Balcony.latest(async () => {
+      const wanted = [...Balcony.runs.chosen].filter((id) => id !== run?.run);
+      for (const id of wanted.filter((other) => !fetched.has(other))) {
+        const answer = await server.curve(visitor, id);
+        if (!answer.error) fetched.set(id, answer);
+      }
+      chart.overlay(wanted.filter((id) => fetched.has(id)).map((id) => fetched.get(id)));
+    });
+    Balcony.bus.addEventListener("chosen", () => overlay().catch(console.warn));
+
     async function save(kind) {
       if (!run) return;
       const { content, error } = await server.table(run.visitor, run.run, kind);
@@ -215,7 +220,7 @@
 
     return function draw(value) {
       visitor = value ? value.visitor : null;
-      if (!value || !value.run) { run = null; return; }
+      if (!value || !value.run) { run = null; Balcony.runs.watch(visitor, null); return; }
       if (!run || run.run !== value.run) {
         Balcony.tabs.postMessage(visitor);
         cursors = [...FIRST];
@@ -226,6 +231,9 @@
         board.begin(value);
         chart.begin(value);
         table.begin();
+        fetched.delete(run.run); // it goes on, and is fetched again once another run is watched
+        Balcony.runs.watch(visitor, run.run);
+        overlay().catch(console.warn);
       }
       eager = 5;
       later(0);

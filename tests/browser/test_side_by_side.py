@@ -1,0 +1,124 @@
+"""Runs side by side in a real browser: the list, curves over one another, what differs, the same again, experiments."""
+
+import re
+from typing import Any
+
+from browser_steps import change_setting, start, wait_for_status
+from playwright.sync_api import Locator, Page, expect
+
+LONG = 60_000
+
+
+def open_part(page: Page, name: str) -> None:
+    """Open an accordion."""
+    page.get_by_role("button", name=name).click()
+
+
+def row(page: Page, number: int) -> Locator:
+    """A run's line in the list."""
+    return page.locator("#runs-table tbody tr").nth(number - 1)
+
+
+def curves_of_others(page: Page) -> list[dict[str, Any]]:
+    """Name, number of points and last step of the other runs' curves."""
+    return page.evaluate(
+        """() => document.querySelector('#run-curves').data.filter((trace) => trace.meta.kind === 'other')
+            .map(({ name, meta, x }) => ({ name, series: meta.series, points: x.length, last: x.at(-1) }))"""
+    )
+
+
+def two_runs(page: Page) -> None:
+    """A run of 30 steps, then one of 40 that hides more words."""
+    change_setting(page, "steps", "30")
+    start(page)
+    wait_for_status(page, "Finished")
+    change_setting(page, "steps", "40")
+    change_setting(page, "mask-probability", "0.3")
+    page.locator("#start").click()
+    expect(page.locator("#run-step")).to_have_text("40 of 40")
+    wait_for_status(page, "Finished")
+
+
+def test_an_earlier_run_lies_over_the_curves_and_what_differs_is_named(page: Page) -> None:
+    two_runs(page)
+    open_part(page, "Your runs side by side")
+    expect(page.locator("#runs-table tbody tr")).to_have_count(2)
+    expect(row(page, 1)).to_contain_text("finished")
+    expect(row(page, 1).locator("[data-name='Steps']")).to_have_text("30")
+    expect(row(page, 1).locator("[data-name='MLM loss']")).to_have_text(re.compile(r"^\d\.\d{3}$"))
+    expect(page.get_by_label("Run 2 in the curves")).to_be_disabled()
+    expect(page.locator("#runs-differ table")).to_have_count(0)
+    page.get_by_label("Run 1 in the curves").check()
+    page.wait_for_function("document.querySelector('#run-curves').data.some((trace) => trace.meta.kind === 'other')")
+    others = curves_of_others(page)
+    assert [other["series"] for other in others] == ["mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy"]
+    assert {(other["name"], other["points"], other["last"]) for other in others} == {("Run 1", 30, 30)}
+    settings = page.locator("#runs-differ tbody tr")
+    expect(settings).to_have_count(2)
+    expect(settings.nth(0)).to_have_text(re.compile("Share of hidden words.*0.15.*0.3", re.DOTALL))
+    expect(settings.nth(1)).to_have_text(re.compile("Steps.*30.*40", re.DOTALL))
+    expect(page.locator("#runs-alike")).to_have_text("All of them began with the same weights, bit for bit.")
+    page.get_by_label("Run 1 in the curves").uncheck()
+    page.wait_for_function("!document.querySelector('#run-curves').data.some((trace) => trace.meta.kind === 'other')")
+
+
+def test_a_run_is_run_again_over_its_own_curve_and_reset(page: Page) -> None:
+    change_setting(page, "steps", "30")
+    start(page)
+    wait_for_status(page, "Finished")
+    open_part(page, "Your runs side by side")
+    page.get_by_role("button", name="Run again: run 1").click()
+    expect(page.locator("#runs-table tbody tr")).to_have_count(2)
+    expect(page.get_by_label("Run 1 in the curves")).to_be_enabled()
+    wait_for_status(page, "Finished")
+    page.get_by_label("Run 1 in the curves").check()
+    expect(page.locator("#runs-differ")).to_contain_text("Nothing: the same settings, text and seed.")
+    page.wait_for_function("document.querySelector('#run-curves').data.some((trace) => trace.meta.kind === 'other')")
+    for name in ("MLM loss", "NSP loss"):
+        number = row(page, 1).locator(f"[data-name='{name}']").inner_text()
+        expect(row(page, 2).locator(f"[data-name='{name}']")).to_have_text(number)
+    page.get_by_role("button", name="Reset: run 1").click()
+    wait_for_status(page, "Paused")
+    expect(page.locator("#run-step")).to_have_text("0 of 30")
+    expect(page.locator("#model-step")).to_have_text("step 0")
+    expect(page.locator("#runs-alike")).to_have_text("All of them began with the same weights, bit for bit.")
+    page.locator("#stop").click()
+    wait_for_status(page, "Stopped")
+
+
+def test_an_experiment_answers_its_question(page: Page) -> None:
+    change_setting(page, "steps", "20")
+    open_part(page, "Experiments: change one thing")
+    page.get_by_role("radio", name="With and without position embeddings").check()
+    expect(page.locator("#experiment-choice")).to_contain_text("as a bag, in no order?")
+    page.get_by_role("radio", name="Three seeds").check()
+    page.get_by_role("button", name="Start experiment").click()
+    expect(page.locator("#experiment-status")).to_contain_text("of 6")
+    expect(page.locator("#start")).to_be_disabled()
+    rows = page.locator("#experiment-result tbody tr")
+    expect(rows).to_have_count(2, timeout=LONG)
+    expect(rows.nth(0)).to_contain_text("With positions")
+    expect(rows.nth(1).locator("[data-name='Words right']")).to_have_text(re.compile(r"^\d+ % ± \d+$"))
+    expect(page.locator("#experiment-answer")).to_have_text(re.compile("bag of words.*With positions .*%", re.DOTALL))
+    expect(page.locator("#start")).to_be_enabled()
+    open_part(page, "Your runs side by side")
+    expect(page.locator("#runs-table tbody tr")).to_have_count(6)
+    expect(row(page, 6)).to_contain_text("Without positions")
+    page.wait_for_function(
+        "document.querySelector('#run-curves').data.filter((trace) => trace.meta.kind === 'other').length === 20"
+    )
+    page.reload()
+    open_part(page, "Experiments: change one thing")
+    expect(page.locator("#experiment-answer")).to_be_visible()
+
+
+def test_an_experiment_is_stopped_as_a_whole(page: Page) -> None:
+    change_setting(page, "steps", "50000")
+    open_part(page, "Experiments: change one thing")
+    page.get_by_role("button", name="Start experiment").click()
+    expect(page.locator("#experiment-status")).to_contain_text("Run 1 of 3")
+    expect(page.locator("#stop")).to_be_enabled()
+    page.locator("#stop").click()
+    wait_for_status(page, "Stopped")
+    expect(page.locator("#experiment-status")).to_contain_text("Stopped by you")
+    expect(page.locator("#start")).to_be_enabled()

@@ -1,0 +1,241 @@
+"""The visitor's runs side by side: their line in the list, the same run again, and experiments from start to answer."""
+
+import dataclasses
+import json
+import math
+import time
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from bert_core import TrainingService, load_recipe
+from bert_core.corpus import Corpus
+from bert_core.errors import ConfigError, RunError
+from bert_core.recipes import EXPERIMENTS
+from bert_core.run import ENDED, Run
+from ui.experiments import experiment_named
+from ui.run_monitor import run_curve
+from ui.runs_list import repeat, run_row, said, what_differs
+from ui.trial import start_trial, trial_news
+from ui.workspace import Workspace
+from ui.workspaces import Workspaces
+
+PATIENCE = 120
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[TrainingService]:
+    service = TrainingService(device="cpu")
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def workspaces(service: TrainingService) -> Workspaces:
+    return Workspaces(service, lambda: None)
+
+
+@pytest.fixture
+def space(workspaces: Workspaces) -> Workspace:
+    return workspaces.enter(None)
+
+
+RECIPE = load_recipe("romeo-juliet").override(
+    {"training.steps": 25, "data.batch_size": 4, "model.hidden_size": 12, "model.num_attention_heads": 3}
+)
+
+
+def wait(condition) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def finished(run: Run) -> Run:
+    wait(lambda: run.status in ENDED)
+    assert run.status == "finished", run.reason
+    return run
+
+
+def losses(run: Run) -> list[tuple[float, float]]:
+    return [(row.mlm_loss, row.nsp_loss) for row in run.history()]
+
+
+def test_a_run_again_begins_with_the_same_weights_and_gives_the_same_losses(workspaces, space) -> None:
+    text = Corpus.from_text("one two three\nfour five\nsix seven eight\n", "lines")
+    first = finished(workspaces.start(space, RECIPE, text, 7))
+    first.continue_for(5, 0.002)
+    finished(first)
+    again = finished(repeat(workspaces, space, first, paused=False))
+    assert again is not first
+    assert torch.equal(again.snapshots[0].weights, first.snapshots[0].weights)
+    assert losses(again) == losses(first)
+    assert len(losses(again)) == 30
+    assert what_differs(space, [first, again]) == {"runs": [1, 2], "rows": [], "alike": True}
+
+
+def test_a_reset_waits_at_the_same_initial_weights(workspaces, space) -> None:
+    first = finished(workspaces.start(space, RECIPE, None, 7))
+    reset = repeat(workspaces, space, first, paused=True)
+    wait(lambda: reset.status == "paused")
+    assert [snapshot.step for snapshot in reset.snapshots] == [0]
+    assert torch.equal(reset.snapshots[0].weights, first.snapshots[0].weights)
+    assert not torch.equal(first.snapshots[-1].weights, first.snapshots[0].weights)
+    with pytest.raises(RunError, match="still going"):
+        repeat(workspaces, space, first, paused=False)
+    space.stop()
+    assert reset.status == "stopped"
+
+
+def test_a_line_of_the_list_has_the_means_of_the_last_steps(workspaces, space) -> None:
+    run = finished(workspaces.start(space, RECIPE, None, 2**60 + 1))
+    row = run_row(space, run)
+    last = run.history()[-20:]
+    for number, name in zip(row["numbers"], ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy"), strict=True):
+        values = [value for each in last if math.isfinite(value := getattr(each, name))]
+        assert number == pytest.approx(sum(values) / len(values), rel=1e-3)
+    assert (row["number"], row["seed"], row["status"]) == (1, str(2**60 + 1), "finished")
+    assert (row["step"], row["steps"], row["held"], row["canRepeat"]) == (25, 25, None, True)
+    json.dumps(row)
+    curve = run_curve(space, run)
+    assert [point[0] for point in curve["points"]] == list(range(1, 26))
+    assert (curve["number"], curve["colour"], curve["steps"]) == (1, row["colour"], 25)
+
+
+def test_what_differs_is_said_as_the_form_says_it(workspaces, space) -> None:
+    masks = RECIPE.override({"data.mask_probability": 0.4, "data.random_share": 0.05})
+    text = Corpus.from_text("one two three\nfour five\nsix seven eight\n", "lines", "Your text")
+    runs = [
+        finished(workspaces.start(space, *each)) for each in ((RECIPE, None, 7), (masks, None, 7), (RECIPE, text, 8))
+    ]
+    told = what_differs(space, runs[:2])
+    assert told["rows"] == [
+        ["Share of hidden words", "data.mask_probability", "0.15", "0.4"],
+        ["Random share", "data.random_share", "0.1", "0.05"],
+    ]
+    assert told["alike"] is True
+    told = what_differs(space, runs[1:])
+    assert [row[1] for row in told["rows"]] == ["text", "seed", "data.mask_probability", "data.random_share"]
+    assert told["rows"][0][3] == "Your text, 3 sentences"
+    assert told["alike"] is False
+
+
+def test_values_are_said_in_words() -> None:
+    values = (None, (), True, 0.00100, 12, "word")
+    assert [said(value) for value in values] == ["–", "–", "yes", "0.001", "12", "word"]
+    assert said([{"start": 20, "steps": 15, "learning_rate": 0.01}]) == "from step 20 on 15 steps at 0.01"
+
+
+def test_runs_that_keep_more_than_a_visitor_may_make_room(workspaces, space) -> None:
+    first = finished(workspaces.start(space, RECIPE, None, 1))
+    kept = 2 * first.snapshots[0].weights.nbytes + first.fixed_bytes
+    space.budget.limit = 3 * kept
+    runs = [first, *(finished(workspaces.start(space, RECIPE, None, seed)) for seed in range(2, 8))]
+    assert list(space.runs) == [run.id for run in runs[-len(space.runs) :]]
+    assert 2 <= len(space.runs) <= 4
+    assert [entry.number for entry in space.entries.values()] == list(range(8 - len(space.runs), 8))
+
+
+def result_of(space: Workspace) -> dict:
+    wait(lambda: "share" not in trial_news(space))
+    return trial_news(space)
+
+
+def test_an_experiment_runs_each_side_with_each_seed_and_answers(workspaces, space) -> None:
+    experiment = experiment_named("positions")
+    start_trial(workspaces, space, experiment, RECIPE, None, range(5, 8))
+    assert space.watch() is next(iter(space.runs.values()))
+    news = trial_news(space)
+    assert (news["of"], news["title"]) == (6, experiment.title)
+    told = result_of(space)
+    runs = list(space.runs.values())
+    assert [(run.seed, space.entries[run.id].variant) for run in runs] == [
+        (seed, variant.title) for seed in (5, 6, 7) for variant in experiment.variants
+    ]
+    assert [run.recipe.model.use_position_embeddings for run in runs] == [True, False] * 3
+    assert len({space.entries[run.id].colour for run in runs}) == 2
+    result = told["result"]
+    assert [row["title"] for row in result["rows"]] == [variant.title for variant in experiment.variants]
+    assert all("±" in cell for row in result["rows"] for cell in row["cells"])
+    assert "3 seeds" in result["how"]
+    for row in result["rows"]:
+        assert row["cells"][0] in result["answer"]
+    [row] = what_differs(space, runs[:2])["rows"]
+    assert row[1:] == ["model.use_position_embeddings", "yes", "no"]
+    assert [row[1] for row in what_differs(space, runs[::2])["rows"]] == ["seed"]
+
+
+def test_the_news_of_an_experiment_are_small(workspaces, space) -> None:
+    start_trial(workspaces, space, EXPERIMENTS[0], RECIPE.override({"training.steps": 300}), None, range(3))
+    space.watch()
+    wait(lambda: len(trial_news(space)["ended"]) >= 2)
+    first = trial_news(space)
+    later = trial_news(space, first["number"], first["seen"])
+    assert later["ended"] == [] or first["seen"] < later["seen"]
+    assert len(json.dumps(later)) <= 512
+    assert later["now"].startswith(tuple(variant.title for variant in EXPERIMENTS[0].variants))
+    with pytest.raises(RunError, match="still going"):
+        start_trial(workspaces, space, EXPERIMENTS[1], RECIPE, None, range(1))
+    space.stop()
+    told = trial_news(space)
+    assert {run.status for run in space.runs.values()} <= {"finished", "stopped"}
+    assert "Stopped by you" in told["reason"]
+
+
+def test_a_side_that_was_not_trained_on_a_task_has_no_number_for_it(workspaces, space) -> None:
+    start_trial(workspaces, space, experiment_named("objectives"), RECIPE, None, range(1))
+    result = result_of(space)["result"]
+    places = {name: place for place, name in enumerate(result["columns"])}
+    cells = {row["title"]: row["cells"] for row in result["rows"]}
+    assert cells["Masked words only"][places["Pairs right"]] == "–"
+    assert cells["Next sentence only"][places["MLM loss"]] == "–"
+    assert "–" not in cells["Both"]
+    assert "One seed" in result["how"]
+
+
+def test_a_longer_text_is_asked_about_its_held_out_part(workspaces, space) -> None:
+    words = ("one", "two", "three", "four", "five", "six", "seven")
+    text = "\n\n".join("\n".join(f"{a} {b} {c}" for b in words) for a, c in zip(words * 2, words[3:] * 4, strict=False))
+    start_trial(workspaces, space, experiment_named("layers"), RECIPE, Corpus.from_text(text, "lines"), range(1))
+    assert "of held-out text" in result_of(space)["result"]["how"]
+
+
+def test_an_experiment_that_cannot_be_kept_starts_nothing(workspaces, space) -> None:
+    space.budget.limit = 100_000
+    with pytest.raises(ConfigError, match="0 MB"):
+        start_trial(workspaces, space, experiment_named("layers"), RECIPE, None, range(3))
+    with pytest.raises(ConfigError, match="seed"):
+        start_trial(workspaces, space, experiment_named("layers"), RECIPE, None, range(2**63 - 1, 2**63 + 1))
+    assert space.runs == {}
+    assert trial_news(space) == {}
+    with pytest.raises(ConfigError, match="no experiment"):
+        experiment_named("../positions")
+
+
+def test_who_watches_follows_from_run_to_run_and_who_looks_elsewhere_stays(workspaces, space) -> None:
+    start_trial(workspaces, space, experiment_named("layers"), RECIPE, None, range(1))
+    first, second = space.runs.values()
+    assert space.watch() is first
+    assert space.selected == first.id
+    finished(second)
+    assert space.watch() is second
+    assert space.selected == second.id
+    space.look_at(first.id, 0)
+    again = finished(repeat(workspaces, space, second, paused=False))
+    assert space.selected == again.id  # whoever starts a run looks at it
+    space.look_at(first.id, 0)
+    assert space.watch() is again
+    assert (space.selected, space.at) == (first.id, 0)
+
+
+def test_what_an_experiment_gave_outlives_its_runs(workspaces, space) -> None:
+    start_trial(workspaces, space, experiment_named("segments"), RECIPE, None, range(1))
+    before = result_of(space)["result"]
+    for run_id in list(space.runs):
+        del space.runs[run_id]
+    after = trial_news(space)
+    assert dataclasses.is_dataclass(space.trial)
+    assert after["result"]["answer"] == before["answer"]
+    assert (after["done"], after["of"]) == (2, 2)
