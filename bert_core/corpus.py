@@ -86,8 +86,9 @@ class Corpus:
                 f"{name} has {len(data) / 2**20:.0f} MB; the limit is {MAX_BYTES // 2**20} MB. Take a part of it."
             )
         notes: list[str] = []
-        text = "".join(decoded_blocks(io.BytesIO(data), name, notes, size=MAX_BYTES))
-        corpus = cls.from_text(text, kind, name)
+        reader = SentenceReader(kind, name)
+        # In blocks: a search through all of it would hold up every other thread.
+        corpus = cls._read(reader, decoded_blocks(io.BytesIO(data), name, notes))
         return dataclasses.replace(corpus, notes=(*notes, *corpus.notes))
 
     @classmethod
@@ -104,14 +105,18 @@ class Corpus:
             )
         text = text.removeprefix("\ufeff")
         check_text(text, name)
+        return cls._read(reader, [text])
+
+    @classmethod
+    def _read(cls, reader: SentenceReader, blocks: Iterable[str]) -> "Corpus":
         documents: list[list[str]] = [[]]
-        for sentences in reader.read([text]):
+        for sentences in reader.read(blocks):
             if sentences is not None:
                 documents[-1] += sentences
             elif documents[-1]:
                 documents.append([])
         documents = tuple(tuple(document) for document in documents if document)
-        return cls(documents, name, reader.notes, tuple(reader.labels) or None)
+        return cls(documents, reader.name, reader.notes, tuple(reader.labels) or None)
 
     def first(self, number: int | None) -> "Corpus":
         """The first documents or pairs; all of them for None."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bert_core import corpus as corpus_module
 from bert_core.corpus import Corpus, read_corpus
 from bert_core.errors import ConfigError, CorpusError
-from bert_core.sentences import split_sentences
+from bert_core.sentences import BLOCK_BYTES, split_sentences
 
 
 def test_a_line_is_a_sentence_and_a_blank_line_ends_a_document():
@@ -216,3 +216,9 @@ def test_an_excerpt_keeps_documents_and_their_labels() -> None:
     assert corpus.excerpt(99) == corpus
     pairs = Corpus((("a", "b"), ("c", "d"), ("e", "f")), labels=(True, False, True))
     assert pairs.excerpt(5) == Corpus((("a", "b"), ("c", "d")), labels=(True, False))
+
+
+def test_a_file_that_is_read_in_blocks_gives_the_sentences_of_its_text():
+    text = "".join(f"thé word {i} goes on\n" + "\n" * (i % 7 == 0) for i in range(200_000))
+    assert len(text) > BLOCK_BYTES
+    assert Corpus.from_bytes(text.encode(), "lines", "a book") == Corpus.from_text(text, "lines", "a book")
