@@ -158,7 +158,7 @@
 
     function take(news) {
       if (news.error) {
-        const seen = steps ? ` The last step seen here was ${count(steps)}; the app may have been started anew.` : "";
+        const seen = steps ? ` The last step seen here was ${count(steps)}; it was freed after hours without a visit, or the app was started anew.` : "";
         board.say("Run not found", news.error + seen);
         run = null;
         trigger("status");
