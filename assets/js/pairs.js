@@ -60,7 +60,7 @@
     const readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
     const legend = el("p", { class: "balcony-empty" });
     const map = Balcony.map(readout), picture = el("div", {}, tools, map.element, readout);
-    const panel = el("div", { class: "balcony-matrix" }, picture, el("div", {}, title, told, legend));
+    const panel = el("div", { class: "balcony-matrix" }, title, picture, el("div", {}, told, legend));
     let value = null, width = 0;
     order.addEventListener("change", () => {
       shared.order = order.value;

@@ -106,12 +106,11 @@
 
     return function draw(value) {
       if (!value) return;
-      const parts = value.notes.map((note) => Balcony.note(note));
+      const parts = [...(value.told || []).map(apart), ...value.notes.map((note) => Balcony.note(note))];
       if (value.error) parts.unshift(Balcony.note(value.error, true));
       if (value.masks.length) parts.unshift(el("div", { class: "balcony-cards" }, ...value.masks.map((mask, place) => card(mask, place, value.beside))));
       if (value.hint) parts.unshift(el("p", { class: "balcony-empty" }, value.hint));
       if (value.caption) parts.unshift(el("h3", { class: "balcony-caption", dir: "auto" }, value.caption));
-      parts.push(...(value.told || []).map(apart));
       root.replaceChildren(...parts);
     };
   };
