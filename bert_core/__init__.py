@@ -7,9 +7,9 @@
     ...
     fill_mask(run.snapshots[-1].checkpoint(), "hello how [MASK] you", "hello romeo my name is juliet")
 
-Imports run one way: errors <- config <- corpus <- tokenization <- pretraining_data, config <- model,
-{model, pretraining_data} <- training <- recipes <- run <- runs, {model, tokenization} <- checkpoint <- {run, reading},
-reading <- {probing, word_probes, pair_probes}.
+Imports run one way: errors <- config <- sentences <- corpus <- tokenization <- encoded <- pretraining_data,
+config <- model, {model, pretraining_data} <- training <- distributed <- recipes <- run <- runs,
+{model, tokenization} <- checkpoint <- {run, reading}, reading <- {probing, word_probes, pair_probes}.
 """
 
 from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
