@@ -97,9 +97,9 @@ def train_tab(page: Page) -> None:
                 controls = settings_controls(recipe_named(DEFAULT_RECIPE))
         with gr.Column(scale=8, min_width=340):
             monitor = run_monitor(page.workspaces)
+            exam_view(page.workspaces)
             runs = runs_list(page)
             experiments = Experiments(page)
-            exam_view(page.workspaces)
             batch_view(page)
 
     form = [source, pasted, uploaded, recipe, *controls]
