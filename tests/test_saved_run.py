@@ -1,5 +1,6 @@
 """A run as a zip: that it goes on with the same numbers, and what is refused."""
 
+import json
 import time
 import zipfile
 from collections.abc import Callable, Iterator
@@ -108,3 +109,27 @@ def test_a_zip_that_is_no_saved_run_is_refused(service, tiny_checkpoint, tmp_pat
             resumed(service.resume, str(path), lambda recipe: None)
     assert set(tmp_path.rglob("*")) == before
     assert issubclass(CheckpointError, BertCoreError)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "said"),
+    [
+        ("recipe.json", lambda facts: facts | {"title": "long " * 60_000}, "larger than the limit of 256 kB"),
+        ("training_state.json", lambda facts: facts | {"step": 1_000_001}, "the limit is 1,000,000"),
+        ("training_state.json", lambda facts: facts | {"step": 3}, "do not belong together"),
+    ],
+)
+def test_a_zip_that_would_fill_the_memory_is_refused(service, link, tmp_path, file, change, said) -> None:
+    run = service.start(RECIPE, seed=6)
+    wait(lambda: run.status == "finished")
+    run.continue_for(2_000_000)
+    run.stop()
+    honest, hostile = Path(packed(run, link)), tmp_path / "hostile.zip"
+    with zipfile.ZipFile(honest) as source, zipfile.ZipFile(hostile, "w") as target:
+        for info in source.infolist():
+            content = source.read(info)
+            if info.filename.endswith(f"/{file}"):
+                content = json.dumps(change(json.loads(content)))
+            target.writestr(info.filename, content)
+    with pytest.raises(CheckpointError, match=said):
+        resumed(service.resume, str(hostile), lambda recipe: None)
