@@ -205,7 +205,9 @@ def test_another_browser_tab_of_the_visitor_shows_the_run_without_a_reload(
 
 
 def test_the_chart_has_its_place_before_the_first_point(page: Page) -> None:
-    place = "() => document.querySelector('#run-curves .nsewdrag').getBoundingClientRect().top"
+    # On the page and not in the window, which scrolls to what is pressed.
+    place = """() => document.querySelector('#run-curves .nsewdrag').getBoundingClientRect().top
+        - document.querySelector('#tabs').getBoundingClientRect().top"""
     expect(page.locator("#run-curves .legend")).to_contain_text("Masked words")
     before = page.evaluate(place)
     change_setting(page, "steps", "20")
