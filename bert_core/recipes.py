@@ -292,7 +292,7 @@ EXPERIMENTS = (
                 "masked_accuracy",
                 1,
                 "at [MASK] itself it is better",
-                "at [MASK] itself it is no better",
+                "at [MASK] itself it is about as good",
                 "at [MASK] itself it is worse",
             ),
         ),
