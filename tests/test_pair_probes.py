@@ -77,8 +77,8 @@ def test_a_window_keeps_documents_and_pairs_apart():
 
 
 def test_a_true_next_sentence_is_found_when_no_other_is_likelier():
-    likely = torch.tensor([[0.9, 0.4, 0.1], [0.2, 0.3, torch.nan], [0.8, 0.1, 0.1]])
-    truth = torch.tensor([[0, 1, 0], [0, 0, 1], [1, 0, 0]])
+    likely = torch.tensor([[0.9, 0.4, 0.1], [torch.nan] * 3, [0.8, 0.1, 0.1]])
+    truth = torch.tensor([[0, 1, 0], [1, 0, 0], [1, 0, 0]])
     matrix = PairMatrix(0, (0, 1, 2), ("a", "b", "c"), likely, truth)
     assert matrix.found == (1, 2), "the first is beaten, the second is too long to be asked, the third is found"
 
