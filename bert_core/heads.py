@@ -18,7 +18,7 @@ from bert_core.encoded import encode_corpus
 from bert_core.errors import InputError
 from bert_core.pretraining_data import IGNORED, IS_NEXT, Batch, PretrainingBatches
 from bert_core.probing import AttentionMaps
-from bert_core.reading import encode_text
+from bert_core.reading import encode_text, few_threads
 from bert_core.tokenization import CLS, MASK, PAD, SEP
 
 FACTS = {
@@ -311,7 +311,8 @@ def _forward(checkpoint: Checkpoint, head_scale: Tensor, batch: Batch) -> Iterat
         )
         places = (asked + torch.arange(n)[:, None] * B * T).flatten().to(device)
         scale = some.repeat_interleave(B, 0).transpose(0, 1).to(device)  # (L, n * B, H)
-        output = checkpoint.model(ids, mask, segments, asked_positions=places, head_scale=scale)
+        with few_threads(checkpoint, ids.numel()):
+            output = checkpoint.model(ids, mask, segments, asked_positions=places, head_scale=scale)
         yield (
             output.prediction_logits.float().view(n, len(asked), -1),
             output.seq_relationship_logits.float().view(n, B, 2),

@@ -9,7 +9,7 @@ from bert_core import TrainingService, exam, load_recipe
 from bert_core.corpus import Corpus
 from bert_core.evaluations import is_more_than_chance
 from bert_core.run import Run
-from ui.exam_view import FEW, LEARNED, MEMORISED, MOST_SENTENCES, exam_value, verdict_on
+from ui.exam_view import FEW, LEARNED, MEMORISED, MOST_SENTENCES, NEVER, exam_value, verdict_on
 from ui.workspace import Workspace
 
 RECIPE = load_recipe("romeo-juliet")
@@ -39,7 +39,11 @@ def test_a_text_with_nothing_to_hold_out_says_that_it_is_memorised(service: Trai
     assert "memorising" in value["text"]
     result = exam(run.snapshots[-1].checkpoint(), run.corpus)
     assert value["columns"] == ["Learned from"]
-    assert value["rows"] == [["Hidden words guessed", result.words], ["Pairs of sentences judged", result.pairs]]
+    assert value["rows"] == [
+        ["Hidden words guessed", result.words],
+        ["Pairs of sentences judged", result.pairs],
+        [NEVER, (81 - 8, 81)],
+    ]
     assert value["step"] == 210
     space.look_at(run.id, 0)
     assert exam_value(space, run)["step"] == 0
@@ -54,7 +58,9 @@ def test_a_longer_text_is_examined_on_both_parts(service: TrainingService) -> No
     checkpoint = run.snapshots[-1].checkpoint()
     for column, part in enumerate((run.training_text, run.held_out), 1):
         result = exam(checkpoint, Corpus((part.sentences[:MOST_SENTENCES],)))
-        assert [row[column] for row in value["rows"]] == [result.words, result.pairs]
+        neighbours = min(MOST_SENTENCES, len(part.sentences)) - 1
+        never = (result.pairs[1] - neighbours, result.pairs[1])
+        assert [row[column] for row in value["rows"]] == [result.words, result.pairs, never]
 
 
 def test_a_run_under_way_is_not_examined_unless_a_moment_is_looked_at(service: TrainingService) -> None:

@@ -28,6 +28,7 @@ NOTHING_HELD_OUT = (
     "model is memorising them; what it would do with new sentences cannot be told from this text."
 )
 HELD_OUT = "{held_out:,} sentences are held out: the model never learns from them."
+NEVER = "The same by always saying “does not follow”"
 FEW = "Few words are right in either part; there is not much to tell apart yet."
 MEMORISED = "It guesses more of the words that it has seen before, by more than chance: that much of it is memory."
 LEARNED = (
@@ -63,18 +64,20 @@ def exam_value(space: Workspace, run: Run) -> dict[str, Any]:
         return {"text": f"{about} {WHEN}" if held_out else about}
     step, checkpoint = found
     parts = {"Learned from": learned} | ({"Held out": held_out} if held_out else {})
-    words, pairs = zip(*(_examine(checkpoint, part) for part in parts.values()))
+    words, pairs, never = zip(*(_examine(checkpoint, part.excerpt(MOST_SENTENCES)) for part in parts.values()))
     rows = [["Hidden words guessed", *words]]
     if learned.labels is None:  # the exam's pairs are neighbours, and labelled pairs are something else
-        rows.append(["Pairs of sentences judged", *pairs])
+        rows += [["Pairs of sentences judged", *pairs], [NEVER, *never]]
     text = f"{about} {verdict_on(*words)}".strip() if held_out else about
     return {"text": text, "step": step, "columns": list(parts), "rows": rows}
 
 
-def _examine(checkpoint: Checkpoint, part: Corpus) -> tuple[tuple[int, int], tuple[int, int]]:
+def _examine(checkpoint: Checkpoint, part: Corpus) -> tuple[tuple[int, int], ...]:
+    """(right, asked) for words, for pairs, and for who says of every pair that it does not follow."""
     with probing():
-        result = exam(checkpoint, part.excerpt(MOST_SENTENCES))
-    return result.words, result.pairs
+        result = exam(checkpoint, part)
+    asked = result.pairs[1]
+    return result.words, result.pairs, (asked - sum(len(document) - 1 for document in part.documents), asked)
 
 
 def verdict_on(learned: tuple[int, int], held_out: tuple[int, int]) -> str:
