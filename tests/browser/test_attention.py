@@ -108,7 +108,7 @@ def test_a_head_is_switched_off_and_on_again(page: Page) -> None:
     expect(cells.nth(2)).not_to_be_empty()
     assert cells.nth(0).inner_text() == before
     change = head.get_attribute("aria-label").split("change ")[1]
-    assert cells.nth(2).inner_text() == change
+    expect(cells.nth(2)).to_have_text(change)
     panel.get_by_role("button", name="Switch all on").click()
     expect(cells.nth(2)).to_be_empty()
 
