@@ -152,7 +152,7 @@ def next_sentence_tab(page: Page) -> None:
     gr.on([matrix.select, matrix_beside.select], load, None, [first, second], **always)
     offer(pair_export, "pair", [page.visitor, first, second, across], write_pair)
     offer(matrix_export, "matrix", [page.visitor, matrix], write_matrix)
-    swap.click(lambda first, second: (second, first), [first, second], [first, second], **QUIET)
+    swap.click(None, [first, second], [first, second], js="(first, second) => [second, first]", **QUIET)
     tab.select(
         lambda token, other: [*[gr.update(choices=page.sentences(token))] * 2, choices(page, token, other)],
         [page.visitor, other],

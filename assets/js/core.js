@@ -96,9 +96,10 @@ window.Balcony = { views: {}, bus: new EventTarget(), tabs: new BroadcastChannel
 
   /**
    * Call back when the model the page looks at is another one and `root` is in the open tab: at once when the person
-   * chose it, at most once a second while a model learns.
+   * chose it, at most once a second while a model learns. rest: milliseconds that the choice must last first, for
+   * what is slow and stands below the picture that the person is looking at.
    */
-  Balcony.follow = function (root, callback) {
+  Balcony.follow = function (root, callback, rest = 0) {
     let last = -Infinity;
     let timer = 0;
     Balcony.bus.addEventListener("model", ({ detail }) => {
@@ -107,7 +108,7 @@ window.Balcony = { views: {}, bus: new EventTarget(), tabs: new BroadcastChannel
         if (root.offsetParent === null) return;
         last = performance.now();
         callback();
-      }, detail.chosen ? 0 : Math.max(0, last + 1000 - performance.now()));
+      }, detail.chosen ? rest : Math.max(0, last + 1000 - performance.now()));
     });
   };
 

@@ -51,7 +51,7 @@
   };
 
   Balcony.views.pairMatrix = function (root, { trigger, setValue, options }) {
-    Balcony.follow(root, () => { if (!value || !value.beside) trigger("submit"); });
+    Balcony.follow(root, () => { if (!value || !value.beside) trigger("submit"); }, 400);
     const title = el("h3", { dir: "auto" }), told = el("div", { class: "balcony-told" });
     const order = el("select", {}, ...Object.entries(ORDERS).map(([key, text]) => el("option", { value: key }, text)));
     const from = el("input", { type: "range", min: "0", step: "1", "aria-label": "Where the window of sentences begins" });

@@ -10,7 +10,7 @@
   };
 
   Balcony.views.headSwitches = function (root, { trigger, setValue }) {
-    Balcony.follow(root, () => trigger("input"));
+    Balcony.follow(root, () => trigger("input"), 400);
     const word = el("select", { "aria-label": "Word to hide" }), measure = el("select", { "aria-label": "What the map shows" });
     const table = el("tbody", {}), without = el("th", { scope: "col" });
     const allOn = el("button", { type: "button", class: "balcony-small" }, "Switch all on");
