@@ -34,10 +34,9 @@ class EvaluationPoint:
 class Evaluator:
     """Looks at held-out text, the same batches each time, in slices as long as one batch takes.
 
-    batches: of the held-out part. points: what the looks gave,
-    oldest first; a run that is resumed has some already. latest_step: of the last look that has
-    begun, -1 before. A look goes on while its model is trained
-    further, so it needs weights of its own: a snapshot's.
+    batches: of the held-out part. points: what the looks gave, oldest first; a run that is resumed has some already.
+    latest_step: of the last look that has begun, -1 before. A look goes on while its model is trained further, so it
+    needs weights of its own: a snapshot's.
     """
 
     def __init__(self, batches: PretrainingBatches, points: Sequence[EvaluationPoint] = ()) -> None:

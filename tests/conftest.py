@@ -1,4 +1,6 @@
-"""A small model, its tokenizer and its text, for several test modules."""
+"""A small model, its tokenizer and its text, and a service, for several test modules."""
+
+from collections.abc import Iterator
 
 import pytest
 from helpers import make_model
@@ -7,6 +9,7 @@ from bert_core.checkpoint import Checkpoint
 from bert_core.config import BertConfig
 from bert_core.corpus import Corpus
 from bert_core.model import BertForPreTraining
+from bert_core.runs import TrainingService
 from bert_core.tokenization import train_tokenizer
 
 DIALOGUE = """\
@@ -50,3 +53,10 @@ def tiny_model(tiny_config) -> BertForPreTraining:
 @pytest.fixture
 def tiny_checkpoint(tiny_model, word_tokenizer) -> Checkpoint:
     return Checkpoint(tiny_model, word_tokenizer, name="tiny")
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[TrainingService]:
+    service = TrainingService(device="cpu")
+    yield service
+    service.close()

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,13 +13,6 @@ from ui.batch_view import COLUMNS, PAIRS_SHOWN, batch_table, batch_value
 from ui.workspace import Workspace
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 20, "data.batch_size": 7, "data.mask_share": 0.6})
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[TrainingService]:
-    service = TrainingService(device="cpu")
-    yield service
-    service.close()
 
 
 @pytest.fixture(scope="module")

@@ -26,13 +26,6 @@ ENDED = ("finished", "stopped", "failed")
 
 
 @pytest.fixture(scope="module")
-def service() -> Iterator[TrainingService]:
-    service = TrainingService(device="cpu")
-    yield service
-    service.close()
-
-
-@pytest.fixture(scope="module")
 def shipped(service: TrainingService, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that has learned a little, in the place of the shipped one."""
     run = service.start(load_recipe("romeo-juliet").override({"training.steps": 20}), seed=3)

@@ -1,7 +1,6 @@
 """Memory told from learning: the exam on both parts of a text, and what a text says that has nothing to hold out."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,13 +13,6 @@ from ui.workspace import Workspace
 
 RECIPE = load_recipe("romeo-juliet")
 WORDS = ("one", "two", "three", "four", "five", "six", "seven")
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[TrainingService]:
-    service = TrainingService(device="cpu")
-    yield service
-    service.close()
 
 
 def trained(service: TrainingService, steps: int, corpus: Corpus | None = None) -> tuple[Workspace, Run]:

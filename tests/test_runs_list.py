@@ -4,7 +4,6 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -22,13 +21,6 @@ from ui.workspace import Workspace
 from ui.workspaces import Workspaces
 
 PATIENCE = 120
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[TrainingService]:
-    service = TrainingService(device="cpu")
-    yield service
-    service.close()
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 import json
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from bert_core import TrainingService, load_recipe
+from bert_core import load_recipe
 from bert_core.checkpoint import pack_checkpoint
 from bert_core.corpus import Corpus
 from bert_core.errors import BertCoreError, CheckpointError, CorpusError, RunError
@@ -18,13 +18,6 @@ from ui.saved_run import OTHER_TEXT, packed, resumed
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 24, "data.batch_size": 5})
 OWN_TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\nten eleven", name="Your text")
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[TrainingService]:
-    service = TrainingService(device="cpu")
-    yield service
-    service.close()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -165,13 +164,6 @@ def test_a_folder_with_a_foreign_file_is_refused(tmp_path) -> None:
     (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x04")
     with pytest.raises(CheckpointError, match=r"pytorch_model\.bin"):
         open_files([tmp_path / "pytorch_model.bin"])
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[TrainingService]:
-    service = TrainingService(device="cpu")
-    yield service
-    service.close()
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from bert_core.export import ablation_csv, ablation_json
 from bert_core.heads import Ablation, ablation_map, answers, corpus_batch, without
 from bert_core.pair_probes import window
 from bert_core.pretraining_data import Batch
-from bert_core.probing import attention
+from bert_core.reading import encode_text
 from bert_core.tokenization import CLS, PAD, SEP
 from ui.downloads import Exporter, exporter, offer
 from ui.handlers import QUIET, on_error
@@ -57,9 +57,8 @@ def connect_switches(page: Page, parts: tuple[gr.HTML, Exporter], triggers: list
         if kind == "py":
             return switches_code(checkpoint.name, text, pair, place)
         with probing():
-            changes = ablation_map(
-                checkpoint, text, pair or None, place=place, batch=batch_for(checkpoint, page.corpus(token), True)
-            )
+            batch = batch_for(checkpoint, page.corpus(token)) if cost(checkpoint) <= WITH_LOSS else None
+            changes = ablation_map(checkpoint, text, pair or None, place=place, batch=batch)
         return ablation_json(changes) if kind == "json" else ablation_csv(changes)
 
     inputs = [*words, switches]
@@ -84,16 +83,16 @@ def switches_value(
     off = [(int(layer), int(head)) for layer, head in (chosen or {}).get("off", []) if 0 <= layer < L and 0 <= head < H]
     words = words_of(checkpoint, text, pair)
     place = place_of(checkpoint, text, pair, chosen)
-    quick = cost(checkpoint) <= AT_ONCE
+    work = cost(checkpoint)
     with probing():
         settings = torch.stack([without(checkpoint, []), without(checkpoint, off)])
         batch = batch_for(checkpoint, corpus)
         found = answers(checkpoint, settings, text, pair or None, place=place, batch=batch)
     changes = None
-    if quick or at_once:
+    if work <= AT_ONCE or at_once:
         with probing():
-            batch = batch_for(checkpoint, corpus, True)
-            changes = ablation_map(checkpoint, text, pair or None, place=place, batch=batch)
+            each = batch if work <= WITH_LOSS else None
+            changes = ablation_map(checkpoint, text, pair or None, place=place, batch=each)
     titles = titles_of(found.answer)
     shown = {name: values.tolist() for name in titles if (values := getattr(found, name)) is not None}
     return {
@@ -131,7 +130,7 @@ def maps_of(changes: Ablation) -> dict[str, list[list[float]]]:
 
 def words_of(checkpoint: Checkpoint, text: str, pair: str) -> list[list[Any]]:
     """The tokens that can be hidden, [place, token] each."""
-    tokens = attention(checkpoint, text, pair or None).tokens
+    tokens = encode_text(checkpoint, text, pair or None).tokens
     return [[place, token] for place, token in enumerate(tokens) if token not in (CLS, SEP, PAD)]
 
 
@@ -156,10 +155,8 @@ def cost(checkpoint: Checkpoint) -> int:
     return heads * config.parameter_count() * rows_for(checkpoint)
 
 
-def batch_for(checkpoint: Checkpoint, corpus: Corpus, each_head: bool = False) -> Batch | None:
-    """Rows of the corpus for the loss; None for a text without pairs, or when each head would take too long."""
-    if each_head and cost(checkpoint) > WITH_LOSS:
-        return None
+def batch_for(checkpoint: Checkpoint, corpus: Corpus) -> Batch | None:
+    """Rows of the corpus for the loss; None for a text without pairs."""
     try:
         return corpus_batch(checkpoint, window(corpus, SENTENCES)[1], rows=rows_for(checkpoint))
     except BertCoreError:  # one sentence, or words the model does not know: there is nothing to measure
