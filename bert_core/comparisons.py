@@ -12,11 +12,11 @@ from bert_core.checkpoint import Checkpoint
 from bert_core.config import DataConfig
 from bert_core.corpus import Corpus
 from bert_core.encoded import encode_corpus
-from bert_core.pretraining_data import IGNORED, PretrainingBatches
+from bert_core.pretraining_data import PretrainingBatches
 from bert_core.recipes import Contrast, Experiment, Recipe, stated
 from bert_core.snapshots import Snapshot
 from bert_core.tokenization import MASK
-from bert_core.training import pretraining_losses
+from bert_core.training import kinds_asked, pretraining_losses
 
 PAIRS = 512  # that each model is asked about
 MOST_SENTENCES = 2000  # of the text, from its start
@@ -79,7 +79,7 @@ class Marks:
 @torch.no_grad()
 def examine(checkpoint: Checkpoint, text: Corpus, data: DataConfig, seconds: float = math.nan) -> Marks:
     """Ask a model about 512 pairs of a text, drawn and masked as `data` says; the same ones at every call."""
-    encoded = encode_corpus(_beginning(text), checkpoint.tokenizer)
+    encoded = encode_corpus(text.excerpt(MOST_SENTENCES), checkpoint.tokenizer)
     batches = PretrainingBatches(encoded, checkpoint.tokenizer, data, seed=0)
     mask, count = checkpoint.tokenizer.token_to_id(MASK), max(1, PAIRS // data.batch_size)
     sums = torch.zeros(4, dtype=torch.float64)  # losses and pairs right; the words right follow by kind
@@ -87,13 +87,10 @@ def examine(checkpoint: Checkpoint, text: Corpus, data: DataConfig, seconds: flo
     for k in range(count):
         batch = batches[k]
         mlm_loss, nsp_loss, _, nsp_accuracy, hits = pretraining_losses(checkpoint.model, batch)
-        places = batch.labels != IGNORED
-        shown, truth = batch.input_ids[places], batch.labels[places]
-        masked, kept = shown == mask, shown == truth
-        kinds = torch.stack([masked, ~(masked | kept), kept]).double()  # (3, N)
+        kinds = kinds_asked(batch, mask).double()
         right += kinds @ hits.cpu().double()
         asked += kinds.sum(1)
-        sums += torch.stack([mlm_loss.cpu() * len(truth), nsp_loss.cpu(), nsp_accuracy.cpu(), torch.tensor(1.0)])
+        sums += torch.stack([mlm_loss.cpu() * len(hits), nsp_loss.cpu(), nsp_accuracy.cpu(), torch.tensor(1.0)])
     words = float(asked.sum())
     by_kind = (right / asked).tolist()  # nan where nothing was asked
     return Marks(
@@ -106,18 +103,6 @@ def examine(checkpoint: Checkpoint, text: Corpus, data: DataConfig, seconds: flo
         kept_accuracy=by_kind[2],
         seconds=seconds,
     )
-
-
-def _beginning(text: Corpus) -> Corpus:
-    """As many documents from the start as have about MOST_SENTENCES sentences; the last of them may be cut."""
-    kept, left = [], MOST_SENTENCES
-    for document in text.documents:
-        if left < 2:
-            break
-        kept.append(tuple(document[:left]))
-        left -= len(document)
-    labels = None if text.labels is None else text.labels[: len(kept)]
-    return Corpus(tuple(kept), text.name, labels=labels)
 
 
 @dataclass(frozen=True)
