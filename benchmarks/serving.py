@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 
 CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PATIENCE = 120.0
-FIRST_POINT_SECONDS, LIVE_SECONDS = 0.12, 0.4  # how often a page asks; see assets/js/monitor.js
+GUESS_RESTS = 3  # between two questions for guesses; see assets/js/monitor.js
 IDLE_SECONDS = 3.0
 ENDED = ("finished", "stopped", "failed")
 # Press Start, wait until the curves have a point and it is on the screen; gives the milliseconds.
@@ -113,7 +113,7 @@ class Visitor:
 
     def start(self) -> None:
         """Press Start."""
-        self.cursors = [0, -1, -1, 0]
+        self.cursors, self.guessed = [0, -1, 0], 0.0
         self.fire("start", "click")
         problem = (self.value("preview") or {}).get("error")
         if problem:
@@ -122,20 +122,32 @@ class Visitor:
     def poll(self) -> dict[str, Any]:
         """Ask for news of the run."""
         run = self.value("run-monitor")
-        news = self.call("run-monitor", "poll", run["visitor"], run["run"], False, self.cursors)
+        news = json.loads(self._ask("POST", "/balcony/news", [run["visitor"], run["run"], False, self.cursors]))
         if "error" in news:
             raise RuntimeError(news["error"])
         self.cursors = news["cursors"]
         return news
 
+    def guess(self) -> None:
+        """Ask for the newest guesses."""
+        run = self.value("run-monitor")
+        self.call("run-monitor", "guesses", run["visitor"], run["run"], None, self.guessed == 0)
+        self.guessed = time.monotonic()
+
     def watch(self, until: float = float("inf")) -> Iterator[dict[str, Any]]:
-        """News of the run as the page asks for them, until it has ended or the time (monotonic) has come."""
+        """News and guesses as the page asks for them, until the run has ended or the time (monotonic) has come."""
         while True:
             news = self.poll()
+            size = self.size
+            rest = news["rest"] / 1000
+            is_over = news["status"] in ENDED
+            if is_over or (news["points"] and time.monotonic() > self.guessed + GUESS_RESTS * rest):
+                self.guess()
+            self.size = size
             yield news
-            if news["status"] in ENDED or time.monotonic() > until:
+            if is_over or time.monotonic() > until:
                 return
-            time.sleep(LIVE_SECONDS if self.cursors[0] else FIRST_POINT_SECONDS)
+            time.sleep(rest)
 
     def leave(self) -> None:
         """Close the page."""

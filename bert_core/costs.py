@@ -58,16 +58,21 @@ def step_operations(data: DataConfig, config: BertConfig, pair_tokens: float) ->
     return 6 * data.batch_size * (pair_tokens * config.num_hidden_layers * layer + asked * (config.vocab_size + d) * d)
 
 
+def processor_cores() -> int:
+    """Cores that this process may use, which are not always all that the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def threads_for(data: DataConfig, config: BertConfig, pair_tokens: float) -> int:
     """Processor threads for a training step: one for a small step, all cores for a large one."""
-    return 1 if step_operations(data, config, pair_tokens) < _SMALL_STEP else os.cpu_count() or 1
+    return 1 if step_operations(data, config, pair_tokens) < _SMALL_STEP else processor_cores()
 
 
 def threads_for_probe(config: BertConfig, tokens: int) -> int:
     """Processor threads for one forward pass over so many tokens, by the same measure."""
     d, f = config.hidden_size, config.intermediate_size
     operations = 2 * tokens * config.num_hidden_layers * (4 * d * d + 2 * d * f)
-    return 1 if operations < _SMALL_STEP else os.cpu_count() or 1
+    return 1 if operations < _SMALL_STEP else processor_cores()
 
 
 def estimate_seconds(

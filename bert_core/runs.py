@@ -22,6 +22,7 @@ import torch
 
 from bert_core.checkpoint import load_checkpoint, unpack_checkpoint
 from bert_core.corpus import Corpus
+from bert_core.costs import processor_cores
 from bert_core.errors import BertCoreError, ConfigError, RunError
 from bert_core.recipes import Recipe, check_seed, load_recipe
 from bert_core.run import ENDED, Run
@@ -261,4 +262,5 @@ def _describe_device(device: str) -> str:
         return torch.cuda.get_device_name(0)
     if device == "mps":
         return "Apple GPU"
-    return f"CPU, {os.cpu_count()} cores"
+    cores = processor_cores()
+    return f"CPU, {cores} core{'s' if cores > 1 else ''}"

@@ -1,6 +1,10 @@
 """What a program gets through gradio_client."""
 
+import http.client
+import json
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,7 @@ from bert_core import (
     next_sentence,
     save_checkpoint,
 )
+from ui.guard import LARGEST_QUESTION
 from ui.workspace import NOT_YOURS
 
 TEXT = "hello [MASK] are you"
@@ -139,3 +144,47 @@ def test_a_text_that_cannot_be_trained_on_says_why(client: Client) -> None:
     status = wait_for(client, run_id, lambda status: status["status"] in ENDED)
     assert status["status"] == "failed"
     assert "single sentence" in status["reason"]
+
+
+def ask(client: Client, path: str, question: bytes | None = None) -> Any:
+    with urllib.request.urlopen(urllib.request.Request(f"{client.src}{path}", question), timeout=60) as answer:
+        return json.loads(answer.read())
+
+
+def test_a_page_gets_news_of_its_own_run_alone(client: Client) -> None:
+    run = client.predict("romeo-juliet", "one two\nthree four\n", 1, api_name="/start_training")
+    question = [run, run, False, [0, -1, 0]]  # a program's run id is its visitor's token
+    while not (news := ask(client, "balcony/news", json.dumps(question).encode()))["points"]:
+        assert news["status"] in ("queued", "running")
+        time.sleep(news["rest"] / 1000)
+    assert news["cursors"][0] > 0
+    stranger = json.dumps(["0" * 32, *question[1:]]).encode()
+    assert ask(client, "balcony/news", stranger) == {"error": NOT_YOURS}
+    unknown = json.dumps([run, "0" * 32, *question[2:]]).encode()
+    assert ask(client, "balcony/news", unknown) == {"error": NOT_YOURS}
+    client.predict(run, api_name="/stop_training")
+
+
+def test_a_malformed_question_is_refused(client: Client) -> None:
+    for question in (
+        b"",
+        b"[",
+        b"\xff",
+        b"[1, 2]",
+        b'["a", "b", false, ["NaN", {}, 1]]',
+        b'["a", "b", 1, [Infinity, 0, 0]]',
+    ):
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            ask(client, "balcony/news", question)
+
+
+def test_what_the_page_does_not_need_is_closed(client: Client) -> None:
+    for path in ("gradio_api/monitoring", "gradio_api/file=https://example.org/", "docs", "openapi.json"):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            ask(client, path)
+    connection = http.client.HTTPConnection(client.src.removeprefix("http://").strip("/"), timeout=60)
+    connection.putrequest("POST", "/balcony/news")
+    connection.putheader("Content-Length", str(LARGEST_QUESTION + 1))
+    connection.endheaders()
+    assert connection.getresponse().status == 413
+    connection.close()

@@ -28,13 +28,13 @@ from ui.closer_look import VIEWS, closer_code, closer_table, closer_value
 from ui.guess_board import GuessBoard
 from ui.masked_words_tab import beside_value, guesses_file, guesses_value, put_guess
 from ui.models_tab import file_name, open_files
+from ui.news import POINTS_LIVE, rest, run_news, standing, thin
 from ui.next_sentence_tab import verdict_value
 from ui.notes import PAIRS_ONLY
-from ui.run_monitor import POINTS_LIVE, levels, run_news, standing, thin
+from ui.run_monitor import levels, run_guesses
 from ui.settings import SHOWN, overrides, values_of, with_labels
 from ui.token_picker import mask_words, picker_value
 from ui.train_tab import preview_value
-from ui.workspace import Workspace
 from ui.workspaces import Workspaces
 
 
@@ -174,23 +174,51 @@ def finished(service: TrainingService):
     return run
 
 
-def test_a_poll_gives_what_is_new_in_half_a_kilobyte(service: TrainingService, finished) -> None:
+def test_a_question_for_news_gets_what_is_new_in_half_a_kilobyte(service: TrainingService, finished) -> None:
     space = Workspaces(service, lambda: None).enter(None)
     space.add_run(finished)
     first = run_news(space, finished.id)
-    assert first["cursors"] == [40, 40, 40, 0]
+    assert first["cursors"] == [40, 40, 0]
     assert len(first["points"]) == 40
     assert first["snapshots"] == [snapshot.step for snapshot in finished.snapshots]
-    assert len(first["guesses"]["sentences"]) == len(first["guesses"]["words"]) == 5
-    live = run_news(space, finished.id, 5, 30, 0)
+    live = run_news(space, finished.id, 5, 30)
     assert len(live["points"]) <= POINTS_LIVE
-    assert "sentences" not in live["guesses"]
     assert len(json.dumps(live, separators=(",", ":"))) <= 512
-    more = run_news(space, finished.id, 5, 30, 0, more=True)
+    more = run_news(space, finished.id, 5, 30, more=True)
     assert {len(point) for point in more["points"]} == {1 + 9}
     assert len(json.dumps(more, separators=(",", ":"))) <= 512
     nothing = run_news(space, finished.id, *first["cursors"])
-    assert (nothing["points"], nothing["snapshots"], "guesses" in nothing) == ([], [], False)
+    assert (nothing["points"], nothing["snapshots"], nothing["cursors"]) == ([], [], first["cursors"])
+
+
+def test_the_first_guesses_bring_what_does_not_change(service: TrainingService, finished) -> None:
+    space = Workspaces(service, lambda: None).enter(None)
+    space.add_run(finished)
+    first = run_guesses(space, finished, None, first=True)
+    assert first["step"] == 40
+    assert len(first["sentences"]) == len(first["words"]) == 5
+    assert first["levels"].keys() == {"ignorance", "unigram", "coin"}
+    early = run_guesses(space, finished, 1, first=False)
+    assert early.keys() == {"step", "words"}
+    assert early["step"] < 40
+    assert early["words"] != first["words"]
+
+
+@pytest.mark.parametrize(
+    ("told", "milliseconds"),
+    [
+        ({"step": 0}, 120),
+        ({}, 400),
+        ({"sharing": 30}, 900),
+        ({"step": 0, "sharing": 30}, 900),
+        ({"status": "queued", "step": 0, "sharing": 2}, 120),
+        ({"status": "paused", "sharing": 3}, 2_000),
+        ({"status": "finished"}, 60_000),
+    ],
+)
+def test_the_more_runs_share_the_machine_the_less_often_a_page_asks(finished, told, milliseconds) -> None:
+    running = {"status": "running", "step": 7, "sharing": 1}
+    assert rest(dataclasses.replace(finished.progress(), **(running | told))) == milliseconds
 
 
 @pytest.mark.parametrize(
@@ -224,7 +252,7 @@ def test_a_longer_text_brings_its_held_out_curve(service: TrainingService) -> No
     news = run_news(space, run.id)
     assert [point[0] for point in news["held"]] == [point.step for point in run.evaluations()[: len(news["held"])]]
     assert {len(point) for point in news["held"]} == {5}
-    assert news["cursors"][3] == len(news["held"])
+    assert news["cursors"][2] == len(news["held"])
 
 
 def test_a_loss_is_compared_with_guesses_without_knowledge(finished) -> None:
@@ -368,9 +396,9 @@ def test_the_board_guesses_as_fill_mask_does(tiny_checkpoint: Checkpoint) -> Non
     board = GuessBoard(corpus, tiny_checkpoint)
     after = dict(itertools.pairwise(corpus.sentences))
     assert len(board.sentences) == 4
-    for (before, word, rest), [guess, probability, right] in zip(board.sentences, board.at(tiny_checkpoint)):
-        text = f"{before}{word}{rest}"
-        [[(token, expected)]] = fill_mask(tiny_checkpoint, f"{before}[MASK]{rest}", after.get(text), top_k=1)
+    for (before, word, end), [guess, probability, right] in zip(board.sentences, board.at(tiny_checkpoint)):
+        text = f"{before}{word}{end}"
+        [[(token, expected)]] = fill_mask(tiny_checkpoint, f"{before}[MASK]{end}", after.get(text), top_k=1)
         assert (guess, probability) == (token, round(expected, 3))
         assert right == (token == word.lower())
 
@@ -381,27 +409,6 @@ def test_sentences_that_are_too_long_for_the_model_are_asked_alone_or_not_at_all
     board = GuessBoard(corpus, tiny_checkpoint)
     assert [before[:2] or word[:2] for before, word, _ in board.sentences] == ["he", "my"]
     assert len(board.at(tiny_checkpoint)) == 2
-
-
-def test_a_poll_builds_a_model_for_its_guesses_alone(service: TrainingService) -> None:
-    space = Workspaces(service, lambda: None).enter(None)
-    run = service.start(load_recipe("romeo-juliet"), seed=1, paused=True)
-    space.add_run(run)
-    built = []
-    space.checkpoint = lambda *asked: built.append(run.snapshots[-1].step) or Workspace.checkpoint(space, *asked)
-    cursors = [0, -1, -1, 0]
-    for step in range(1, 30):
-        run.step()
-        while len(run.history()) < step:
-            time.sleep(0.01)
-        news = run_news(space, run.id, *cursors)
-        assert len(built) == len(set(built))
-        cursors = news["cursors"]
-        assert cursors[2] == (built[-1] if built else -1)
-        if built:
-            space.boards[run.id]._rest_until = math.inf
-    assert len(built) == 1, "a board that rests asks for no model"
-    run.stop()
 
 
 def test_a_model_of_labelled_pairs_is_asked_about_its_own_label(tiny_checkpoint: Checkpoint) -> None:

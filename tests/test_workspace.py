@@ -13,7 +13,8 @@ from bert_core import TrainingService, load_recipe
 from bert_core.checkpoint import Checkpoint
 from bert_core.errors import RunError
 from bert_core.run import ENDED, FREE_AFTER, Run
-from ui.run_monitor import run_news
+from ui.news import run_news
+from ui.run_monitor import run_guesses
 from ui.workspace import MODEL_BYTES, MOST_RUNS, NOT_YOURS, SHIPPED, Model, Workspace
 from ui.workspaces import MOST_GOING, Workspaces
 
@@ -168,6 +169,7 @@ def test_visitors_who_left_leave_nothing_behind(workspaces: Workspaces, clock: C
             run = endless(workspaces, space) if number == 0 else workspaces.start(space, recipe, seed=number)
             wait(lambda: run.status in ENDED or len(run.history()) > 20)
             run_news(space, run.id, *run_news(space, run.id)["cursors"])
+            run_guesses(space, run, None, first=True)
             space.look_at(run.id, 3)
             kept = Model("kept", "kept", workspaces.model(space).checkpoint)
             space.add_model(kept)

@@ -10,6 +10,7 @@ os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000000")
 os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
 
 import gradio as gr
+from starlette.middleware import Middleware
 
 from bert_core.checkpoint import load_checkpoint
 from bert_core.recipes import load_recipe
@@ -17,8 +18,10 @@ from bert_core.runs import TrainingService
 from ui import look
 from ui.attention_tab import attention_tab
 from ui.endpoints import endpoints
+from ui.guard import LARGEST_FILE, Guard
 from ui.masked_words_tab import masked_words_tab
 from ui.models_tab import models_tab
+from ui.news import news_route
 from ui.next_sentence_tab import next_sentence_tab
 from ui.page import DEFAULT_RECIPE, header
 from ui.plotly_view import plotly_script
@@ -29,7 +32,6 @@ from ui.workspaces import LEASE_SECONDS, Workspaces
 SHIPPED = Path(__file__).resolve().parent.parent / "checkpoints" / "romeo-juliet"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_SESSIONS = 500
-LARGEST_UPLOAD = "256mb"
 
 
 def build(service: TrainingService, workspaces: Workspaces | None = None) -> gr.Blocks:
@@ -80,8 +82,9 @@ def launch(
         ssr_mode=False,
         footer_links=[],
         state_session_capacity=MOST_SESSIONS,
-        max_file_size=LARGEST_UPLOAD,
+        max_file_size=LARGEST_FILE,
         prevent_thread_lock=True,
+        app_kwargs={"routes": [news_route(workspaces)], "middleware": [Middleware(Guard)]},
         **options,
     )
     warm_up(service)

@@ -1,6 +1,5 @@
 """A few sentences of the corpus with one word hidden, guessed again for every snapshot of a run."""
 
-import time
 from typing import Any
 
 from bert_core.checkpoint import Checkpoint
@@ -11,43 +10,24 @@ from ui.turns import probing
 
 SENTENCES = 5
 LONGEST_SENTENCE = 160
-# Guessing for all runs together may take this share of the time, so that the tables never slow what they watch.
-SHARE_OF_TIME = 0.05
 
 
 class GuessBoard:
-    """The hidden words of one run and the newest guesses for them.
+    """The hidden words of one run, and what its models guess for them.
 
-    sentences: text before, the hidden word, text after; one row per sentence. step: of the model that made `words`,
-    -1 before the first. words: [guess, probability, right] per sentence.
+    sentences: text before, the hidden word, text after; one row per sentence.
     """
 
     def __init__(self, corpus: Corpus, checkpoint: Checkpoint) -> None:
         self.sentences: list[list[str]] = []
-        self.step = -1
-        self.words: list[list[Any]] = []
         self._rows: list[Row] = []
         self._answers: list[str] = []
         self._places: list[tuple[int, int]] = []
-        self._rest_until = 0.0
         for text, word, row in _hidden_words(corpus, checkpoint):
             self.sentences.append([text[: word.start], text[word.start : word.end], text[word.end :]])
             self._answers.append(word.pieces[0])
             self._places.append((len(self._rows), word.first))
             self._rows.append(row)
-
-    @property
-    def is_rested(self) -> bool:
-        """Whether it may guess again."""
-        return time.monotonic() >= self._rest_until
-
-    def look(self, step: int, checkpoint: Checkpoint, *, sharing: int) -> None:
-        """Guess with the model of a step, and rest; sharing: the number of runs whose boards share the time."""
-        if step != self.step:
-            began = time.monotonic()
-            self.words, self.step = self.at(checkpoint), step
-            now = time.monotonic()
-            self._rest_until = now + (now - began) * max(1, sharing) / SHARE_OF_TIME
 
     def at(self, checkpoint: Checkpoint) -> list[list[Any]]:
         """[guess, probability, right] per sentence, of the run's model at any step."""

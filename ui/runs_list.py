@@ -9,8 +9,8 @@ from bert_core.comparisons import begin_alike, differences, settings_of
 from bert_core.errors import RunError
 from bert_core.run import Run
 from ui.handlers import QUIET, on_error, warn
+from ui.news import thin
 from ui.page import Page
-from ui.run_monitor import thin
 from ui.settings import SHOWN
 from ui.views import view
 from ui.workspace import Workspace

@@ -14,13 +14,22 @@
     finished: "Mask words, judge sentences and look at attention in the other tabs; Models keeps and downloads it.",
   };
   const ENDED = new Set(["finished", "stopped", "failed"]);
-  const FIRST_POINT_MS = 120;
-  const LIVE_MS = 400;
-  const PAUSED_MS = 2000;
-  // A hidden page and an ended run only say that somebody is still here.
-  const LEASE_MS = 60000;
+  const EAGER_MS = 120;
+  const HIDDEN_MS = 60000; // a hidden page only says that somebody is still here
   const RETRY_MS = 2000;
-  const FIRST = [0, -1, -1, 0]; // what a page that has seen nothing sends; later ones come with each answer
+  // Guesses are asked for less often than numbers, and take at most a twentieth of the time that answers take.
+  const GUESS_RESTS = 3;
+  const GUESS_SHARE = 1 / 20;
+  const FIRST = [0, -1, 0]; // what a page that has seen nothing sends; later ones come with each answer
+
+  /** News of a run since the cursors: the question has an address of its own, see ui/news.py. */
+  async function news(run, more, cursors) {
+    const answer = await fetch(new URL("balcony/news", document.baseURI), {
+      method: "POST", body: JSON.stringify([run.visitor, run.run, more, cursors]),
+    });
+    if (!answer.ok) throw new Error(`News: ${answer.status}`);
+    return answer.json();
+  }
   const MOST_POINTS = 3000; // with more, the curve is fetched anew, thinned
 
   const count = new Intl.NumberFormat("en").format;
@@ -122,15 +131,18 @@
     let moment = null;
     // Questions to ask quickly after a button was pressed: what it did takes a moment to show.
     let eager = 0;
+    let rest = EAGER_MS; // milliseconds to the next question, as the server would have it
+    // Step of the model whose guesses are shown, and when the next may be asked for.
+    let guessed = -1;
+    let guessing = false;
+    let rested = 0;
 
     function pause() {
       if (eager > 0) {
         eager -= 1;
-        return FIRST_POINT_MS;
+        return Math.min(EAGER_MS, rest);
       }
-      if (ENDED.has(status) || document.visibilityState !== "visible") return LEASE_MS;
-      if (status === "paused") return PAUSED_MS;
-      return cursors[0] ? LIVE_MS : FIRST_POINT_MS;
+      return document.visibilityState === "visible" ? rest : HIDDEN_MS;
     }
 
     function later(milliseconds) {
@@ -146,8 +158,8 @@
       if (chart.size > MOST_POINTS) { cursors[0] = 0; chart.restart(); }
       let wait = RETRY_MS;
       try {
-        const news = await server.poll(asked.visitor, asked.run, more, cursors);
-        if (asked === run && more === chart.more) { take(news); wait = pause(); } else wait = 0;
+        const fresh = await news(asked, more, cursors);
+        if (asked === run && more === chart.more) { take(fresh); wait = pause(); } else wait = 0;
       } catch (error) {
         board.say("Connection lost", "Trying again; the run goes on without this page.");
       } finally {
@@ -165,12 +177,11 @@
         return;
       }
       cursors = news.cursors;
+      rest = news.rest;
       steps = news.step;
       board.show(news);
-      if (news.levels) chart.setLevels(news.levels);
       chart.add(news.points);
       if (news.held) chart.hold(news.held);
-      if (news.guesses && (moment === null || news.guesses.sentences)) table.show(news.guesses, null);
       if (news.snapshots.length) {
         Balcony.bus.dispatchEvent(new CustomEvent("snapshots", { detail: { run: run.run, steps: news.snapshots } }));
       }
@@ -180,10 +191,34 @@
         Balcony.runs.watch(visitor, run.run);
         trigger("status");
       }
+      guess();
+    }
+
+    /** Ask for the guesses of the newest model, once the last have been there for a while; an ended run's at once. */
+    async function guess() {
+      const isFirst = guessed < 0, isOver = ENDED.has(status), began = performance.now();
+      if (guessing || cursors[1] <= guessed || (moment !== null && !isFirst)) return;
+      if (!isOver && (!cursors[0] || began < rested)) return;
+      const asked = run;
+      guessing = true;
+      try {
+        const answer = await server.guesses(asked.visitor, asked.run, null, isFirst);
+        if (asked !== run || answer.error) return;
+        guessed = answer.step;
+        if (answer.levels) chart.setLevels(answer.levels);
+        if (moment === null || isFirst) table.show(answer, null);
+      } catch (error) {
+        console.warn(error);
+      } finally {
+        const now = performance.now();
+        guessing = false;
+        rested = now + Math.max(GUESS_RESTS * rest, (now - began) / GUESS_SHARE);
+      }
+      if (ENDED.has(status) && !isOver) guess();
     }
 
     const recall = Balcony.latest(async (asked, step) => {
-      const answer = await server.guesses_at(asked.visitor, asked.run, step);
+      const answer = await server.guesses(asked.visitor, asked.run, step, false);
       if (asked === run && !answer.error) table.show(answer, step === null ? null : answer.step);
     });
 
@@ -227,6 +262,8 @@
         moment = null;
         status = "";
         steps = 0;
+        guessed = -1;
+        rested = 0;
         run = value;
         board.begin(value);
         chart.begin(value);
