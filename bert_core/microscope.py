@@ -1,6 +1,7 @@
 """A training batch as a person reads it: which words were hidden and how, and what a model says to it.
 
-Data are a function of seed and step, so the batch of any step can be drawn again at any time.
+Data are a function of seed and step, so the batch of any step can be drawn again at any time. A batch holds its IsNext
+pairs before the others, and its order is nothing to the model: here they are shown in turns, see `in_turns`.
 """
 
 import dataclasses
@@ -9,6 +10,7 @@ from typing import Literal
 
 import torch
 from tokenizers import Tokenizer
+from torch import Tensor
 
 from bert_core.checkpoint import Checkpoint
 from bert_core.pretraining_data import IGNORED, IS_NEXT, Batch
@@ -52,7 +54,8 @@ class RowJudgement:
 
 @dataclass(frozen=True)
 class BatchView:
-    """The batch of a step, or a part of it: a row for each pair. step counts from 1. pairs: of the whole batch."""
+    """The batch of a step, or a part of it: a row for each pair, both kinds in turns. step counts from 1. pairs: of the
+    whole batch."""
 
     step: int
     rows: tuple[RowView, ...]
@@ -85,9 +88,13 @@ class BatchView:
 
 
 def view_batch(batch: Batch, tokenizer: Tokenizer, step: int, rows: slice = slice(None)) -> BatchView:
-    """Some rows of a batch, all by default, with their tokens as text and the kind of each position."""
+    """Some pairs of a batch, all by default, with their tokens as text and the kind of each position.
+
+    rows: which of them, in the order of `in_turns`.
+    """
     specials, pairs = special_ids(tokenizer), len(batch.input_ids)
-    batch = Batch(*(getattr(batch, part.name)[rows] for part in dataclasses.fields(Batch)))
+    wanted = in_turns(batch.next_sentence_label)[rows]
+    batch = Batch(*(getattr(batch, part.name)[wanted] for part in dataclasses.fields(Batch)))
     views = []
     for number in range(len(batch.input_ids)):
         shown, truth, segments = (
@@ -103,6 +110,17 @@ def view_batch(batch: Batch, tokenizer: Tokenizer, step: int, rows: slice = slic
             )
         )
     return BatchView(step, tuple(views), pairs, batch)
+
+
+def in_turns(next_sentence_label: Tensor) -> Tensor:
+    """The rows of a batch, (B,), in an order in which IsNext and NotNext come in turns, spread evenly whatever their
+    shares; each kind keeps its own order. next_sentence_label: (B,)."""
+    places = torch.empty(len(next_sentence_label), dtype=torch.double)
+    for kind in next_sentence_label.unique():
+        rows = next_sentence_label == kind
+        count = int(rows.sum())
+        places[rows] = (torch.arange(count, dtype=torch.double) + 0.5) / count
+    return places.argsort(stable=True)
 
 
 def _kind(token: int, label: int, specials: dict[str, int]) -> Kind:

@@ -1,12 +1,14 @@
 """A batch under the microscope: kinds of positions, and what a model says, against the losses of training."""
 
+import dataclasses
+
 import pytest
 import torch
 
 from bert_core.config import DataConfig
 from bert_core.encoded import encode_corpus
-from bert_core.microscope import view_batch
-from bert_core.pretraining_data import IGNORED, PretrainingBatches
+from bert_core.microscope import in_turns, view_batch
+from bert_core.pretraining_data import IGNORED, Batch, PretrainingBatches
 from bert_core.training import pretraining_losses
 
 
@@ -20,7 +22,9 @@ def test_every_position_has_its_kind(batch, word_tokenizer):
     view = view_batch(batch, word_tokenizer, step=4)
     assert view.step == 4
     seen = set()
-    for row, shown, labels, attended in zip(view.rows, batch.input_ids, batch.labels, batch.attention_mask):
+    order = in_turns(batch.next_sentence_label)
+    parts = (part[order] for part in (batch.input_ids, batch.labels, batch.attention_mask))
+    for row, shown, labels, attended in zip(view.rows, *parts, strict=True):
         for i, (token, kind) in enumerate(zip(row.tokens, row.kinds)):
             seen.add(kind)
             assert token == word_tokenizer.id_to_token(int(shown[i]))
@@ -32,11 +36,41 @@ def test_every_position_has_its_kind(batch, word_tokenizer):
                 assert (kind == "masked") == (token == "[MASK]")
                 assert (kind == "kept") == (token == row.truth[i])
     assert seen == {"masked", "replaced", "kept", "untouched", "special", "padding"}
-    assert [row.is_next for row in view.rows] == [label == 0 for label in batch.next_sentence_label.tolist()]
-    assert [list(row.segments) for row in view.rows] == batch.token_type_ids.tolist()
+    assert [row.is_next for row in view.rows] == [label == 0 for label in batch.next_sentence_label[order].tolist()]
+    assert [list(row.segments) for row in view.rows] == batch.token_type_ids[order].tolist()
 
 
-def test_the_judgement_is_that_of_training_without_dropout(batch, tiny_checkpoint):
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [
+        ("0000111", "0101010"),
+        ("1110000", "0101010"),
+        ("000011", "010010"),
+        ("000000001", "000010000"),
+        ("0111111", "1110111"),
+        ("000", "000"),
+        ("1", "1"),
+        ("", ""),
+    ],
+)
+def test_both_kinds_of_pairs_come_in_turns(labels, shown):
+    numbers = torch.tensor([int(label) for label in labels])
+    order = in_turns(numbers)
+    assert "".join(str(numbers[i].item()) for i in order) == shown
+    for kind in (0, 1):
+        rows = [i for i in order.tolist() if numbers[i] == kind]
+        assert rows == sorted(rows), "each kind stays in its own order"
+
+
+def test_the_first_pairs_of_a_batch_are_of_both_kinds(batch, word_tokenizer):
+    assert batch.next_sentence_label.tolist() == [0] * 7 + [1] * 6, "as the sampler draws them"
+    first = view_batch(batch, word_tokenizer, 4, slice(4)).rows
+    assert [row.is_next for row in first] == [True, False, True, False]
+
+
+@pytest.mark.parametrize("size", [13, 9])  # 7 and 6 pairs of a kind, 7 and 2
+def test_the_judgement_is_that_of_training_without_dropout(batch, tiny_checkpoint, size):
+    batch = Batch(*(getattr(batch, part.name)[:size] for part in dataclasses.fields(Batch)))
     view = view_batch(batch, tiny_checkpoint.tokenizer, step=4)
     judged = view.judge(tiny_checkpoint)
     guesses = [guess for row in judged for guess in row.guesses]
