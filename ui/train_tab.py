@@ -103,7 +103,7 @@ def train_tab(page: Page) -> None:
             batch_view(page)
 
     form = [source, pasted, uploaded, recipe, *controls]
-    buttons = [start, pause, step, stop]
+    buttons = [start, experiments.start, pause, step, stop]
     live = [page.visitor, monitor, page.model_line, *buttons]
 
     def show(token: str) -> list[Any]:
@@ -262,10 +262,11 @@ def duration(seconds: float) -> str:
 
 
 def button_states(run: Run | None) -> list[dict[str, Any]]:
-    """Start, Pause or Resume, Step, Stop: which can be pressed while the run is as it is."""
+    """Start, Start experiment, Pause or Resume, Step, Stop: which can be pressed while the run is as it is."""
     status = run.status if run is not None else ""
     going = status in ACTIVE
     return [
+        gr.update(interactive=not going),
         gr.update(interactive=not going),
         gr.update(interactive=going, value="Resume" if status == "paused" else "Pause"),
         gr.update(interactive=going),

@@ -74,6 +74,22 @@ window.Balcony = { views: {}, bus: new EventTarget(), tabs: new BroadcastChannel
     });
   };
 
+  /** Keep a value of a visitor while this browser tab is open, so that a reload finds it; not where the browser forbids it. */
+  Balcony.keep = function (name, visitor, value) {
+    try { sessionStorage.setItem(`balcony-${name}`, JSON.stringify([visitor, value])); } catch (error) { console.warn(error); }
+  };
+
+  /** What was kept under that name for this visitor, else null. */
+  Balcony.kept = function (name, visitor) {
+    try {
+      const [owner, value] = JSON.parse(sessionStorage.getItem(`balcony-${name}`)) || [];
+      return owner === visitor ? value : null;
+    } catch (error) {
+      console.warn(error);
+      return null;
+    }
+  };
+
   /** A function that runs `work` once at a time: of the calls that come meanwhile only the last is done. */
   Balcony.latest = function (work) {
     let waiting = null;

@@ -47,10 +47,15 @@
         question.textContent = news.question;
         result.replaceChildren();
       }
-      if (news.ended && (news.ended.length || news.number !== number)) {
-        Balcony.runs.choose(news.number === number ? [...Balcony.runs.chosen, ...news.ended] : news.ended);
+      if (news.ended) {
+        // After a reload all of them come again: those that were told before stay ticked or not, as the person left them.
+        const [before, known] = number ? [number, 0] : Balcony.kept("experiment", visitor) || [0, 0];
+        const isNew = news.number !== before;
+        const ended = isNew ? news.ended : news.ended.slice(known);
+        if (isNew || ended.length) Balcony.runs.choose(isNew ? ended : [...Balcony.runs.chosen, ...ended]);
       }
       ({ number, seen } = news);
+      Balcony.keep("experiment", visitor, [number, seen]);
       shown.hidden = false;
       const isGoing = news.share !== undefined;
       bar.hidden = !isGoing;

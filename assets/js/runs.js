@@ -17,12 +17,13 @@
     chosen: new Set(),
     /** Another run is watched, or it stands differently. */
     watch(visitor, run) {
-      if (visitor !== runs.visitor) runs.chosen.clear();
+      if (visitor !== runs.visitor) runs.chosen = new Set(Balcony.kept("ticks", visitor));
       Object.assign(runs, { visitor, watched: run });
       Balcony.bus.dispatchEvent(new CustomEvent("runs"));
     },
     choose(ids) {
       runs.chosen = new Set(ids);
+      Balcony.keep("ticks", runs.visitor, [...runs.chosen]);
       Balcony.bus.dispatchEvent(new CustomEvent("chosen"));
     },
   };
@@ -120,7 +121,9 @@
       const answer = await server.listing(runs.visitor);
       if (answer.error) return;
       rows = answer.map((row) => ({ ...row, isWatched: row.run === runs.watched }));
-      show();
+      const there = rows.map((row) => row.run).filter((id) => runs.chosen.has(id));
+      if (there.length < runs.chosen.size) runs.choose(there); // others had to make room; this shows the list too
+      else show();
     });
 
     Balcony.bus.addEventListener("runs", () => refresh().catch(console.warn));

@@ -58,8 +58,42 @@ def test_an_earlier_run_lies_over_the_curves_and_what_differs_is_named(page: Pag
     expect(settings.nth(0)).to_have_text(re.compile("Share of hidden words.*0.15.*0.3", re.DOTALL))
     expect(settings.nth(1)).to_have_text(re.compile("Steps.*30.*40", re.DOTALL))
     expect(page.locator("#runs-alike")).to_have_text("All of them began with the same weights, bit for bit.")
+    page.reload()  # the tick and the curves are kept
+    page.wait_for_function("document.querySelector('#run-curves')?.data?.some((trace) => trace.meta.kind === 'other')")
+    assert curves_of_others(page) == others
+    open_part(page, "Your runs side by side")
+    expect(page.get_by_label("Run 1 in the curves")).to_be_checked()
+    expect(page.locator("#runs-differ tbody tr")).to_have_count(2)
     page.get_by_label("Run 1 in the curves").uncheck()
     page.wait_for_function("!document.querySelector('#run-curves').data.some((trace) => trace.meta.kind === 'other')")
+    page.reload()
+    open_part(page, "Your runs side by side")
+    expect(page.get_by_label("Run 2 in the curves")).to_be_checked()
+    expect(page.get_by_label("Run 1 in the curves")).not_to_be_checked()
+    assert curves_of_others(page) == []
+
+
+def test_a_tick_of_a_run_that_is_gone_is_dropped(page: Page) -> None:
+    two_runs(page)
+    open_part(page, "Your runs side by side")
+    expect(page.locator("#runs-table tbody tr")).to_have_count(2)
+    page.evaluate(
+        """() => Balcony.runs.choose([...document.querySelectorAll('#runs-table tbody tr')]
+            .map((row) => row.dataset.run).concat('0123456789abcdef'))"""
+    )
+    kept = "JSON.parse(sessionStorage.getItem('balcony-ticks'))[1].length"
+    assert page.evaluate(kept) == 3
+    page.reload()
+    page.wait_for_function("document.querySelector('#run-curves')?.data?.some((trace) => trace.meta.kind === 'other')")
+    assert {other["name"] for other in curves_of_others(page)} == {"Run 1"}
+    open_part(page, "Your runs side by side")
+    page.wait_for_function(f"{kept} === 2")
+    expect(page.get_by_label("Run 1 in the curves")).to_be_checked()
+    expect(page.locator("#runs-differ tbody tr")).to_have_count(2)
+    page.evaluate("localStorage.clear()")  # another visitor in the same browser tab begins with nothing ticked
+    page.reload()
+    start(page)
+    assert page.evaluate("Balcony.runs.chosen.size") == 0
 
 
 def test_a_run_is_run_again_over_its_own_curve_and_reset(page: Page) -> None:
@@ -107,9 +141,13 @@ def test_an_experiment_answers_its_question(page: Page) -> None:
     page.wait_for_function(
         "document.querySelector('#run-curves').data.filter((trace) => trace.meta.kind === 'other').length === 20"
     )
+    page.get_by_label("Run 2 in the curves").uncheck()
     page.reload()
     open_part(page, "Experiments: change one thing")
     expect(page.locator("#experiment-answer")).to_be_visible()
+    open_part(page, "Your runs side by side")
+    for number in range(1, 7):
+        expect(page.get_by_label(f"Run {number} in the curves")).to_be_checked(checked=number != 2)
 
 
 def test_an_experiment_is_stopped_as_a_whole(page: Page) -> None:
@@ -117,8 +155,10 @@ def test_an_experiment_is_stopped_as_a_whole(page: Page) -> None:
     open_part(page, "Experiments: change one thing")
     page.get_by_role("button", name="Start experiment").click()
     expect(page.locator("#experiment-status")).to_contain_text("Run 1 of 3")
+    expect(page.locator("#experiment-start")).to_be_disabled()
     expect(page.locator("#stop")).to_be_enabled()
     page.locator("#stop").click()
     wait_for_status(page, "Stopped")
     expect(page.locator("#experiment-status")).to_contain_text("Stopped by you")
     expect(page.locator("#start")).to_be_enabled()
+    expect(page.locator("#experiment-start")).to_be_enabled()
