@@ -256,7 +256,7 @@ def serve() -> None:
         return told
 
     service = Service()
-    shipped = {"shipped": options.shipped} if options.shipped else {}
+    shipped = {"shipped": [options.shipped]} if options.shipped else {}
     ui.launch(
         service,
         **shipped,

@@ -43,7 +43,7 @@ def shipped(service: TrainingService, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def client(service: TrainingService, shipped: Path) -> Iterator[Client]:
-    app, url, _ = ui.launch(service, shipped=shipped, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
+    app, url, _ = ui.launch(service, shipped=[shipped], server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
     yield Client(url, verbose=False)
     app.get_blocks().close(verbose=False)
 

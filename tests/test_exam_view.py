@@ -25,7 +25,7 @@ def trained(service: TrainingService, steps: int, corpus: Corpus | None = None) 
 
 
 def test_a_text_with_nothing_to_hold_out_says_that_it_is_memorised(service: TrainingService) -> None:
-    space, run = trained(service, 210)
+    space, run = trained(service, 110)
     value = exam_value(space, run)
     assert "nothing to hold out: all 9 sentences" in value["text"]
     assert "memorising" in value["text"]
@@ -36,7 +36,7 @@ def test_a_text_with_nothing_to_hold_out_says_that_it_is_memorised(service: Trai
         ["Pairs of sentences judged", result.pairs],
         [NEVER, (81 - 8, 81)],
     ]
-    assert value["step"] == 210
+    assert value["step"] == 110
     space.look_at(run.id, 0)
     assert exam_value(space, run)["step"] == 0
 

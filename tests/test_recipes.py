@@ -266,7 +266,7 @@ def test_a_recipe_states_the_parts_of_its_training(recipe, tmp_path):
     path.write_text(json.dumps(stated(longer, seed=7)))
     assert load_recipe(path) == longer
     half = dataclasses.replace(longer, scale=0.5).at_scale().training
-    assert (half.steps, half.parts[0].start, half.total_steps) == (105, 50, 75)
+    assert (half.steps, half.parts[0].start, half.total_steps) == (55, 50, 75)
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)

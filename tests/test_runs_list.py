@@ -25,7 +25,7 @@ PATIENCE = 120
 
 @pytest.fixture
 def workspaces(service: TrainingService) -> Workspaces:
-    return Workspaces(service, lambda: None)
+    return Workspaces(service, {})
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ def test_a_moment_of_a_run_has_the_numbers_of_its_step() -> None:
             time.sleep(0.02)
     finally:
         service.close()
-    workspaces = Workspaces(service, lambda: None)
+    workspaces = Workspaces(service, {})
     space = workspaces.enter(None)
     space.add_run(run)
     steps = moments_of(space, run)["steps"]

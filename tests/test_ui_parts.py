@@ -175,7 +175,7 @@ def finished(service: TrainingService):
 
 
 def test_a_question_for_news_gets_what_is_new_in_half_a_kilobyte(service: TrainingService, finished) -> None:
-    space = Workspaces(service, lambda: None).enter(None)
+    space = Workspaces(service, {}).enter(None)
     space.add_run(finished)
     first = run_news(space, finished.id)
     assert first["cursors"] == [40, 40, 0]
@@ -192,7 +192,7 @@ def test_a_question_for_news_gets_what_is_new_in_half_a_kilobyte(service: Traini
 
 
 def test_the_first_guesses_bring_what_does_not_change(service: TrainingService, finished) -> None:
-    space = Workspaces(service, lambda: None).enter(None)
+    space = Workspaces(service, {}).enter(None)
     space.add_run(finished)
     first = run_guesses(space, finished, None, first=True)
     assert first["step"] == 40
@@ -247,7 +247,7 @@ def test_a_longer_text_brings_its_held_out_curve(service: TrainingService) -> No
     while run.status not in ("finished", "failed") or not run.evaluations():
         assert run.status != "failed", run.reason
         time.sleep(0.02)
-    space = Workspaces(service, lambda: None).enter(None)
+    space = Workspaces(service, {}).enter(None)
     space.add_run(run)
     news = run_news(space, run.id)
     assert [point[0] for point in news["held"]] == [point.step for point in run.evaluations()[: len(news["held"])]]

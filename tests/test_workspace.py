@@ -15,7 +15,7 @@ from bert_core.errors import RunError
 from bert_core.run import ENDED, FREE_AFTER, Run
 from ui.news import run_news
 from ui.run_monitor import run_guesses
-from ui.workspace import MODEL_BYTES, MOST_RUNS, NOT_YOURS, SHIPPED, Model, Workspace
+from ui.workspace import MODEL_BYTES, MOST_RUNS, NOT_YOURS, Model, Workspace
 from ui.workspaces import MOST_GOING, Workspaces
 
 LEASE = 60
@@ -57,7 +57,7 @@ def service(clock: Clock) -> Iterator[TrainingService]:
 
 @pytest.fixture
 def workspaces(service: TrainingService) -> Workspaces:
-    return Workspaces(service, lambda: "the shipped model", shipped_name="shipped", lease=LEASE)
+    return Workspaces(service, {"shipped": lambda: "the shipped model", "other": lambda: "the other one"}, lease=LEASE)
 
 
 def wait(ready: Callable[[], bool], what: str = "what was waited for did not come") -> None:
@@ -148,7 +148,7 @@ def test_what_a_person_has_paused_stays_paused(workspaces: Workspaces, clock: Cl
 
 
 def test_without_a_lease_nobody_is_away_for_too_long(service: TrainingService, clock: Clock) -> None:
-    workspaces = Workspaces(service, lambda: None)
+    workspaces = Workspaces(service, {})
     space = workspaces.enter(None)
     run = endless(workspaces, space)
     clock.now += 10**9
@@ -198,8 +198,10 @@ def test_the_page_looks_at_the_shipped_model_and_then_at_the_run(workspaces: Wor
     assert built == [3], "one snapshot is built once"
     run.snapshots += (SimpleNamespace(step=9, checkpoint=lambda: "model of step 9"),)
     assert workspaces.model(space).detail == "step 9"
-    space.selected = SHIPPED
+    space.look_at("shipped")
     assert workspaces.model(space).checkpoint == "the shipped model"
+    space.look_at("other")
+    assert (workspaces.model(space).title, workspaces.model(space).checkpoint) == ("other", "the other one")
 
 
 def test_old_finished_runs_make_room_and_active_ones_stay(workspaces: Workspaces) -> None:
@@ -241,7 +243,7 @@ def test_one_budget_decides_over_models_and_snapshots(service: TrainingService, 
         space.add_model(model())
     assert run.snapshots == kept, "nothing goes for a model that does not fit"
     space.remove_selected_model()
-    assert space.selected == SHIPPED
+    assert space.selected == ""
     gc.collect()
     space.add_model(model())
     run.stop()

@@ -1,6 +1,8 @@
 """The page, from top to bottom. The only package that imports gradio."""
 
+import functools
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,8 @@ from ui.train_tab import train_tab
 from ui.words_in_context_tab import words_in_context_tab
 from ui.workspaces import LEASE_SECONDS, Workspaces
 
-SHIPPED = Path(__file__).resolve().parent.parent / "checkpoints" / "romeo-juliet"
+_CHECKPOINTS = Path(__file__).resolve().parent.parent / "checkpoints"
+SHIPPED = (_CHECKPOINTS / "romeo-juliet",)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_SESSIONS = 500
 
@@ -50,15 +53,17 @@ def build(service: TrainingService, workspaces: Workspaces | None = None) -> gr.
     return demo.queue(api_open=False)
 
 
-def visitors(service: TrainingService, *, shipped: Path = SHIPPED, lease: float | None = None) -> Workspaces:
-    """The workspaces of all visitors, whose first model is the folder `shipped`; without a lease they stay for ever."""
-    return Workspaces(service, lambda: load_checkpoint(shipped), shipped_name=shipped.name, lease=lease)
+def visitors(service: TrainingService, *, shipped: Sequence[Path] = SHIPPED, lease: float | None = None) -> Workspaces:
+    """The workspaces of all visitors, who have the models of the folders `shipped`; without a lease they stay for
+    ever."""
+    models = {folder.name: functools.partial(load_checkpoint, folder) for folder in shipped}
+    return Workspaces(service, models, lease=lease)
 
 
 def launch(
     service: TrainingService,
     *,
-    shipped: Path = SHIPPED,
+    shipped: Sequence[Path] = SHIPPED,
     lease: float | None = None,
     prevent_thread_lock: bool = False,
     **options: Any,

@@ -6,7 +6,7 @@ import gradio as gr
 
 from bert_core.errors import BertCoreError
 from ui.page import Page
-from ui.workspace import SHIPPED, Model, Workspace
+from ui.workspace import Model, Workspace
 
 NOBODY = "Nothing"
 MOST_STEPS = 12  # of one run in the list
@@ -33,7 +33,7 @@ def choices(page: Page, token: str, other: str) -> dict[str, Any]:
 def model_choices(page: Page, token: str) -> list[tuple[str, str]]:
     """What the model can be compared with: (words for the person, key); of a run some of its steps."""
     space = page.space(token) or Workspace("")
-    found = [(NOBODY, ""), (page.workspaces.shipped_name, SHIPPED)]
+    found = [(NOBODY, ""), *((name, name) for name in page.workspaces.shipped_names)]
     found += [(f"{model.title} ({model.detail})", key) for key, model in list(space.models.items())]
     for number, run in enumerate(list(space.runs.values()), 1):
         steps = [snapshot.step for snapshot in run.snapshots]
@@ -47,8 +47,8 @@ def model_choices(page: Page, token: str) -> list[tuple[str, str]]:
 def model_of(page: Page, token: str, key: str) -> Model:
     """The model of a key of `model_choices`. Raises BertCoreError for what is not (or no longer) the visitor's."""
     space = page.space(token) or Workspace("")
-    if key == SHIPPED:
-        return Model(page.workspaces.shipped_name, "comes with Balcony", page.workspaces.shipped())
+    if key in page.workspaces.shipped_names:
+        return page.workspaces.shipped(key)
     if key in space.models:
         return space.models[key]
     run_id, _, step = key.partition("@")

@@ -24,20 +24,20 @@ def endpoints(workspaces: Workspaces) -> None:
 
     def fill_mask(text: str, text_pair: str = "", top_k: int = 5) -> list[list[list[Any]]]:
         """The likeliest words for each [MASK] in the text, a list of [word, probability] per mask in reading order."""
-        checkpoint = workspaces.shipped()
+        checkpoint = workspaces.shipped().checkpoint
         with probing():
             masks = guess_masks(checkpoint, text, text_pair or None, top_k=top_k)
         return [[list(guess) for guess in mask] for mask in masks]
 
     def next_sentence(sentence_a: str, sentence_b: str) -> float:
         """The probability that the second sentence follows the first (IsNext)."""
-        checkpoint = workspaces.shipped()
+        checkpoint = workspaces.shipped().checkpoint
         with probing():
             return judge_pair(checkpoint, sentence_a, sentence_b)
 
     def attention(text: str, text_pair: str = "") -> dict[str, Any]:
         """Tokens, token_type_ids and attention weights as nested lists: layers, heads, tokens, tokens."""
-        checkpoint = workspaces.shipped()
+        checkpoint = workspaces.shipped().checkpoint
         with probing():
             maps = attention_maps(checkpoint, text, text_pair or None)
         return {

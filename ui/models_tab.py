@@ -18,7 +18,7 @@ from bert_core.hub import Progress, fetch_checkpoint
 from ui.handlers import QUIET, on_error, warn
 from ui.page import Page
 from ui.views import view
-from ui.workspace import SHIPPED, Model, Workspace
+from ui.workspace import Model, Workspace
 
 FOLDER_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
 HUB_MEGABYTES = 600  # BERT base has 440
@@ -76,7 +76,7 @@ def models_tab(page: Page) -> None:
     def show(token: str, error: str = "") -> list[Any]:
         space = page.space(token) or Workspace("")
         return [
-            gr.update(choices=model_choices(page, space), value=space.selected),
+            gr.update(choices=model_choices(page, space), value=space.selected or page.workspaces.shipped_names[0]),
             facts_of(space, error),
             gr.update(interactive=space.selected in space.runs),
             gr.update(interactive=space.selected in space.models),
@@ -150,7 +150,8 @@ def model_choices(page: Page, space: Workspace) -> list[tuple[str, str]]:
         for number, run in enumerate(space.runs.values(), 1)
     ]
     models = [(f"{model.title} ({model.detail})", key) for key, model in space.models.items()]
-    return [(f"{page.workspaces.shipped_name} (comes with Balcony)", SHIPPED), *runs, *models]
+    shipped = [(f"{name} (comes with Balcony)", name) for name in page.workspaces.shipped_names]
+    return [*shipped, *runs, *models]
 
 
 def model_facts(page: Page, space: Workspace) -> dict[str, Any]:

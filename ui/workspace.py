@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 NOT_YOURS = "This is not one of your runs."
 ACTIVE = ("queued", "running", "paused")
-SHIPPED = "shipped"
 MOST_RUNS = 24
 MODEL_BYTES = 2**20  # what a model takes beside its weights: modules, tokenizer
 MOST_BUILT = 2  # models of snapshots that are kept built: the newest one and the one that is looked at
@@ -55,10 +54,11 @@ class Entry:
 class Workspace:
     """What one visitor has: runs by id, models that were loaded or kept, and which one the page looks at.
 
-    selected: id of a run, key of a model, or SHIPPED. at: the step of that run, None for its newest (live). Both are
-    set by `look_at`. watched: id of the run that the Train tab shows, set by `watch`. entries: what the list of runs
-    says of each. trial: the experiment that was started last. boards: the guesses of each run that is watched. budget:
-    bytes for all of it. last_seen: when the visitor's lease was renewed, by the service's clock.
+    shipped: names of the models that everybody has. selected: id of a run, key of a model, or name of a shipped one; ""
+    stands for the first of these. at: the step of that run, None for its newest (live). Both are set by `look_at`.
+    watched: id of the run that the Train tab shows, set by `watch`. entries: what the list of runs says of each. trial:
+    the experiment that was started last. boards: the guesses of each run that is watched. budget: bytes for all of it.
+    last_seen: when the visitor's lease was renewed, by the service's clock.
     """
 
     token: str
@@ -67,7 +67,8 @@ class Workspace:
     entries: dict[str, Entry] = field(default_factory=dict)
     models: dict[str, Model] = field(default_factory=dict)
     watched: str = ""
-    selected: str = SHIPPED
+    shipped: tuple[str, ...] = ()
+    selected: str = ""
     at: int | None = None
     last_seen: float = 0.0
     trial: "Trial | None" = None
@@ -143,13 +144,13 @@ class Workspace:
         return key
 
     def remove_selected_model(self) -> None:
-        """Forget the kept model that is looked at, and look at the shipped one again."""
+        """Forget the kept model that is looked at, and look at the first shipped one again."""
         self.models.pop(self.selected, None)
-        self.look_at(SHIPPED)
+        self.selected, self.at = "", None
 
     def look_at(self, key: str, step: int | None = None) -> None:
-        """Look at a run, a model or the shipped one; step: of a run, None for live. RunError for another's run."""
-        if key != SHIPPED and key not in self.models:
+        """Look at a run, a model or a shipped one; step: of a run, None for live. RunError for another's run."""
+        if key not in self.shipped and key not in self.models:
             self.run(key)
         self.selected, self.at = key, step
 

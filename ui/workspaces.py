@@ -6,7 +6,7 @@ leases: it pauses and later frees the runs of a visitor who stays away, and lets
 
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bert_core.checkpoint import Checkpoint
@@ -25,6 +25,7 @@ GOING = ("queued", "running")
 class Workspaces:
     """All visitors of one server.
 
+    shipped: what reads the models that come with the program, by name; whoever is new looks at the first.
     lease: seconds for which a visitor may be away before the runs are paused; after FREE_AFTER times as long all is
     freed. None where a visitor may stay away for ever, as on one's own machine.
     """
@@ -32,15 +33,14 @@ class Workspaces:
     def __init__(
         self,
         service: TrainingService,
-        load_shipped: Callable[[], Checkpoint],
+        shipped: Mapping[str, Callable[[], Checkpoint]],
         *,
-        shipped_name: str = "",
         lease: float | None = None,
     ) -> None:
         self.service = service
-        self.shipped_name = shipped_name
-        self._load_shipped = load_shipped
-        self._shipped: Checkpoint | None = None
+        self.shipped_names = tuple(shipped)
+        self._load_shipped = shipped
+        self._shipped: dict[str, Checkpoint] = {}
         self._loading = threading.Lock()
         self._lease = lease
         self._lock = threading.Lock()  # taken under the service's own, never around it
@@ -109,27 +109,28 @@ class Workspaces:
                 if now - space.last_seen > FREE_AFTER * self._lease:
                     del self._spaces[token]
 
-    def shipped(self) -> Checkpoint:
-        """The model that comes with the program; BertCoreError when it isn't there."""
+    def shipped(self, name: str = "") -> Model:
+        """A model that comes with the program, the first one for any other name; BertCoreError when it isn't there."""
+        name = name if name in self._load_shipped else self.shipped_names[0]
         with self._loading:
-            if self._shipped is None:
-                self._shipped = self._load_shipped()
-            return self._shipped
+            if name not in self._shipped:
+                self._shipped[name] = self._load_shipped[name]()
+            return Model(name, "comes with Balcony", self._shipped[name])
 
     def model(self, space: Workspace) -> Model:
-        """What the page looks at now: a run at a step, a kept model, or the shipped one."""
+        """What the page looks at now: a run at a step, a kept model, or a shipped one."""
         if space.selected in space.models:
             return space.models[space.selected]
         run = space.runs.get(space.selected)
         if run is None:
-            return Model(self.shipped_name, "comes with Balcony", self.shipped())
+            return self.shipped(space.selected)
         if (found := space.checkpoint(run, space.at)) is None:
             raise BertCoreError("Your run has no model yet; it will in a moment.")
         step, checkpoint = found
         return Model(f"Your run: {run.recipe.title}", f"step {step:,}", checkpoint)
 
     def _new(self, token: str) -> Workspace:
-        return Workspace(token, self.service.budget())
+        return Workspace(token, self.service.budget(), shipped=self.shipped_names)
 
     def _settle(self, space: Workspace) -> Workspace:
         space.touch(self.service.now())

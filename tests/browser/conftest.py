@@ -56,7 +56,7 @@ def address(service: Any, shipped: Path) -> Iterator[str]:
     """The address of the served page."""
     import ui
 
-    app, url, _ = ui.launch(service, shipped=shipped, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
+    app, url, _ = ui.launch(service, shipped=[shipped], server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
     yield url
     app.get_blocks().close(verbose=False)
 

@@ -43,7 +43,7 @@ def test_the_batch_of_the_step_that_is_looked_at(page: Page) -> None:
         batch.locator("ol"),
     )
     expect(said).to_contain_text("Step 40")
-    expect(place).to_have_text("Pairs 1 to 4 of 32")
+    expect(place).to_have_text("Pairs 1 to 4 of 48")
     expect(batch.locator("section")).to_have_count(4)
     asked = batch.locator("section li").filter(has_text="true:")
     assert asked.count() >= 4
@@ -59,7 +59,7 @@ def test_the_batch_of_the_step_that_is_looked_at(page: Page) -> None:
     expect(said).not_to_contain_text("again")
     assert words.all_inner_texts() == given
     page.locator("#batch-next").click()
-    expect(place).to_have_text("Pairs 5 to 8 of 32")
+    expect(place).to_have_text("Pairs 5 to 8 of 48")
     with page.expect_download() as waiting:
         page.locator("#batch-download-csv").click()
     rows = list(csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()))
@@ -76,7 +76,7 @@ def test_the_dialogue_is_memorised_and_a_longer_text_has_held_out_sentences(page
     exam.scroll_into_view_if_needed()
     expect(exam).to_contain_text("There is nothing to hold out: all 9 sentences")
     expect(exam).to_contain_text("memorising")
-    expect(exam.get_by_role("columnheader")).to_have_text(["Step 210", "Learned from"])
+    expect(exam.get_by_role("columnheader")).to_have_text(["Step 110", "Learned from"])
     words = ["one", "two", "three", "four", "five", "six", "seven"]
     paste(page, "\n".join(f"{words[i % 7]} {words[(i * j) % 7]} {words[j % 6]}" for i in range(30) for j in range(8)))
     change_setting(page, "steps", "20")
