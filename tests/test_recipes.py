@@ -269,6 +269,12 @@ def test_a_recipe_states_the_parts_of_its_training(recipe, tmp_path):
     assert (half.steps, half.parts[0].start, half.total_steps) == (55, 50, 75)
 
 
+def test_whoever_sets_the_steps_gets_so_many(recipe):
+    longer = dataclasses.replace(recipe, training=recipe.training.then(100, 50, 0.01))
+    assert longer.override({"training.beta2": 0.9}).training.total_steps == 150
+    assert longer.override({"training.steps": "77"}).training.total_steps == 77
+
+
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
 def test_the_variants_of_an_experiment_train_and_differ_in_one_thing(recipe, experiment):
     assert experiment.question.endswith("?")
