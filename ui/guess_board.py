@@ -1,5 +1,6 @@
 """A few sentences of the corpus with one word hidden, guessed again for every snapshot of a run."""
 
+import itertools
 from typing import Any
 
 from bert_core.checkpoint import Checkpoint
@@ -10,6 +11,7 @@ from ui.turns import probing
 
 SENTENCES = 5
 LONGEST_SENTENCE = 160
+MOST_READ = 20_000  # sentences from the start of a text, to choose from
 
 
 class GuessBoard:
@@ -46,12 +48,14 @@ class GuessBoard:
 
 
 def _hidden_words(corpus: Corpus, checkpoint: Checkpoint) -> list[tuple[str, Word, Row]]:
-    """Sentences spread over the corpus: text, hidden word, and its row: with what follows where it fits."""
+    """Sentences spread over the text: text, hidden word, and its row: with what follows where it fits."""
     followed_by: dict[str, str | None] = {}  # each sentence once, with what follows it the first time
-    for document in corpus.documents:
-        for sentence, after in zip(document, [*document[1:], None], strict=True):
-            if len(sentence) <= LONGEST_SENTENCE:
-                followed_by.setdefault(sentence, after)
+    following = (
+        neighbours for document in corpus.documents for neighbours in zip(document, [*document[1:], None], strict=True)
+    )
+    for sentence, after in itertools.islice(following, MOST_READ):
+        if len(sentence) <= LONGEST_SENTENCE:
+            followed_by.setdefault(sentence, after)
     pairs = list(followed_by.items())
     asked = []
     for index in range(0, len(pairs), max(1, len(pairs) // SENTENCES)):
