@@ -74,8 +74,8 @@ class Recipe:
     def override(self, settings: dict[str, Any]) -> "Recipe":
         """A copy with settings such as {"training.steps": 400}; values may be strings, as on a command line.
 
-        Whoever sets the steps wants so many, and neither the recipe's epochs nor its later parts any more. scale is set without a section.
-        Raises ConfigError with the setting, the value and what is allowed.
+        Whoever sets the steps wants so many, and neither the recipe's epochs nor its later parts any more. scale is
+        set without a section. Raises ConfigError with the setting, the value and what is allowed.
         """
         if "training.steps" in settings:
             settings = {"training.epochs": None, "training.parts": (), **settings}
