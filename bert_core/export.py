@@ -10,7 +10,8 @@ import dataclasses
 import io
 import json
 import math
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from bert_core.probing import AttentionMaps
 MAX_WEIGHTS = 4_000_000  # 12 layers of 12 heads over 166 tokens; a spreadsheet opens a million rows
 _DIGITS = 6
 _FIRST_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
+_ROW = re.compile(r'(?:[^"\r]+|"[^"]*")*\r\n')  # of a CSV: a line's end between quotes belongs to a cell
 
 Guesses = Sequence[Sequence[tuple[str, float]]]
 
@@ -102,6 +104,19 @@ def history_csv(rows: Sequence[Any], held_out: Sequence[Any]) -> str:
     table += [{"part": "held-out", **_numbers(point)} for point in held_out]
     names = list(table[0]) if table else ["part"]
     return _csv(names, ([row.get(name) for name in names] for row in table))
+
+
+def of_models(kind: str, files: Mapping[str, str]) -> str:
+    """One "json" or "csv" file of the same view of several models. files: the content of each, by the model's title.
+
+    In JSON a key for each model holds what its own file holds; in CSV the first column says whose row it is.
+    """
+    if kind == "json":
+        parts = (f"{json.dumps(title, ensure_ascii=False)}: {content.strip()}" for title, content in files.items())
+        return f"{{{', '.join(parts)}}}\n"
+    tables = {_csv([_no_formula(title)], ())[:-2]: _ROW.findall(content) for title, content in files.items()}
+    [[header, *_], *_] = tables.values()
+    return "".join([f"model,{header}", *(f"{cell},{row}" for cell, rows in tables.items() for row in rows[1:])])
 
 
 def _numbers(record: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import torch
 
 from bert_core import export
 from bert_core.errors import InputError
-from bert_core.export import attention_csv, attention_json, predictions_csv, predictions_json
+from bert_core.export import attention_csv, attention_json, of_models, predictions_csv, predictions_json, table_csv
 from bert_core.probing import AttentionMaps, attention, fill_mask
 
 NASTY = [
@@ -99,3 +99,22 @@ def test_a_file_has_a_limit(monkeypatch):
             write(maps)
     monkeypatch.setattr(export, "MAX_WEIGHTS", 54)
     assert len(rows_of(attention_csv(maps))) == 54
+
+
+def test_two_models_stand_in_one_file():
+    one, other = maps_of(NASTY), maps_of(["a", "b\r\nc"])
+    titles = ['=my model, "step" 3\r\n', "שלום"]
+    content = json.loads(of_models("json", dict(zip(titles, map(attention_json, (one, other))))))
+    assert content == dict(zip(titles, (json.loads(attention_json(maps)) for maps in (one, other))))
+    rows = rows_of(of_models("csv", dict(zip(titles, map(attention_csv, (one, other))))))
+    assert next(iter(rows[0])) == "model"
+    assert list(dict.fromkeys(token_of(row["model"]) for row in rows)) == titles
+    for title, maps in zip(titles, (one, other)):
+        own = [row for row in rows if token_of(row["model"]) == title]
+        assert own == [{"model": own[0]["model"], **row} for row in rows_of(attention_csv(maps))]
+
+
+def test_a_table_without_rows_or_with_a_long_cell_stands_beside_another():
+    header, long = ("text", "number"), 'say "no"\n' * 12_000
+    rows = rows_of(of_models("csv", {"empty": table_csv(header, []), "long": table_csv(header, [(long, 1)])}))
+    assert rows == [{"model": "long", "text": long, "number": "1"}]

@@ -141,6 +141,9 @@ def test_files_and_python_give_the_same_pair(tiny_checkpoint, tmp_path, choice):
     rows = list(csv.DictReader(io.StringIO(pair_file("csv", tiny_checkpoint, *PAIR, choice))))
     assert [row["from_token"] for row in rows[::4]] == content["attention"]["from"]
     assert float(rows[5]["weight"]) == content["attention"]["weights"][1][1]
+    heads = {MEAN: MEAN, "1.2": "layer 2, head 3"}[choice]
+    assert {row["heads"] for row in rows} == {content["attention"]["heads"]} == {heads}
+    assert {float(row["is_next"]) for row in rows} == {content["is_next"]}
     scope = {}
     exec(pair_code(str(tmp_path / "model"), *PAIR, choice), scope)
     assert scope["is_next"] == pytest.approx(content["is_next"], abs=1e-6)

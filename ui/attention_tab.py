@@ -22,7 +22,7 @@ from ui.attention_values import (
     within,
 )
 from ui.compare import caption, choices, compare_with, model_of
-from ui.downloads import exporter, offer
+from ui.downloads import exporter, offer, with_other
 from ui.handlers import QUIET, on_error, warn
 from ui.head_switches import connect_switches, head_switches
 from ui.notes import alone_note, unknown_note
@@ -118,17 +118,19 @@ def attention_tab(page: Page) -> None:
         detail = detail_value(seen, within(place, seen))
         return place, detail, beside_or_why(seen, token, text, pair, hide, other, place)[1]
 
-    def write(kind: str, token: str, text: str, pair: str, hide: bool, picked: tuple[int, int]) -> str:
-        model = page.model(token)
-        seen = looked(model.checkpoint, text, pair, hide)
-        if kind == "html":
-            return attention_page(seen, within(picked, seen), f"Attention: {model.title}, {model.detail}")
-        if kind == "py":
-            return attention_code(model.checkpoint.name, text, pair, within(picked, seen), hide)
-        return attention_json(seen.maps) if kind == "json" else attention_csv(seen.maps)
+    def write(kind: str, token: str, text: str, pair: str, hide: bool, other: str, picked: tuple[int, int]) -> str:
+        def weights(checkpoint: Checkpoint) -> str:
+            seen = looked(checkpoint, text, pair, hide)
+            if kind == "html":
+                return attention_page(seen, within(picked, seen), f"Attention: {caption(page.model(token))}")
+            if kind == "py":
+                return attention_code(checkpoint.name, text, pair, within(picked, seen), hide)
+            return attention_json(seen.maps) if kind == "json" else attention_csv(seen.maps)
+
+        return with_other(page, token, other, kind, weights)
 
     words = [page.visitor, text, pair, hide]
-    offer(export, "attention", [*words, picked], write)
+    offer(export, "attention", [*words, other, picked], write)
     gr.on(
         [tab.select, text.change, pair.change, hide.change, other.input, grid.submit],
         look,

@@ -11,7 +11,11 @@ from typing import Any
 
 import gradio as gr
 
+from bert_core.checkpoint import Checkpoint
+from bert_core.export import of_models
+from ui.compare import caption, model_of
 from ui.handlers import QUIET, on_error, warn
+from ui.page import Page
 from ui.views import view
 
 PICTURES = ("png", "svg")
@@ -60,3 +64,17 @@ def offer(export: Exporter, name: str, inputs: list[Any], write: Callable[..., s
 
     export.buttons.select(give, inputs, link, **QUIET).success(None, None, None, js=click)
     export.buttons.submit(show, inputs, export.buttons, **QUIET)
+
+
+def with_other(page: Page, token: str, other: str, kind: str, write: Callable[[Checkpoint], str]) -> str:
+    """What `write` gives for the model that the page looks at, in JSON and CSV also for the one beside it.
+
+    other: key of that one, "" for none. Raises BertCoreError where either model has nothing to give.
+    """
+    model = page.model(token)
+    if not other or kind not in ("json", "csv"):
+        return write(model.checkpoint)
+    beside = model_of(page, token, other)
+    first, second = caption(model), caption(beside)
+    second += " (2)" if second == first else ""
+    return of_models(kind, {first: write(model.checkpoint), second: write(beside.checkpoint)})

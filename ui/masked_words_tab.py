@@ -12,7 +12,7 @@ from bert_core.tokenization import MASK
 from bert_core.word_probes import rate_guess
 from ui.closer_look import VIEWS, closer_code, closer_table, closer_value
 from ui.compare import caption, choices, compare_with, model_of
-from ui.downloads import exporter, offer
+from ui.downloads import exporter, offer, with_other
 from ui.handlers import QUIET, on_error, warn
 from ui.notes import alone_note, unknown_note
 from ui.page import Page, choose_sentence
@@ -128,9 +128,14 @@ def masked_words_tab(page: Page) -> None:
         with probing():
             return place, closer_value(page.model(token).checkpoint, kind, text, pair, picked, place, own)
 
-    def write(file: str, token: str, text: str, pair: str, picker: dict[str, Any] | None) -> str:
-        checkpoint, picked = page.model(token).checkpoint, (picker or {}).get("picked", [])
-        return guesses_file(file, checkpoint, text, pair, picked)
+    def write(file: str, token: str, other: str, text: str, pair: str, picker: dict[str, Any] | None) -> str:
+        first, picked = page.model(token).checkpoint, (picker or {}).get("picked", [])
+
+        def guesses(checkpoint: Checkpoint) -> str:
+            check_words(first, checkpoint, text, pair)
+            return guesses_file(file, checkpoint, text, pair, picked)
+
+        return with_other(page, token, other, file, guesses)
 
     def write_table(
         file: str, token: str, text: str, pair: str, picker: dict[str, Any] | None, own: str, kind: str, place: int
@@ -146,7 +151,7 @@ def masked_words_tab(page: Page) -> None:
     looks, inputs = [page.visitor, *words, own, kind], [page.visitor, other, *words, own, kind, place]
     answers = [guesses, guesses_beside, closer]
     always = {"trigger_mode": "always_last", **QUIET}
-    offer(downloads, "guesses", [page.visitor, *words], write)
+    offer(downloads, "guesses", [page.visitor, other, *words], write)
     offer(table, "closer-look", [*looks, place], write_table)
     gr.on([tab.select, sentence.change, pair.change], read, inputs, [picker, *answers], **always)
     gr.on([picker.input, own.change, kind.input, other.input, guesses.submit], guess, inputs, answers, **always)
@@ -189,9 +194,7 @@ def beside_value(
     """The guesses of another model for the words that were picked among those of the first, and how far the hidden
     words' probabilities are apart. Raises InputError when the other model tells other words apart.
     """
-    words = [word.text for word in pressable(first, text, pair)]
-    if words != [word.text for word in pressable(other, text, pair)]:
-        raise InputError("This model cuts the text into other words; put [MASK] in place of a word to compare.")
+    check_words(first, other, text, pair)
     value = guesses_value(other, text, pair, picked, own) | {"beside": True, "told": []}
     for number, place in enumerate(mask_words(first, text, pair, picked)[2]):
         if place.index is None:
@@ -202,6 +205,13 @@ def beside_value(
         if here is not None and there is not None:
             value["told"].append({"word": place.word.text, "here": here, "there": there})
     return value
+
+
+def check_words(first: Checkpoint, other: Checkpoint, text: str, pair: str) -> None:
+    """InputError where two models tell other words apart: the same words can't be hidden from both then."""
+    one, two = ([word.text for word in pressable(each, text, pair)] for each in (first, other))
+    if one != two:
+        raise InputError("This model cuts the text into other words; put [MASK] in place of a word to compare.")
 
 
 def own_guess(checkpoint: Checkpoint, text: str, pair: str, picked: list[int], number: int, own: str) -> dict[str, Any]:

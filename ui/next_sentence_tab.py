@@ -10,7 +10,7 @@ from bert_core.pair_probes import PairMatrix, pair_matrix
 from bert_core.probing import next_sentence
 from ui.attention_values import OPTIONS
 from ui.compare import caption, choices, compare_with, model_of
-from ui.downloads import exporter, offer
+from ui.downloads import exporter, offer, with_other
 from ui.handlers import QUIET, on_error
 from ui.notes import unknown_note
 from ui.page import Page, choose_sentence
@@ -112,22 +112,29 @@ def next_sentence_tab(page: Page) -> None:
         value = matrix_value(two, page.corpus(token), size, pair_labels(model.checkpoint))
         return value | {"caption": caption(model), "told": [*value["told"], told_apart(one, two)], "beside": True}
 
-    def write_pair(kind: str, token: str, first: str, second: str, shown: dict[str, Any] | None) -> str:
+    def write_pair(kind: str, token: str, other: str, first: str, second: str, shown: dict[str, Any] | None) -> str:
         if not first.strip() or not second.strip():
             raise InputError(HINT)
-        checkpoint = page.model(token).checkpoint
-        if kind == "py":
-            return pair_code(checkpoint.name, first, second, choice_of(shown))
-        with probing():
-            return pair_file(kind, checkpoint, first, second, choice_of(shown))
 
-    def write_matrix(kind: str, token: str, shown: dict[str, Any] | None) -> str:
-        checkpoint, start = page.model(token).checkpoint, start_of(shown)
-        size = window_size(checkpoint)
-        size = min(size, int((shown or {}).get("size", size)))
-        if kind == "py":
-            return matrix_code(checkpoint.name, page.corpus(token), start, size)
-        return matrix_file(kind, judged(checkpoint, token, start, size))
+        def pair(checkpoint: Checkpoint) -> str:
+            if kind == "py":
+                return pair_code(checkpoint.name, first, second, choice_of(shown))
+            with probing():
+                return pair_file(kind, checkpoint, first, second, choice_of(shown))
+
+        return with_other(page, token, other, kind, pair)
+
+    def write_matrix(kind: str, token: str, other: str, shown: dict[str, Any] | None) -> str:
+        start = start_of(shown)
+
+        def matrix(checkpoint: Checkpoint) -> str:
+            size = window_size(checkpoint)
+            size = min(size, int((shown or {}).get("size", size)))
+            if kind == "py":
+                return matrix_code(checkpoint.name, page.corpus(token), start, size)
+            return matrix_file(kind, judged(checkpoint, token, start, size))
+
+        return with_other(page, token, other, kind, matrix)
 
     def load(event: gr.EventData) -> tuple[str, str]:
         """A cell was pressed: its pair is looked at closely."""
@@ -150,8 +157,8 @@ def next_sentence_tab(page: Page) -> None:
         **always,
     )
     gr.on([matrix.select, matrix_beside.select], load, None, [first, second], **always)
-    offer(pair_export, "pair", [page.visitor, first, second, across], write_pair)
-    offer(matrix_export, "matrix", [page.visitor, matrix], write_matrix)
+    offer(pair_export, "pair", [page.visitor, other, first, second, across], write_pair)
+    offer(matrix_export, "matrix", [page.visitor, other, matrix], write_matrix)
     swap.click(None, [first, second], [first, second], js="(first, second) => [second, first]", **QUIET)
     tab.select(
         lambda token, other: [*[gr.update(choices=page.sentences(token))] * 2, choices(page, token, other)],

@@ -138,21 +138,24 @@ def across_value(checkpoint: Checkpoint, first: str, second: str, choice: str = 
 
 
 def pair_file(kind: str, checkpoint: Checkpoint, first: str, second: str, choice: str) -> str:
-    """The pair's answer and its attention as JSON, or the attention as CSV."""
+    """The pair's answer and its attention as JSON, or as CSV with a row for each weight."""
     shown = across_value(checkpoint, first, second, choice)
+    is_next, choice = round(next_sentence(checkpoint, first, second), 6), shown["choice"]
+    heads = MEAN if choice == MEAN else "layer {}, head {}".format(*(int(number) + 1 for number in choice.split(".")))
     if kind == "csv":
         rows = [
-            (i, a, j, c, shown["shares"][i - 1][j - 1])
+            (is_next, heads, i, a, j, c, shown["shares"][i - 1][j - 1])
             for i, a in enumerate(shown["rows"], 1)
             for j, c in enumerate(shown["columns"], 1)
         ]
-        return table_csv(("from_position", "from_token", "to_position", "to_token", "weight"), rows)
+        header = ("is_next", "heads", "from_position", "from_token", "to_position", "to_token", "weight")
+        return table_csv(header, rows)
     content = {
         "sentence_a": first,
         "sentence_b": second,
-        "is_next": round(next_sentence(checkpoint, first, second), 6),
+        "is_next": is_next,
         "attention": {
-            "heads": shown["choice"],
+            "heads": heads,
             "from": shown["rows"],
             "to": shown["columns"],
             "weights": shown["shares"],

@@ -113,7 +113,7 @@ def test_a_head_is_switched_off_and_on_again(page: Page) -> None:
     expect(cells.nth(2)).to_be_empty()
 
 
-def test_two_models_stand_side_by_side(page: Page) -> None:
+def test_two_models_stand_side_by_side(page: Page, tmp_path: Path) -> None:
     change_setting(page, "steps", "20")
     start(page)
     wait_for_status(page, "Finished")
@@ -129,6 +129,9 @@ def test_two_models_stand_side_by_side(page: Page) -> None:
         "of a word's weight lies elsewhere than in the other"
     )
     expect(page.locator("#attention-other-map")).to_contain_text("of a word's weight lies elsewhere")
+    first, second = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json")).values()
+    assert first["tokens"] == second["tokens"]
+    assert first["weights"] != second["weights"]
     colour = page.locator("#attention-heads").get_by_role("combobox", name="Colour")
     colour.select_option("Difference from the other model")
     expect(page.locator("#attention-heads .balcony-head").first).to_have_attribute(

@@ -1,5 +1,6 @@
 """Sentence pairs by hand: the map of all pairs, its order, its window, its files, and two models beside each other."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def test_a_long_text_is_seen_through_a_window(page: Page) -> None:
     expect(matrix.locator(".balcony-map-word title").filter(has_text="60 sentence number 60")).to_have_count(1)
 
 
-def test_two_models_judge_side_by_side(page: Page) -> None:
+def test_two_models_judge_side_by_side(page: Page, tmp_path: Path) -> None:
     change_setting(page, "steps", "20")
     start(page)
     wait_for_status(page, "Finished")
@@ -92,10 +93,20 @@ def test_two_models_judge_side_by_side(page: Page) -> None:
     other = page.locator("#next-other-matrix")
     expect(other).to_contain_text("pairs differently")
     expect(other.locator("svg")).to_be_visible()
+    both = page.locator("#next-verdict h3").all_inner_texts()
+    assert list(json.loads(download(page, "#next-download-json", tmp_path, "pair.json"))) == both
+    matrices = json.loads(download(page, "#next-matrix-download-json", tmp_path, "matrix.json"))
+    assert [len(matrices[title]) for title in both] == [81, 81]
+    rows = list(csv.DictReader(download(page, "#next-matrix-download-csv", tmp_path, "matrix.csv").splitlines()))
+    assert [row["model"] for row in rows] == [title for title in both for _ in range(81)]
     open_tab(page, "Masked words")
     compare_with(page, "masked-other", "romeo-juliet")
     expect(page.locator("#masked-other-guesses h3").first).to_contain_text("comes with Balcony")
     expect(page.locator("#masked-other-guesses")).to_contain_text("by the other model")
     expect(page.locator("#masked-other-guesses section")).to_have_count(1)
+    guesses = json.loads(download(page, "#masked-download-json", tmp_path, "guesses.json"))
+    assert list(guesses) == both
+    shown = page.locator("#masked-other-guesses bdi").all_inner_texts()
+    assert {guess["token"] for guess in guesses[both[1]]["masks"][0]} <= set(shown)
     compare_with(page, "masked-other", "Nothing")
     expect(page.locator("#masked-other-guesses")).to_be_hidden()
