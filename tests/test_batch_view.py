@@ -92,3 +92,6 @@ def test_a_run_without_weights_or_batches_says_so(space: Workspace, run: Run, se
     waiting = Run(RECIPE, 0, service, None, run._budget)
     with pytest.raises(RunError, match="in a moment"):
         batch_value(space, waiting, None, 0, 0)
+    waiting.stop()
+    with pytest.raises(RunError, match="ended before its first batch"):
+        batch_value(space, waiting, None, 0, 0)

@@ -8,7 +8,7 @@ from bert_core.config import DataConfig
 from bert_core.errors import InputError, RunError
 from bert_core.export import table_csv, table_json
 from bert_core.microscope import RowJudgement, RowView
-from bert_core.run import Run
+from bert_core.run import ENDED, Run
 from ui.downloads import exporter, offer
 from ui.handlers import on_error
 from ui.page import Page
@@ -60,6 +60,8 @@ def batch_value(space: Workspace, run: Run, step: int | None, first: int, again:
     shows the first batch to an untrained model. again: 1, 2, ... for another drawing of the masks.
     """
     if (found := space.checkpoint(run, step)) is None:
+        if run.status in ENDED:
+            raise RunError("Your run ended before its first batch; start another one.")
         raise RunError("Your run has no batch yet; it will in a moment.")
     at, checkpoint = found
     batch = run.batch_at(max(1, at), again=again, rows=slice(first, first + PAIRS_SHOWN))

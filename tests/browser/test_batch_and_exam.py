@@ -34,6 +34,7 @@ def test_the_batch_of_the_step_that_is_looked_at(page: Page) -> None:
     open_part(page, "The batch under the microscope")
     batch = page.locator("#batch")
     expect(batch).to_contain_text("Press Start")
+    expect(page.locator("#batch-next")).to_be_hidden()
     change_setting(page, "steps", "40")
     start(page)
     wait_for_status(page, "Finished")
