@@ -67,6 +67,11 @@ class BertConfig(_Checked):
         True, (False, True), "Whether it is told which sentence a token is in; if not, all its segment vectors stay 0."
     )
     initializer_range: float = _number(0.02, 1e-6, 1, "Standard deviation of the initial weights.")
+    initial_positions: str = _choice(
+        "random",
+        ("random", "sinusoidal"),
+        "What the position vectors are before training: drawn like all weights, or the waves of the first Transformer.",
+    )
     layer_norm_eps: float = _number(1e-12, 0, 1e-2, "Small number that keeps LayerNorm from dividing by zero.")
     pad_token_id: int = _number(0, 0, 1_000_000, "Id of the [PAD] token.")
 

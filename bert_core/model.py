@@ -7,6 +7,7 @@ embeddings. Query, key and value are one matrix product at run time and three te
 """
 
 import dataclasses
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -315,9 +316,22 @@ def _initialise(model: nn.Module, generator: torch.Generator | None) -> None:
         return
     model.to_empty(device="cpu")
     draw_weights(model.named_parameters(), model.config.initializer_range, generator)
+    if model.config.initial_positions == "sinusoidal":
+        for name, parameter in model.named_parameters():
+            if name.endswith("position_embeddings.weight"):
+                parameter.data = sinusoids(*parameter.shape, model.config.initializer_range)
     for parameter in model.parameters():
         if not parameter.requires_grad:  # drawn like the others, so that these are the same with and without it
             parameter.data.zero_()
+
+
+def sinusoids(positions: int, width: int, std: float) -> Tensor:
+    """Position vectors (positions, width) of waves from 2 pi to 20,000 pi long (Vaswani et al. 2017, section 3.5), with
+    the sines first. One place further is the same turn everywhere, so that looking at a neighbour is learned once and
+    not for each place."""
+    half = (width + 1) // 2
+    angles = torch.arange(positions)[:, None] * 10000.0 ** (-2 * torch.arange(half) / width)  # (P, D/2)
+    return torch.cat([angles.sin(), angles.cos()], 1)[:, :width] * std * math.sqrt(2)
 
 
 @torch.no_grad()

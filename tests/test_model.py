@@ -1,6 +1,8 @@
 """The model against `transformers` as an oracle, and each mistake of the tutorials on its own."""
 
 import copy
+import dataclasses
+import math
 
 import pytest
 import torch
@@ -9,7 +11,7 @@ from helpers import make_batch, make_model
 from torch import nn
 
 from bert_core.config import BertConfig
-from bert_core.model import BertForPreTraining, draw_weights
+from bert_core.model import BertForPreTraining, draw_weights, sinusoids
 
 SIZES = {
     "odd": {
@@ -215,6 +217,33 @@ def test_weights_start_as_truncated_normal_numbers():
             # A normal cut at two standard deviations keeps 0.8796 of its own.
             assert parameter.std().item() == pytest.approx(0.02 * 0.8796, rel=0.04), name
             assert abs(parameter.mean().item()) < 0.001, name
+
+
+def test_sinusoidal_positions_turn_alike_from_each_place_to_the_next(tiny_config):
+    config = dataclasses.replace(tiny_config, initial_positions="sinusoidal")
+    plain, waves = (
+        BertForPreTraining(each, generator=torch.Generator().manual_seed(3)) for each in (tiny_config, config)
+    )
+    differing = {
+        name
+        for (name, drawn), (_, other) in zip(plain.named_parameters(), waves.named_parameters())
+        if not torch.equal(drawn, other)
+    }
+    assert differing == {"bert.embeddings.position_embeddings.weight"}
+    positions = waves.bert.embeddings.position_embeddings.weight.double()
+    # As functions: sine of place over wavelength first, then cosine (Vaswani et al. 2017).
+    place, wave = 5, 2
+    angle = place / 10000 ** (2 * wave / 12)
+    scale = config.initializer_range * math.sqrt(2)
+    assert positions[place, wave].item() == pytest.approx(scale * math.sin(angle), rel=1e-4)
+    assert positions[place, 6 + wave].item() == pytest.approx(scale * math.cos(angle), rel=1e-4)
+    products = positions @ positions.T
+    for distance in range(5):
+        same = products.diagonal(distance)
+        torch.testing.assert_close(same, same[:1].expand_as(same), rtol=1e-4, atol=1e-8)
+    odd = sinusoids(4, 7, 1.0)
+    assert odd.shape == (4, 7)
+    assert odd.isfinite().all()
 
 
 def test_a_seed_decides_the_weights_and_the_global_generator_is_not_used(tiny_config):

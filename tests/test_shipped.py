@@ -1,0 +1,43 @@
+"""The models that come with the program."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BertForPreTraining, PreTrainedTokenizerFast
+
+import ui
+from bert_core import load_checkpoint
+from bert_core.probing import exam
+from bert_core.recipes import load_recipe, recipe_corpus
+
+MEGABYTES = 10
+
+
+@pytest.fixture(scope="module", params=ui.SHIPPED, ids=lambda folder: folder.name)
+def folder(request: pytest.FixtureRequest) -> Path:
+    return request.param
+
+
+def test_it_is_small_and_says_what_it_is(folder: Path) -> None:
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= MEGABYTES * 2**20
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert card.startswith("---\nlicense: ")
+    for part in ("**Made by** `python -m bert_core train", "**Data**", "**Results**", "**Limits**"):
+        assert part in card
+    assert load_checkpoint(folder).notes == ()
+
+
+def test_transformers_reads_it_as_it_is_read_here(folder: Path) -> None:
+    checkpoint = load_checkpoint(folder)
+    tokens = PreTrainedTokenizerFast.from_pretrained(folder)("hello how are you", "i am romeo", return_tensors="pt")
+    theirs = BertForPreTraining.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    with torch.no_grad():
+        ours, expected = checkpoint.model(**tokens), theirs(**tokens)
+    torch.testing.assert_close(ours.prediction_logits, expected.prediction_logits, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(ours.seq_relationship_logits, expected.seq_relationship_logits, atol=1e-4, rtol=1e-4)
+
+
+def test_the_dialogue_model_knows_its_dialogue() -> None:
+    result = exam(load_checkpoint(ui.SHIPPED[0]), recipe_corpus(load_recipe("romeo-juliet")))
+    assert (result.words, result.pairs) == ((105, 105), (81, 81))
