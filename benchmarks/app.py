@@ -37,7 +37,7 @@ ROOM_SECONDS = 10  # within which a room of people presses Start
 PROBE_SECONDS = 3  # how often each of them looks at masked words meanwhile
 LEASE_SECONDS = 1.0  # of visitors who leave
 ENDLESS = 1_000_000  # steps
-SHORT = 60
+SHORT = 20
 # Tab, what is pressed there, what is drawn, and within how many milliseconds.
 CLICKS = [
     ("Masked words", "#masked-words button", "masked-guesses", "200 ms"),

@@ -31,6 +31,7 @@ from ui.models_tab import file_name, open_files
 from ui.news import POINTS_LIVE, rest, run_news, standing, thin
 from ui.next_sentence_tab import verdict_value
 from ui.notes import PAIRS_ONLY
+from ui.page import Page
 from ui.run_monitor import levels, run_guesses
 from ui.settings import SHOWN, overrides, values_of, with_labels
 from ui.token_picker import mask_words, picker_value
@@ -237,6 +238,16 @@ def test_the_more_runs_share_the_machine_the_less_often_a_page_asks(finished, to
 def test_who_waits_is_told_for_what(finished, told, sentence) -> None:
     queued = {"status": "queued", "place": 0, "wait_seconds": None, "preparing": ""}
     assert standing(dataclasses.replace(finished.progress(), **{**queued, **told})) == sentence
+
+
+def test_the_header_does_not_wait_for_the_model_of_a_run_that_has_ended(service: TrainingService) -> None:
+    workspaces = Workspaces(service, {})
+    space = workspaces.enter(None)
+    run = workspaces.start(space, load_recipe("romeo-juliet"), Corpus.from_text("one sentence only\n", "lines"))
+    while run.status != "failed":
+        time.sleep(0.02)
+    told = Page(None, workspaces, None, None).model_line_value(space.token)
+    assert (told["detail"], told["steps"]) == ("ended before it had a model", [])
 
 
 def test_a_longer_text_brings_its_held_out_curve(service: TrainingService) -> None:

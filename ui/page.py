@@ -11,7 +11,7 @@ from bert_core.recipes import Recipe, load_recipe, recipe_corpus, recipe_names
 from bert_core.runs import Run
 from ui.handlers import on_error
 from ui.views import view
-from ui.workspace import Model, Workspace
+from ui.workspace import ACTIVE, Model, Workspace
 from ui.workspaces import Workspaces
 
 DEFAULT_RECIPE = "romeo-juliet"
@@ -46,9 +46,10 @@ class Page:
             model = self.workspaces.model(space)
             name, detail = model.title, model.detail
         except BertCoreError:
-            name, detail = (
-                (f"Your run: {run.recipe.title}", "preparing") if run else ("no model yet", "train one first")
-            )
+            name, detail = "no model yet", "train one first"
+            if run:
+                standing = "preparing" if run.status in ACTIVE else "ended before it had a model"
+                name, detail = f"Your run: {run.recipe.title}", standing
         moments = {"run": run.id, **moments_of(space, run)} if run else {"run": None, "steps": [], "at": None}
         return {"name": name, "detail": detail, "visitor": token, **moments}
 
