@@ -7,7 +7,7 @@ import torch
 from transformers import BertForPreTraining, PreTrainedTokenizerFast
 
 import ui
-from bert_core import load_checkpoint
+from bert_core import fill_mask, load_checkpoint, next_sentence
 from bert_core.probing import exam
 from bert_core.recipes import load_recipe, recipe_corpus
 
@@ -41,3 +41,24 @@ def test_transformers_reads_it_as_it_is_read_here(folder: Path) -> None:
 def test_the_dialogue_model_knows_its_dialogue() -> None:
     result = exam(load_checkpoint(ui.SHIPPED[0]), recipe_corpus(load_recipe("romeo-juliet")))
     assert (result.words, result.pairs) == ((105, 105), (81, 81))
+
+
+@pytest.mark.parametrize(
+    ("text", "sensible"),
+    [
+        ("the album was [MASK] in 1999.", {"released", "published", "recorded"}),
+        ("he put his hand on her [MASK].", {"head", "hand", "hands", "face", "arm", "shoulder", "heart", "hair"}),
+        ("he is a professional football [MASK].", {"player", "team", "league", "club", "coach"}),
+        ("it was a [MASK] day and the sun was shining.", {"long", "good", "great", "fine", "beautiful", "little"}),
+    ],
+)
+def test_the_english_model_guesses_ordinary_words(text: str, sensible: set[str]) -> None:
+    [guesses] = fill_mask(load_checkpoint(ui.SHIPPED[1]), text)
+    assert {word for word, _ in guesses} & sensible
+
+
+def test_the_english_model_tells_what_follows_from_what_does_not() -> None:
+    checkpoint = load_checkpoint(ui.SHIPPED[1])
+    asked = '"Where are you going?" she asked.'
+    follows = next_sentence(checkpoint, asked, '"To the village," he said.')
+    assert follows > next_sentence(checkpoint, asked, "The species is found in the rivers of Brazil.")

@@ -32,7 +32,7 @@ from ui.words_in_context_tab import words_in_context_tab
 from ui.workspaces import LEASE_SECONDS, Workspaces
 
 _CHECKPOINTS = Path(__file__).resolve().parent.parent / "checkpoints"
-SHIPPED = (_CHECKPOINTS / "romeo-juliet",)
+SHIPPED = (_CHECKPOINTS / "romeo-juliet", _CHECKPOINTS / "english-mini")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_SESSIONS = 500
 
