@@ -46,6 +46,7 @@ _MINI = {
     "model.max_position_embeddings": 128,
     "model.initializer_range": 0.02,
     "data.sequence_length": 128,
+    "data.batch_size": 32,
     "tokenizer.kind": "wordpiece",
     "corpus.validation_share": 0.0,
     "corpus.most_documents": 6000,
@@ -53,7 +54,9 @@ _MINI = {
 CASES: dict[str, tuple[str, Recipe]] = {
     "toy": (
         "2 x 64, the dialogue, batch 32",
-        load_recipe("romeo-juliet").override({"model.hidden_size": 64, "model.intermediate_size": 256}),
+        load_recipe("romeo-juliet").override(
+            {"model.hidden_size": 64, "model.intermediate_size": 256, "data.batch_size": 32}
+        ),
     ),
     "tutorial": (
         "6 x 768, the dialogue, batch 6",
