@@ -15,6 +15,7 @@ from bert_core.errors import BertCoreError, RunError
 from bert_core.recipes import Recipe
 from bert_core.run import FREE_AFTER, Run
 from bert_core.runs import Text, TrainingService
+from bert_core.training import give_back_memory
 from ui.workspace import NOT_YOURS, Model, Workspace
 
 LEASE_SECONDS = 600.0
@@ -105,9 +106,11 @@ class Workspaces:
     def check_lease(self, now: float) -> None:
         """Forget who has been away for very long; the service frees their runs at the same time."""
         with self._lock:
-            for token, space in list(self._spaces.items()):
-                if now - space.last_seen > FREE_AFTER * self._lease:
-                    del self._spaces[token]
+            gone = [token for token, space in self._spaces.items() if now - space.last_seen > FREE_AFTER * self._lease]
+            for token in gone:
+                del self._spaces[token]
+        if gone:
+            give_back_memory()
 
     def shipped(self, name: str = "") -> Model:
         """A model that comes with the program, the first one for any other name; BertCoreError when it isn't there."""
