@@ -1,6 +1,7 @@
 """Requests that are too large, too many or for nothing that the page needs do not reach Gradio."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -45,7 +46,8 @@ def statuses(
             scope = {"type": "http", "path": path, "headers": headers, "client": (address, 1)}
             await guard(scope, receive, send)
 
-    asyncio.run(ask())
+    with ThreadPoolExecutor(1) as other:  # the browser tests leave an event loop in this thread
+        other.submit(asyncio.run, ask()).result()
     return [message["status"] for message in sent if "status" in message]
 
 
