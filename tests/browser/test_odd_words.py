@@ -110,11 +110,11 @@ def test_heads_that_are_switched_off(odd: Page, tmp_path: Path) -> None:
     odd.locator("#attention-pair textarea").fill("")
     word = odd.locator("#attention-switches").get_by_role("combobox", name="Word to hide")
     expect(word.locator("option")).to_have_text(ODD)
+    probability = odd.locator("#attention-switches tbody th").first
+    expect(probability).to_contain_text("שלום")  # the word that is hidden first
     for odd_word in ("<b>", "$x$", "=1+1"):
         word.select_option(odd_word)
-        expect(odd.locator("#attention-switches tbody th").first).to_have_text(
-            f"Probability of {odd_word} at its place"
-        )
+        expect(probability).to_have_text(f"Probability of {odd_word} at its place")
     assert json.loads(download(odd, "#switches-download-json", tmp_path, "heads-off.json"))["answer"] == "=1+1"
     literal(odd, "#attention-switches")
 
