@@ -3,7 +3,6 @@
 The page asks for news over `ui.news`; what it wants less often, it asks for here.
 """
 
-import dataclasses
 import math
 from typing import Any
 
@@ -88,10 +87,9 @@ def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
 
 def levels(corpus: Corpus, model: Snapshot) -> dict[str, float]:
     """Losses of guesses without any knowledge of the sentence, in nats: what a curve can be compared with."""
-    text = dataclasses.replace(corpus, documents=(corpus.sentences[:MOST_COUNTED],), labels=None)
     return {
         "ignorance": round(math.log(model.config.vocab_size), 4),
-        "unigram": round(encode_corpus(text, model.tokenizer).unigram_entropy, 4),
+        "unigram": round(encode_corpus(corpus.excerpt(MOST_COUNTED), model.tokenizer).unigram_entropy, 4),
         "coin": round(math.log(2), 4),
     }
 

@@ -21,6 +21,7 @@
   const GUESS_RESTS = 3;
   const GUESS_SHARE = 1 / 20;
   const FIRST = [0, -1, 0]; // what a page that has seen nothing sends; later ones come with each answer
+  const MOST_POINTS = 3000; // with more, the curve is fetched anew, thinned
 
   /** News of a run since the cursors: the question has an address of its own, see ui/news.py. */
   async function news(run, more, cursors) {
@@ -30,7 +31,6 @@
     if (!answer.ok) throw new Error(`News: ${answer.status}`);
     return answer.json();
   }
-  const MOST_POINTS = 3000; // with more, the curve is fetched anew, thinned
 
   const count = new Intl.NumberFormat("en").format;
 
