@@ -27,12 +27,12 @@ from bert_core.config import KINDS
 from bert_core.corpus import Corpus, read_corpus
 from bert_core.distributed import LostProcess, any_wants, first_on_each_machine, joined, rank
 from bert_core.errors import BertCoreError, ConfigError, RunError
-from bert_core.evaluations import EvaluationPoint
+from bert_core.evaluations import EvaluationPoint, evaluate
 from bert_core.hub import fetch_checkpoint, is_hub_name
 from bert_core.probing import EXAM_SENTENCES, exam
 from bert_core.recipes import Prepared, load_recipe, prepare, recipe_corpus, recipe_names, stated
 from bert_core.runs import choose_device
-from bert_core.training import PendingMetrics, StepMetrics, Trainer, evaluate, read_metrics, until_divergence
+from bert_core.training import PendingMetrics, StepMetrics, Trainer, read_metrics, until_divergence
 from bert_core.training_state import TrainingState, read_training_state
 
 _SHOW_SECONDS = 0.2  # metrics are read from the device and shown this often
@@ -175,8 +175,7 @@ class _Training:
                     shown = now
                 paused = time.perf_counter()
                 if rank() == 0 and held_out and metrics.step % evaluate_every == 0:
-                    result = evaluate(trainer.model, held_out, _EVALUATION_BATCHES)
-                    self.validation.append(EvaluationPoint(metrics.step, *dataclasses.astuple(result)))
+                    self.validation.append(evaluate(trainer.model, held_out, _EVALUATION_BATCHES, metrics.step))
                 if rank() == 0 and metrics.step % save_every == 0 and metrics.step < steps:
                     self.save()
                 aside += time.perf_counter() - paused
@@ -217,7 +216,7 @@ class _Training:
     def report(self) -> None:
         """Print the test part's numbers, where there is one, and the last step's."""
         if self.prepared.test:
-            result = evaluate(self.trainer.model, self.prepared.test, _EVALUATION_BATCHES)
+            result = evaluate(self.trainer.model, self.prepared.test, _EVALUATION_BATCHES, self.trainer.step)
             print(json.dumps({"test": dataclasses.asdict(result)}))
         last = self.rows[-1]
         summary = {

@@ -12,11 +12,11 @@ from bert_core.checkpoint import Checkpoint
 from bert_core.config import DataConfig
 from bert_core.corpus import Corpus
 from bert_core.encoded import encode_corpus
+from bert_core.losses import PlacedBatch, kinds_asked, pretraining_losses
 from bert_core.pretraining_data import PretrainingBatches
 from bert_core.recipes import Contrast, Experiment, Recipe, stated
 from bert_core.snapshots import Snapshot
 from bert_core.tokenization import MASK
-from bert_core.training import kinds_asked, pretraining_losses
 
 PAIRS = 512  # that each model is asked about
 MOST_SENTENCES = 2000  # of the text, from its start
@@ -82,14 +82,15 @@ def examine(checkpoint: Checkpoint, text: Corpus, data: DataConfig, seconds: flo
     encoded = encode_corpus(text.excerpt(MOST_SENTENCES), checkpoint.tokenizer)
     batches = PretrainingBatches(encoded, checkpoint.tokenizer, data, seed=0)
     mask, count = checkpoint.tokenizer.token_to_id(MASK), max(1, PAIRS // data.batch_size)
+    device = next(checkpoint.model.parameters()).device
     sums = torch.zeros(4, dtype=torch.float64)  # losses and pairs right; the words right follow by kind
     right, asked = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
     for k in range(count):
-        batch = batches[k]
+        batch = PlacedBatch.of(batches[k], device)
         mlm_loss, nsp_loss, _, nsp_accuracy, hits = pretraining_losses(checkpoint.model, batch)
-        kinds = kinds_asked(batch, mask).double()
-        right += kinds @ hits.cpu().double()
-        asked += kinds.sum(1)
+        kinds = kinds_asked(batch, mask)
+        right += (kinds @ hits).cpu()
+        asked += kinds.sum(1).cpu()
         sums += torch.stack([mlm_loss.cpu() * len(hits), nsp_loss.cpu(), nsp_accuracy.cpu(), torch.tensor(1.0)])
     words = float(asked.sum())
     by_kind = (right / asked).tolist()  # nan where nothing was asked

@@ -6,7 +6,7 @@ from functools import cache
 
 import torch
 
-from bert_core.config import BertConfig, DataConfig
+from bert_core.config import BertConfig, DataConfig, TrainingConfig
 from bert_core.errors import ConfigError
 
 # Bytes for one parameter in training: the weight, its gradient and AdamW's two averages in float32.
@@ -16,8 +16,11 @@ _MEMORY_SHARE = 0.6
 # A kept number is written and read about four times in a step, at some 5 GB/s where the arrays are small.
 _SECONDS_PER_NUMBER = 16 / 5e9
 
-# Operations of a step under which a second processor thread costs more than it brings.
+# Operations under which a second processor thread costs more than it brings.
 _SMALL_STEP = 2e9
+
+# Operations of a step which a GPU does in the time that it takes to start some hundred kernels (an estimate: 2 ms).
+_STEP_TO_RECORD = 1e11
 
 
 def check_size(config: BertConfig, data: DataConfig, device: str = "cpu") -> None:
@@ -63,16 +66,21 @@ def processor_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def threads_for(data: DataConfig, config: BertConfig, pair_tokens: float) -> int:
-    """Processor threads for a training step: one for a small step, all cores for a large one."""
-    return 1 if step_operations(data, config, pair_tokens) < _SMALL_STEP else processor_cores()
-
-
-def threads_for_probe(config: BertConfig, tokens: int) -> int:
-    """Processor threads for one forward pass over so many tokens, by the same measure."""
-    d, f = config.hidden_size, config.intermediate_size
-    operations = 2 * tokens * config.num_hidden_layers * (4 * d * d + 2 * d * f)
+def threads_for(operations: float) -> int:
+    """Processor threads for a piece of work: one for a small piece, all cores for a large one."""
     return 1 if operations < _SMALL_STEP else processor_cores()
+
+
+def probe_operations(config: BertConfig, tokens: int) -> float:
+    """Floating-point operations of one forward pass over so many tokens."""
+    d, f = config.hidden_size, config.intermediate_size
+    return 2 * tokens * config.num_hidden_layers * (4 * d * d + 2 * d * f)
+
+
+def is_worth_recording(operations: float, training: TrainingConfig, device: str) -> bool:
+    """Whether steps of so many operations are recorded as CUDA graphs: those of a small model on a GPU."""
+    can_be = device == "cuda" and not training.turns and training.optimizer != "adadelta"
+    return can_be and operations < _STEP_TO_RECORD
 
 
 def estimate_seconds(

@@ -16,10 +16,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from bert_core.captured import CapturedTrainer
 from bert_core.config import TrainingConfig
 from bert_core.errors import ConfigError, RunError
-from bert_core.pretraining_data import IGNORED, Batch
-from bert_core.training import Trainer, kinds_asked, pretraining_losses, weighted_loss
+from bert_core.losses import PlacedBatch, kinds_asked, pretraining_losses, weighted_loss
+from bert_core.packing import send
+from bert_core.pretraining_data import Batch
+from bert_core.training import Trainer
 
 _AGREED_EVERY = 10  # steps; between two of them no process waits for another's wish to stop
 _PATIENCE = timedelta(hours=2)  # while the first process encodes a long text
@@ -29,10 +32,13 @@ class LostProcess(RunError):
     """Another process of the same training has ended."""
 
 
-def make_trainer(*args: Any, threads: int, **options: Any) -> Trainer:
-    """A `Trainer`, or where there are other processes one that works with theirs; they share the processor threads."""
+def make_trainer(*args: Any, threads: int, recorded: bool = False, **options: Any) -> Trainer:
+    """A `Trainer`, or where there are other processes one that works with theirs; they share the processor threads.
+
+    recorded: whether the steps of a single process are recorded.
+    """
     if not dist.is_initialized():
-        return Trainer(*args, threads=threads, **options)
+        return (CapturedTrainer if recorded else Trainer)(*args, threads=threads, **options)
     return DistributedTrainer(*args, threads=max(1, threads // int(os.environ["LOCAL_WORLD_SIZE"])), **options)
 
 
@@ -142,13 +148,14 @@ class _Objective(nn.Module):
     def forward(self, batch: Batch, config: TrainingConfig, turn: int) -> tuple[Tensor, Tensor]:
         """The loss, and this process's part of the measures, which are their sum over all processes."""
         size = dist.get_world_size()
-        own = own_rows(batch, dist.get_rank(), size)
+        own = PlacedBatch.of(own_rows(batch, dist.get_rank(), size), next(self.model.parameters()).device)
         mlm_loss, nsp_loss, *accuracies, right = pretraining_losses(self.model, own)
-        asked, asked_in_all = ((each.labels != IGNORED).sum().item() for each in (own, batch))
-        shares = asked / asked_in_all, len(own.labels) / len(batch.labels)
+        whole = PlacedBatch.of(batch)
+        shares = len(own.truth) / len(whole.truth), len(own.input_ids) / len(batch.input_ids)
         losses = mlm_loss * shares[0], nsp_loss * shares[1]
-        kinds = kinds_asked(own, self.mask_token_id) / kinds_asked(batch, self.mask_token_id).sum(1, keepdim=True)
+        in_all = kinds_asked(whole, self.mask_token_id).sum(1)
+        by_kind = kinds_asked(own, self.mask_token_id) @ right / send(in_all, right.device)
         means = [each.detach() for each in losses] + [each * share for each, share in zip(accuracies, shares)]
         # DistributedDataParallel takes the mean of the processes' gradients.
         loss = size * weighted_loss(*losses, config, turn)
-        return loss, torch.cat([torch.stack(means), kinds.to(right.device, non_blocking=True) @ right])
+        return loss, torch.cat([torch.stack(means), by_kind])

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bert_core.losses import PlacedBatch, pretraining_losses
 from bert_core.model import BertForPreTraining
 from bert_core.pretraining_data import Batch, PretrainingBatches
-from bert_core.training import pretraining_losses
 
 MOST_BATCHES = 8  # of one look
 _PASSES = 4  # looks at every sentence of a short text, each time with other words hidden
@@ -29,6 +29,21 @@ class EvaluationPoint:
     nsp_loss: float
     mlm_accuracy: float
     nsp_accuracy: float
+
+
+@torch.no_grad()
+def evaluate(model: BertForPreTraining, batches: Sequence[Batch], count: int, step: int) -> EvaluationPoint:
+    """The model, after a step, on the first `count` batches of a held-out text; the same batches at every call."""
+    was_training = model.training
+    model.eval()
+    sums = sum(_look(model, batches[k]) for k in range(count))
+    model.train(was_training)
+    return EvaluationPoint(step, *(sums / count).tolist())
+
+
+def _look(model: BertForPreTraining, batch: Batch) -> Tensor:
+    """Losses and shares right of one batch, (4,), on the model's device."""
+    return torch.stack(pretraining_losses(model, PlacedBatch.of(batch, next(model.parameters()).device))[:4])
 
 
 class Evaluator:
@@ -66,7 +81,7 @@ class Evaluator:
     def look_on(self) -> None:
         """One batch of the look that has begun."""
         started = time.monotonic()
-        self._sums.append(torch.stack(pretraining_losses(self._model, self._left.pop())[:4]))
+        self._sums.append(_look(self._model, self._left.pop()))
         if not self._left:
             means = torch.stack(self._sums).mean(0).tolist()  # fetched from the device once
             self.points.append(EvaluationPoint(self.latest_step, *means))

@@ -11,6 +11,13 @@ import torch
 from torch import Tensor
 
 
+def send(tensor: Tensor, device: torch.device | str) -> Tensor:
+    """A tensor of the CPU on a device, without a wait for what the device still does."""
+    if torch.device(device).type == "cuda":
+        tensor = tensor.pin_memory()  # from other memory, the copy of a large one waits for its turn
+    return tensor.to(device, non_blocking=True)
+
+
 @dataclass(frozen=True)
 class Packing:
     """Where the real tokens of a padded batch stand.
@@ -34,7 +41,7 @@ class Packing:
         flat = attention_mask.flatten().bool()
         number = flat.cumsum(0) - 1
         parts = flat.nonzero().squeeze(1), number, number.view(attention_mask.shape)[:, 0].contiguous()
-        return cls(tuple(attention_mask.shape), *(part.to(device, non_blocking=True) for part in parts))
+        return cls(tuple(attention_mask.shape), *(send(part, device) for part in parts))
 
     def pack(self, padded: Tensor) -> Tensor:
         """The rows of the real tokens: (B, T, C) to (N, C)."""

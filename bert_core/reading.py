@@ -12,7 +12,7 @@ from tokenizers import Encoding
 from torch import Tensor
 
 from bert_core.checkpoint import Checkpoint
-from bert_core.costs import threads_for_probe
+from bert_core.costs import probe_operations, threads_for
 from bert_core.errors import InputError
 from bert_core.model import BertOutput
 from bert_core.tokenization import CLS, MASK, SEP, UNK
@@ -128,7 +128,7 @@ def few_threads(checkpoint: Checkpoint, tokens: int) -> Iterator[None]:
     for each other, and on a busy machine ten times as long as they work.
     """
     before = torch.get_num_threads()
-    torch.set_num_threads(min(before, threads_for_probe(checkpoint.config, tokens)))
+    torch.set_num_threads(min(before, threads_for(probe_operations(checkpoint.config, tokens))))
     try:
         yield
     finally:

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 
 from bert_core.config import BertConfig, CorpusConfig, DataConfig, TokenizerConfig, TrainingConfig
 from bert_core.corpus import Corpus, read_corpus
-from bert_core.costs import check_size, estimate_seconds, threads_for
+from bert_core.costs import check_size, estimate_seconds, is_worth_recording, step_operations, threads_for
 from bert_core.distributed import make_trainer
 from bert_core.encoded import encode_corpus
 from bert_core.errors import ConfigError, CorpusError
@@ -409,11 +409,15 @@ class Prepared:
 
     def trainer(self, device: str = "cpu") -> Trainer:
         """A trainer of this model on a device; of several processes, each makes its own."""
-        tokens = _mean_pair_tokens(self.batches)
-        threads = threads_for(self.recipe.data, self.model.config, tokens)
         model, config = self.model.to(device), self.recipe.training
-        mask = self.tokenizer.token_to_id(MASK)
-        return make_trainer(model, self.batches, config, seed=self.seed, threads=threads, mask_token_id=mask)
+        operations = step_operations(self.recipe.data, model.config, _mean_pair_tokens(self.batches))
+        return make_trainer(
+            *(model, self.batches, config),
+            seed=self.seed,
+            threads=threads_for(operations),
+            recorded=is_worth_recording(operations, config, device),
+            mask_token_id=self.tokenizer.token_to_id(MASK),
+        )
 
 
 def prepare(

@@ -7,6 +7,7 @@ All parameters live in one flat tensor, so that a snapshot of the weights is one
 gradients are new tensors that autograd hands over as they are, without a pass that clears and a pass that adds.
 """
 
+import contextlib
 import ctypes
 import math
 import sys
@@ -15,15 +16,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim.adadelta import adadelta
 
 from bert_core.config import TrainingConfig, TrainingPart
 from bert_core.errors import CheckpointError
+from bert_core.losses import PlacedBatch, accuracy_by_kind, pretraining_losses, weighted_loss
 from bert_core.model import BertForPreTraining
-from bert_core.packing import Packing
-from bert_core.pretraining_data import IGNORED, Batch
+from bert_core.pretraining_data import Batch
 
 _ALIGNMENT = 16  # float32 numbers; every parameter starts at a multiple of 64 bytes
 _AVERAGES = {
@@ -191,18 +191,11 @@ class Trainer:
         if self.threads and self.threads != torch.get_num_threads():
             torch.set_num_threads(self.threads)
         learning_rate = learning_rate_at(self.step, self.config)
-        turn = self.step % len(self.optimizers)
         batch = self.batches[self.step]
         # Dropout is the one thing that draws from the global generator; seeded here, it depends on nothing before.
         if self._has_dropout:
             torch.manual_seed((self.seed * _SEED_STRIDE + self.step) % 2**63)
-        for parameter in self._parameters:
-            parameter.grad = None
-        means, by_kind = self._backward(batch, turn)
-        gradients = [parameter.grad for parameter in self._parameters]
-        grad_norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm([g for g in gradients if g is not None])))
-        scale = (grad_norm / self.config.max_grad_norm).clamp_(min=1.0) if self.config.max_grad_norm else None
-        self.optimizers[turn].step(gradients, learning_rate, scale, lost=~torch.isfinite(grad_norm))
+        values = self._take_step(batch, learning_rate)
         self.step += 1
         if self.seconds - self._trimmed > _TRIM_SECONDS:
             give_back_memory()
@@ -213,19 +206,34 @@ class Trainer:
             learning_rate=learning_rate,
             tokens=int(batch.attention_mask.sum()),
             seconds=self.seconds,
-            values=torch.cat([torch.stack([*means, grad_norm]), by_kind]),
+            values=values,
         )
 
-    def _backward(self, batch: Batch, turn: int) -> tuple[Sequence[Tensor], Tensor]:
+    def _take_step(self, batch: Batch | PlacedBatch, learning_rate: float | Tensor) -> Tensor:
+        """All that a step does on the device; the values of its `PendingMetrics`, (8,)."""
+        turn = self.step % len(self.optimizers)
+        for parameter in self._parameters:
+            parameter.grad = None
+        means, by_kind = self._backward(batch, turn)
+        gradients = [parameter.grad for parameter in self._parameters]
+        grad_norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm([g for g in gradients if g is not None])))
+        scale = (grad_norm / self.config.max_grad_norm).clamp_(min=1.0) if self.config.max_grad_norm else None
+        self.optimizers[turn].step(gradients, learning_rate, scale, lost=~torch.isfinite(grad_norm))
+        return torch.cat([torch.stack([*means, grad_norm]), by_kind])
+
+    def _backward(self, batch: Batch | PlacedBatch, turn: int) -> tuple[Sequence[Tensor], Tensor]:
         """Leave the gradients of a batch in the parameters; its losses and accuracies, (), and those by kind, (3,)."""
+        if isinstance(batch, Batch):
+            batch = PlacedBatch.of(batch, self.flat.weights.device)
         with self._precision():
             mlm_loss, nsp_loss, *accuracies, right = pretraining_losses(self.model, batch)
         weighted_loss(mlm_loss, nsp_loss, self.config, turn).backward()
-        shares = shares_by_kind(batch, self.mask_token_id)
-        return (mlm_loss.detach(), nsp_loss.detach(), *accuracies), shares.to(right.device, non_blocking=True) @ right
+        return (mlm_loss.detach(), nsp_loss.detach(), *accuracies), accuracy_by_kind(batch, right, self.mask_token_id)
 
-    def _precision(self) -> torch.autocast:
-        return torch.autocast(self._device, torch.bfloat16, enabled=self.dtype is torch.bfloat16)
+    def _precision(self) -> contextlib.AbstractContextManager:
+        if self.dtype is torch.float32:
+            return contextlib.nullcontext()
+        return torch.autocast(self._device, self.dtype)
 
     def state(self) -> "TrainerState":
         """A copy of everything but the weights that the next step depends on."""
@@ -290,7 +298,11 @@ class Optimizer:
 
     @torch.no_grad()
     def step(
-        self, gradients: Sequence[Tensor | None], learning_rate: float, scale: Tensor | None, lost: Tensor
+        self,
+        gradients: Sequence[Tensor | None],
+        learning_rate: float | Tensor,
+        scale: Tensor | None,
+        lost: Tensor,
     ) -> None:
         """Move the weights against the gradients, in the order of the model's parameters.
 
@@ -366,81 +378,3 @@ def schedule(step: int, config: TrainingConfig | TrainingPart) -> float:
     if config.decay == "none":
         return 1.0
     return max(0.0, (config.steps - step) / max(1, config.steps - config.warmup_steps))
-
-
-def pretraining_losses(model: BertForPreTraining, batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """mlm_loss, nsp_loss, mlm_accuracy and nsp_accuracy of a batch, as device scalars; the losses can go backward.
-    Last, whether each asked word was guessed, (N,) 0.0 or 1.0.
-
-    The masked-word loss is the mean over the asked positions of the whole batch; padding and unasked words have none.
-    """
-    device = next(model.parameters()).device
-    labels = batch.labels.flatten()
-    asked = (labels != IGNORED).nonzero().squeeze(1)  # on the CPU, where the batch was made: no wait for the device
-    truth = labels[asked].to(device, non_blocking=True)
-    attention_mask = packing = None
-    if not bool(batch.attention_mask.all()):
-        attention_mask = batch.attention_mask.to(device, non_blocking=True)
-        packing = Packing.of(batch.attention_mask, device)
-    output = model(
-        batch.input_ids.to(device, non_blocking=True),
-        attention_mask,
-        batch.token_type_ids.to(device, non_blocking=True),
-        asked_positions=asked.to(device, non_blocking=True),
-        packing=packing,
-    )
-    words, pairs = output.prediction_logits, output.seq_relationship_logits  # (N, V), (B, 2)
-    pair_truth = batch.next_sentence_label.to(device, non_blocking=True)
-    mlm_loss, nsp_loss = F.cross_entropy(words, truth), F.cross_entropy(pairs, pair_truth)
-    with torch.no_grad():
-        right = (words.argmax(1) == truth).float()
-        nsp_accuracy = (pairs.argmax(1) == pair_truth).float().mean()
-    return mlm_loss, nsp_loss, right.mean(), nsp_accuracy, right
-
-
-def weighted_loss(mlm_loss: Tensor, nsp_loss: Tensor, config: TrainingConfig, turn: int) -> Tensor:
-    """What a step goes down: the weighted sum, or in turns one of the two."""
-    weighted = (config.mlm_weight * mlm_loss, config.nsp_weight * nsp_loss)
-    return weighted[turn] if config.turns else sum(weighted)
-
-
-def kinds_asked(batch: Batch, mask_token_id: int | None) -> Tensor:
-    """Whether each asked word was masked, replaced or kept: (3, N) of 0.0 and 1.0, on the CPU.
-
-    Without the id of [MASK] only the kept ones are told.
-    """
-    asked = batch.labels != IGNORED
-    shown, truth = batch.input_ids[asked], batch.labels[asked]
-    masked, kept = shown == (-1 if mask_token_id is None else mask_token_id), shown == truth
-    kinds = torch.stack([masked, ~(masked | kept), kept]).float()  # (3, N)
-    if mask_token_id is None:
-        kinds[:2] = 0
-    return kinds
-
-
-def shares_by_kind(batch: Batch, mask_token_id: int | None) -> Tensor:
-    """Share of each asked word in the words of its kind, (3, N), nan where there is none: what `right` of
-    `pretraining_losses` is multiplied with for the accuracy of each kind. On the CPU, so nobody waits for the device.
-    """
-    kinds = kinds_asked(batch, mask_token_id)
-    return kinds / kinds.sum(1, keepdim=True)
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Losses in nats and shares right on a text that was not trained on; means over batches."""
-
-    mlm_loss: float
-    nsp_loss: float
-    mlm_accuracy: float
-    nsp_accuracy: float
-
-
-@torch.no_grad()
-def evaluate(model: BertForPreTraining, batches: Sequence[Batch], count: int) -> Evaluation:
-    """The model on the first `count` batches of a held-out text, dropout off; the same batches at every call."""
-    was_training = model.training
-    model.eval()
-    sums = sum(torch.stack(pretraining_losses(model, batches[k])[:4]) for k in range(count))
-    model.train(was_training)
-    return Evaluation(*(sums / count).tolist())

@@ -11,7 +11,7 @@ from helpers import make_model
 from bert_core.checkpoint import Checkpoint, save_checkpoint
 from bert_core.config import BertConfig
 from bert_core.corpus import Corpus
-from bert_core.costs import processor_cores, threads_for_probe
+from bert_core.costs import probe_operations, processor_cores, threads_for
 from bert_core.errors import InputError
 from bert_core.probing import (
     Occurrence,
@@ -348,5 +348,5 @@ def test_a_small_probe_takes_one_processor_thread_and_leaves_the_number_as_it_wa
     finally:
         torch.set_num_threads(before)
     base = BertConfig(30522, 768, 12, 12, 3072)
-    assert threads_for_probe(base, 64) == processor_cores()
-    assert threads_for_probe(tiny_checkpoint.config, 64) == 1
+    assert threads_for(probe_operations(base, 64)) == processor_cores()
+    assert threads_for(probe_operations(tiny_checkpoint.config, 64)) == 1

@@ -1,0 +1,124 @@
+"""Recorded steps: what is filled up changes nothing, each shape is recorded once, and no step waits for its device."""
+
+import dataclasses
+import logging
+
+import pytest
+import torch
+
+from bert_core.captured import CapturedTrainer, filled_up
+from bert_core.config import TrainingConfig
+from bert_core.costs import is_worth_recording
+from bert_core.losses import PlacedBatch, accuracy_by_kind, pretraining_losses
+from bert_core.model import BertForPreTraining
+from bert_core.recipes import load_recipe, prepare
+from bert_core.training import Trainer, read_metrics
+
+MASK = 4
+
+
+def parts(steps=12, **settings):
+    """Model, batches and training settings of a small dialogue run."""
+    recipe = load_recipe("romeo-juliet").override(
+        {
+            "training.steps": steps,
+            "data.batch_size": 7,
+            "model.hidden_size": 12,
+            "model.num_attention_heads": 3,
+            **settings,
+        }
+    )
+    prepared = prepare(recipe, seed=3)
+    return prepared.model, prepared.batches, prepared.recipe.training
+
+
+class Recorder:
+    """Stands in for CUDA graphs: what is recorded is done again at every call."""
+
+    def __init__(self):
+        self.recorded = 0
+
+    def __call__(self, work, pool):
+        self.recorded += 1
+        return work
+
+
+@pytest.mark.parametrize("k", range(4))
+def test_a_batch_that_is_filled_up_gives_the_same_losses_and_gradients(k):
+    model, batches, _ = parts()
+    model.eval()
+    results = []
+    layout, numbers = filled_up(batches[k])
+    for batch in (PlacedBatch.of(batches[k]), layout.view(numbers)):
+        model.zero_grad()
+        *scalars, right = pretraining_losses(model, batch)
+        sum(scalars[:2]).backward()
+        gradients = [p.grad.clone() for p in model.parameters()]
+        results.append([*(scalar.detach() for scalar in scalars), accuracy_by_kind(batch, right, MASK), *gradients])
+    for packed, filled in zip(*results):
+        torch.testing.assert_close(packed, filled, atol=1e-5, rtol=1e-5, equal_nan=True)
+    assert layout.T % 16 == layout.N % 64 == 0
+    assert layout.T - 16 < batches[k].input_ids.shape[1] <= layout.T
+
+
+def test_recorded_steps_train_as_others_do_and_each_shape_is_recorded_once():
+    settings = {"model.hidden_dropout_prob": 0.0, "model.attention_probs_dropout_prob": 0.0}
+    model, batches, config = parts(**settings)
+    plain = Trainer(model, batches, config, seed=3, mask_token_id=MASK)
+    record = Recorder()
+    recorded = CapturedTrainer(*parts(**settings), seed=3, mask_token_id=MASK, record=record)
+    rows, others = read_metrics(list(plain)), read_metrics(list(recorded))
+    for row, other in zip(rows, others, strict=True):
+        values, wanted = (list(vars(dataclasses.replace(each, seconds=0.0)).values()) for each in (other, row))
+        assert values == pytest.approx(wanted, rel=1e-3, abs=1e-4, nan_ok=True)
+    shapes = [filled_up(batches[k])[0] for k in range(config.steps)]
+    assert record.recorded == sum(shapes.count(shape) > 1 for shape in set(shapes)) > 0
+    torch.testing.assert_close(plain.flat.weights, recorded.flat.weights, atol=1e-3, rtol=1e-3)
+
+
+def test_where_nothing_can_be_recorded_the_steps_are_done_as_they_are(caplog):
+    def refuse(work, pool):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    calm = CapturedTrainer(*parts(), seed=3, mask_token_id=MASK, record=Recorder())
+    refused = CapturedTrainer(*parts(), seed=3, mask_token_id=MASK, record=refuse)
+    with caplog.at_level(logging.WARNING):
+        rows = [row.mlm_loss for row in read_metrics(list(refused))]
+    assert rows == [row.mlm_loss for row in read_metrics(list(calm))]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+@pytest.mark.parametrize("kind", [Trainer, CapturedTrainer])
+def test_no_step_waits_for_its_device(kind, monkeypatch):
+    if kind is CapturedTrainer:  # with a learning rate on the device, this alone is not there for such tensors
+        monkeypatch.setattr(torch, "_fused_adamw_", lambda *args, **options: None)
+    model, batches, config = parts()
+    with torch.device("meta"):  # a device whose numbers nobody can read
+        empty = BertForPreTraining(model.config)
+    options = {"record": Recorder()} if kind is CapturedTrainer else {}
+    trainer = kind(empty, batches, config, mask_token_id=MASK, **options)
+    rows = list(trainer)
+    assert len(rows) == config.steps
+    assert rows[-1].values.device.type == "meta"
+    with pytest.raises(RuntimeError):
+        read_metrics(rows)
+
+
+def test_small_steps_on_a_gpu_are_recorded():
+    plain = TrainingConfig()
+    assert is_worth_recording(1e9, plain, "cuda")
+    assert not is_worth_recording(1e9, plain, "cpu")
+    assert not is_worth_recording(1e13, plain, "cuda")
+    assert not is_worth_recording(1e9, TrainingConfig(turns=True), "cuda")
+    assert not is_worth_recording(1e9, TrainingConfig(optimizer="adadelta"), "cuda")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_cuda_graphs_train_as_single_kernels_do():
+    model, batches, config = parts(40)
+    rows = []
+    for kind in (Trainer, CapturedTrainer):
+        model = parts(40)[0].to("cuda")
+        rows.append(read_metrics(list(kind(model, batches, config, seed=3, mask_token_id=MASK))))
+    for row, other in zip(*rows, strict=True):
+        assert (row.mlm_loss, row.nsp_loss) == pytest.approx((other.mlm_loss, other.nsp_loss), rel=0.05)
