@@ -2,6 +2,7 @@
 
     python benchmarks/training.py [--only toy tutorial] [--rounds 5] [--steps 20] [--precision bfloat16]
     python benchmarks/training.py --only mini mini-30k --corpus wikipedia.txt --steps 3
+    python benchmarks/training.py --only toy base-128 base-512 --corpus wikipedia.txt --device cuda --precision bfloat16
 
 All train from the same sizes on the same batches, without dropout, with gradient clipping and fused AdamW:
 `bert_core.Trainer`; `transformers.BertForPreTraining` with its default attention, on the batches as they are here
@@ -10,9 +11,10 @@ All train from the same sizes on the same batches, without dropout, with gradien
 turn; the table has medians over the rounds. Batches are drawn beforehand; what drawing costs stands above each table.
 
 Real tokens are those that are no padding. Useful operations are the products of the encoder for real tokens and of the
-word head for asked ones, forward and twice that backward; the peak is a product of two 2048 x 2048 matrices. Memory is
-what resident memory grew by at its highest during two steps, model and optimizer included. The mini cases learn from
-the text in --corpus, a paragraph a line. Needs the packages of tests/requirements.txt.
+word head for asked ones, forward and twice that backward; the peak is a product of two 2048 x 2048 matrices (8192 on a
+GPU). Memory is what resident memory (on a GPU, its own) grew by at its highest during two steps, model and optimizer
+included. The mini and base cases learn from the text in --corpus, a paragraph a line. Needs the packages of
+tests/requirements.txt.
 """
 
 import argparse
@@ -51,6 +53,15 @@ _MINI = {
     "corpus.validation_share": 0.0,
     "corpus.most_documents": 6000,
 }
+_BASE = {
+    **_MINI,
+    "model.hidden_size": 768,
+    "model.num_hidden_layers": 12,
+    "model.num_attention_heads": 12,
+    "model.intermediate_size": 3072,
+    "model.max_position_embeddings": 512,
+    "tokenizer.vocab_size": 30522,
+}
 CASES: dict[str, tuple[str, Recipe]] = {
     "toy": (
         "2 x 64, the dialogue, batch 32",
@@ -70,6 +81,16 @@ CASES: dict[str, tuple[str, Recipe]] = {
         "4 x 256, vocabulary 30,522, 128 tokens, batch 32",
         load_recipe("romeo-juliet").override({**_MINI, "tokenizer.vocab_size": 30522}),
     ),
+    "base-128": (
+        "12 x 768, vocabulary 30,522, 128 tokens, batch 256",
+        load_recipe("romeo-juliet").override({**_BASE, "data.batch_size": 256}),
+    ),
+    "base-512": (
+        "12 x 768, vocabulary 30,522, 512 tokens, batch 64",
+        load_recipe("romeo-juliet").override(
+            {**_BASE, "data.batch_size": 64, "data.sequence_length": 512, "data.max_predictions": 77}
+        ),
+    ),
 }
 
 
@@ -77,16 +98,21 @@ def main() -> None:
     """Measure the cases and print their tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=CASES, default=["toy", "tutorial"], help="which cases")
-    parser.add_argument("--corpus", type=Path, help="a text for the mini cases, a paragraph a line")
+    parser.add_argument("--corpus", type=Path, help="a text for the mini and base cases, a paragraph a line")
     parser.add_argument("--rounds", type=int, default=5, help="how often all take turns")
     parser.add_argument("--steps", type=int, default=20, help="steps in a block")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32", help="of all of them")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where all of them train")
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, torch {torch.__version__}, transformers {transformers.__version__}")
     for name in options.only:
-        if name.startswith("mini") and not options.corpus:
+        if _is_of_text(name) and not options.corpus:
             parser.error(f"{name} needs --corpus and a text.")
         measure(name, options)
+
+
+def _is_of_text(name: str) -> bool:
+    return name.startswith(("mini", "base"))
 
 
 def measure(name: str, options: argparse.Namespace) -> None:
@@ -96,8 +122,8 @@ def measure(name: str, options: argparse.Namespace) -> None:
     training = dataclasses.replace(
         recipe.training, steps=count, epochs=None, optimizer="adamw", max_grad_norm=1.0, precision=options.precision
     )
-    corpus = read_corpus(options.corpus, kind="lines") if name.startswith("mini") else None
-    prepared = prepare(dataclasses.replace(recipe, training=training), corpus)
+    corpus, device = read_corpus(options.corpus, kind="lines") if _is_of_text(name) else None, options.device
+    prepared = prepare(dataclasses.replace(recipe, training=training), corpus, device=device)
     started = time.perf_counter()
     trimmed = [prepared.batches[k] for k in range(count)]
     drawing = (time.perf_counter() - started) / count * 1000
@@ -106,12 +132,14 @@ def measure(name: str, options: argparse.Namespace) -> None:
     weights = {key: tensor.clone() for key, tensor in weights.items()}
 
     def here() -> Step:
-        trainer = prepared.trainer()
+        trainer = prepared.trainer(device)
         trainer.batches = trimmed
         return lambda _: next(trainer)
 
     def their(kind: type[nn.Module], batches: Sequence[Batch]) -> Callable[[], Step]:
-        return lambda: peer(kind(config, weights), batches, training.learning_rate, dtype)
+        # Their batches are on the device beforehand; ours are brought there in each step.
+        placed = [Batch(*(part.to(device) for part in vars(batch).values())) for batch in batches]
+        return lambda: peer(kind(config, weights).to(device), placed, training.learning_rate, dtype)
 
     contestants = {
         "here": here,
@@ -119,19 +147,19 @@ def measure(name: str, options: argparse.Namespace) -> None:
         "transformers, trimmed": their(Transformers, trimmed),
         "TransformerEncoder, padded": their(Encoder, padded),
     }
-    torch.set_num_threads(prepared.trainer().threads)
-    peak = product_rate(dtype)
+    torch.set_num_threads(prepared.trainer(device).threads)
+    peak = product_rate(dtype, device)
     memory, steps, times = {}, {}, {who: [] for who in contestants}
     for who, build in contestants.items():
-        memory[who], steps[who] = grown(build)
+        memory[who], steps[who] = grown(build, device)
     for k in range(options.rounds + 1):
         for who, step in steps.items():
-            times[who].append(block(step, k, options.steps))
+            times[who].append(block(step, k, options.steps, device))
     times = {who: rounds[1:] for who, rounds in times.items()}  # the first round warms up
     tokens = sum(int(batch.attention_mask.sum()) for batch in trimmed) / count
     useful = sum(useful_operations(config, batch) for batch in trimmed) / count
     print(
-        f"\n{name}: {title}, {options.precision}, {torch.get_num_threads()} threads with a peak of {peak:.0f} GFLOP/s; "
+        f"\n{name}: {title}, {options.precision}, {where(device)} with a peak of {peak:.0f} GFLOP/s; "
         f"{tokens:.0f} real tokens and {useful / 1e9:.2f} GFLOP a step; drawing a batch {drawing:.2f} ms\n"
     )
     print("| | ms per step | real tokens/s | useful GFLOP/s | share of the peak | memory, MB | slower than here |")
@@ -147,30 +175,45 @@ def measure(name: str, options: argparse.Namespace) -> None:
         )
 
 
-def block(step: Step, k: int, steps: int) -> float:
+def where(device: str) -> str:
+    """What works on the steps."""
+    return torch.cuda.get_device_name() if device == "cuda" else f"{torch.get_num_threads()} threads"
+
+
+def wait(device: str) -> None:
+    """Until the device has done all its work."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def block(step: Step, k: int, steps: int, device: str) -> float:
     """Seconds per step of block k."""
+    wait(device)
     started = time.perf_counter()
     for i in range(k * steps, (k + 1) * steps):
         step(i)
+    wait(device)
     return (time.perf_counter() - started) / steps
 
 
-def grown(build: Callable[[], Step]) -> tuple[float, Step]:
-    """Bytes by which resident memory grew at its highest while two steps were made, and the steps to go on with."""
-    _rest()
-    before = _resident("VmRSS")
+def grown(build: Callable[[], Step], device: str) -> tuple[float, Step]:
+    """Bytes by which memory grew at its highest while two steps were made, and the steps to go on with."""
+    _rest(device)
+    before = torch.cuda.memory_allocated() if device == "cuda" else _resident("VmRSS")
     step = build()
     step(0), step(1)
-    highest = _resident("VmHWM")
+    highest = torch.cuda.max_memory_allocated() if device == "cuda" else _resident("VmHWM")
     del step
-    _rest()
+    _rest(device)
     return highest - before, build()
 
 
-def _rest() -> None:
+def _rest(device: str) -> None:
     """Give free memory back to the system and let its record of the highest start anew."""
     gc.collect()
-    if sys.platform == "linux":
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    elif sys.platform == "linux":
         ctypes.CDLL("libc.so.6").malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")
 
@@ -247,7 +290,7 @@ def peer(model: nn.Module, batches: Sequence[Batch], learning_rate: float, dtype
 
     def step(k: int) -> None:
         optimizer.zero_grad()
-        with torch.autocast("cpu", dtype, enabled=dtype is not torch.float32):
+        with torch.autocast(batches[k].labels.device.type, dtype, enabled=dtype is not torch.float32):
             loss = model(batches[k])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -256,14 +299,17 @@ def peer(model: nn.Module, batches: Sequence[Batch], learning_rate: float, dtype
     return step
 
 
-def product_rate(dtype: torch.dtype) -> float:
+def product_rate(dtype: torch.dtype, device: str) -> float:
     """GFLOP/s of the best of five matrix products."""
-    a, best = torch.randn(2048, 2048, dtype=dtype), float("inf")
+    n, best = 8192 if device == "cuda" else 2048, float("inf")
+    a = torch.randn(n, n, dtype=dtype, device=device)
     for _ in range(5):
+        wait(device)
         started = time.perf_counter()
         a @ a
+        wait(device)
         best = min(best, time.perf_counter() - started)
-    return 2 * 2048**3 / best / 1e9
+    return 2 * n**3 / best / 1e9
 
 
 if __name__ == "__main__":
