@@ -15,7 +15,7 @@ from bert_core.recipes import EXPERIMENTS
 from bert_core.run import ENDED, Run
 from ui.experiments import experiment_named
 from ui.run_monitor import run_curve
-from ui.runs_list import repeat, run_row, said, what_differs
+from ui.runs_list import label_of, repeat, run_row, said, what_differs
 from ui.trial import start_trial, trial_news
 from ui.workspace import Workspace
 from ui.workspaces import Workspaces
@@ -117,6 +117,7 @@ def test_what_differs_is_said_as_the_form_says_it(workspaces, space) -> None:
 def test_values_are_said_in_words() -> None:
     values = (None, (), True, 0.00100, 12, "word")
     assert [said(value) for value in values] == ["–", "–", "yes", "0.001", "12", "word"]
+    assert label_of("training.nsp_weight") == "NSP weight"
     assert said([{"start": 20, "steps": 15, "learning_rate": 0.01}]) == "from step 20 on 15 steps at 0.01"
 
 

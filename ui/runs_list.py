@@ -106,7 +106,8 @@ def what_differs(space: Workspace, runs: Sequence[Run]) -> dict[str, Any]:
 
 def label_of(name: str) -> str:
     """A setting's name as the form has it, or in words."""
-    return SHOWN.get(name) or name.split(".")[-1].replace("_", " ").capitalize()
+    words = " ".join(word.upper() if word in ("mlm", "nsp") else word for word in name.split(".")[-1].split("_"))
+    return SHOWN.get(name) or words[0].upper() + words[1:]
 
 
 def said(value: Any) -> str:

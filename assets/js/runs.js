@@ -5,6 +5,7 @@
   const { el } = Balcony;
 
   const STATUS = { queued: "waiting", running: "training", paused: "paused", finished: "finished", stopped: "stopped", failed: "failed" };
+  const IS_GOING = new Set(["queued", "running", "paused"]);
   const count = new Intl.NumberFormat("en").format;
   const loss = (value) => (value === null ? "–" : value.toFixed(3));
   const share = (value) => (value === null ? "–" : Balcony.percent(value));
@@ -53,7 +54,9 @@
 
     function button(row, label, paused, title) {
       const item = el("button", { type: "button", class: "balcony-small-button", title, "aria-label": `${label}: run ${row.number}` }, label);
-      item.disabled = !row.canRepeat;
+      const isBusy = rows.some((each) => IS_GOING.has(each.status));
+      item.disabled = !row.canRepeat || isBusy;
+      if (isBusy) item.title = "Stop the run that is going first";
       item.addEventListener("click", () => trigger("select", { run: row.run, paused }));
       return item;
     }

@@ -116,8 +116,10 @@ def test_a_run_is_run_again_over_its_own_curve_and_reset(page: Page) -> None:
     expect(page.locator("#run-step")).to_have_text("0 of 30")
     expect(page.locator("#model-step")).to_have_text("step 0")
     expect(page.locator("#runs-alike")).to_have_text("All of them began with the same weights, bit for bit.")
+    expect(page.get_by_role("button", name="Run again: run 1")).to_be_disabled()  # one at a time
     page.locator("#stop").click()
     wait_for_status(page, "Stopped")
+    expect(page.get_by_role("button", name="Run again: run 1")).to_be_enabled()
 
 
 def test_an_experiment_answers_its_question(page: Page) -> None:
