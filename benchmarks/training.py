@@ -18,6 +18,7 @@ tests/requirements.txt.
 """
 
 import argparse
+import copy
 import ctypes
 import dataclasses
 import gc
@@ -120,7 +121,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
     title, recipe = CASES[name]
     count = (options.rounds + 1) * options.steps
     training = dataclasses.replace(
-        recipe.training, steps=count, epochs=None, optimizer="adamw", max_grad_norm=1.0, precision=options.precision
+        recipe.training, steps=2 * count, epochs=None, optimizer="adamw", max_grad_norm=1.0, precision=options.precision
     )
     corpus, device = read_corpus(options.corpus, kind="lines") if _is_of_text(name) else None, options.device
     prepared = prepare(dataclasses.replace(recipe, training=training), corpus, device=device)
@@ -132,8 +133,8 @@ def measure(name: str, options: argparse.Namespace) -> None:
     weights = {key: tensor.clone() for key, tensor in weights.items()}
 
     def here() -> Step:
-        trainer = prepared.trainer(device)
-        trainer.batches = trimmed
+        trainer = dataclasses.replace(prepared, model=copy.deepcopy(prepared.model)).trainer(device)
+        trainer.batches = 2 * trimmed
         return lambda _: next(trainer)
 
     def their(kind: type[nn.Module], batches: Sequence[Batch]) -> Callable[[], Step]:
@@ -152,6 +153,8 @@ def measure(name: str, options: argparse.Namespace) -> None:
     memory, steps, times = {}, {}, {who: [] for who in contestants}
     for who, build in contestants.items():
         memory[who], steps[who] = grown(build, device)
+    if device == "cuda":
+        block(steps["here"], 0, count, device)  # so that every shape of batch is recorded before it is measured
     for k in range(options.rounds + 1):
         for who, step in steps.items():
             times[who].append(block(step, k, options.steps, device))
@@ -253,7 +256,7 @@ class Transformers(nn.Module):
         self.model.load_state_dict(weights, strict=False)
 
     def forward(self, batch: Batch) -> Tensor:
-        return self.model(**dataclasses.asdict(batch)).loss
+        return self.model(**vars(batch)).loss
 
 
 class Encoder(nn.Module):

@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bert_core.losses import PlacedBatch
-from bert_core.packing import send
 from bert_core.pretraining_data import IGNORED, Batch
 from bert_core.training import Trainer
 
@@ -49,10 +48,11 @@ class _Layout:
         return PlacedBatch(ids, segments, mask, pairs, asked, truth)
 
 
-def filled_up(batch: Batch) -> tuple[_Layout, Tensor]:
-    """A batch with padding and with places of which nothing is asked, so that few shapes occur: layout and numbers."""
+def filled_up(batch: Batch, longest: int) -> tuple[_Layout, Tensor]:
+    """A batch with padding, up to `longest` tokens, and with places of which nothing is asked, so that few shapes
+    occur: layout and numbers."""
     B, T = batch.input_ids.shape
-    more = -T % _TOKENS
+    more = min(-T % _TOKENS, longest - T)
     ids, segments, mask = (
         F.pad(matrix, (0, more)) for matrix in (batch.input_ids, batch.token_type_ids, batch.attention_mask)
     )
@@ -66,11 +66,21 @@ def filled_up(batch: Batch) -> tuple[_Layout, Tensor]:
     return _Layout(B, T + more, len(asked) + spare), torch.cat([part.flatten() for part in parts])
 
 
-def cuda_graph(work: Work, pool: Any) -> Work:
-    """Record what `work` does on the GPU, without doing it; the answer does it. Graphs of one pool share memory."""
+@functools.cache
+def _pool() -> Any:
+    # One for the graphs of all trainers: these take turns, and nothing in it is needed from one step to the next.
+    return torch.cuda.graph_pool_handle()
+
+
+def cuda_graph(work: Work) -> Work:
+    """Record what `work` does on the GPU, without doing it; the answer does it."""
     graph = torch.cuda.CUDAGraph()
-    # Other threads use the GPU meanwhile; only this one must keep from what cannot be recorded.
-    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+    # The first of these puts the stream back even where recording fails. Other threads use the GPU meanwhile; only
+    # this one must keep from what cannot be recorded.
+    with (
+        torch.cuda.stream(torch.cuda.current_stream()),
+        torch.cuda.graph(graph, pool=_pool(), capture_error_mode="thread_local"),
+    ):
         values = work()
 
     def repeat() -> Tensor:
@@ -84,35 +94,35 @@ class CapturedTrainer(Trainer):
     """A `Trainer` whose steps are recorded: the first step of each shape is done as it is, which also lets the
     libraries set themselves up for it, the second is recorded, and from then on it is repeated.
 
-    record: as `cuda_graph`. Where the GPU's software refuses to record, steps are done as they are. Not for training in
-    turns, nor for Adadelta, which takes its learning rate as a plain number.
+    record: as `cuda_graph`. Where the GPU's software refuses to record, steps are done as they are. `config` may be
+    exchanged for one with another schedule; what else it says is recorded. Not for training in turns, nor for
+    Adadelta, which takes its learning rate as a plain number.
     """
 
-    def __init__(self, *args: Any, record: Callable[[Work, Any], Work] = cuda_graph, **options: Any) -> None:
+    def __init__(self, *args: Any, record: Callable[[Work], Work] = cuda_graph, **options: Any) -> None:
         super().__init__(*args, **options)
-        device = self.flat.weights.device
-        self._rate = torch.zeros((), device=device)
-        self._record: Callable[[Work, Any], Work] | None = record
-        self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
-        self._steps: dict[_Layout, tuple[Tensor, Work]] = {}  # the numbers that a step reads, and the step
-        self._recorded: set[_Layout] = set()
+        self._rate = torch.zeros((), device=self.flat.weights.device)
+        self._record: Callable[[Work], Work] | None = record
+        self._reads: dict[_Layout, Tensor] = {}  # for each shape the numbers that its steps read
+        self.recorded: dict[_Layout, Work] = {}
 
     def _take_step(self, batch: Batch | PlacedBatch, learning_rate: float | Tensor) -> Tensor:
-        layout, numbers = filled_up(batch)
-        is_new = layout not in self._steps
+        layout, numbers = filled_up(batch, self.model.config.max_position_embeddings)
+        is_new = layout not in self._reads
         if is_new:
-            read = torch.zeros(layout.numbers, dtype=numbers.dtype, device=self._rate.device)
-            self._steps[layout] = read, functools.partial(super()._take_step, layout.view(read), self._rate)
-        read, step = self._steps[layout]
-        read.copy_(send(numbers, read.device))
+            self._reads[layout] = torch.zeros(layout.numbers, dtype=numbers.dtype, device=self._rate.device)
+        read = self._reads[layout]
+        read.copy_(numbers.pin_memory() if read.is_cuda else numbers, non_blocking=True)
         self._rate.fill_(learning_rate)
-        if not is_new and self._record and layout not in self._recorded:
-            try:
-                step = self._record(step, self._pool)
-            except RuntimeError as error:
-                _log.warning("Training steps cannot be recorded here (%s); they are done one by one.", error)
-                self._record = None
-            else:
-                self._steps[layout] = read, step
-                self._recorded.add(layout)
-        return step()
+        if layout in self.recorded:
+            return self.recorded[layout]()
+        step = functools.partial(super()._take_step, layout.view(read), self._rate)
+        if is_new or not self._record:
+            return step()
+        try:
+            self.recorded[layout] = self._record(step)
+        except RuntimeError as error:
+            _log.warning("Training steps cannot be recorded here (%s); they are done one by one.", error)
+            self._record = None
+            return step()
+        return self.recorded[layout]()

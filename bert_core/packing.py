@@ -12,10 +12,10 @@ from torch import Tensor
 
 
 def send(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """A tensor of the CPU on a device, without a wait for what the device still does."""
+    """A tensor of the CPU on a device; with CUDA without a wait for what the GPU still does."""
     if torch.device(device).type == "cuda":
-        tensor = tensor.pin_memory()  # from other memory, the copy of a large one waits for its turn
-    return tensor.to(device, non_blocking=True)
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 @dataclass(frozen=True)

@@ -338,8 +338,12 @@ class Run:
             if (metrics := next(trainer, None)) is None:
                 break
             pending.append(metrics)
+        read = time.monotonic()
         rows, divergence = until_divergence(read_metrics(pending))
         now = time.monotonic()
+        if rows:  # a GPU has only now done its steps
+            trainer.seconds += now - read
+            rows[-1] = dataclasses.replace(rows[-1], seconds=trainer.seconds)
         is_over = trainer.step >= trainer.config.total_steps
         grown = trainer.step >= SNAPSHOT_GROWTH * self.snapshots[-1].step
         due = grown or is_over or not self._wants_turn() or now - self._snapped >= SNAPSHOT_SECONDS

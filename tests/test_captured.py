@@ -1,6 +1,7 @@
 """Recorded steps: what is filled up changes nothing, each shape is recorded once, and no step waits for its device."""
 
 import dataclasses
+import gc
 import logging
 
 import pytest
@@ -38,7 +39,7 @@ class Recorder:
     def __init__(self):
         self.recorded = 0
 
-    def __call__(self, work, pool):
+    def __call__(self, work):
         self.recorded += 1
         return work
 
@@ -48,7 +49,7 @@ def test_a_batch_that_is_filled_up_gives_the_same_losses_and_gradients(k):
     model, batches, _ = parts()
     model.eval()
     results = []
-    layout, numbers = filled_up(batches[k])
+    layout, numbers = filled_up(batches[k], longest=64)
     for batch in (PlacedBatch.of(batches[k]), layout.view(numbers)):
         model.zero_grad()
         *scalars, right = pretraining_losses(model, batch)
@@ -61,6 +62,13 @@ def test_a_batch_that_is_filled_up_gives_the_same_losses_and_gradients(k):
     assert layout.T - 16 < batches[k].input_ids.shape[1] <= layout.T
 
 
+def test_no_batch_is_filled_up_over_the_positions_of_its_model():
+    settings = {"model.max_position_embeddings": 30, "data.sequence_length": 30}
+    trainer = CapturedTrainer(*parts(**settings), mask_token_id=MASK, record=Recorder())
+    assert len(read_metrics(list(trainer))) == 12
+    assert max(layout.T for layout in trainer.recorded) == 30
+
+
 def test_recorded_steps_train_as_others_do_and_each_shape_is_recorded_once():
     settings = {"model.hidden_dropout_prob": 0.0, "model.attention_probs_dropout_prob": 0.0}
     model, batches, config = parts(**settings)
@@ -71,13 +79,14 @@ def test_recorded_steps_train_as_others_do_and_each_shape_is_recorded_once():
     for row, other in zip(rows, others, strict=True):
         values, wanted = (list(vars(dataclasses.replace(each, seconds=0.0)).values()) for each in (other, row))
         assert values == pytest.approx(wanted, rel=1e-3, abs=1e-4, nan_ok=True)
-    shapes = [filled_up(batches[k])[0] for k in range(config.steps)]
-    assert record.recorded == sum(shapes.count(shape) > 1 for shape in set(shapes)) > 0
+    shapes = [filled_up(batches[k], longest=64)[0] for k in range(config.steps)]
+    assert recorded.recorded.keys() == {shape for shape in shapes if shapes.count(shape) > 1}
+    assert record.recorded == len(recorded.recorded) > 0
     torch.testing.assert_close(plain.flat.weights, recorded.flat.weights, atol=1e-3, rtol=1e-3)
 
 
 def test_where_nothing_can_be_recorded_the_steps_are_done_as_they_are(caplog):
-    def refuse(work, pool):
+    def refuse(work):
         raise RuntimeError("operation not permitted when stream is capturing")
 
     calm = CapturedTrainer(*parts(), seed=3, mask_token_id=MASK, record=Recorder())
@@ -114,11 +123,24 @@ def test_small_steps_on_a_gpu_are_recorded():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_cuda_graphs_train_as_single_kernels_do():
-    model, batches, config = parts(40)
-    rows = []
-    for kind in (Trainer, CapturedTrainer):
-        model = parts(40)[0].to("cuda")
-        rows.append(read_metrics(list(kind(model, batches, config, seed=3, mask_token_id=MASK))))
-    for row, other in zip(*rows, strict=True):
-        assert (row.mlm_loss, row.nsp_loss) == pytest.approx((other.mlm_loss, other.nsp_loss), rel=0.05)
+def test_cuda_graphs_give_what_their_kernels_give_one_by_one():
+    settings = {"model.hidden_size": 64, "model.num_attention_heads": 4, "model.hidden_dropout_prob": 0.1}
+
+    def trainer(**options):
+        model, batches, config = parts(60, **settings)
+        return CapturedTrainer(model.to("cuda"), batches, config, seed=3, mask_token_id=MASK, **options)
+
+    def losses(some, steps):
+        return [(row.mlm_loss, row.nsp_loss) for row in read_metrics([next(some) for _ in range(steps)])]
+
+    graphs, kernels = trainer(), trainer(record=lambda work: work)
+    assert losses(graphs, 20) == losses(kernels, 20)
+    assert graphs.recorded
+    # Another's graphs come and go, in the same memory.
+    other = trainer()
+    losses(other, 20)
+    assert other.recorded
+    del other
+    gc.collect()
+    losses(trainer(), 20)
+    assert losses(graphs, 40) == losses(kernels, 40)
