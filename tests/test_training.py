@@ -355,7 +355,7 @@ def test_evaluation_is_without_dropout_and_repeats_itself():
 
 def test_bfloat16_learns_as_float32_does():
     def last_losses(precision, seed):
-        rows = read_metrics(list(small_run(80, seed, **{"training.precision": precision, "data.batch_size": 32})))
+        rows = read_metrics(list(small_run(80, seed, **{"training.precision": precision, "data.batch_size": 16})))
         return [sum(row.mlm_loss for row in rows[-20:]) / 20, sum(row.nsp_loss for row in rows[-20:]) / 20]
 
     exact, rough = (torch.tensor([last_losses(kind, seed) for seed in range(3)]) for kind in ("float32", "bfloat16"))
