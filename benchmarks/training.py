@@ -128,7 +128,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
     started = time.perf_counter()
     trimmed = [prepared.batches[k] for k in range(count)]
     drawing = (time.perf_counter() - started) / count * 1000
-    padded = [at_length(batch, recipe.data.sequence_length) for batch in trimmed]
+    padded = [batch.at_length(recipe.data.sequence_length) for batch in trimmed]
     config, dtype, weights = prepared.model.config, getattr(torch, options.precision), prepared.model.state_dict()
     weights = {key: tensor.clone() for key, tensor in weights.items()}
 
@@ -228,21 +228,11 @@ def _resident(line: str) -> float:
     return float(status[line].split()[0]) * 1024
 
 
-def at_length(batch: Batch, length: int) -> Batch:
-    """A batch with padding up to a length."""
-    rest = length - batch.input_ids.shape[1]
-    fill = {"labels": IGNORED}
-    matrices = ("input_ids", "token_type_ids", "attention_mask", "labels")
-    return dataclasses.replace(
-        batch, **{name: F.pad(getattr(batch, name), (0, rest), value=fill.get(name, 0)) for name in matrices}
-    )
-
-
 def useful_operations(config: BertConfig, batch: Batch) -> float:
     """Floating-point operations of the matrix products that a training step needs."""
     d, f, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
     lengths = batch.attention_mask.sum(1).double()
-    asked = int((batch.labels != IGNORED).sum())
+    asked = len(batch.asked()[0])
     encoder = layers * (lengths.sum() * (4 * d * d + 2 * d * f) + 2 * d * (lengths**2).sum())
     return 6 * float(encoder + asked * d * (d + config.vocab_size) + len(lengths) * d * (d + 2))
 

@@ -52,18 +52,13 @@ def filled_up(batch: Batch, longest: int) -> tuple[_Layout, Tensor]:
     """A batch with padding, up to `longest` tokens, and with places of which nothing is asked, so that few shapes
     occur: layout and numbers."""
     B, T = batch.input_ids.shape
-    more = min(-T % _TOKENS, longest - T)
-    ids, segments, mask = (
-        F.pad(matrix, (0, more)) for matrix in (batch.input_ids, batch.token_type_ids, batch.attention_mask)
-    )
-    labels = F.pad(batch.labels, (0, more), value=IGNORED).flatten()
-    asked = labels.ne(IGNORED).nonzero().squeeze(1)
-    spare = -len(asked) % _ASKED
-    parts = (
-        *(ids, segments, mask, batch.next_sentence_label),
-        *(F.pad(asked, (0, spare)), F.pad(labels[asked], (0, spare), value=IGNORED)),
-    )
-    return _Layout(B, T + more, len(asked) + spare), torch.cat([part.flatten() for part in parts])
+    T = min(T + -T % _TOKENS, longest)
+    batch = batch.at_length(T)
+    asked, truth = batch.asked()
+    spare = (0, -len(asked) % _ASKED)
+    asked, truth = F.pad(asked, spare), F.pad(truth, spare, value=IGNORED)
+    parts = batch.input_ids, batch.token_type_ids, batch.attention_mask, batch.next_sentence_label, asked, truth
+    return _Layout(B, T, len(asked)), torch.cat([part.flatten() for part in parts])
 
 
 @functools.cache

@@ -82,13 +82,12 @@ def examine(checkpoint: Checkpoint, text: Corpus, data: DataConfig, seconds: flo
     encoded = encode_corpus(text.excerpt(MOST_SENTENCES), checkpoint.tokenizer)
     batches = PretrainingBatches(encoded, checkpoint.tokenizer, data, seed=0)
     mask, count = checkpoint.tokenizer.token_to_id(MASK), max(1, PAIRS // data.batch_size)
-    device = next(checkpoint.model.parameters()).device
     sums = torch.zeros(4, dtype=torch.float64)  # losses and pairs right; the words right follow by kind
     right, asked = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
     for k in range(count):
-        batch = PlacedBatch.of(batches[k], device)
+        batch = PlacedBatch.of(batches[k], checkpoint.model.device)
         mlm_loss, nsp_loss, _, nsp_accuracy, hits = pretraining_losses(checkpoint.model, batch)
-        kinds = kinds_asked(batch, mask)
+        kinds = kinds_asked(batch.shown, batch.truth, mask)
         right += (kinds @ hits).cpu()
         asked += kinds.sum(1).cpu()
         sums += torch.stack([mlm_loss.cpu() * len(hits), nsp_loss.cpu(), nsp_accuracy.cpu(), torch.tensor(1.0)])

@@ -148,13 +148,13 @@ class _Objective(nn.Module):
     def forward(self, batch: Batch, config: TrainingConfig, turn: int) -> tuple[Tensor, Tensor]:
         """The loss, and this process's part of the measures, which are their sum over all processes."""
         size = dist.get_world_size()
-        own = PlacedBatch.of(own_rows(batch, dist.get_rank(), size), next(self.model.parameters()).device)
+        own = PlacedBatch.of(own_rows(batch, dist.get_rank(), size), self.model.device)
         mlm_loss, nsp_loss, *accuracies, right = pretraining_losses(self.model, own)
-        whole = PlacedBatch.of(batch)
-        shares = len(own.truth) / len(whole.truth), len(own.input_ids) / len(batch.input_ids)
+        places, truth = batch.asked()
+        shares = len(own.truth) / len(truth), len(own.input_ids) / len(batch.input_ids)
         losses = mlm_loss * shares[0], nsp_loss * shares[1]
-        in_all = kinds_asked(whole, self.mask_token_id).sum(1)
-        by_kind = kinds_asked(own, self.mask_token_id) @ right / send(in_all, right.device)
+        in_all = kinds_asked(batch.input_ids.flatten()[places], truth, self.mask_token_id).sum(1)
+        by_kind = kinds_asked(own.shown, own.truth, self.mask_token_id) @ right / send(in_all, right.device)
         means = [each.detach() for each in losses] + [each * share for each, share in zip(accuracies, shares)]
         # DistributedDataParallel takes the mean of the processes' gradients.
         loss = size * weighted_loss(*losses, config, turn)

@@ -43,7 +43,7 @@ def evaluate(model: BertForPreTraining, batches: Sequence[Batch], count: int, st
 
 def _look(model: BertForPreTraining, batch: Batch) -> Tensor:
     """Losses and shares right of one batch, (4,), on the model's device."""
-    return torch.stack(pretraining_losses(model, PlacedBatch.of(batch, next(model.parameters()).device))[:4])
+    return torch.stack(pretraining_losses(model, PlacedBatch.of(batch, model.device))[:4])
 
 
 class Evaluator:

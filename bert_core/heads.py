@@ -248,7 +248,7 @@ def answers(
         row = _row(ids, segments, asked=0)
         is_next = torch.cat([scores.softmax(-1)[:, 0, IS_NEXT] for _, scores in _forward(checkpoint, head_scale, row)])
     if batch is not None and "mlm" not in missing:
-        truth = batch.labels[batch.labels != IGNORED].to(next(checkpoint.model.parameters()).device)  # (A,)
+        truth = batch.asked()[1].to(checkpoint.model.device)  # (A,)
         loss = torch.cat(
             [
                 F.cross_entropy(scores.transpose(1, 2), truth.expand(len(scores), -1), reduction="none").mean(1)
@@ -300,8 +300,8 @@ def _forward(checkpoint: Checkpoint, head_scale: Tensor, batch: Batch) -> Iterat
 
     As many settings as fit into `_TOKENS_AT_ONCE` share a forward pass, in which every row has its own setting.
     """
-    device = next(checkpoint.model.parameters()).device
-    (B, T), asked = batch.input_ids.shape, (batch.labels.flatten() != IGNORED).nonzero().squeeze(1)
+    device = checkpoint.model.device
+    (B, T), (asked, _) = batch.input_ids.shape, batch.asked()
     whole = None if bool(batch.attention_mask.all()) else batch.attention_mask
     for some in head_scale.split(max(1, _TOKENS_AT_ONCE // (B * T))):
         n = len(some)

@@ -35,8 +35,7 @@ class PlacedBatch:
     @classmethod
     def of(cls, batch: Batch, device: torch.device | str = "cpu") -> "PlacedBatch":
         """A batch made ready for a model on a device. All that needs counting is counted before, on the CPU."""
-        labels = batch.labels.flatten()
-        asked = (labels != IGNORED).nonzero().squeeze(1)
+        asked, truth = batch.asked()
         is_padded = not bool(batch.attention_mask.all())
         return cls(
             input_ids=send(batch.input_ids, device),
@@ -44,7 +43,7 @@ class PlacedBatch:
             attention_mask=send(batch.attention_mask, device) if is_padded else None,
             next_sentence_label=send(batch.next_sentence_label, device),
             asked=send(asked, device),
-            truth=send(labels[asked], device),
+            truth=send(truth, device),
             packing=Packing.of(batch.attention_mask, device) if is_padded else None,
         )
 
@@ -83,12 +82,11 @@ def weighted_loss(mlm_loss: Tensor, nsp_loss: Tensor, config: TrainingConfig, tu
     return weighted[turn] if config.turns else sum(weighted)
 
 
-def kinds_asked(batch: PlacedBatch, mask_token_id: int | None) -> Tensor:
+def kinds_asked(shown: Tensor, truth: Tensor, mask_token_id: int | None) -> Tensor:
     """Whether each asked word was masked, replaced or kept: (3, N) of 0.0 and 1.0.
 
-    Without the id of [MASK] only the kept ones are told.
+    shown: (N,) what the model is shown in its place. truth: (N,). Without the id of [MASK] only the kept ones are told.
     """
-    shown, truth = batch.shown, batch.truth
     is_asked, kept = truth != IGNORED, shown == truth
     masked = (shown == (-1 if mask_token_id is None else mask_token_id)) & is_asked
     kinds = torch.stack([masked, is_asked & ~(masked | kept), kept]).float()
@@ -102,5 +100,5 @@ def accuracy_by_kind(batch: PlacedBatch, right: Tensor, mask_token_id: int | Non
 
     right: (N,), as `pretraining_losses` tells it.
     """
-    kinds = kinds_asked(batch, mask_token_id)
+    kinds = kinds_asked(batch.shown, batch.truth, mask_token_id)
     return kinds @ right / kinds.sum(1)

@@ -66,7 +66,7 @@ class BatchView:
     def judge(self, checkpoint: Checkpoint) -> tuple[RowJudgement, ...]:
         """What a model says to each row, dropout off. A checkpoint of the same run: it must have its vocabulary."""
         batch, model = self._batch, checkpoint.model
-        device = next(model.parameters()).device
+        device = model.device
         rows, positions = (batch.labels != IGNORED).nonzero(as_tuple=True)
         truth = batch.labels[rows, positions]
         output = model(

@@ -288,6 +288,11 @@ class BertForPreTraining(nn.Module):
         output.seq_relationship_logits = self.cls["seq_relationship"](self.pooled_dropout(output.pooler_output))
         return output
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
     def score_words(self, hidden: Tensor) -> Tensor:
         """Scores (..., V) of every word of the vocabulary for hidden states (..., D) of any layer."""
         return self.cls["predictions"](hidden, self.bert.embeddings.word_embeddings.weight)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from tokenizers import Tokenizer
 from torch import Tensor
 
@@ -37,6 +38,18 @@ class Batch:
     attention_mask: Tensor
     labels: Tensor
     next_sentence_label: Tensor
+
+    def asked(self) -> tuple[Tensor, Tensor]:
+        """Places of the asked words among all B * T, and what stood there: (N,) each."""
+        labels = self.labels.flatten()
+        places = (labels != IGNORED).nonzero().squeeze(1)
+        return places, labels[places]
+
+    def at_length(self, length: int) -> "Batch":
+        """The batch with padding up to `length` tokens."""
+        rest = (0, length - self.input_ids.shape[1])
+        ids, segments, mask = (F.pad(each, rest) for each in (self.input_ids, self.token_type_ids, self.attention_mask))
+        return Batch(ids, segments, mask, F.pad(self.labels, rest, value=IGNORED), self.next_sentence_label)
 
 
 class PretrainingBatches:

@@ -115,7 +115,7 @@ def encode_text(checkpoint: Checkpoint, text: str, text_pair: str | None = None)
 @torch.inference_mode()
 def forward(checkpoint: Checkpoint, encoding: Encoding, **wanted: object) -> BertOutput:
     """One input through the model, as a batch of one without padding; `wanted` are options of its `forward`."""
-    device = next(checkpoint.model.parameters()).device
+    device = checkpoint.model.device
     wanted = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in wanted.items()}
     ids, segments = (torch.tensor([row], device=device) for row in (encoding.ids, encoding.type_ids))
     with few_threads(checkpoint, ids.numel()):
@@ -168,5 +168,5 @@ def padded(checkpoint: Checkpoint, rows: Sequence[Row]) -> tuple[Tensor, Tensor,
     segments = torch.tensor([segments + [0] * (T - len(segments)) for _, segments in rows])
     lengths = torch.tensor([len(row) for row, _ in rows])
     mask = (torch.arange(T) < lengths[:, None]).long()
-    device = next(checkpoint.model.parameters()).device
+    device = checkpoint.model.device
     return ids.to(device), mask.to(device), segments.to(device)
