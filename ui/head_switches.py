@@ -18,7 +18,7 @@ from ui.downloads import Exporter, exporter, offer
 from ui.handlers import QUIET, on_error
 from ui.page import Page
 from ui.turns import probing
-from ui.views import view
+from ui.views import answer_to, view
 
 SENTENCES = 200  # from the beginning of the corpus: a long text is not read whole for sixteen rows
 ROWS, ROWS_OF_A_LARGE_MODEL = 16, 4
@@ -44,7 +44,8 @@ def connect_switches(page: Page, parts: tuple[gr.HTML, Exporter], triggers: list
     def judge(token: str, text: str, pair: str, chosen: dict[str, Any] | None, at_once: bool = False) -> Any:
         if not text.strip():
             return None
-        return switches_value(page.model(token).checkpoint, page.corpus(token), text, pair, chosen, at_once)
+        value = switches_value(page.model(token).checkpoint, page.corpus(token), text, pair, chosen, at_once)
+        return answer_to(chosen, value)
 
     def measure(token: str, text: str, pair: str, chosen: dict[str, Any] | None) -> dict[str, Any]:
         return judge(token, text, pair, chosen, True)

@@ -28,7 +28,7 @@ from ui.pair_views import (
     window_size,
 )
 from ui.turns import probing
-from ui.views import view
+from ui.views import answer_to, view
 from ui.workspace import Model
 
 FIRST_PAIR = ("Oh Congratulations, Juliet", "Thank you Romeo")
@@ -85,7 +85,8 @@ def next_sentence_tab(page: Page) -> None:
     @on_error(lambda sentence: HIDDEN)
     def cross(token: str, first: str, second: str, shown: dict[str, Any] | None) -> dict[str, Any]:
         with probing():
-            return across_value(page.model(token).checkpoint, first, second, choice_of(shown))
+            value = across_value(page.model(token).checkpoint, first, second, choice_of(shown))
+        return answer_to(shown, value)
 
     def judged(checkpoint: Checkpoint, token: str, start: int, size: int) -> PairMatrix:
         with probing():
@@ -101,7 +102,7 @@ def next_sentence_tab(page: Page) -> None:
             second, why = None, str(error)
         size = min(window_size(each.checkpoint) for each in (model, second) if each)
         one = judged(model.checkpoint, token, start, size)
-        value = matrix_value(one, corpus, size, pair_labels(model.checkpoint))
+        value = answer_to(shown, matrix_value(one, corpus, size, pair_labels(model.checkpoint)))
         if second is None:
             return value | {"caption": ALL}, {"error": why} if why else HIDDEN
         return value | {"caption": caption(model)}, beside_matrix(second, token, start, size, one)

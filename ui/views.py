@@ -10,6 +10,11 @@ from typing import Any
 import gradio as gr
 
 
+def answer_to(chosen: dict[str, Any] | None, value: dict[str, Any]) -> dict[str, Any]:
+    """The value as the answer to what was chosen in a view that calls `choose`; chosen: the value it sent."""
+    return value | {"choice_number": int((chosen or {}).get("choice_number", 0))}
+
+
 def view(
     name: str,
     value: Any = None,

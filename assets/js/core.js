@@ -132,17 +132,41 @@ window.Balcony = { views: {}, bus: new EventTarget(), tabs: new BroadcastChannel
    * Connect a gr.HTML component to the view of that name. `events` are the names the view may trigger.
    * A view is `view(root, context) -> draw(value)`. A failing draw is logged and later updates still come:
    * an exception before `watch` would end them for good.
+   *
+   * `choose(update)` puts what the person chose into the value and triggers "input". The choices are numbered, and the
+   * server sends the number back (`answer_to` in ui/views.py): until the answer to the last one is there the value
+   * keeps what was chosen since and is `waiting`; an older answer that comes after it is dropped.
    */
   Balcony.mount = function (name, events, gradio) {
     const { element, props, trigger, watch, server } = gradio;
+    let number = 0, chosen = null, answer = null;
+    const wait = () => { props.value = { ...props.value, ...chosen, choice_number: number, waiting: true }; };
     const context = {
       trigger,
       server,
       options: props.options || {},
       setValue: (value) => { props.value = value; },
+      choose: (update) => {
+        number += 1;
+        chosen = { ...chosen, ...update };
+        wait();
+        redraw();
+        trigger("input");
+      },
     };
-    const draw = Balcony.views[name](element.querySelector(".balcony-view"), context);
+    const root = element.querySelector(".balcony-view");
+    const draw = Balcony.views[name](root, context);
     const redraw = () => {
+      const { value } = props;
+      if (value && value.choice_number < number) {
+        if (chosen) wait();
+        else props.value = answer;
+      } else if (!value || !value.waiting) {
+        number = (value && value.choice_number) || 0;
+        chosen = null;
+        answer = value;
+      }
+      root.ariaBusy = chosen !== null;
       try { draw(props.value); } catch (error) { console.error(`Balcony.${name}`, error); }
     };
     watch("value", redraw);

@@ -12,16 +12,13 @@
 
   const empty = (root, value) => root.replaceChildren(...(value && value.error ? [Balcony.note(value.error, true)] : []));
 
-  Balcony.views.pairAcross = function (root, { trigger, setValue, options }) {
-    const choose = el("select", {}), told = el("p", { class: "balcony-empty" });
+  Balcony.views.pairAcross = function (root, { choose, options }) {
+    const heads = el("select", {}), told = el("p", { class: "balcony-empty" });
     const readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
-    const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Attention of ", choose));
+    const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Attention of ", heads));
     const title = el("h3", {}, "From the first sentence to the second"), map = Balcony.map(readout);
     let value = null, width = 0;
-    choose.addEventListener("change", () => {
-      setValue({ ...value, choice: choose.value });
-      trigger("input");
-    });
+    heads.addEventListener("change", () => choose({ choice: heads.value }));
     new ResizeObserver(() => { if (value && root.clientWidth && root.clientWidth !== width) show(); }).observe(root);
 
     function show() {
@@ -39,18 +36,18 @@
       value = next && next.rows ? next : null;
       if (!value) { empty(root, next); return; }
       const now = JSON.stringify(value.choices);
-      if (choose.dataset.choices !== now) {
-        choose.replaceChildren(...value.choices.map(([key, text]) => el("option", { value: key }, text)));
-        choose.dataset.choices = now;
+      if (heads.dataset.choices !== now) {
+        heads.replaceChildren(...value.choices.map(([key, text]) => el("option", { value: key }, text)));
+        heads.dataset.choices = now;
       }
-      choose.value = value.choice;
+      heads.value = value.choice;
       told.textContent = value.told;
       if (!tools.isConnected) root.replaceChildren(title, tools, map.element, readout, told);
       show();
     };
   };
 
-  Balcony.views.pairMatrix = function (root, { trigger, setValue, options }) {
+  Balcony.views.pairMatrix = function (root, { trigger, choose, options }) {
     Balcony.follow(root, () => { if (!value || !value.beside) trigger("submit"); }, 400);
     const title = el("h3", { dir: "auto" }), told = el("div", { class: "balcony-told" });
     const order = el("select", {}, ...Object.entries(ORDERS).map(([key, text]) => el("option", { value: key }, text)));
@@ -68,10 +65,7 @@
     });
     shared.addEventListener("order", () => { if (value) show(); });
     from.addEventListener("input", tellWindow);
-    from.addEventListener("change", () => {
-      setValue({ ...value, start: Number(from.value) });
-      trigger("input");
-    });
+    from.addEventListener("change", () => choose({ start: Number(from.value) }));
     new ResizeObserver(() => { if (value && picture.clientWidth && picture.clientWidth !== width) show(); }).observe(picture);
 
     function tellWindow() {

@@ -9,7 +9,7 @@
     return Number(text) === 0 ? text : `${change < 0 ? MINUS : "+"}${text}`;
   };
 
-  Balcony.views.headSwitches = function (root, { trigger, setValue }) {
+  Balcony.views.headSwitches = function (root, { trigger, choose }) {
     Balcony.follow(root, () => trigger("input"), 400);
     const word = el("select", { "aria-label": "Word to hide" }), measure = el("select", { "aria-label": "What the map shows" });
     const table = el("tbody", {}), without = el("th", { scope: "col" });
@@ -28,13 +28,6 @@
         el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Change of ", measure), each),
         grid, caption, notes));
     let value = null, shape = "";
-
-    function choose(update) {
-      value = { ...value, ...update };
-      setValue(value);
-      show();
-      trigger("input");
-    }
 
     word.addEventListener("change", () => choose({ place: Number(word.value) }));
     measure.addEventListener("change", show);
@@ -75,10 +68,10 @@
     }
 
     function answer(name, title) {
-      const [before, after] = value.rows[name], any = value.off.length > 0;
+      const [before, after] = value.rows[name];
       const digits = name === "loss" ? 3 : 4;
       return el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, title)), el("td", {}, before.toFixed(digits)),
-        el("td", {}, any ? after.toFixed(digits) : ""), el("td", {}, any ? signed(after - before, digits) : ""));
+        ...[after.toFixed(digits), signed(after - before, digits)].map((text) => el("td", {}, !value.off.length ? "" : value.waiting ? "…" : text)));
     }
 
     function show() {

@@ -2,10 +2,12 @@
 
 import csv
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 
 def open_tab(page: Page, name: str) -> None:
@@ -78,3 +80,20 @@ def compare_with(page: Page, elem_id: str, name: str) -> None:
     """Choose a model to stand beside the one that is looked at."""
     page.locator(f"#{elem_id} input").click()
     page.get_by_role("option", name=name).first.click()
+
+
+@contextmanager
+def late_answers(page: Page) -> Iterator[None]:
+    """What the page asks meanwhile reaches the server only afterwards, one after the other."""
+    held: list[Route] = []
+    page.route("**/run/predict*", lambda route: held.append(route))
+    yield
+    while held:
+        held.pop(0).continue_()
+        page.wait_for_timeout(200)
+    page.unroute("**/run/predict*")
+
+
+def wait_for_answer(view: Locator) -> None:
+    """Wait until a view has the answer to what was chosen in it last."""
+    expect(view.locator(".balcony-view")).to_have_attribute("aria-busy", "false")

@@ -5,7 +5,16 @@ import re
 from pathlib import Path
 
 import pytest
-from browser_steps import change_setting, compare_with, open_tab, paste, start, wait_for_status
+from browser_steps import (
+    change_setting,
+    compare_with,
+    late_answers,
+    open_tab,
+    paste,
+    start,
+    wait_for_answer,
+    wait_for_status,
+)
 from playwright.sync_api import Browser, Page, expect
 from test_contexts_and_files import download
 
@@ -105,7 +114,7 @@ def test_a_head_is_switched_off_and_on_again(page: Page) -> None:
     expect(head).to_have_attribute("aria-pressed", "true")
     expect(panel.locator("thead")).to_contain_text("Without 1 head")
     cells = panel.locator("tbody tr").first.locator("td")
-    expect(cells.nth(2)).not_to_be_empty()
+    wait_for_answer(panel)
     assert cells.nth(0).inner_text() == before
     # All heads are tried in one pass and one head in another, which may round the last digit otherwise.
     changes = cells.nth(2).inner_text(), head.get_attribute("aria-label").split("change ")[1]
@@ -113,6 +122,27 @@ def test_a_head_is_switched_off_and_on_again(page: Page) -> None:
     assert shown == pytest.approx(told, abs=2e-4)
     panel.get_by_role("button", name="Switch all on").click()
     expect(cells.nth(2)).to_be_empty()
+
+
+def test_heads_switched_off_while_an_answer_is_under_way(page: Page) -> None:
+    open_attention(page)
+    panel = page.locator("#attention-switches")
+    first, second = (panel.get_by_role("button", name=f"Switch off head {head} of layer 1") for head in (2, 3))
+    changes = panel.locator("tbody tr td:last-child")
+    with late_answers(page):
+        first.click()
+        expect(first).to_have_attribute("aria-pressed", "true")
+        assert set(changes.all_inner_texts()) == {"…"}
+        second.click()
+    expect(panel.locator("thead")).to_contain_text("Without 2 heads")
+    wait_for_answer(panel)
+    for head in (first, second):
+        expect(head).to_have_attribute("aria-pressed", "true")
+    both = changes.all_inner_texts()
+    second.click()
+    expect(panel.locator("thead")).to_contain_text("Without 1 head")
+    wait_for_answer(panel)
+    assert changes.all_inner_texts() != both
 
 
 def test_two_models_stand_side_by_side(page: Page, tmp_path: Path) -> None:

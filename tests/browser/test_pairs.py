@@ -4,7 +4,16 @@ import csv
 import json
 from pathlib import Path
 
-from browser_steps import change_setting, compare_with, open_tab, paste, start, wait_for_status
+from browser_steps import (
+    change_setting,
+    compare_with,
+    late_answers,
+    open_tab,
+    paste,
+    start,
+    wait_for_answer,
+    wait_for_status,
+)
 from playwright.sync_api import Page, expect
 from test_contexts_and_files import download
 
@@ -42,6 +51,23 @@ def test_a_pair_is_chosen_from_the_matrix_by_keyboard_and_by_pointer(page: Page)
     matrix.click(position={"x": cells["x"] - frame["x"] + 3, "y": cells["y"] + cells["height"] - frame["y"] - 3})
     expect(first).to_have_value(rows[-1].split(" ", 1)[1])
     expect(second).to_have_value(rows[0].split(" ", 1)[1])
+
+
+def test_heads_chosen_while_an_answer_is_under_way(page: Page) -> None:
+    open_pairs(page)
+    across = page.locator("#next-across")
+    heads, told = across.get_by_role("combobox", name="Attention of"), across.locator("p").last
+    expect(heads.locator("option")).to_have_count(9)
+    with late_answers(page):
+        heads.select_option("0.1")
+        heads.select_option("1.2")
+    wait_for_answer(across)
+    expect(heads).to_have_value("1.2")
+    after_haste = told.inner_text()
+    for choice in ("mean", "1.2"):
+        heads.select_option(choice)
+        wait_for_answer(across)
+    assert told.inner_text() == after_haste
 
 
 def test_rows_are_sorted_and_the_numbers_are_those_of_the_file(page: Page, tmp_path: Path) -> None:
