@@ -10,8 +10,9 @@ All train from the same sizes on the same batches, without dropout, with gradien
 `torch.nn.TransformerEncoder` with a tied word head over every position. Every round times a block of steps of each in
 turn; the table has medians over the rounds. Batches are drawn beforehand; what drawing costs stands above each table.
 
-Real tokens are those that are no padding. Useful operations are the products of the encoder for real tokens and of the
-word head for asked ones, forward and twice that backward; the peak is a product of two 2048 x 2048 matrices (8192 on a
+Real tokens are those that are no padding. Useful operations are the matrix products that the losses depend on, forward
+and twice that backward: no padding, words scored where they are asked, and of the last layer, behind its attention,
+asked words and first tokens alone; the peak is a product of two 2048 x 2048 matrices (8192 on a
 GPU). Memory is what resident memory (on a GPU, its own) grew by at its highest during two steps, model and optimizer
 included. The mini and base cases learn from the text in --corpus, a paragraph a line. Needs the packages of
 tests/requirements.txt.
@@ -229,12 +230,14 @@ def _resident(line: str) -> float:
 
 
 def useful_operations(config: BertConfig, batch: Batch) -> float:
-    """Floating-point operations of the matrix products that a training step needs."""
+    """Floating-point operations of the matrix products that a training step's losses depend on."""
     d, f, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
     lengths = batch.attention_mask.sum(1).double()
     asked = len(batch.asked()[0])
-    encoder = layers * (lengths.sum() * (4 * d * d + 2 * d * f) + 2 * d * (lengths**2).sum())
-    return 6 * float(encoder + asked * d * (d + config.vocab_size) + len(lengths) * d * (d + 2))
+    tokens, wanted = lengths.sum(), asked + len(lengths)
+    attention = layers * (3 * d * d * tokens + 2 * d * (lengths**2).sum())
+    behind = (d * d + 2 * d * f) * ((layers - 1) * tokens + wanted)
+    return 6 * float(attention + behind + asked * d * (d + config.vocab_size) + len(lengths) * d * (d + 2))
 
 
 class Transformers(nn.Module):

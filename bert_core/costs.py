@@ -54,11 +54,16 @@ def _memory(device: str) -> int:
 
 
 def step_operations(data: DataConfig, config: BertConfig, pair_tokens: float) -> float:
-    """Floating-point operations of a training step on real tokens; the backward pass counts as two forward passes."""
+    """Floating-point operations of a training step on real tokens; the backward pass counts as two forward passes.
+
+    Behind its attention, the last layer works for the asked words and the first token alone.
+    """
     d, f = config.hidden_size, config.intermediate_size
     asked = min(data.max_predictions, max(1.0, data.mask_probability * pair_tokens))
-    layer = 4 * d * d + 2 * d * f + 2 * pair_tokens * d
-    return 6 * data.batch_size * (pair_tokens * config.num_hidden_layers * layer + asked * (config.vocab_size + d) * d)
+    layers = config.num_hidden_layers
+    attention = layers * pair_tokens * (3 * d * d + 2 * pair_tokens * d)
+    behind = ((layers - 1) * pair_tokens + asked + 1) * (d * d + 2 * d * f)
+    return 6 * data.batch_size * (attention + behind + asked * (config.vocab_size + d) * d)
 
 
 def processor_cores() -> int:

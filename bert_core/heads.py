@@ -309,7 +309,7 @@ def _forward(checkpoint: Checkpoint, head_scale: Tensor, batch: Batch) -> Iterat
             None if rows is None else rows.to(device).repeat(n, 1)
             for rows in (batch.input_ids, batch.token_type_ids, whole)
         )
-        places = (asked + torch.arange(n)[:, None] * B * T).flatten().to(device)
+        places = (asked + torch.arange(n)[:, None] * B * T).flatten()
         scale = some.repeat_interleave(B, 0).transpose(0, 1).to(device)  # (L, n * B, H)
         with few_threads(checkpoint, ids.numel()):
             output = checkpoint.model(ids, mask, segments, asked_positions=places, head_scale=scale)

@@ -73,7 +73,7 @@ class BatchView:
             batch.input_ids.to(device),
             batch.attention_mask.to(device),
             batch.token_type_ids.to(device),
-            asked_positions=(rows * batch.labels.shape[1] + positions).to(device),
+            asked_positions=rows * batch.labels.shape[1] + positions,
         )
         words = output.prediction_logits.float().log_softmax(-1).cpu()  # (N, V)
         is_next = output.seq_relationship_logits.float().softmax(-1)[:, IS_NEXT].tolist()

@@ -26,9 +26,9 @@ _SHORT = 32
 class BertOutput:
     """What a forward pass gives; what was not asked for is None.
 
-    last_hidden_state: (B, T, D). pooler_output: (B, D). prediction_logits: (B, T, V), or (N, V) for asked positions.
-    seq_relationship_logits: (B, 2), column 0 is IsNext. hidden_states: layers + 1 of (B, T, D), the embeddings first.
-    attentions: one (B, H, T, T) per layer, rows sum to 1.
+    last_hidden_state: (B, T, D), or (N, D) at asked positions. pooler_output: (B, D). prediction_logits: (B, T, V), or
+    (N, V). seq_relationship_logits: (B, 2), column 0 is IsNext. hidden_states: layers + 1 of (B, T, D), the embeddings
+    first. attentions: one (B, H, T, T) per layer, rows sum to 1.
     """
 
     last_hidden_state: Tensor
@@ -42,6 +42,11 @@ class BertOutput:
 def _table(rows: int, width: int) -> nn.Embedding:
     # An nn.Embedding draws its numbers when it is made, which on the meta device takes PyTorch seconds of imports.
     return nn.Embedding.from_pretrained(torch.empty(rows, width), freeze=False)
+
+
+def _rows(x: Tensor, places: Tensor, packing: Packing | None = None) -> Tensor:
+    """Vectors at some of all B * T places, (M, D), of (B, T, D) or, packed, (N, D)."""
+    return x.flatten(0, -2).index_select(0, places if packing is None else packing.number[places])
 
 
 class BertEmbeddings(nn.Module):
@@ -89,6 +94,7 @@ class BertSelfAttention(nn.Module):
         written_out: bool,
         head_scale: Tensor | None = None,
         packing: Packing | None = None,
+        places: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         qkv = self.qkv(x) if packing is None else packing.unpack(self.qkv(x))
         B, T, width = qkv.shape
@@ -108,6 +114,8 @@ class BertSelfAttention(nn.Module):
         if head_scale is not None:  # (H,) or (B, H)
             context = context * head_scale.view(-1, H, 1, 1)
         context = context.transpose(1, 2).reshape(B, T, D)
+        if places is not None:
+            return _rows(context, places), weights
         return context if packing is None else packing.pack(context), weights
 
     @staticmethod
@@ -138,7 +146,11 @@ class ProjectAddNorm(nn.Module):
 
 
 class BertLayer(nn.Module):
-    """Self-attention, then a feed-forward block, each with its own residual and LayerNorm."""
+    """Self-attention, then a feed-forward block, each with its own residual and LayerNorm.
+
+    places: (M,) places among all B * T; what comes after the attention is then done for those alone, and (M, D) is
+    given.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -156,8 +168,11 @@ class BertLayer(nn.Module):
         written_out: bool,
         head_scale: Tensor | None = None,
         packing: Packing | None = None,
+        places: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        context, weights = self.attention["self"](x, mask, written_out, head_scale, packing)
+        context, weights = self.attention["self"](x, mask, written_out, head_scale, packing, places)
+        if places is not None:
+            x = _rows(x, places, packing)
         x = self.attention["output"](context, residual=x)
         inner = self.activation(self.intermediate["dense"](x))  # (B, T, F)
         return self.output(inner, residual=x), weights
@@ -187,6 +202,7 @@ class BertModel(nn.Module):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         *,
+        asked_positions: Tensor | None = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
         head_scale: Tensor | None = None,
@@ -196,6 +212,8 @@ class BertModel(nn.Module):
 
         input_ids: (B, T) token ids. attention_mask: (B, T), 0 where padding stands; None means no padding.
         token_type_ids: (B, T) segments 0 and 1; None means all 0.
+        asked_positions: (N,) places among all B * T whose last hidden states are wanted, (N, D). The last layer works
+        for those and the first tokens alone, unless all hidden states are wanted.
         head_scale: (layers, H), or (layers, B, H) for each row its own; what each head reads is multiplied by it
         before the output projection, so 0 switches a head off. None means all 1 and costs nothing.
         packing: of this attention_mask; hidden states are then (N, D), the real tokens only.
@@ -207,15 +225,23 @@ class BertModel(nn.Module):
         if mask is not None and written_out:
             hidden = torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, float("-inf"))
             mask = hidden.expand(-1, self.config.num_attention_heads, 1, -1).flatten(0, 1)  # (B * H, 1, T)
+        B, T = input_ids.shape
+        first = torch.arange(0, B * T, T, device=input_ids.device)
+        places = None if asked_positions is None else torch.cat([first, asked_positions.to(first.device)])
         x = self.embeddings(input_ids, token_type_ids, packing)
         hidden_states, attentions = [x], []
+        last = self.encoder["layer"][-1]
         for i, layer in enumerate(self.encoder["layer"]):
-            x, weights = layer(x, mask, written_out, None if head_scale is None else head_scale[i], packing)
+            only = places if layer is last and not output_hidden_states else None
+            x, weights = layer(x, mask, written_out, None if head_scale is None else head_scale[i], packing, only)
             hidden_states.append(x)
             attentions.append(weights if output_attentions else None)
+        if places is not None and output_hidden_states:
+            x = _rows(x, places, packing)
+        of_pairs, x = (_rows(x, first, packing), x) if places is None else x.split([B, len(places) - B])
         return BertOutput(
             last_hidden_state=x,
-            pooler_output=torch.tanh(self.pooler["dense"](x[:, 0] if packing is None else x[packing.first])),
+            pooler_output=torch.tanh(self.pooler["dense"](of_pairs)),
             hidden_states=tuple(hidden_states) if output_hidden_states else None,
             attentions=tuple(attentions) if output_attentions else None,
         )
@@ -268,23 +294,20 @@ class BertForPreTraining(nn.Module):
     ) -> BertOutput:
         """Encode a batch and score words and sentence pairs.
 
-        asked_positions: (N,) indices into the B * T flattened positions; word scores are then computed for those
-        alone, (N, V), which is most of the arithmetic of a small model saved. Other arguments as for BertModel.
+        asked_positions: (N,) places among all B * T; words are then scored there alone, (N, V), which saves most of the
+        arithmetic of a small model. Other arguments as for BertModel.
         """
         output = self.bert(
             input_ids,
             attention_mask,
             token_type_ids,
+            asked_positions=asked_positions,
             output_hidden_states=output_hidden_states,
             output_attentions=output_attentions,
             head_scale=head_scale,
             packing=packing,
         )
-        x = output.last_hidden_state
-        if asked_positions is not None:
-            at = asked_positions if packing is None else packing.number[asked_positions]
-            x = x.view(-1, x.shape[-1]).index_select(0, at)
-        output.prediction_logits = self.score_words(x)
+        output.prediction_logits = self.score_words(output.last_hidden_state)
         output.seq_relationship_logits = self.cls["seq_relationship"](self.pooled_dropout(output.pooler_output))
         return output
 

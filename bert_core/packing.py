@@ -5,7 +5,6 @@ third to a half of the B * T positions is padding; every matrix product but thos
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,14 +22,12 @@ class Packing:
     """Where the real tokens of a padded batch stand.
 
     shape: (B, T). real: (N,) places of the real tokens among all B * T, in order. number: (B * T,) for each place its
-    number among the real ones; for padding, that of the real token before it. first: (B,) numbers of the rows' first
-    tokens.
+    number among the real ones; for padding, that of the real token before it.
     """
 
     shape: tuple[int, int]
     real: Tensor
     number: Tensor
-    first: Tensor
 
     @classmethod
     def of(cls, attention_mask: Tensor, device: torch.device | str = "cpu") -> "Packing":
@@ -40,42 +37,12 @@ class Packing:
         """
         flat = attention_mask.flatten().bool()
         number = flat.cumsum(0) - 1
-        parts = flat.nonzero().squeeze(1), number, number.view(attention_mask.shape)[:, 0].contiguous()
-        return cls(tuple(attention_mask.shape), *(send(part, device) for part in parts))
+        return cls(tuple(attention_mask.shape), send(flat.nonzero().squeeze(1), device), send(number, device))
 
     def pack(self, padded: Tensor) -> Tensor:
         """The rows of the real tokens: (B, T, C) to (N, C)."""
-        return _Pack.apply(padded, self.real)
+        return padded.flatten(0, 1).index_select(0, self.real)
 
     def unpack(self, packed: Tensor) -> Tensor:
         """Every token at its place: (N, C) to (B, T, C). At padding stands some real token, for a mask to hide."""
-        return _Unpack.apply(packed, self.number, self.real).view(*self.shape, -1)
-
-
-class _Pack(torch.autograd.Function):
-    """Rows by index. No row is taken twice, so the way back is a copy and not PyTorch's slower sum."""
-
-    @staticmethod
-    def forward(ctx: Any, padded: Tensor, real: Tensor) -> Tensor:
-        ctx.save_for_backward(real)
-        ctx.shape = padded.shape
-        return padded.flatten(0, 1).index_select(0, real)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (real,) = ctx.saved_tensors
-        B, T, C = ctx.shape
-        return gradient.new_zeros(B * T, C).index_copy_(0, real, gradient).view(B, T, C), None
-
-
-class _Unpack(torch.autograd.Function):
-    """Rows by index. What reaches padding is hidden by a mask and has no gradient, so the way back is rows by index."""
-
-    @staticmethod
-    def forward(ctx: Any, packed: Tensor, number: Tensor, real: Tensor) -> Tensor:
-        ctx.save_for_backward(real)
-        return packed.index_select(0, number)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return gradient.index_select(0, ctx.saved_tensors[0]), None, None
+        return packed.index_select(0, self.number).view(*self.shape, -1)

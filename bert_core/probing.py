@@ -118,7 +118,8 @@ def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> f
     for place, sentence in (("first", sentence_a), ("second", sentence_b)):
         if not sentence.strip():
             raise InputError(f"The {place} sentence is empty; next sentence prediction needs two.")
-    output = forward(checkpoint, encode_text(checkpoint, sentence_a, sentence_b))
+    no_words = torch.empty(0, dtype=torch.long)
+    output = forward(checkpoint, encode_text(checkpoint, sentence_a, sentence_b), asked_positions=no_words)
     return output.seq_relationship_logits.float().softmax(-1)[0, 0].item()
 
 

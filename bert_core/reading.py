@@ -157,7 +157,7 @@ def forward_rows(checkpoint: Checkpoint, rows: Sequence[Row], places: Sequence[t
     ids, mask, segments = padded(checkpoint, rows)
     asked = torch.tensor([row * ids.shape[1] + token for row, token in places], dtype=torch.long)
     with few_threads(checkpoint, ids.numel()):
-        return checkpoint.model(ids, mask, segments, asked_positions=asked.to(ids.device))
+        return checkpoint.model(ids, mask, segments, asked_positions=asked)
 
 
 def padded(checkpoint: Checkpoint, rows: Sequence[Row]) -> tuple[Tensor, Tensor, Tensor]:

@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
-from bert_core.config import BertConfig
+from bert_core.config import BertConfig, DataConfig
+from bert_core.costs import step_operations
 from bert_core.model import BertForPreTraining
 from bert_core.packing import Packing
 
@@ -25,22 +27,11 @@ def test_real_tokens_are_taken_out_and_put_back_in_their_places():
     packed = packing.pack(padded)
     assert packed.tolist() == padded[mask.bool()].tolist()
     assert packing.unpack(packed)[mask.bool()].tolist() == packed.tolist()
-    assert packed[packing.first].tolist() == padded[:, 0].tolist()
-
-
-def test_gradients_of_packing_agree_with_finite_differences():
-    _, mask, _ = batch()
-    packing = Packing.of(mask)
-    draw = torch.Generator().manual_seed(4)
-    padded = torch.randn(4, 7, 2, generator=draw, dtype=torch.float64, requires_grad=True)
-    packed = torch.randn(sum(LENGTHS), 2, generator=draw, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(packing.pack, padded)
-    # Padding is hidden by a mask wherever rows are unpacked, so that is how it is tried here.
-    assert torch.autograd.gradcheck(lambda x: packing.unpack(x) * mask[..., None], packed)
+    assert packed[packing.number[[0, 7, 14, 21]]].tolist() == padded[:, 0].tolist()
 
 
 @pytest.mark.parametrize("lengths", [LENGTHS, (7, 7, 7, 7), (1, 1, 1, 2)])
-def test_a_packed_model_has_the_scores_and_gradients_of_the_padded_one(lengths):
+def test_a_model_that_packs_or_answers_only_what_is_asked_has_the_scores_and_gradients_of_a_whole_one(lengths):
     config = BertConfig(
         vocab_size=23,
         hidden_size=12,
@@ -53,13 +44,34 @@ def test_a_packed_model_has_the_scores_and_gradients_of_the_padded_one(lengths):
     )
     ids, _, segments = batch()
     mask = (torch.arange(7) < torch.tensor(lengths)[:, None]).long()
-    asked = mask.flatten().nonzero().squeeze(1)[::2]
+    asked = mask.flatten().nonzero().squeeze(1)[::2]  # a first token among them
+    asked = torch.cat([asked, asked[:1]])  # and one place twice
     results = []
-    for packing in (None, Packing.of(mask)):
+    for options in ({}, {"asked_positions": asked}, {"asked_positions": asked, "packing": Packing.of(mask)}):
         model = BertForPreTraining(config, generator=torch.Generator().manual_seed(0))
-        output = model(ids, mask, segments, asked_positions=asked, packing=packing)
-        scores = output.prediction_logits, output.seq_relationship_logits
+        output = model(ids, mask, segments, **options)
+        words = output.prediction_logits
+        scores = words if options else words.flatten(0, 1)[asked], output.seq_relationship_logits
         sum((each**2).sum() for each in scores).backward()
         results.append((*scores, *(parameter.grad for parameter in model.parameters())))
-    for packed, padded in zip(*results, strict=True):
-        torch.testing.assert_close(packed, padded, atol=1e-5, rtol=1e-4)
+    for whole, *others in zip(*results, strict=True):
+        for other in others:
+            torch.testing.assert_close(other, whole, atol=1e-5, rtol=1e-4)
+
+
+def test_a_step_does_no_more_operations_than_its_losses_need():
+    """Counted by PyTorch: no padding, words scored where they are asked, and a last layer that answers just there."""
+    data = DataConfig(batch_size=3, sequence_length=20, mask_probability=0.15, max_predictions=5)
+    sizes = BertConfig(
+        vocab_size=70,
+        hidden_size=24,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=96,
+        max_position_embeddings=20,
+    )
+    model = BertForPreTraining(sizes, generator=torch.Generator().manual_seed(0))
+    asked = (torch.arange(3)[:, None] * 20 + torch.tensor([4, 9, 17])).flatten()
+    with FlopCounterMode(display=False) as counter:
+        model(torch.full((3, 20), 7), asked_positions=asked)
+    assert 3 * counter.get_total_flops() == pytest.approx(step_operations(data, sizes, 20), rel=0.02)
