@@ -41,7 +41,8 @@ def check_size(config: BertConfig, data: DataConfig, device: str = "cpu") -> Non
 def _activations(config: BertConfig, length: float) -> float:
     """Numbers that the forward pass keeps for each token of a pair of this length.
 
-    A layer keeps about 12 vectors of the hidden size, two of the feed-forward block, and the attention weights.
+    A layer keeps about 12 vectors of the hidden size, two of the feed-forward block, and the attention weights; that
+    the last one keeps less is not counted.
     """
     layer = 12 * config.hidden_size + 2 * config.intermediate_size + config.num_attention_heads * length
     return config.num_hidden_layers * layer

@@ -76,7 +76,7 @@ class BertSelfAttention(nn.Module):
     """Scaled dot-product attention in H heads of size D / H.
 
     Written out, it gives the weights too and takes a mask to add, (B * H, 1, T); otherwise PyTorch's fused kernel
-    takes a mask of what may be seen, (B, 1, 1, T).
+    takes a mask of what may be seen, (B, 1, 1, T). places: as in `BertLayer`.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -148,8 +148,8 @@ class ProjectAddNorm(nn.Module):
 class BertLayer(nn.Module):
     """Self-attention, then a feed-forward block, each with its own residual and LayerNorm.
 
-    places: (M,) places among all B * T; what comes after the attention is then done for those alone, and (M, D) is
-    given.
+    places: (M,) places among all B * T; what comes after the attention is then done for those alone, and their vectors
+    are given, (M, D).
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -174,7 +174,7 @@ class BertLayer(nn.Module):
         if places is not None:
             x = _rows(x, places, packing)
         x = self.attention["output"](context, residual=x)
-        inner = self.activation(self.intermediate["dense"](x))  # (B, T, F)
+        inner = self.activation(self.intermediate["dense"](x))  # (..., F)
         return self.output(inner, residual=x), weights
 
 
@@ -212,11 +212,11 @@ class BertModel(nn.Module):
 
         input_ids: (B, T) token ids. attention_mask: (B, T), 0 where padding stands; None means no padding.
         token_type_ids: (B, T) segments 0 and 1; None means all 0.
-        asked_positions: (N,) places among all B * T whose last hidden states are wanted, (N, D). The last layer works
-        for those and the first tokens alone, unless all hidden states are wanted.
+        asked_positions: (N,) places among all B * T where last_hidden_state is wanted, (N, D). What comes after the
+        last layer's attention is then done for those and the first tokens alone, unless all hidden states are wanted.
         head_scale: (layers, H), or (layers, B, H) for each row its own; what each head reads is multiplied by it
         before the output projection, so 0 switches a head off. None means all 1 and costs nothing.
-        packing: of this attention_mask; hidden states are then (N, D), the real tokens only.
+        packing: of this attention_mask; hidden states are then those of the real tokens only, (real tokens, D).
         """
         if token_type_ids is None:
             token_type_ids = torch.zeros_like(input_ids)

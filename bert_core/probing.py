@@ -17,6 +17,7 @@ from bert_core.encoded import IS_NEXT, encode_corpus
 from bert_core.errors import InputError
 from bert_core.reading import (
     MAX_CHARACTERS,
+    NO_WORDS,
     batches,
     encode_text,
     forward,
@@ -118,15 +119,14 @@ def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> f
     for place, sentence in (("first", sentence_a), ("second", sentence_b)):
         if not sentence.strip():
             raise InputError(f"The {place} sentence is empty; next sentence prediction needs two.")
-    no_words = torch.empty(0, dtype=torch.long)
-    output = forward(checkpoint, encode_text(checkpoint, sentence_a, sentence_b), asked_positions=no_words)
+    output = forward(checkpoint, encode_text(checkpoint, sentence_a, sentence_b), asked_positions=NO_WORDS)
     return output.seq_relationship_logits.float().softmax(-1)[0, 0].item()
 
 
 def attention(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> AttentionMaps:
     """Every head's attention weights for one or two sentences. Raises InputError for an empty or too long input."""
     encoding = encode_text(checkpoint, text, text_pair)
-    output = forward(checkpoint, encoding, output_attentions=True)
+    output = forward(checkpoint, encoding, asked_positions=NO_WORDS, output_attentions=True)
     weights = torch.stack([layer[0] for layer in output.attentions]).float().cpu()
     return AttentionMaps(encoding.tokens, encoding.type_ids, weights)
 
@@ -134,7 +134,7 @@ def attention(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -
 def encode(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> HiddenStates:
     """Every layer's hidden states for one or two sentences. Raises InputError when the input is empty or too long."""
     encoding = encode_text(checkpoint, text, text_pair)
-    output = forward(checkpoint, encoding, output_hidden_states=True)
+    output = forward(checkpoint, encoding, asked_positions=NO_WORDS, output_hidden_states=True)
     return HiddenStates(encoding.tokens, torch.stack([state[0] for state in output.hidden_states]).float().cpu())
 
 

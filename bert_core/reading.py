@@ -18,6 +18,7 @@ from bert_core.model import BertOutput
 from bert_core.tokenization import CLS, MASK, SEP, UNK
 
 MAX_CHARACTERS = 20_000  # a probe answers while a person waits
+NO_WORDS = torch.empty(0, dtype=torch.long)  # asked positions of a pass whose word scores nobody reads
 _ROWS = 256  # rows of one forward pass
 _NUMBERS = 2**24  # the largest tensor of one forward pass: 64 MiB in float32
 
@@ -116,7 +117,6 @@ def encode_text(checkpoint: Checkpoint, text: str, text_pair: str | None = None)
 def forward(checkpoint: Checkpoint, encoding: Encoding, **wanted: object) -> BertOutput:
     """One input through the model, as a batch of one without padding; `wanted` are options of its `forward`."""
     device = checkpoint.model.device
-    wanted = {name: value.to(device) if isinstance(value, Tensor) else value for name, value in wanted.items()}
     ids, segments = (torch.tensor([row], device=device) for row in (encoding.ids, encoding.type_ids))
     with few_threads(checkpoint, ids.numel()):
         return checkpoint.model(ids, None, segments, **wanted)

@@ -47,7 +47,15 @@ def test_a_model_that_packs_or_answers_only_what_is_asked_has_the_scores_and_gra
     asked = mask.flatten().nonzero().squeeze(1)[::2]  # a first token among them
     asked = torch.cat([asked, asked[:1]])  # and one place twice
     results = []
-    for options in ({}, {"asked_positions": asked}, {"asked_positions": asked, "packing": Packing.of(mask)}):
+    packed = {"asked_positions": asked, "packing": Packing.of(mask)}
+    all_states = {"output_hidden_states": True}
+    for options in (
+        {},
+        {"asked_positions": asked},
+        packed,
+        {"asked_positions": asked} | all_states,
+        packed | all_states,
+    ):
         model = BertForPreTraining(config, generator=torch.Generator().manual_seed(0))
         output = model(ids, mask, segments, **options)
         words = output.prediction_logits
@@ -59,8 +67,8 @@ def test_a_model_that_packs_or_answers_only_what_is_asked_has_the_scores_and_gra
             torch.testing.assert_close(other, whole, atol=1e-5, rtol=1e-4)
 
 
-def test_a_step_does_no_more_operations_than_its_losses_need():
-    """Counted by PyTorch: no padding, words scored where they are asked, and a last layer that answers just there."""
+def test_a_step_does_the_operations_that_are_told_and_no_more():
+    """Counted by PyTorch: words are scored where they are asked, and the last layer answers just there."""
     data = DataConfig(batch_size=3, sequence_length=20, mask_probability=0.15, max_predictions=5)
     sizes = BertConfig(
         vocab_size=70,

@@ -135,7 +135,8 @@ window.Balcony = { views: {}, bus: new EventTarget(), tabs: new BroadcastChannel
    *
    * `choose(update)` puts what the person chose into the value and triggers "input". The choices are numbered, and the
    * server sends the number back (`answer_to` in ui/views.py): until the answer to the last one is there the value
-   * keeps what was chosen since and is `waiting`; an older answer that comes after it is dropped.
+   * keeps what was chosen since and is `waiting`. An answer to an older choice that comes after it is dropped; one
+   * without a number, such as an error, ends the waiting.
    */
   Balcony.mount = function (name, events, gradio) {
     const { element, props, trigger, watch, server } = gradio;

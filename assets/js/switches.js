@@ -29,7 +29,7 @@
         grid, caption, notes));
     let value = null, shape = "";
 
-    word.addEventListener("change", () => choose({ place: Number(word.value) }));
+    word.addEventListener("change", () => choose({ place: Number(word.value), words: value.words }));
     measure.addEventListener("change", show);
     allOn.addEventListener("click", () => choose({ off: [] }));
     each.addEventListener("click", () => {

@@ -87,11 +87,13 @@ def late_answers(page: Page) -> Iterator[None]:
     """What the page asks meanwhile reaches the server only afterwards, one after the other."""
     held: list[Route] = []
     page.route("**/run/predict*", lambda route: held.append(route))
-    yield
-    while held:
-        held.pop(0).continue_()
-        page.wait_for_timeout(200)
-    page.unroute("**/run/predict*")
+    try:
+        yield
+    finally:
+        while held:
+            held.pop(0).continue_()
+            page.wait_for_timeout(200)
+        page.unroute("**/run/predict*")
 
 
 def wait_for_answer(view: Locator) -> None:
