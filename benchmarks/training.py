@@ -12,10 +12,9 @@ turn; the table has medians over the rounds. Batches are drawn beforehand; what 
 
 Real tokens are those that are no padding. Useful operations are the matrix products that the losses depend on, forward
 and twice that backward: no padding, words scored where they are asked, and after the last layer's attention only asked
-words and first tokens; the peak is a product of two 2048 x 2048 matrices (8192 on a
-GPU). Memory is what resident memory (on a GPU, its own) grew by at its highest during two steps, model and optimizer
-included. The mini and base cases learn from the text in --corpus, a paragraph a line. Needs the packages of
-tests/requirements.txt.
+words and first tokens; the peak is a product of two 2048 x 2048 matrices (8192 on a GPU). Memory is what resident
+memory (on a GPU, its own) grew by at its highest during two steps, model and optimizer included. The mini and base
+cases learn from the text in --corpus, a paragraph a line. Needs the packages of tests/requirements.txt.
 """
 
 import argparse

@@ -70,8 +70,9 @@
     function answer(name, title) {
       const [before, after] = value.rows[name];
       const digits = name === "loss" ? 3 : 4;
+      const measured = (text) => el("td", {}, !value.off.length ? "" : value.waiting ? "…" : text);
       return el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, title)), el("td", {}, before.toFixed(digits)),
-        ...[after.toFixed(digits), signed(after - before, digits)].map((text) => el("td", {}, !value.off.length ? "" : value.waiting ? "…" : text)));
+        measured(after.toFixed(digits)), measured(signed(after - before, digits)));
     }
 
     function show() {
