@@ -149,7 +149,9 @@ class Trainer:
 
     model: changed in place, on the device where it is. batches: `batches[k]` is the batch of step k; all that the
     trainer draws is a function of (seed, k), so that a run gives the same losses bit for bit on the same device and
-    number of threads. Weights, gradients and losses are float32; config.precision says of what the matrix products are.
+    number of threads. Dropout draws from PyTorch's global generator: of two trainers with dropout that step at the
+    same time in two threads, neither repeats itself. Weights, gradients and losses are float32; config.precision says
+    of what the matrix products are.
     threads: processor threads for a step, set before each one; None leaves PyTorch's number.
     mask_token_id: the id of [MASK], which tells masked words from replaced ones; None counts none of either.
     The iterator ends after config.total_steps steps; `config` may be exchanged between two steps.

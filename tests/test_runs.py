@@ -77,7 +77,7 @@ def test_a_run_gives_the_losses_of_the_plain_trainer(service, recipe):
 def test_the_same_seed_gives_the_same_losses_whatever_else_happens(service, recipe, tiny_checkpoint, tmp_path):
     expected = alone(recipe, 5)
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
-    others = [service.start(recipe.override({"training.steps": 300}), seed=seed) for seed in (6, 7, 8)]
+    others = [service.start(recipe.override({"training.steps": 100_000}), seed=seed) for seed in (6, 7, 8)]
     done = threading.Event()
 
     def load_models():
@@ -179,16 +179,27 @@ def test_snapshots_are_dense_at_the_start_thinned_and_never_change(service, reci
     assert torch.equal(early.weights, kept)
 
 
+def come_even(count_one, count_other):
+    """Wait until each of two visitors has done 300 more steps, and neither twice as many as the other.
+
+    A moment in which the machine stands still counts as time of whose turn it is, so at first they may be apart.
+    """
+    before = (count_one(), count_other())
+
+    def even():
+        few, many = sorted((count_one() - before[0], count_other() - before[1]))
+        return few > 300 and many < 2 * few
+
+    wait(even, "the two have not had like shares of the machine")
+
+
 def test_runs_share_the_machine_and_a_newcomer_is_served_at_once(service, recipe):
     long = recipe.override({"training.steps": 100_000})
     first = service.start(long)
     wait(lambda: len(first.history()) > 200)
     second = service.start(long)
     wait(lambda: len(second.history()) > 0)
-    before = (len(first.history()), len(second.history()))
-    wait(lambda: len(second.history()) > before[1] + 300)
-    gained = (len(first.history()) - before[0], len(second.history()) - before[1])
-    assert 0.5 < gained[0] / gained[1] < 2
+    come_even(lambda: len(first.history()), lambda: len(second.history()))
 
 
 def test_the_runs_of_a_visitor_wait_for_each_other(service, recipe):
@@ -211,21 +222,19 @@ def test_many_runs_of_a_visitor_take_the_share_of_one(service, recipe):
     many = [service.start(long, seed=seed, budget=budget) for seed in range(5)]
     other = service.start(long)
     wait(lambda: many[0].history() and other.history())
-    before = (len(many[0].history()), len(other.history()))
-    wait(lambda: len(other.history()) > before[1] + 300)
-    gained = (sum(len(run.history()) for run in many) - before[0], len(other.history()) - before[1])
-    assert 0.5 < gained[0] / gained[1] < 2
+    come_even(lambda: sum(len(run.history()) for run in many), lambda: len(other.history()))
     assert not any(run.history() for run in many[1:])
 
 
 def test_who_was_away_has_no_claim_on_the_time_of_the_others(service, recipe):
     long = recipe.override({"training.steps": 100_000})
-    away, other = stepped(service.start(long, paused=True), 1), service.start(long)
+    budget = service.budget()
+    away, other = stepped(service.start(long, paused=True), 1), service.start(long, budget=budget)
     wait(lambda: len(other.history()) > 600)
     away.resume()
-    stood = len(other.history())
+    stood = budget.seconds
     wait(lambda: len(away.history()) > 150)
-    assert len(other.history()) - stood > 30
+    assert budget.seconds - stood > 0.1  # its turns take a share of the time, also where the machine stands still
 
 
 def test_a_run_that_fails_says_why_and_the_others_go_on(service, recipe, monkeypatch):
@@ -427,11 +436,11 @@ def test_what_cannot_be_continued_says_so(service, recipe):
 
 
 def test_the_learning_rate_is_changed_in_a_pause_and_stays_in_the_recipe(service, recipe):
-    run = service.start(recipe, seed=5)
-    wait(lambda: run.history())
-    if run.status == "running":
-        with pytest.raises(RunError, match="pause it first"):
-            run.set_learning_rate(0.02)
+    running = service.start(recipe.override({"training.steps": 100_000}))
+    wait(lambda: running.history())
+    with pytest.raises(RunError, match="pause it first"):
+        running.set_learning_rate(0.02)
+    running.stop()  # dropout draws from one generator, so only one training at a time repeats itself
     run = stepped(service.start(recipe, seed=5, paused=True), 9)
     with pytest.raises(ConfigError, match="learning_rate is -1"):
         run.set_learning_rate(-1)

@@ -22,10 +22,15 @@ WAIT_MS = 45_000
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Last: their service, which may still train for a visitor who has left, lives until the end.
+    items.sort(key=_is_for_the_browser)
     if CHROMIUM is None:
-        for item in items:
-            if Path(__file__).parent in item.path.parents:
-                item.add_marker(pytest.mark.skip(reason="there is no chromium here (apt-get install chromium)"))
+        for item in filter(_is_for_the_browser, items):
+            item.add_marker(pytest.mark.skip(reason="there is no chromium here (apt-get install chromium)"))
+
+
+def _is_for_the_browser(item: pytest.Item) -> bool:
+    return Path(__file__).parent in item.path.parents
 
 
 @pytest.fixture(scope="session")
