@@ -37,6 +37,7 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bert_core import BertConfig, Recipe, load_recipe, prepare, read_corpus
+from bert_core.costs import batch_operations
 from bert_core.pretraining_data import IGNORED, Batch
 
 Step = Callable[[int], object]  # trains on the batch of that number
@@ -160,7 +161,8 @@ def measure(name: str, options: argparse.Namespace) -> None:
             times[who].append(block(step, k, options.steps, device))
     times = {who: rounds[1:] for who, rounds in times.items()}  # the first round warms up
     tokens = sum(int(batch.attention_mask.sum()) for batch in trimmed) / count
-    useful = sum(useful_operations(config, batch) for batch in trimmed) / count
+    operations = [batch_operations(config, each.attention_mask.sum(1), len(each.asked()[0])) for each in trimmed]
+    useful = sum(operations) / count
     print(
         f"\n{name}: {title}, {options.precision}, {where(device)} with a peak of {peak:.0f} GFLOP/s; "
         f"{tokens:.0f} real tokens and {useful / 1e9:.2f} GFLOP a step; drawing a batch {drawing:.2f} ms\n"
@@ -226,17 +228,6 @@ def _resident(line: str) -> float:
         return float("nan")
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return float(status[line].split()[0]) * 1024
-
-
-def useful_operations(config: BertConfig, batch: Batch) -> float:
-    """Floating-point operations of the matrix products that a training step's losses depend on."""
-    d, f, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
-    lengths = batch.attention_mask.sum(1).double()
-    asked = len(batch.asked()[0])
-    tokens, wanted = lengths.sum(), asked + len(lengths)
-    attention = layers * (3 * d * d * tokens + 2 * d * (lengths**2).sum())
-    behind = (d * d + 2 * d * f) * ((layers - 1) * tokens + wanted)
-    return 6 * float(attention + behind + asked * d * (d + config.vocab_size) + len(lengths) * d * (d + 2))
 
 
 class Transformers(nn.Module):

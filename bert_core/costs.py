@@ -5,6 +5,7 @@ import time
 from functools import cache
 
 import torch
+from torch import Tensor
 
 from bert_core.config import BertConfig, DataConfig, TrainingConfig
 from bert_core.errors import ConfigError
@@ -54,17 +55,25 @@ def _memory(device: str) -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def step_operations(data: DataConfig, config: BertConfig, pair_tokens: float) -> float:
-    """Floating-point operations of a training step on real tokens; the backward pass counts as two forward passes.
+def batch_operations(config: BertConfig, lengths: Tensor, asked: float) -> float:
+    """Floating-point operations of the matrix products that the losses of a training step depend on, forward and twice
+    that backward.
 
-    Behind its attention, the last layer works for the asked words and the first token alone.
+    lengths: (B,) real tokens of each pair. asked: words asked in all of them. Behind its attention, the last layer
+    works for the asked words and the first tokens alone.
     """
-    d, f = config.hidden_size, config.intermediate_size
+    d, f, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
+    lengths, pairs = lengths.double(), len(lengths)
+    tokens = float(lengths.sum())
+    attention = layers * (3 * d * d * tokens + 2 * d * float((lengths**2).sum()))
+    behind = (d * d + 2 * d * f) * ((layers - 1) * tokens + asked + pairs)
+    return 6 * (attention + behind + asked * d * (d + config.vocab_size) + pairs * d * (d + 2))
+
+
+def step_operations(data: DataConfig, config: BertConfig, pair_tokens: float) -> float:
+    """`batch_operations` of a batch whose pairs have so many tokens each."""
     asked = min(data.max_predictions, max(1.0, data.mask_probability * pair_tokens))
-    layers = config.num_hidden_layers
-    attention = layers * pair_tokens * (3 * d * d + 2 * pair_tokens * d)
-    behind = ((layers - 1) * pair_tokens + asked + 1) * (d * d + 2 * d * f)
-    return 6 * data.batch_size * (attention + behind + asked * (config.vocab_size + d) * d)
+    return data.batch_size * batch_operations(config, torch.tensor([pair_tokens]), asked)
 
 
 def processor_cores() -> int:

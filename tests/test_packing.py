@@ -67,19 +67,10 @@ def test_a_model_that_packs_or_answers_only_what_is_asked_has_the_scores_and_gra
             torch.testing.assert_close(other, whole, atol=1e-5, rtol=1e-4)
 
 
-def test_a_step_does_the_operations_that_are_told_and_no_more():
+def test_a_step_does_the_operations_that_are_told_and_no_more(tiny_model):
     """Counted by PyTorch: words are scored where they are asked, and the last layer answers just there."""
-    data = DataConfig(batch_size=3, sequence_length=20, mask_probability=0.15, max_predictions=5)
-    sizes = BertConfig(
-        vocab_size=70,
-        hidden_size=24,
-        num_hidden_layers=3,
-        num_attention_heads=2,
-        intermediate_size=96,
-        max_position_embeddings=20,
-    )
-    model = BertForPreTraining(sizes, generator=torch.Generator().manual_seed(0))
-    asked = (torch.arange(3)[:, None] * 20 + torch.tensor([4, 9, 17])).flatten()
+    data = DataConfig(batch_size=3, sequence_length=12, mask_probability=0.25, max_predictions=5)
+    asked = (torch.arange(3)[:, None] * 12 + torch.tensor([4, 9, 11])).flatten()
     with FlopCounterMode(display=False) as counter:
-        model(torch.full((3, 20), 7), asked_positions=asked)
-    assert 3 * counter.get_total_flops() == pytest.approx(step_operations(data, sizes, 20), rel=0.02)
+        tiny_model(torch.full((3, 12), 7), asked_positions=asked)
+    assert 3 * counter.get_total_flops() == pytest.approx(step_operations(data, tiny_model.config, 12))
