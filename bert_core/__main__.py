@@ -113,13 +113,14 @@ def _train(options: argparse.Namespace) -> None:
         with first_on_each_machine():
             prepared, make_trainer, rows, validation = (_resumed if options.resume else _begun)(options, device)
         training = _Training(prepared, make_trainer(), rows, validation, options.output or options.resume)
-        recipe, trainer = prepared.recipe, training.trainer
+        recipe, trainer = training.recipe, training.trainer
         _show_stage("")
         _say(*prepared.corpus.notes, sep="\n", end="\n" if prepared.corpus.notes else "")
         _say(
             f"{recipe.title}: {len(prepared.corpus.sentences):,} sentences, "
             f"{prepared.tokenizer.get_vocab_size():,} tokens in the vocabulary, "
-            f"{trainer.model.config.parameter_count():,} parameters, on {device}"
+            f"{trainer.model.config.parameter_count():,} parameters, in "
+            f"{recipe.training.precision} on {device}"
         )
         with _interruptible() as interrupted:
             lost = training.run(interrupted, options.save_every)
@@ -152,6 +153,7 @@ class _Training:
         output: Path,
     ) -> None:
         self.prepared, self.trainer, self.output = prepared, trainer, output
+        self.recipe = dataclasses.replace(prepared.recipe, training=trainer.config)
         self.rows, self.validation = rows, validation
         self._pending: list[PendingMetrics] = []
 
@@ -201,7 +203,7 @@ class _Training:
         """Write the model, all that its training needs to go on, and the curves as tables."""
         self._take_in()
         prepared, rows, validation = self.prepared, self.rows, self.validation
-        recipe, model = prepared.recipe, self.trainer.model
+        recipe, model = self.recipe, self.trainer.model
         checkpoint = Checkpoint(model, prepared.tokenizer, recipe.title, recipe=stated(recipe, prepared.seed))
         state = TrainingState(
             recipe, prepared.seed, prepared.corpus.fingerprint, self.trainer.state(), rows, validation
@@ -209,7 +211,9 @@ class _Training:
         save_checkpoint(checkpoint, self.output, also=state.writer())
         numbers = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
         names = ("step", *numbers, "learning_rate", "grad_norm", "tokens", "seconds")
-        _write_csv(self.output / "metrics.csv", names, ([getattr(row, name) for name in names] for row in rows))
+        precision = recipe.training.precision
+        table = ([*(getattr(row, name) for name in names), precision] for row in rows)
+        _write_csv(self.output / "metrics.csv", (*names, "precision"), table)
         if validation:
             _write_csv(self.output / "validation.csv", ("step", *numbers), map(dataclasses.astuple, validation))
 
@@ -268,7 +272,7 @@ def _setting(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[float]]) -> None:
+def _write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[float | str]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(names)

@@ -218,7 +218,7 @@ class TrainingConfig(_Checked):
     precision: str = _choice(
         "auto",
         ("auto", "float32", "bfloat16"),
-        "Numbers in the matrix products: bfloat16 where this machine is faster with it (auto), or always one kind.",
+        "Numbers in the matrix products: bfloat16 where it makes a step of this size faster (auto), or always one.",
     )
     mlm_weight: float = _number(1.0, 0, 1000, "Weight of the masked-word loss in the sum.")
     turns: bool = _choice(

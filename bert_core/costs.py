@@ -1,14 +1,18 @@
 """What a training run costs on this machine: memory, operations, time. Arithmetic; nothing of the model is built."""
 
+import math
 import os
 import time
 from functools import cache
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from bert_core.config import BertConfig, DataConfig, TrainingConfig
 from bert_core.errors import ConfigError
+
+Precision = Literal["float32", "bfloat16"]  # of the matrix products
 
 # Bytes for one parameter in training: the weight, its gradient and AdamW's two averages in float32.
 _BYTES_PER_PARAMETER = 16
@@ -19,6 +23,11 @@ _SECONDS_PER_NUMBER = 16 / 5e9
 
 # Operations under which a second processor thread costs more than it brings.
 _SMALL_STEP = 2e9
+
+# Operations of a step from which bfloat16 products save more time than its conversions cost. On processors with
+# AVX512-BF16 or AMX the dialogue (2.5e8) takes 1.7 times as long in bfloat16, the mini case of benchmarks/training.py
+# (5e10) 0.7 times; that of GPUs is an estimate.
+_STEP_FOR_BFLOAT16 = {"cpu": 1e10, "cuda": 1e11}
 
 # Operations of a step which a GPU does in the time that it takes to start some hundred kernels (an estimate: 2 ms).
 _STEP_TO_RECORD = 1e11
@@ -90,6 +99,23 @@ def probe_operations(config: BertConfig, tokens: int) -> float:
     """Floating-point operations of one forward pass over so many tokens."""
     d, f = config.hidden_size, config.intermediate_size
     return 2 * tokens * config.num_hidden_layers * (4 * d * d + 2 * d * f)
+
+
+def has_fast_bfloat16(device: str) -> bool:
+    """Whether a kind of device multiplies matrices of bfloat16 in its own circuits; emulated, they are slower than
+    float32."""
+    if device == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device == "cpu":
+        found = torch.cpu.get_capabilities()
+        return bool(found.get("amx_bf16") or found.get("avx512_bf16"))
+    return False
+
+
+def faster_precision(operations: float, device: str) -> Precision:
+    """The precision in which a training step of so many operations is faster on a kind of device."""
+    is_large = operations >= _STEP_FOR_BFLOAT16.get(device, math.inf)
+    return "bfloat16" if is_large and has_fast_bfloat16(device) else "float32"
 
 
 def is_worth_recording(operations: float, training: TrainingConfig, device: str) -> bool:

@@ -131,7 +131,7 @@ class DistributedTrainer(Trainer):
         if self._has_dropout:  # other processes drop other numbers
             torch.manual_seed(torch.initial_seed() ^ dist.get_rank())
         with _together():
-            with self._precision():
+            with self._autocast():
                 loss, measures = self._objective(batch, self.config, turn)
             loss.backward()
             dist.all_reduce(measures)

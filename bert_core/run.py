@@ -311,7 +311,8 @@ class Run:
             if self.status in ENDED:
                 return
             self.corpus, self.training_text, self.held_out = prepared.corpus, prepared.training_text, prepared.held_out
-            self.recipe, self._tokenizer, self._batches = prepared.recipe, prepared.tokenizer, prepared.batches
+            self.recipe = dataclasses.replace(prepared.recipe, training=trainer.config)
+            self._tokenizer, self._batches = prepared.tokenizer, prepared.batches
             self._trainer, self._evaluator, self._history, self._saved = trainer, evaluator, history, None
             self._snap()
             if evaluator is not None and evaluator.latest_step < trainer.step:

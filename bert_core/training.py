@@ -9,6 +9,7 @@ gradients are new tensors that autograd hands over as they are, without a pass t
 
 import contextlib
 import ctypes
+import dataclasses
 import math
 import sys
 import time
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from torch.optim.adadelta import adadelta
 
 from bert_core.config import TrainingConfig, TrainingPart
+from bert_core.costs import Precision, batch_operations, faster_precision
 from bert_core.errors import CheckpointError
 from bert_core.losses import PlacedBatch, accuracy_by_kind, pretraining_losses, weighted_loss
 from bert_core.model import BertForPreTraining
@@ -133,25 +135,14 @@ def give_back_memory() -> None:
         trim(0)
 
 
-def has_fast_bfloat16(device: str) -> bool:
-    """Whether a kind of device multiplies matrices of bfloat16 in its own circuits; emulated, they are slower than
-    float32."""
-    if device == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    if device == "cpu":
-        found = torch.cpu.get_capabilities()
-        return bool(found.get("amx_bf16") or found.get("avx512_bf16"))
-    return False
-
-
 class Trainer:
     """Trains a model on batches, one step for each `next()`.
 
     model: changed in place, on the device where it is. batches: `batches[k]` is the batch of step k; all that the
     trainer draws is a function of (seed, k), so that a run gives the same losses bit for bit on the same device and
     number of threads. Dropout draws from PyTorch's global generator: of two trainers with dropout that step at the
-    same time in two threads, neither repeats itself. Weights, gradients and losses are float32; config.precision says
-    of what the matrix products are.
+    same time in two threads, neither repeats itself. Weights, gradients and losses are float32.
+    config.precision is that of the matrix products; for "auto", the trainer's own config says which one was chosen.
     threads: processor threads for a step, set before each one; None leaves PyTorch's number.
     mask_token_id: the id of [MASK], which tells masked words from replaced ones; None counts none of either.
     The iterator ends after config.total_steps steps; `config` may be exchanged between two steps.
@@ -175,8 +166,8 @@ class Trainer:
         self.flat = FlatWeights(model)
         sizes = model.config
         self._device = self.flat.weights.device.type
-        auto = torch.bfloat16 if has_fast_bfloat16(self._device) else torch.float32
-        self.dtype = {"auto": auto, "float32": torch.float32, "bfloat16": torch.bfloat16}[config.precision]
+        if config.precision == "auto":
+            self.config = dataclasses.replace(config, precision=self._faster_precision())
         self._has_dropout = any(
             (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
         )
@@ -227,15 +218,20 @@ class Trainer:
         """Leave the gradients of a batch in the parameters; its losses and accuracies, (), and those by kind, (3,)."""
         if isinstance(batch, Batch):
             batch = PlacedBatch.of(batch, self.flat.weights.device)
-        with self._precision():
+        with self._autocast():
             mlm_loss, nsp_loss, *accuracies, right = pretraining_losses(self.model, batch)
         weighted_loss(mlm_loss, nsp_loss, self.config, turn).backward()
         return (mlm_loss.detach(), nsp_loss.detach(), *accuracies), accuracy_by_kind(batch, right, self.mask_token_id)
 
-    def _precision(self) -> contextlib.AbstractContextManager:
-        if self.dtype is torch.float32:
+    def _faster_precision(self) -> Precision:
+        batch = self.batches[0]  # speaks for all
+        lengths, (asked, _) = batch.attention_mask.sum(1), batch.asked()
+        return faster_precision(batch_operations(self.model.config, lengths, len(asked)), self._device)
+
+    def _autocast(self) -> contextlib.AbstractContextManager:
+        if self.config.precision == "float32":
             return contextlib.nullcontext()
-        return torch.autocast(self._device, self.dtype)
+        return torch.autocast(self._device, torch.bfloat16)
 
     def state(self) -> "TrainerState":
         """A copy of everything but the weights that the next step depends on."""

@@ -26,6 +26,7 @@ def parts(steps=12, **settings):
             "data.batch_size": 7,
             "model.hidden_size": 12,
             "model.num_attention_heads": 3,
+            "training.precision": "float32",
             **settings,
         }
     )

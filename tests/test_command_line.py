@@ -28,9 +28,10 @@ def test_train_writes_a_folder_with_metrics(tmp_path, capsys):
     summary = last_line(capsys)
     with (folder / "metrics.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    expected = "step,mlm_loss,nsp_loss,mlm_accuracy,nsp_accuracy,learning_rate,grad_norm,tokens,seconds"
+    expected = "step,mlm_loss,nsp_loss,mlm_accuracy,nsp_accuracy,learning_rate,grad_norm,tokens,seconds,precision"
     assert ",".join(rows[0]) == expected
     assert [int(row["step"]) for row in rows] == list(range(1, 8))
+    assert {row["precision"] for row in rows} == {"float32"}
     assert summary == {
         "steps": 7,
         "seconds": round(float(rows[-1]["seconds"]), 3),

@@ -12,8 +12,9 @@ import torch
 import torch.nn.functional as F
 from helpers import make_batch, make_model
 
-from bert_core import training
+from bert_core import costs, training
 from bert_core.config import BertConfig, TrainingConfig
+from bert_core.costs import batch_operations, faster_precision
 from bert_core.errors import CheckpointError
 from bert_core.evaluations import evaluate
 from bert_core.losses import PlacedBatch, accuracy_by_kind, pretraining_losses
@@ -371,11 +372,24 @@ def test_bfloat16_keeps_weights_and_losses_in_float32():
     assert {parameter.grad.dtype for parameter in trainer.model.parameters()} == {torch.float32}
 
 
-def test_auto_takes_bfloat16_only_where_the_hardware_has_it(monkeypatch):
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True, "amx_bf16": False})
-    assert small_run().dtype is torch.bfloat16
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_f": True, "avx512_bf16": False})
-    assert small_run().dtype is torch.float32
+def test_auto_takes_bfloat16_only_for_large_steps_on_hardware_that_has_it(monkeypatch):
+    dialogue = batch_operations(small_run().model.config, torch.full((48,), 20), 150)
+    mini = batch_operations(BertConfig(8000, 256, 4, 4, 1024), torch.full((32,), 80), 400)
+    assert dialogue < 1e9 < 4e10 < mini
+    for capabilities, small, large in (
+        ({"avx512_bf16": True, "amx_bf16": False}, "float32", "bfloat16"),
+        ({"avx512_f": True, "avx512_bf16": False}, "float32", "float32"),
+    ):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda found=capabilities: found)
+        assert (faster_precision(dialogue, "cpu"), faster_precision(mini, "cpu")) == (small, large)
+        assert small_run().config.precision == "float32"
+
+
+def test_a_stated_precision_is_used_whatever_the_hardware_has(monkeypatch):
+    for found in (True, False):
+        monkeypatch.setattr(costs, "has_fast_bfloat16", lambda device, found=found: found)
+        for precision in ("float32", "bfloat16"):
+            assert small_run(**{"training.precision": precision}).config.precision == precision
 
 
 HOLES = """

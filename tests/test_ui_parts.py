@@ -181,6 +181,7 @@ def test_a_question_for_news_gets_what_is_new_in_half_a_kilobyte(service: Traini
     first = run_news(space, finished.id)
     assert first["cursors"] == [40, 40, 0]
     assert len(first["points"]) == 40
+    assert first["precision"] == "float32"
     assert first["snapshots"] == [snapshot.step for snapshot in finished.snapshots]
     live = run_news(space, finished.id, 5, 30)
     assert len(live["points"]) <= POINTS_LIVE

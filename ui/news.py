@@ -77,6 +77,8 @@ def run_news(
         "snapshots": snapshots,
         "rest": rest(progress),
     }
+    if not row and rows:
+        news["precision"] = run.recipe.training.precision
     if looks := run.evaluations(since=look):
         news["held"] = thin(looks, len(looks))
     news["cursors"] = [row + len(rows), max([snapshot, *snapshots]), look + len(looks)]

@@ -52,10 +52,11 @@
       return el("div", {}, el("dt", {}, label), tiles[key]);
     }));
     root.append(el("div", { class: "balcony-status-line" }, status, reason), bar, list);
+    let device = "";
     return {
       begin(run) {
         for (const tile of Object.values(tiles)) tile.textContent = "–";
-        tiles.device.textContent = run.device;
+        device = tiles.device.textContent = run.device;
       },
       /** Title and sentence; the title's colour goes with the status, and with none it is plain. */
       say(title, text, state) {
@@ -71,6 +72,7 @@
         tiles.step.textContent = `${count(news.step)} of ${count(news.steps)}`;
         tiles.left.textContent = ENDED.has(news.status) ? "–" : Balcony.duration(news.left);
         tiles.rate.textContent = news.rate ? count(Math.round(news.rate)) : "–";
+        if (news.precision) tiles.device.textContent = `${device}, ${news.precision}`;
         if (!news.last) return;
         const [, mlm, nsp] = news.last;
         tiles.mlm.textContent = mlm === null ? "–" : mlm.toFixed(3);
