@@ -25,7 +25,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     # Imported here, so that --help and a mistyped option answer at once.
     import ui
-    from bert_core.runs import TrainingService
+    from bert_core.runs.service import TrainingService
 
     is_space = "SPACE_ID" in os.environ
     service = TrainingService()

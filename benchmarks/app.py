@@ -27,10 +27,10 @@ from playwright.sync_api import Page
 from serving import FIRST_LOSS, PATIENCE, ROOT, Server, Visitor, chromium, free_port, timed, visit
 
 from bert_core import BertConfig, BertForPreTraining, load_checkpoint, load_recipe, save_checkpoint
-from bert_core.checkpoint import Checkpoint
-from bert_core.pair_probes import pair_matrix
-from bert_core.recipes import recipe_corpus
-from bert_core.run import FREE_AFTER
+from bert_core.probes.sentence_pairs import pair_matrix
+from bert_core.runs.recipe import recipe_corpus
+from bert_core.runs.run import FREE_AFTER
+from bert_core.storage.checkpoint import Checkpoint
 
 SHIPPED = ROOT / "checkpoints" / "romeo-juliet"
 ROOM_SECONDS = 10  # within which a room of people presses Start

@@ -236,9 +236,9 @@ def serve() -> None:
     options = parser.parse_args()
     import ui
     from bert_core import BertForPreTraining, TrainingService
-    from bert_core.run import Run
-    from bert_core.snapshots import Snapshot
-    from ui.workspace import Workspace
+    from bert_core.runs.run import Run
+    from bert_core.runs.snapshots import Snapshot
+    from ui.server.workspace import Workspace
 
     runs: weakref.WeakSet[Run] = weakref.WeakSet()
 

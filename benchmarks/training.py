@@ -38,7 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bert_core import BertConfig, Recipe, load_recipe, prepare, read_corpus
 from bert_core.costs import batch_operations
-from bert_core.pretraining_data import IGNORED, Batch
+from bert_core.data.batches import IGNORED, Batch
 
 Step = Callable[[int], object]  # trains on the batch of that number
 

@@ -7,36 +7,30 @@
     ...
     fill_mask(run.snapshots[-1].checkpoint(), "hello how [MASK] you", "hello romeo my name is juliet")
 
-Imports run one way: errors <- config <- sentences <- corpus <- tokenization <- encoded <- pretraining_data,
-config <- model, {model, pretraining_data} <- training <- distributed <- recipes <- run <- runs,
-{model, tokenization} <- checkpoint <- {run, reading}, reading <- {probing, word_probes, pair_probes}.
+Where to read: config, then data/ (bytes -> text -> sentences -> corpus -> tokenizer -> encoded ids -> batches), model,
+packing, training/ (losses, optimizer, trainer). storage/ reads and writes model folders, probes/ ask a finished model,
+runs/ joins them: a recipe, a run, the service with the background thread.
 """
 
-from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
-from bert_core.corpus import Corpus, read_corpus
-from bert_core.encoded import encode_corpus
+from bert_core.data.batches import Batch, PretrainingBatches
+from bert_core.data.corpus import Corpus, read_corpus
+from bert_core.data.encoding import encode_corpus
+from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
-from bert_core.heads import ablation_map, head_facts, rollout
-from bert_core.hub import fetch_checkpoint
 from bert_core.model import BertForPreTraining, BertModel
-from bert_core.pair_probes import pair_matrix
-from bert_core.pretraining_data import Batch, PretrainingBatches
-from bert_core.probing import (
-    attention,
-    encode,
-    exam,
-    fill_mask,
-    next_sentence,
-    sentence_vector,
-    sentence_vectors,
-    words_in_contexts,
-)
-from bert_core.recipes import Recipe, load_recipe, prepare, preview, recipe_names
-from bert_core.runs import Run, TrainingService
-from bert_core.tokenization import train_tokenizer
-from bert_core.training import Trainer
-from bert_core.word_probes import layer_lens, leave_one_out, rate_guess, sweep
+from bert_core.probes.attention import ablation_map, across, attention, average, head_facts, rollout, without_special
+from bert_core.probes.exam import exam
+from bert_core.probes.masked_words import fill_mask, layer_lens, leave_one_out, rate_guess, sweep
+from bert_core.probes.sentence_pairs import next_sentence, pair_matrix
+from bert_core.probes.vectors import encode, sentence_vector, sentence_vectors, words_in_contexts
+from bert_core.runs.prepare import prepare, preview
+from bert_core.runs.recipe import Recipe, load_recipe, recipe_names
+from bert_core.runs.run import Run
+from bert_core.runs.service import TrainingService
+from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from bert_core.storage.hub import fetch_checkpoint
+from bert_core.training.trainer import Trainer
 
 __all__ = [
     "Batch",
@@ -55,7 +49,9 @@ __all__ = [
     "TrainingConfig",
     "TrainingService",
     "ablation_map",
+    "across",
     "attention",
+    "average",
     "encode",
     "encode_corpus",
     "exam",
@@ -73,11 +69,12 @@ __all__ = [
     "rate_guess",
     "read_corpus",
     "recipe_names",
-    "save_checkpoint",
     "rollout",
+    "save_checkpoint",
     "sentence_vector",
     "sentence_vectors",
     "sweep",
     "train_tokenizer",
+    "without_special",
     "words_in_contexts",
 ]

@@ -21,19 +21,20 @@ from typing import Any
 
 import torch.distributed as dist
 
-from bert_core.array_files import cache_folder
-from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.config import KINDS
-from bert_core.corpus import Corpus, read_corpus
-from bert_core.distributed import LostProcess, any_wants, first_on_each_machine, joined, rank
+from bert_core.data.arrays import cache_folder
+from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, RunError
-from bert_core.evaluations import EvaluationPoint, evaluate
-from bert_core.hub import fetch_checkpoint, is_hub_name
-from bert_core.probing import EXAM_SENTENCES, exam
-from bert_core.recipes import Prepared, load_recipe, prepare, recipe_corpus, recipe_names, stated
-from bert_core.runs import choose_device
-from bert_core.training import PendingMetrics, StepMetrics, Trainer, read_metrics, until_divergence
-from bert_core.training_state import TrainingState, read_training_state
+from bert_core.probes.exam import EXAM_SENTENCES, exam
+from bert_core.runs.prepare import Prepared, prepare
+from bert_core.runs.recipe import load_recipe, recipe_corpus, recipe_names, stated
+from bert_core.runs.saved_state import TrainingState, read_training_state
+from bert_core.runs.service import choose_device
+from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from bert_core.storage.hub import fetch_checkpoint, is_hub_name
+from bert_core.training.distributed import LostProcess, any_wants, first_on_each_machine, joined, rank
+from bert_core.training.evaluation import EvaluationPoint, evaluate
+from bert_core.training.trainer import PendingMetrics, StepMetrics, Trainer, read_metrics, until_divergence
 
 _SHOW_SECONDS = 0.2  # metrics are read from the device and shown this often
 _EVALUATIONS = 20  # looks at the validation part in a run

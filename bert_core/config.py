@@ -110,7 +110,7 @@ class TokenizerConfig(_Checked):
 
 @dataclass(frozen=True)
 class CorpusConfig(_Checked):
-    """Which text a recipe learns from, and how it is cut (see `bert_core.corpus`).
+    """Which text a recipe learns from, and how it is cut (see `bert_core.data.corpus`).
 
     file: a name in assets/corpora; None where the text is not shipped, then `needs` says which text to give.
     """

@@ -10,6 +10,9 @@ BertCoreError
 The message of each is one plain sentence for the person at the page: what happened, the limit, what to do.
 """
 
+from collections.abc import Iterable
+from typing import Any
+
 
 class BertCoreError(Exception):
     """Base of every error that is meant to be shown to a person."""
@@ -33,3 +36,24 @@ class CheckpointError(BertCoreError):
 
 class RunError(BertCoreError):
     """A command that a training run cannot follow."""
+
+
+def first_three(items: Iterable[str]) -> str:
+    """The first three of a list, and how many more there are.
+
+    >>> first_three("abcde")
+    'a, b, c and 2 more'
+    """
+    items = list(items)
+    more = f" and {len(items) - 3:,} more" if len(items) > 3 else ""
+    return ", ".join(items[:3]) + more
+
+
+def shown(value: Any) -> str:
+    """A foreign value for a message: quoted, escaped and cut at 100 characters."""
+    return repr(value[:100] if isinstance(value, str) else value)[:110]
+
+
+def megabytes(count: int) -> str:
+    """A number of bytes for a message, in MB or kB."""
+    return f"{count / 2**20:,.0f} MB" if count >= 2**20 else f"{count / 2**10:,.0f} kB"

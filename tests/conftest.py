@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import pytest
 from helpers import make_model
 
-from bert_core.checkpoint import Checkpoint
 from bert_core.config import BertConfig
-from bert_core.corpus import Corpus
+from bert_core.data.corpus import Corpus
+from bert_core.data.tokenizer import train_tokenizer
 from bert_core.model import BertForPreTraining
-from bert_core.runs import TrainingService
-from bert_core.tokenization import train_tokenizer
+from bert_core.runs.service import TrainingService
+from bert_core.storage.checkpoint import Checkpoint
 
 DIALOGUE = """\
 Hello, how are you? I am Romeo.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_core.array_files import HEADER, gather
+from bert_core.data.arrays import HEADER, gather
 from bert_core.errors import CorpusError
 
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 from helpers import make_model
 
-from bert_core import export, save_checkpoint
+from bert_core import save_checkpoint
 from bert_core.errors import InputError
-from bert_core.probing import attention
-from ui.attention_values import (
+from bert_core.probes.attention import attention
+from ui.attention.values import (
     attention_code,
     attention_page,
     detail_value,
@@ -23,6 +23,7 @@ from ui.attention_values import (
     told_difference,
     within,
 )
+from ui.parts import export
 
 TEXTS = ("how are you", "i am romeo")
 NASTY = "</script><script>document.title='gone'</script> ${1} {data} $x$ <b>"
@@ -80,7 +81,7 @@ def test_two_models_heads_are_subtracted_where_tokens_and_heads_are_the_same(tin
 
 
 def test_too_many_weights_are_refused(tiny_checkpoint, monkeypatch):
-    monkeypatch.setattr("ui.attention_values.MAX_WEIGHTS", 100)
+    monkeypatch.setattr("ui.attention.values.MAX_WEIGHTS", 100)
     with pytest.raises(InputError, match="486 weights; the page shows 100"):
         look_at(tiny_checkpoint, *TEXTS, False)
     assert export.MAX_WEIGHTS > 100

@@ -7,11 +7,11 @@ import pytest
 
 from bert_core import TrainingService, load_recipe
 from bert_core.errors import RunError
-from bert_core.microscope import in_turns
-from bert_core.recipes import prepare
-from bert_core.run import Run
-from ui.batch_view import COLUMNS, PAIRS_SHOWN, batch_table, batch_value
-from ui.workspace import Workspace
+from bert_core.probes.batch import in_turns
+from bert_core.runs.prepare import prepare
+from bert_core.runs.run import Run
+from ui.server.workspace import Workspace
+from ui.train.batch import COLUMNS, PAIRS_SHOWN, batch_table, batch_value
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 20, "data.batch_size": 7, "data.mask_share": 0.6})
 

@@ -8,31 +8,38 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-CORE = sorted((ROOT / "bert_core").glob("*.py"))
-PROGRAM = [*CORE, *sorted((ROOT / "ui").rglob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py")), ROOT / "app.py"]
+CORE, PAGE = (sorted((ROOT / package).rglob("*.py")) for package in ("bert_core", "ui"))
+PROGRAM = [*CORE, *PAGE, *sorted((ROOT / "benchmarks").rglob("*.py")), ROOT / "app.py"]
 
-# A module of bert_core imports from earlier lines only. `__init__` gathers the public names and is not imported inside.
-LAYERS = [
-    {"errors"},
-    {"config", "foreign_files", "folders", "packing"},
-    {"array_files", "sentences"},
-    {"corpus", "costs", "model", "foreign_tensors"},
-    {"tokenization", "foreign_weights"},
-    {"encoded", "checkpoint"},
-    {"pretraining_data"},
-    {"losses"},
-    {"training", "reading", "hub"},
-    {"captured"},
-    {"distributed"},
-    {"recipes", "probing", "word_probes", "pair_probes", "evaluations", "microscope", "snapshots"},
-    {"heads", "training_state", "comparisons"},
-    {"export"},
-    {"run"},
-    {"runs"},
-    {"__main__", "__init__"},
-]
-# Numbers and dataclasses of these, no models.
-FIGURES_MAY_IMPORT = {"errors", "config"}
+# A wing imports from earlier lines only; inside a wing and in the whole house there is no circle of files. `__init__`
+# gathers public names and is not imported inside.
+WINGS = {
+    "bert_core": [
+        {"errors", "config", "costs", "atomic_folder", "packing", "model"},
+        {"data"},
+        {"training", "storage"},
+        {"probes"},
+        {"runs"},
+        {"__main__", "__init__"},
+    ],
+    "ui": [
+        {"handlers", "views"},
+        {"server"},
+        {"parts"},
+        {"train", "masked_words", "next_sentence", "attention", "models_tab", "words_in_context_tab"},
+        {"__init__"},
+    ],
+}
+INDEPENDENT = {"training", "storage"} | WINGS["ui"][3]  # wings of one line that do not know each other
+MOST_MODULES, MOST_IN_A_ROOT = 9, 14
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def wing_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
 
 
 def imports_of(path: Path) -> set[str]:
@@ -47,43 +54,72 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
+def house() -> dict[str, set[str]]:
+    """Every module of the core and the page with those of the house that it imports."""
+    modules = {module_of(path): path for path in (*CORE, *PAGE)}
+    return {name: imports_of(path) & (modules.keys() | {"bert_core", "ui"}) for name, path in modules.items()}
+
+
 def top_level(path: Path) -> set[str]:
     return {name.split(".")[0] for name in imports_of(path)}
 
 
-def test_the_core_imports_one_way():
-    rank = {name: number for number, names in enumerate(LAYERS) for name in names}
-    modules = {path.stem for path in CORE}
-    assert modules <= rank.keys() | {"figures"}, "give a new module its place in LAYERS"
+@pytest.mark.parametrize("package", WINGS)
+def test_nothing_imports_upward(package):
+    floors = {wing: number for number, wings in enumerate(WINGS[package]) for wing in wings}
     wrong = []
-    for path in CORE:
-        inside = {name.split(".")[1] for name in imports_of(path) if name.startswith("bert_core.")} & modules
-        for name in inside:
-            allowed = name in FIGURES_MAY_IMPORT if path.stem == "figures" else rank.get(name, 99) < rank[path.stem]
-            if not allowed:
-                wrong.append(f"{path.stem} imports {name}")
-        assert "bert_core" not in imports_of(path), f"{path.stem} imports the whole package"
-        assert not any(name.startswith(".") for name in imports_of(path)), f"{path.stem} imports relatively"
+    for module, imported in house().items():
+        if not module.startswith(f"{package}."):
+            continue
+        wing = wing_of(module)
+        assert wing in floors, f"give {module} its place in WINGS"
+        for other in imported:
+            if not other.startswith(package):
+                wrong += [f"{module} imports {other}"] if package == "bert_core" or other == "bert_core" else []
+                continue
+            other_wing = wing_of(other)
+            below = floors[other_wing] < floors[wing] or (
+                floors[other_wing] == floors[wing] and (wing == other_wing or wing not in INDEPENDENT)
+            )
+            if not below:
+                wrong.append(f"{module} imports {other}")
     assert wrong == []
+
+
+def test_no_circle_of_files():
+    left = {module: imported - {"bert_core", "ui"} for module, imported in house().items()}
+    while free := {module for module, imported in left.items() if not imported & left.keys()}:
+        left = {module: imported for module, imported in left.items() if module not in free}
+    assert left == {}
+
+
+def test_no_wing_has_more_rooms_than_a_reader_keeps_in_mind():
+    for package in WINGS:
+        entries = [
+            path for path in (ROOT / package).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+        ]
+        assert len(entries) <= MOST_IN_A_ROOT, package
+        for wing in filter(Path.is_dir, entries):
+            rooms = [path.stem for path in wing.glob("*.py") if path.stem != "__init__"]
+            assert len(rooms) <= MOST_MODULES, wing.name
+            assert (wing / "__init__.py").read_text(encoding="utf-8").startswith('"""'), f"{wing.name} says what it is"
 
 
 @pytest.mark.parametrize(
     ("libraries", "allowed"),
     [
         ({"threading", "concurrent", "multiprocessing", "asyncio", "_thread"}, {"runs"}),
-        ({"plotly"}, {"figures"}),
-        ({"gradio", "ui", "app"}, set()),
-        ({"huggingface_hub"}, {"hub"}),
+        ({"plotly", "gradio", "ui", "app"}, set()),
+        ({"huggingface_hub"}, {"storage"}),
         ({"transformers", "requests", "httpx", "urllib", "http", "socket"}, set()),
     ],
 )
-def test_some_libraries_have_one_room_in_the_core(libraries, allowed):
-    assert {path.stem for path in CORE if top_level(path) & libraries} <= allowed
+def test_some_libraries_have_one_wing_in_the_core(libraries, allowed):
+    assert {wing_of(module_of(path)) for path in CORE if top_level(path) & libraries} <= allowed
 
 
 def test_gradio_is_imported_by_the_page_alone():
-    outside = [path for path in PROGRAM if path.parent != ROOT / "ui" and (ROOT / "ui") not in path.parents]
-    assert [path.name for path in outside if "gradio" in top_level(path)] == []
+    assert [path.name for path in PROGRAM if path not in PAGE and "gradio" in top_level(path)] == []
 
 
 def test_nothing_unpickles_or_runs_text():
@@ -112,7 +148,7 @@ def test_nothing_unpickles_or_runs_text():
 
 
 def test_the_core_loads_without_the_page_and_without_pictures():
-    names = [f"bert_core.{path.stem}" for path in CORE if path.stem not in ("figures", "__main__", "__init__")]
+    names = [module_of(path) for path in CORE if path.stem not in ("__main__", "__init__")]
     program = (
         f"import importlib, sys\nfor name in {['bert_core', *names]}: importlib.import_module(name)\n"
         "loaded = {name.split('.')[0] for name in sys.modules}\n"

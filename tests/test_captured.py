@@ -7,13 +7,14 @@ import logging
 import pytest
 import torch
 
-from bert_core.captured import CapturedTrainer, filled_up
 from bert_core.config import TrainingConfig
 from bert_core.costs import is_worth_recording
-from bert_core.losses import PlacedBatch, accuracy_by_kind, pretraining_losses
 from bert_core.model import BertForPreTraining
-from bert_core.recipes import load_recipe, prepare
-from bert_core.training import Trainer, read_metrics
+from bert_core.runs.prepare import prepare
+from bert_core.runs.recipe import load_recipe
+from bert_core.training.cuda_graphs import CapturedTrainer, filled_up
+from bert_core.training.losses import PlacedBatch, accuracy_by_kind, pretraining_losses
+from bert_core.training.trainer import Trainer, read_metrics
 
 MASK = 4
 

@@ -19,19 +19,20 @@ import transformers
 from helpers import make_batch, make_model
 from safetensors.torch import load_file, save_file
 
-from bert_core import checkpoint as checkpoint_module
-from bert_core import folders, foreign_weights
-from bert_core.checkpoint import (
+from bert_core import atomic_folder as folders
+from bert_core.config import BertConfig
+from bert_core.data.corpus import Corpus
+from bert_core.data.tokenizer import SPECIAL_TOKENS, train_tokenizer
+from bert_core.errors import CheckpointError
+from bert_core.storage import checkpoint as checkpoint_module
+from bert_core.storage import weights as foreign_weights
+from bert_core.storage.checkpoint import (
     Checkpoint,
     load_checkpoint,
     pack_checkpoint,
     save_checkpoint,
     unpack_checkpoint,
 )
-from bert_core.config import BertConfig
-from bert_core.corpus import Corpus
-from bert_core.errors import CheckpointError
-from bert_core.tokenization import SPECIAL_TOKENS, train_tokenizer
 
 EXACT = {"rtol": 0, "atol": 1e-5}
 

@@ -11,8 +11,8 @@ import transformers
 
 from bert_core import __main__ as command_line
 from bert_core.__main__ import main
-from bert_core.checkpoint import load_checkpoint
-from bert_core.recipes import ASSETS
+from bert_core.runs.recipe import ASSETS
+from bert_core.storage.checkpoint import load_checkpoint
 
 DIALOGUE = ASSETS / "corpora" / "romeo-juliet.txt"
 SHORT = ["training.steps=7", "data.batch_size=3", "model.hidden_size=12", "model.num_attention_heads=3"]

@@ -7,7 +7,11 @@ import time
 import pytest
 import torch
 
-from bert_core.comparisons import (
+from bert_core.data.batches import IGNORED, PretrainingBatches
+from bert_core.data.corpus import Corpus
+from bert_core.data.encoding import encode_corpus
+from bert_core.runs.experiments import (
+    EXPERIMENTS,
     MEASURES,
     Marks,
     answer,
@@ -19,12 +23,10 @@ from bert_core.comparisons import (
     settings_of,
     spread,
 )
-from bert_core.corpus import Corpus
-from bert_core.encoded import encode_corpus
-from bert_core.pretraining_data import IGNORED, PretrainingBatches
-from bert_core.recipes import EXPERIMENTS, load_recipe, prepare
-from bert_core.run import ENDED
-from bert_core.runs import TrainingService
+from bert_core.runs.prepare import prepare
+from bert_core.runs.recipe import load_recipe
+from bert_core.runs.run import ENDED
+from bert_core.runs.service import TrainingService
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 7, "data.batch_size": 4})
 

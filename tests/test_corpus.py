@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_core import corpus as corpus_module
-from bert_core.corpus import Corpus, read_corpus
+from bert_core.data import corpus as corpus_module
+from bert_core.data.corpus import Corpus, read_corpus
+from bert_core.data.sentences import BLOCK_BYTES, split_sentences
 from bert_core.errors import ConfigError, CorpusError
-from bert_core.sentences import BLOCK_BYTES, split_sentences
 
 
 def test_a_line_is_a_sentence_and_a_blank_line_ends_a_document():

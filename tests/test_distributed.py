@@ -14,9 +14,9 @@ import torch
 
 from bert_core import __main__ as command_line
 from bert_core.__main__ import main
-from bert_core.distributed import own_rows
-from bert_core.pretraining_data import IGNORED, Batch
-from bert_core.training_state import read_training_state
+from bert_core.data.batches import IGNORED, Batch
+from bert_core.runs.saved_state import read_training_state
+from bert_core.training.distributed import own_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY = [

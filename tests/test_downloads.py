@@ -10,14 +10,14 @@ import pytest
 from helpers import make_model
 
 from bert_core import TrainingService
-from bert_core.checkpoint import Checkpoint
 from bert_core.errors import BertCoreError
-from bert_core.probing import next_sentence
-from ui.downloads import with_other
-from ui.page import Page
-from ui.pair_views import MEAN, pair_file
-from ui.workspace import Model
-from ui.workspaces import Workspaces
+from bert_core.probes.sentence_pairs import next_sentence
+from bert_core.storage.checkpoint import Checkpoint
+from ui.next_sentence.pair_views import MEAN, pair_file
+from ui.parts.downloads import with_other
+from ui.parts.page import Page
+from ui.server.workspace import Model
+from ui.server.workspaces import Workspaces
 
 PAIR = ("how are you", "i am romeo")
 

@@ -8,18 +8,19 @@ import random
 import numpy as np
 import pytest
 
-from bert_core import corpus as corpus_module
-from bert_core import encoded as encoded_module
-from bert_core import sentences as sentences_module
-from bert_core.array_files import cache_folder
 from bert_core.config import DataConfig
-from bert_core.corpus import Corpus, StoredSentences, read_corpus
-from bert_core.encoded import encode_corpus, mix, text_numbers
+from bert_core.data import corpus as corpus_module
+from bert_core.data import encoding as encoded_module
+from bert_core.data import sentences as sentences_module
+from bert_core.data.arrays import cache_folder
+from bert_core.data.batches import PretrainingBatches
+from bert_core.data.corpus import Corpus, StoredSentences, read_corpus
+from bert_core.data.encoding import encode_corpus, mix, text_numbers
+from bert_core.data.sentences import decoded_blocks
+from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import CorpusError
-from bert_core.pretraining_data import PretrainingBatches
-from bert_core.recipes import load_recipe, prepare
-from bert_core.sentences import decoded_blocks
-from bert_core.tokenization import train_tokenizer
+from bert_core.runs.prepare import prepare
+from bert_core.runs.recipe import load_recipe
 
 WORDS = [*(f"w{i}" for i in range(15)), "é", "木", "😀"]
 

@@ -23,8 +23,8 @@ from bert_core import (
     next_sentence,
     save_checkpoint,
 )
-from ui.guard import LARGEST_QUESTION
-from ui.workspace import NOT_YOURS
+from ui.server.guard import LARGEST_QUESTION
+from ui.server.workspace import NOT_YOURS
 
 TEXT = "hello [MASK] are you"
 ENDED = ("finished", "stopped", "failed")

@@ -5,11 +5,11 @@ import time
 import pytest
 
 from bert_core import TrainingService, exam, load_recipe
-from bert_core.corpus import Corpus
-from bert_core.evaluations import is_more_than_chance
-from bert_core.run import Run
-from ui.exam_view import FEW, LEARNED, MEMORISED, MOST_SENTENCES, NEVER, exam_value, verdict_on
-from ui.workspace import Workspace
+from bert_core.data.corpus import Corpus
+from bert_core.runs.run import Run
+from bert_core.training.evaluation import is_more_than_chance
+from ui.server.workspace import Workspace
+from ui.train.exam import FEW, LEARNED, MEMORISED, MOST_SENTENCES, NEVER, exam_value, verdict_on
 
 RECIPE = load_recipe("romeo-juliet")
 WORDS = ("one", "two", "three", "four", "five", "six", "seven")

@@ -7,10 +7,11 @@ import json
 import pytest
 import torch
 
-from bert_core import export
 from bert_core.errors import InputError
-from bert_core.export import attention_csv, attention_json, of_models, predictions_csv, predictions_json, table_csv
-from bert_core.probing import AttentionMaps, attention, fill_mask
+from bert_core.probes.attention import AttentionMaps, attention
+from bert_core.probes.masked_words import fill_mask
+from ui.parts import export
+from ui.parts.export import attention_csv, attention_json, of_models, predictions_csv, predictions_json, table_csv
 
 NASTY = [
     "=1+1",

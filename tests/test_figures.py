@@ -5,7 +5,7 @@ import itertools
 import plotly.graph_objects as go
 import pytest
 
-from bert_core.figures import curves, literal, similarity_map, word_points
+from ui.parts.figures import curves, literal, similarity_map, word_points
 
 TOKENS = ["[CLS]", "<b>hi</b>", "$x$", "שלום", "&lt;"]
 WEIGHTS = [[(row + column) / 10 for column in range(5)] for row in range(5)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ui.guard import LARGEST_FILE, LARGEST_QUESTION, MOST_AT_ONCE, MOST_PER_SECOND, Guard
+from ui.server.guard import LARGEST_FILE, LARGEST_QUESTION, MOST_AT_ONCE, MOST_PER_SECOND, Guard
 
 QUESTION, UPLOAD = "/gradio_api/component_server", "/gradio_api/upload"
 

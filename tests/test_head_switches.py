@@ -7,11 +7,11 @@ import json
 import pytest
 
 from bert_core import save_checkpoint
-from bert_core.corpus import Corpus
-from bert_core.export import ablation_csv, ablation_json
-from bert_core.heads import ablation_map, answers, without
-from ui import head_switches
-from ui.head_switches import LOSS_LEFT_OUT, place_of, switches_code, switches_value
+from bert_core.data.corpus import Corpus
+from bert_core.probes.attention import ablation_map, answers, without
+from ui.attention import head_switches
+from ui.attention.head_switches import LOSS_LEFT_OUT, place_of, switches_code, switches_value
+from ui.parts.export import ablation_csv, ablation_json
 
 TEXTS = ("how are you", "i am romeo")
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from bert_core import heads
 from bert_core.errors import InputError
-from bert_core.heads import (
+from bert_core.probes import attention as attention_module
+from bert_core.probes.attention import (
+    AttentionMaps,
     ablation_map,
     answers,
     average,
@@ -21,8 +22,9 @@ from bert_core.heads import (
     without,
     without_special,
 )
-from bert_core.losses import PlacedBatch, pretraining_losses
-from bert_core.probing import AttentionMaps, fill_mask, next_sentence
+from bert_core.probes.masked_words import fill_mask
+from bert_core.probes.sentence_pairs import next_sentence
+from bert_core.training.losses import PlacedBatch, pretraining_losses
 
 TEXTS = ("how are you", "i am romeo")
 TOKENS = ["[CLS]", "to", "be", "to", "[SEP]", "or", "[SEP]"]
@@ -123,7 +125,7 @@ def test_many_settings_at_once_answer_as_each_alone(tiny_checkpoint, dialogue, m
         alone = answers(tiny_checkpoint, settings[i : i + 1], *TEXTS, place=2, batch=batch)
         for name in ("word", "is_next", "loss"):
             torch.testing.assert_close(getattr(together, name)[i : i + 1], getattr(alone, name), rtol=0, atol=1e-5)
-    monkeypatch.setattr(heads, "_TOKENS_AT_ONCE", 250)
+    monkeypatch.setattr(attention_module, "_TOKENS_AT_ONCE", 250)
     in_parts = answers(tiny_checkpoint, settings, *TEXTS, place=2, batch=batch)
     torch.testing.assert_close(in_parts.loss, together.loss)
 

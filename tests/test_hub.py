@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bert_core import hub
 from bert_core.__main__ import main
-from bert_core.checkpoint import load_checkpoint, save_checkpoint
 from bert_core.errors import CheckpointError
-from bert_core.hub import fetch_checkpoint, is_hub_name
+from bert_core.storage import hub
+from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
+from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from ui.models_tab import fetch_model
 
 NAME = "somebody/tiny-bert"

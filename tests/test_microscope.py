@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from bert_core.config import DataConfig
-from bert_core.encoded import encode_corpus
-from bert_core.losses import PlacedBatch, pretraining_losses
-from bert_core.microscope import in_turns, view_batch
-from bert_core.pretraining_data import IGNORED, Batch, PretrainingBatches
+from bert_core.data.batches import IGNORED, Batch, PretrainingBatches
+from bert_core.data.encoding import encode_corpus
+from bert_core.probes.batch import in_turns, view_batch
+from bert_core.training.losses import PlacedBatch, pretraining_losses
 
 
 @pytest.fixture

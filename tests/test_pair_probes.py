@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 import torch
 
-from bert_core.corpus import Corpus
+from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
-from bert_core.pair_probes import UNLABELLED, PairMatrix, pair_matrix, window
-from bert_core.probing import exam, next_sentence
+from bert_core.probes.exam import exam
+from bert_core.probes.sentence_pairs import UNLABELLED, PairMatrix, next_sentence, pair_matrix, window
 
 TEXT = Corpus(
     (

@@ -10,12 +10,12 @@ import torch
 
 from bert_core import save_checkpoint
 from bert_core.config import BertConfig
-from bert_core.corpus import Corpus
+from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
-from bert_core.pair_probes import PairMatrix, pair_matrix
-from bert_core.probing import attention, next_sentence
-from ui.pair_views import (
+from bert_core.probes.attention import attention
+from bert_core.probes.sentence_pairs import PairMatrix, next_sentence, pair_matrix
+from ui.next_sentence.pair_views import (
     FEWEST,
     MEAN,
     MOST,

@@ -7,17 +7,11 @@ import pytest
 import torch
 
 from bert_core.config import DataConfig
-from bert_core.corpus import Corpus
-from bert_core.encoded import encode_corpus
+from bert_core.data.batches import IGNORED, IS_NEXT, NOT_NEXT, PretrainingBatches, truncated_lengths
+from bert_core.data.corpus import Corpus
+from bert_core.data.encoding import encode_corpus
+from bert_core.data.tokenizer import MASK, PAD, SPECIAL_TOKENS, special_ids, train_tokenizer
 from bert_core.errors import CorpusError
-from bert_core.pretraining_data import (
-    IGNORED,
-    IS_NEXT,
-    NOT_NEXT,
-    PretrainingBatches,
-    truncated_lengths,
-)
-from bert_core.tokenization import MASK, PAD, SPECIAL_TOKENS, special_ids, train_tokenizer
 
 LETTERS = [f"w{i}" for i in range(60)]
 

@@ -8,27 +8,18 @@ import torch
 import transformers
 from helpers import make_model
 
-from bert_core.checkpoint import Checkpoint, save_checkpoint
 from bert_core.config import BertConfig
-from bert_core.corpus import Corpus
 from bert_core.costs import probe_operations, processor_cores, threads_for
+from bert_core.data.corpus import Corpus
+from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import InputError
-from bert_core.probing import (
-    Occurrence,
-    attention,
-    encode,
-    exam,
-    fill_mask,
-    next_sentence,
-    plane,
-    sentence_vector,
-    sentence_vectors,
-    unknown_words,
-    words,
-    words_in_contexts,
-)
-from bert_core.reading import forward_rows
-from bert_core.tokenization import train_tokenizer
+from bert_core.probes.attention import attention
+from bert_core.probes.exam import exam
+from bert_core.probes.forward import forward_rows, unknown_words, words
+from bert_core.probes.masked_words import fill_mask
+from bert_core.probes.sentence_pairs import next_sentence
+from bert_core.probes.vectors import Occurrence, encode, plane, sentence_vector, sentence_vectors, words_in_contexts
+from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
 
 
 def test_fill_mask_is_a_softmax_over_the_vocabulary_at_each_mask(tiny_checkpoint):

@@ -7,23 +7,15 @@ import pytest
 import torch
 import transformers
 
-from bert_core import recipes
-from bert_core.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from bert_core.corpus import Corpus, read_corpus
+from bert_core.data.batches import IGNORED
+from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError
-from bert_core.pretraining_data import IGNORED
-from bert_core.recipes import (
-    ASSETS,
-    EXPERIMENTS,
-    Recipe,
-    load_recipe,
-    prepare,
-    preview,
-    recipe_corpus,
-    recipe_names,
-    stated,
-)
-from bert_core.training import read_metrics
+from bert_core.runs import prepare as prepare_module
+from bert_core.runs.experiments import EXPERIMENTS
+from bert_core.runs.prepare import prepare, preview
+from bert_core.runs.recipe import ASSETS, Recipe, load_recipe, recipe_corpus, recipe_names, stated
+from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from bert_core.training.trainer import read_metrics
 
 
 @pytest.fixture
@@ -235,7 +227,7 @@ def test_a_tenth_of_a_longer_text_is_held_out_unless_the_recipe_says_otherwise(r
 
 
 def test_a_long_text_is_previewed_from_its_beginning(monkeypatch):
-    monkeypatch.setattr(recipes, "MOST_PREVIEWED", 60)
+    monkeypatch.setattr(prepare_module, "MOST_PREVIEWED", 60)
     words = ("one", "two", "three", "four", "five", "six", "seven")
     lines = [f"{words[i % 7]} {words[i * i % 7]} {words[i % 3]}" for i in range(240)]
     recipe = load_recipe("romeo-juliet").override({"training.epochs": 3, "corpus.validation_share": 0.1})

@@ -10,17 +10,18 @@ import weakref
 import pytest
 import torch
 
-from bert_core.checkpoint import load_checkpoint, save_checkpoint
-from bert_core.corpus import Corpus, read_corpus
+from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, RunError
-from bert_core.evaluations import evaluate
-from bert_core.microscope import in_turns
-from bert_core.probing import fill_mask
-from bert_core.recipes import load_recipe, prepare
-from bert_core.run import ENDED, Run
-from bert_core.runs import TrainingService
-from bert_core.snapshots import MAX_SNAPSHOTS
-from bert_core.training import read_metrics
+from bert_core.probes.batch import in_turns
+from bert_core.probes.masked_words import fill_mask
+from bert_core.runs.prepare import prepare
+from bert_core.runs.recipe import load_recipe
+from bert_core.runs.run import ENDED, Run
+from bert_core.runs.service import TrainingService
+from bert_core.runs.snapshots import MAX_SNAPSHOTS
+from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
+from bert_core.training.evaluation import evaluate
+from bert_core.training.trainer import read_metrics
 
 PATIENCE = 180
 

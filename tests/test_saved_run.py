@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from bert_core import load_recipe
-from bert_core.checkpoint import pack_checkpoint
-from bert_core.corpus import Corpus
+from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, CheckpointError, CorpusError, RunError
-from bert_core.run import Run
-from ui.saved_run import OTHER_TEXT, packed, resumed
+from bert_core.runs.run import Run
+from bert_core.storage.checkpoint import pack_checkpoint
+from ui.train.saved_run import OTHER_TEXT, packed, resumed
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 24, "data.batch_size": 5})
 OWN_TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\nten eleven", name="Your text")

@@ -8,8 +8,8 @@ from transformers import BertForPreTraining, PreTrainedTokenizerFast
 
 import ui
 from bert_core import fill_mask, load_checkpoint, next_sentence
-from bert_core.probing import exam
-from bert_core.recipes import load_recipe, recipe_corpus
+from bert_core.probes.exam import exam
+from bert_core.runs.recipe import load_recipe, recipe_corpus
 
 MEGABYTES = 10
 

@@ -5,11 +5,11 @@ import time
 import torch
 
 from bert_core import TrainingService, load_recipe, prepare
-from bert_core.checkpoint import Checkpoint
-from ui.masked_words_tab import guesses_value
-from ui.next_sentence_tab import verdict_value
-from ui.page import moments_of
-from ui.workspaces import Workspaces
+from bert_core.storage.checkpoint import Checkpoint
+from ui.masked_words.tab import guesses_value
+from ui.next_sentence.tab import verdict_value
+from ui.parts.page import moments_of
+from ui.server.workspaces import Workspaces
 
 
 def test_a_moment_of_a_run_has_the_numbers_of_its_step() -> None:

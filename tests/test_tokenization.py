@@ -11,9 +11,8 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_core.corpus import Corpus
-from bert_core.errors import CheckpointError, ConfigError, CorpusError
-from bert_core.tokenization import (
+from bert_core.data.corpus import Corpus
+from bert_core.data.tokenizer import (
     CLS,
     MASK,
     PAD,
@@ -22,11 +21,11 @@ from bert_core.tokenization import (
     UNK,
     Scheme,
     build_tokenizer,
-    load_tokenizer,
-    save_tokenizer,
     special_ids,
     train_tokenizer,
 )
+from bert_core.errors import CheckpointError, ConfigError, CorpusError
+from bert_core.storage.tokenizer_file import load_tokenizer, save_tokenizer
 
 PIECES = [
     *SPECIAL_TOKENS, "the", "cafe", "caf", "##e", "##é", "café", "un", "##want",

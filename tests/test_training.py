@@ -12,25 +12,19 @@ import torch
 import torch.nn.functional as F
 from helpers import make_batch, make_model
 
-from bert_core import costs, training
+from bert_core import costs
 from bert_core.config import BertConfig, TrainingConfig
 from bert_core.costs import batch_operations, faster_precision
+from bert_core.data.batches import IGNORED, Batch
 from bert_core.errors import CheckpointError
-from bert_core.evaluations import evaluate
-from bert_core.losses import PlacedBatch, accuracy_by_kind, pretraining_losses
 from bert_core.model import BertForPreTraining
-from bert_core.pretraining_data import IGNORED, Batch
-from bert_core.recipes import load_recipe, prepare
-from bert_core.training import (
-    FlatWeights,
-    Optimizer,
-    Trainer,
-    fill_from_flat,
-    learning_rate_at,
-    read_metrics,
-    schedule,
-    until_divergence,
-)
+from bert_core.runs.prepare import prepare
+from bert_core.runs.recipe import load_recipe
+from bert_core.training import trainer as trainer_module
+from bert_core.training.evaluation import evaluate
+from bert_core.training.losses import PlacedBatch, accuracy_by_kind, pretraining_losses
+from bert_core.training.optimizer import FlatWeights, Optimizer, fill_from_flat, learning_rate_at, schedule
+from bert_core.training.trainer import Trainer, read_metrics, until_divergence
 
 CONFIG = BertConfig(
     vocab_size=37,
@@ -417,7 +411,7 @@ def test_freed_memory_between_blocks_that_are_in_use_is_given_back():
 
 def test_a_long_training_gives_memory_back_now_and_then(monkeypatch):
     given_back = []
-    monkeypatch.setattr(training, "give_back_memory", lambda: given_back.append(True))
+    monkeypatch.setattr(trainer_module, "give_back_memory", lambda: given_back.append(True))
     trainer = small_run(steps=9)
     for number, _ in enumerate(trainer, 1):
         trainer.seconds = 20.0 * number

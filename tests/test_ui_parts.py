@@ -14,29 +14,29 @@ import torch
 from helpers import make_model
 
 from bert_core import TrainingService, load_recipe, save_checkpoint
-from bert_core.checkpoint import Checkpoint
 from bert_core.config import BertConfig
-from bert_core.corpus import Corpus
+from bert_core.data.corpus import Corpus
+from bert_core.data.tokenizer import SPECIAL_TOKENS, Scheme, build_tokenizer
 from bert_core.errors import InputError
-from bert_core.evaluations import EvaluationPoint
-from bert_core.export import history_csv, history_json, table_csv, table_json
-from bert_core.probing import fill_mask
-from bert_core.recipes import prepare, preview
-from bert_core.tokenization import SPECIAL_TOKENS, Scheme, build_tokenizer
-from bert_core.word_probes import rate_guess
-from ui.closer_look import VIEWS, closer_code, closer_table, closer_value
-from ui.guess_board import GuessBoard
-from ui.masked_words_tab import beside_value, guesses_file, guesses_value, put_guess
-from ui.models_tab import file_name, open_files
-from ui.news import POINTS_LIVE, rest, run_news, standing, thin
-from ui.next_sentence_tab import verdict_value
-from ui.notes import PAIRS_ONLY
-from ui.page import Page
-from ui.run_monitor import levels, run_guesses
-from ui.settings import SHOWN, overrides, values_of, with_labels
-from ui.token_picker import mask_words, picker_value
-from ui.train_tab import preview_value
-from ui.workspaces import Workspaces
+from bert_core.probes.masked_words import fill_mask, rate_guess
+from bert_core.runs.prepare import prepare, preview
+from bert_core.storage.checkpoint import Checkpoint
+from bert_core.training.evaluation import EvaluationPoint
+from ui.masked_words.closer_look import VIEWS, closer_code, closer_table, closer_value
+from ui.masked_words.tab import beside_value, guesses_file, guesses_value, put_guess
+from ui.masked_words.token_picker import mask_words, picker_value
+from ui.models_tab import open_files
+from ui.next_sentence.tab import verdict_value
+from ui.parts.downloads import file_name
+from ui.parts.export import history_csv, history_json, table_csv, table_json
+from ui.parts.notes import PAIRS_ONLY
+from ui.parts.page import Page
+from ui.server.news import POINTS_LIVE, rest, run_news, standing, thin
+from ui.server.workspaces import Workspaces
+from ui.train.guess_board import GuessBoard
+from ui.train.monitor import levels, run_guesses
+from ui.train.settings import SHOWN, overrides, values_of, with_labels
+from ui.train.tab import preview_value
 
 
 def row(step: int, mlm_loss: float, nsp_loss: float = 0.7) -> SimpleNamespace:

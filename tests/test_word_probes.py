@@ -7,13 +7,12 @@ import pytest
 import torch
 from helpers import make_model
 
-from bert_core.checkpoint import Checkpoint
 from bert_core.config import BertConfig
+from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import InputError
-from bert_core.probing import fill_mask
-from bert_core.reading import batches, read_words
-from bert_core.tokenization import train_tokenizer
-from bert_core.word_probes import layer_lens, leave_one_out, rate_guess, sweep
+from bert_core.probes.forward import batches, read_words
+from bert_core.probes.masked_words import fill_mask, layer_lens, leave_one_out, rate_guess, sweep
+from bert_core.storage.checkpoint import Checkpoint
 
 PAIR = ("Hello, how are you?", "I am [MASK] Romeo.")
 
@@ -131,7 +130,7 @@ def test_the_sweep_is_one_word_after_the_other(piece_checkpoint):
 def test_a_sweep_over_several_passes_gives_the_same(piece_checkpoint, monkeypatch):
     text = "Oh congratulations, Juliet how are you"
     once = sweep(piece_checkpoint, text)
-    monkeypatch.setattr("bert_core.reading._ROWS", 2)
+    monkeypatch.setattr("bert_core.probes.forward._ROWS", 2)
     assert len(list(batches(piece_checkpoint, [([1], [0])] * 5))) == 3
     assert sweep(piece_checkpoint, text).mean_log_probability == pytest.approx(once.mean_log_probability, rel=1e-4)
 

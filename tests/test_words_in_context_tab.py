@@ -7,8 +7,8 @@ import pytest
 
 from bert_core import save_checkpoint
 from bert_core.errors import InputError
-from bert_core.probing import Occurrence
-from ui.notes import EACH_ALONE
+from bert_core.probes.vectors import Occurrence
+from ui.parts.notes import EACH_ALONE
 from ui.words_in_context_tab import CONTEXT, ONE_PLACE, contexts_file, contexts_value, snippet
 
 SENTENCES = ["Hello, Romeo!", "", "thank you romeo, <b>romeo</b>"]

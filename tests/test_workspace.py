@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import pytest
 
 from bert_core import TrainingService, load_recipe
-from bert_core.checkpoint import Checkpoint
 from bert_core.errors import RunError
-from bert_core.run import ENDED, FREE_AFTER, Run
-from ui.news import run_news
-from ui.run_monitor import run_guesses
-from ui.workspace import MODEL_BYTES, MOST_RUNS, NOT_YOURS, Model, Workspace
-from ui.workspaces import MOST_GOING, Workspaces
+from bert_core.runs.run import ENDED, FREE_AFTER, Run
+from bert_core.storage.checkpoint import Checkpoint
+from ui.server.news import run_news
+from ui.server.workspace import MODEL_BYTES, MOST_RUNS, NOT_YOURS, Model, Workspace
+from ui.server.workspaces import MOST_GOING, Workspaces
+from ui.train.monitor import run_guesses
 
 LEASE = 60
 

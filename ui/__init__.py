@@ -14,22 +14,22 @@ os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
 import gradio as gr
 from starlette.middleware import Middleware
 
-from bert_core.checkpoint import load_checkpoint
-from bert_core.recipes import load_recipe
-from bert_core.runs import TrainingService
-from ui import look
-from ui.attention_tab import attention_tab
-from ui.endpoints import endpoints
-from ui.guard import LARGEST_FILE, Guard
-from ui.masked_words_tab import masked_words_tab
+from bert_core.runs.recipe import load_recipe
+from bert_core.runs.service import TrainingService
+from bert_core.storage.checkpoint import load_checkpoint
+from ui.attention.tab import attention_tab
+from ui.masked_words.tab import masked_words_tab
 from ui.models_tab import models_tab
-from ui.news import news_route
-from ui.next_sentence_tab import next_sentence_tab
-from ui.page import DEFAULT_RECIPE, header
-from ui.plotly_view import plotly_script
-from ui.train_tab import train_tab
+from ui.next_sentence.tab import next_sentence_tab
+from ui.parts import theme as look
+from ui.parts.page import DEFAULT_RECIPE, header
+from ui.parts.plotly_view import plotly_script
+from ui.server.endpoints import endpoints
+from ui.server.guard import LARGEST_FILE, Guard
+from ui.server.news import news_route
+from ui.server.workspaces import LEASE_SECONDS, Workspaces
+from ui.train.tab import train_tab
 from ui.words_in_context_tab import words_in_context_tab
-from ui.workspaces import LEASE_SECONDS, Workspaces
 
 _CHECKPOINTS = Path(__file__).resolve().parent.parent / "checkpoints"
 SHIPPED = (_CHECKPOINTS / "romeo-juliet", _CHECKPOINTS / "english-mini")

@@ -3,7 +3,6 @@
 import contextlib
 import contextvars
 import dataclasses
-import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -12,13 +11,14 @@ from typing import Any
 
 import gradio as gr
 
-from bert_core.checkpoint import Checkpoint, load_checkpoint, pack_checkpoint, unpack_checkpoint
 from bert_core.errors import CheckpointError
-from bert_core.hub import Progress, fetch_checkpoint
+from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, pack_checkpoint, unpack_checkpoint
+from bert_core.storage.hub import Progress, fetch_checkpoint
 from ui.handlers import QUIET, on_error, warn
-from ui.page import Page
+from ui.parts.downloads import file_name
+from ui.parts.page import Page
+from ui.server.workspace import Model, Workspace
 from ui.views import view
-from ui.workspace import Model, Workspace
 
 FOLDER_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
 HUB_MEGABYTES = 600  # BERT base has 440
@@ -204,8 +204,3 @@ def fetch_model(name: str, progress: Progress, *, keep: bool) -> Checkpoint:
         cache = None if keep else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="balcony-hub-")))
         folder = fetch_checkpoint(name, progress=progress, max_bytes=HUB_MEGABYTES * 2**20, cache=cache)
         return dataclasses.replace(load_checkpoint(folder), name=name.split("/")[-1])
-
-
-def file_name(title: str) -> str:
-    """A title as a name for a file: letters, digits and hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "model"

@@ -4,17 +4,17 @@ from typing import Any
 
 import gradio as gr
 
-from bert_core.checkpoint import Checkpoint
 from bert_core.errors import InputError
-from bert_core.export import table_csv, table_json
-from bert_core.figures import similarity_map, word_points
-from bert_core.probing import Occurrence, words_in_contexts
-from ui.downloads import exporter, offer
+from bert_core.probes.vectors import Occurrence, words_in_contexts
+from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, on_error
-from ui.notes import EACH_ALONE, alone_note, unknown_note
-from ui.page import Page
-from ui.plotly_view import plotly_view
-from ui.turns import probing
+from ui.parts.downloads import exporter, offer
+from ui.parts.export import table_csv, table_json
+from ui.parts.figures import similarity_map, word_points
+from ui.parts.notes import EACH_ALONE, alone_note, unknown_note
+from ui.parts.page import Page
+from ui.parts.plotly_view import plotly_view
+from ui.server.turns import probing
 from ui.views import view
 
 FIRST_WORD = "Romeo"

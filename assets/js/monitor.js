@@ -23,7 +23,7 @@
   const FIRST = [0, -1, 0]; // what a page that has seen nothing sends; later ones come with each answer
   const MOST_POINTS = 3000; // with more, the curve is fetched anew, thinned
 
-  /** News of a run since the cursors: the question has an address of its own, see ui/news.py. */
+  /** News of a run since the cursors: the question has an address of its own, see ui/server/news.py. */
   async function news(run, more, cursors) {
     const answer = await fetch(new URL("balcony/news", document.baseURI), {
       method: "POST", body: JSON.stringify([run.visitor, run.run, more, cursors]),

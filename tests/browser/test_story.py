@@ -9,7 +9,8 @@ from browser_steps import change_setting, open_tab, points, start, wait_for_poin
 from conftest import open_page
 from playwright.sync_api import Page, expect
 
-from bert_core.recipes import load_recipe, preview, recipe_corpus
+from bert_core.runs.prepare import preview
+from bert_core.runs.recipe import load_recipe, recipe_corpus
 
 ENDLESS = "50000"
 RECIPE = load_recipe("romeo-juliet")

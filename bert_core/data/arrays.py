@@ -1,0 +1,83 @@
+"""Long flat arrays of numbers, gathered piece by piece: in memory, or in a folder of plain files that are mapped.
+
+The folder holds NAME.bin for each array, its numbers and nothing else, and header.json with types, lengths and facts.
+Mapped numbers are read from the disk when they are used, and the system takes their memory back when it is short.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bert_core.atomic_folder import replaced
+from bert_core.errors import CorpusError
+
+HEADER = "header.json"
+
+Arrays = dict[str, np.ndarray]
+Append = Callable[[str, np.ndarray], None]
+
+
+def cache_folder() -> Path:
+    """Where large texts are kept in a form that a second run finds: `balcony` in the user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "balcony"
+
+
+def gather(fill: Callable[[Append], dict[str, Any]], folder: Path | None) -> tuple[Arrays, dict[str, Any]]:
+    """The arrays that `fill` appends to by name, each flat and of one type, and the facts that it returns.
+
+    folder: None gathers in memory. Otherwise the arrays are written there and mapped, and if the folder holds them
+    already, `fill` is not called. Raises CorpusError when the folder cannot be written.
+    """
+    if folder is None:
+        pieces: dict[str, list[np.ndarray]] = {}
+        facts = fill(lambda name, piece: pieces.setdefault(name, []).append(piece))
+        return {name: np.concatenate(parts) for name, parts in pieces.items()}, facts
+    if (found := _mapped(folder)) is None:
+        try:
+            with replaced(folder, last=HEADER, members=()) as new:
+                _write(fill, new)
+        except OSError as error:
+            raise CorpusError(
+                f"The text cannot be kept in {folder.parent} ({error.strerror or error}); make room there, or name "
+                "another cache folder in XDG_CACHE_HOME."
+            ) from None
+        found = _mapped(folder)
+    return found
+
+
+def _write(fill: Callable[[Append], dict[str, Any]], folder: Path) -> None:
+    kinds: dict[str, np.dtype] = {}
+    with contextlib.ExitStack() as stack:
+        files: dict[str, Any] = {}
+
+        def append(name: str, piece: np.ndarray) -> None:
+            if name not in files:
+                files[name] = stack.enter_context((folder / f"{name}.bin").open("wb"))
+                kinds[name] = piece.dtype
+            files[name].write(np.ascontiguousarray(piece, kinds[name]))
+
+        facts = fill(append)
+        sizes = {name: [kind.str, files[name].tell() // kind.itemsize] for name, kind in kinds.items()}
+    (folder / HEADER).write_text(json.dumps({"arrays": sizes, "facts": facts}), encoding="utf-8")
+
+
+def _mapped(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
+    """What a folder holds, or None if that is not whole."""
+    try:
+        header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
+        arrays = {name: _map(folder / f"{name}.bin", *size) for name, size in header["arrays"].items()}
+        return arrays, header["facts"]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _map(path: Path, kind: str, length: int) -> np.ndarray:
+    if path.stat().st_size != length * np.dtype(kind).itemsize:
+        raise ValueError(path)
+    # A plain array: operations on np.memmap would give more of its kind, each with a hold on the file.
+    return np.asarray(np.memmap(path, kind, "r")) if length else np.empty(0, kind)

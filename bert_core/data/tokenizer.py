@@ -1,0 +1,243 @@
+"""Tokenizers: trained on a text, or rebuilt from a vocabulary that somebody else wrote.
+
+A tokenizer here is always a `tokenizers.Tokenizer` that was put together by `build_tokenizer` from a vocabulary and
+a `Scheme` of plain flags. A foreign tokenizer.json is read as JSON and never handed to the library's own loader,
+which can abort the process on a hostile file.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+
+from bert_core.config import TokenizerConfig
+from bert_core.data.corpus import Corpus
+from bert_core.data.sentences import MAX_WORD_CHARACTERS
+from bert_core.errors import CheckpointError, ConfigError, CorpusError, shown
+
+PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
+SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
+
+# The dialogue tutorials drop these marks and nothing else.
+DROPPED_MARKS = r"[.,!?\-]"
+
+LEARNED_BYTES = 100 * 2**20  # of text; more would take memory and hardly change the vocabulary
+DEFAULT_PIECES = 30_000
+PREFIX = "##"  # of a piece inside a word
+MAX_TOKENIZER_TOKENS = 1_000_000
+
+_REPEATED_AT_ONCE = 1000
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Everything about a tokenizer but its vocabulary. `model` is "WordLevel", "WordPiece" or "BPE".
+
+    `normalizer` is "words" (lower case, the marks `. , ! ? -` dropped, split at white space) or "bert" (Google's
+    BasicTokenizer, steered by the three flags below it).
+    """
+
+    model: str = "WordLevel"
+    normalizer: str = "words"
+    lowercase: bool = True
+    strip_accents: bool | None = None
+    handle_chinese_chars: bool = True
+
+
+def train_tokenizer(
+    corpus: Corpus, *, kind: str = "word", vocab_size: int | None = None, min_frequency: int = 1
+) -> Tokenizer:
+    """Learn a vocabulary from a text.
+
+    corpus: the sentences to learn from; of more than 100 MB an even sample of that size. kind: "word" (a token per
+    word), "wordpiece" (Schuster & Nakajima 2012) or "bpe" (Sennrich et al. 2016: pairs of pieces merged in the order
+    they were learned; every character of the text is known). vocab_size: most tokens, special ones included; None
+    keeps every word, or 30,000 pieces. min_frequency: a word or piece must occur this often. The same corpus and
+    settings give the same ids in every process.
+    Raises ConfigError for settings out of range or fewer tokens than "bpe" needs for the characters, and CorpusError
+    when no word is left.
+    """
+    config = TokenizerConfig(kind=kind, vocab_size=vocab_size, min_frequency=min_frequency)
+    learn = {"word": _train_words, "wordpiece": _train_wordpiece, "bpe": _train_bpe}[kind]
+    tokenizer = learn(corpus, config)
+    if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
+        raise CorpusError(
+            f"No word occurs {min_frequency} times or more in {corpus.name}; lower min_frequency or give a longer text."
+        )
+    return tokenizer
+
+
+def _train_words(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
+    scheme = Scheme(model="WordLevel", normalizer="words")
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=config.vocab_size or MAX_TOKENIZER_TOKENS,
+        min_frequency=config.min_frequency,
+        special_tokens=list(SPECIAL_TOKENS),
+        show_progress=False,
+    )
+    tokenizer = _text_reader(models.WordLevel(unk_token=UNK), scheme)
+    tokenizer.train_from_iterator(corpus.sample(LEARNED_BYTES), trainer)
+    return build_tokenizer(tokenizer.get_vocab(), scheme)
+
+
+def _train_wordpiece(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
+    scheme = Scheme(model="WordPiece", normalizer="bert")
+    tokenizer = _text_reader(models.WordPiece(unk_token=UNK), scheme)
+    words = Counter(
+        {word: n for word, n in _count_words(tokenizer, corpus).items() if len(word) <= MAX_WORD_CHARACTERS}
+    )
+    vocab_size = config.vocab_size or DEFAULT_PIECES
+    alphabet = _alphabet(words, vocab_size - len(SPECIAL_TOKENS))
+    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, **_piece_options(alphabet, config))
+    known = Counter({word: n for word, n in words.items() if alphabet.issuperset(word)})
+    tokenizer.train_from_iterator(_repeated(known), trainer)
+    return build_tokenizer(tokenizer.get_vocab(), scheme)
+
+
+def _train_bpe(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
+    scheme = Scheme(model="BPE", normalizer="bert")
+    tokenizer = _text_reader(models.BPE(unk_token=UNK, continuing_subword_prefix=PREFIX), scheme)
+    words = _count_words(tokenizer, corpus)
+    vocab_size = config.vocab_size or DEFAULT_PIECES
+    alphabet = _alphabet(words, MAX_TOKENIZER_TOKENS)
+    if vocab_size < len(alphabet) + len(SPECIAL_TOKENS):
+        raise ConfigError(
+            f"vocab_size is {vocab_size:,}; the characters of {corpus.name}, each first and inside a word, and the "
+            f"special tokens are {len(alphabet) + len(SPECIAL_TOKENS):,}. Choose at least as many."
+        )
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, continuing_subword_prefix=PREFIX, **_piece_options(alphabet, config)
+    )
+    tokenizer.train_from_iterator(_repeated(words), trainer)
+    merges = json.loads(tokenizer.to_str())["model"]["merges"]
+    return build_tokenizer(tokenizer.get_vocab(), scheme, merges)
+
+
+def _count_words(tokenizer: Tokenizer, corpus: Corpus) -> Counter[str]:
+    """The words of a corpus as the tokenizer cuts them, normalised."""
+    written: Counter[str] = Counter()
+    for sentence in corpus.sample(LEARNED_BYTES):
+        written.update(sentence.split(" "))
+    words: Counter[str] = Counter()
+    # A space ends a word always, so that what stands between two of them is looked at once and not at every place.
+    for part, count in written.items():
+        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(part)):
+            words[word] += count
+    return words
+
+
+def _repeated(words: Counter[str]) -> Iterator[str]:
+    """Every word as often as it was counted, many in a line."""
+    for word, count in words.items():
+        for done in range(0, count, _REPEATED_AT_ONCE):
+            yield " ".join([word] * min(_REPEATED_AT_ONCE, count - done))
+
+
+def _piece_options(alphabet: set[str], config: TokenizerConfig) -> dict[str, Any]:
+    """What both trainers of pieces are told.
+
+    The library walks its alphabet in hash order, so that ids and pieces would differ from process to process.
+    Listed as special tokens of the training, the characters come first and in a fixed order.
+    """
+    return {
+        "min_frequency": config.min_frequency,
+        "special_tokens": [*SPECIAL_TOKENS, *sorted(alphabet)],
+        "show_progress": False,
+    }
+
+
+def _alphabet(words: Counter[str], size: int) -> set[str]:
+    """The most frequent characters, each alone and, where words have it inside, as a ##piece; at most `size` in all."""
+    counts: Counter[str] = Counter()
+    inside: set[str] = set()
+    for word, count in words.items():
+        for character in word:
+            counts[character] += count
+        inside.update(word[1:])
+    alphabet: set[str] = set()
+    for character, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        pieces = {character, PREFIX + character} if character in inside else {character}
+        if len(alphabet) + len(pieces) > size:
+            break
+        alphabet |= pieces
+    return alphabet
+
+
+def build_tokenizer(vocabulary: dict[str, int], scheme: Scheme, merges: Sequence[Sequence[str]] = ()) -> Tokenizer:
+    """Put a tokenizer together from a vocabulary (token -> id) and a scheme.
+
+    merges: of a BPE, the pairs of pieces in the order in which they are joined. The vocabulary must hold the five
+    special tokens and use every id from 0 once, and what merges join and give; CheckpointError says what is missing.
+    """
+    check_vocabulary(vocabulary)
+    if scheme.model == "WordLevel":
+        model = models.WordLevel(vocabulary, unk_token=UNK)
+    elif scheme.model == "WordPiece":
+        model = models.WordPiece(vocabulary, unk_token=UNK, max_input_chars_per_word=MAX_WORD_CHARACTERS)
+    else:
+        model = models.BPE(
+            vocabulary, _checked_merges(merges, vocabulary), unk_token=UNK, continuing_subword_prefix=PREFIX
+        )
+    tokenizer = _text_reader(model, scheme)
+    if scheme.model != "WordLevel":
+        tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{CLS} $A {SEP}",
+        pair=f"{CLS} $A {SEP} $B:1 {SEP}:1",
+        special_tokens=[(CLS, vocabulary[CLS]), (SEP, vocabulary[SEP])],
+    )
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
+    return tokenizer
+
+
+def _text_reader(model: models.Model, scheme: Scheme) -> Tokenizer:
+    """A tokenizer that knows how text is cut and has no special tokens yet: to it, "[MASK]" in a text is a word."""
+    tokenizer = Tokenizer(model)
+    if scheme.normalizer == "words":
+        steps = [normalizers.Lowercase()] if scheme.lowercase else []
+        tokenizer.normalizer = normalizers.Sequence([*steps, normalizers.Replace(Regex(DROPPED_MARKS), "")])
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    else:
+        tokenizer.normalizer = normalizers.BertNormalizer(
+            handle_chinese_chars=scheme.handle_chinese_chars,
+            strip_accents=scheme.strip_accents,
+            lowercase=scheme.lowercase,
+        )
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def check_vocabulary(vocabulary: dict[str, int]) -> None:
+    """Raise CheckpointError unless the five special tokens are there and the ids are 0, 1, 2, ... without a gap."""
+    missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
+    if missing:
+        raise CheckpointError(f"The vocabulary lacks the special tokens {', '.join(missing)}; a BERT needs all five.")
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        raise CheckpointError("The vocabulary's ids have gaps or repeats; they must be 0, 1, 2, ... each used once.")
+
+
+def _checked_merges(merges: Sequence[Sequence[str]], vocabulary: dict[str, int]) -> list[tuple[str, str]]:
+    """Merges that the library can take: it cuts the prefix off the second piece without looking."""
+    for first, second in merges:
+        is_inside = second.startswith(PREFIX) and len(second) > len(PREFIX)
+        if not is_inside or not {first, second, first + second[len(PREFIX) :]} <= vocabulary.keys():
+            raise CheckpointError(f"its merge of {shown(first)} and {shown(second)} does not fit its vocabulary.")
+    return [(first, second) for first, second in merges]
+
+
+def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
+    """The ids of the five special tokens in this tokenizer's own vocabulary."""
+    return {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}

@@ -1,0 +1,214 @@
+"""A recipe is data: text, tokenizer, sizes, masking and training as one JSON file, and what it builds.
+
+The page, the command line and a downloaded checkpoint speak of the same recipes (`assets/recipes/*.json`).
+"""
+
+import dataclasses
+import json
+import os
+import types
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bert_core.config import BertConfig, CorpusConfig, DataConfig, TokenizerConfig, TrainingConfig
+from bert_core.data.corpus import Corpus, read_corpus
+from bert_core.errors import ConfigError, CorpusError
+
+ASSETS = Path(__file__).resolve().parents[2] / "assets"
+MAX_SEED = 2**63 - 1
+DEFAULT_RECIPE = "romeo-juliet"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that a training run needs but the seed. `name` is the file's name without .json.
+
+    scale: one factor on layers, heads, widths, batch, steps and warm-up, so that a recipe for a room of machines can
+    state its own numbers and still run on one; `at_scale()` applies it.
+    """
+
+    name: str
+    title: str
+    description: str
+    scale: float = 1.0
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    model: BertConfig = field(default_factory=BertConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.scale, int | float) or not 0.001 <= self.scale <= 1:
+            raise ConfigError(f"scale is {self.scale!r}; it must be a number from 0.001 to 1.")
+        if self.data.sequence_length > self.model.max_position_embeddings:
+            raise ConfigError(
+                f"sequence_length {self.data.sequence_length} is more than the {self.model.max_position_embeddings} "
+                "positions of the model; lower it or raise max_position_embeddings."
+            )
+
+    @property
+    def text_kind(self) -> str:
+        """How a text that a person gives is cut: as a recipe without a text of its own asks for, else by its looks."""
+        return "auto" if self.corpus.file else self.corpus.kind
+
+    def override(self, settings: dict[str, Any]) -> "Recipe":
+        """A copy with settings such as {"training.steps": 400}; values may be strings, as on a command line.
+
+        Whoever sets the steps wants so many, and neither the recipe's epochs nor its later parts any more. scale is
+        set without a section. Raises ConfigError with the setting, the value and what is allowed.
+        """
+        if "training.steps" in settings:
+            settings = {"training.epochs": None, "training.parts": (), **settings}
+        sections: dict[str, dict[str, Any]] = {}
+        scale = _parse(settings.get("scale", self.scale), float)
+        for path, value in settings.items():
+            if path == "scale":
+                continue
+            section, _, name = path.partition(".")
+            sections.setdefault(section, {})[name] = value
+        changed = {}
+        for section, values in sections.items():
+            if section not in _SECTIONS:
+                raise ConfigError(
+                    f"There is no setting {section}.{next(iter(values))}; sections are: {', '.join(_SECTIONS)}."
+                )
+            current = getattr(self, section)
+            changed[section] = _build(_SECTIONS[section], {**fields_of(current), **values}, section)
+        return dataclasses.replace(self, scale=scale, **changed)
+
+    def at_scale(self) -> "Recipe":
+        """This recipe with its factor applied and set to 1. Heads keep their size: they shrink in number."""
+
+        def scaled(number: int) -> int:
+            return max(1, round(number * self.scale))
+
+        heads = scaled(self.model.num_attention_heads)
+        model = dataclasses.replace(
+            self.model,
+            num_hidden_layers=scaled(self.model.num_hidden_layers),
+            num_attention_heads=heads,
+            hidden_size=heads * (self.model.hidden_size // self.model.num_attention_heads),
+            intermediate_size=max(2, scaled(self.model.intermediate_size)),
+        )
+        training = dataclasses.replace(
+            self.training,
+            steps=scaled(self.training.steps),
+            warmup_steps=round(self.training.warmup_steps * self.scale),
+            parts=tuple(
+                dataclasses.replace(
+                    part,
+                    start=round(part.start * self.scale),
+                    steps=scaled(part.steps),
+                    warmup_steps=round(part.warmup_steps * self.scale),
+                )
+                for part in self.training.parts
+            ),
+        )
+        data = dataclasses.replace(self.data, batch_size=scaled(self.data.batch_size))
+        return dataclasses.replace(self, scale=1.0, model=model, data=data, training=training)
+
+    @classmethod
+    def from_dict(cls, name: str, content: Any) -> "Recipe":
+        """Check and build a recipe from JSON content; ConfigError names what is wrong."""
+        if not isinstance(content, dict) or not all(
+            isinstance(content.get(key), str) for key in ("title", "description")
+        ):
+            raise ConfigError(f"The recipe {name} needs a title and a description.")
+        unknown = set(content) - {"title", "description", "scale", "seed", *_SECTIONS}
+        if unknown:
+            raise ConfigError(
+                f"The recipe {name} has an unknown part {min(unknown)!r}; parts are: {', '.join(_SECTIONS)}."
+            )
+        sections = {key: _build(kind, content[key], key) for key, kind in _SECTIONS.items() if key in content}
+        return cls(name, content["title"], content["description"], content.get("scale", 1.0), **sections)
+
+
+_SECTIONS = {
+    "corpus": CorpusConfig,
+    "tokenizer": TokenizerConfig,
+    "model": BertConfig,
+    "data": DataConfig,
+    "training": TrainingConfig,
+}
+
+
+def fields_of(config: Any) -> dict[str, Any]:
+    return {item.name: getattr(config, item.name) for item in dataclasses.fields(config)}
+
+
+def _build(kind: type, values: Any, section: str) -> Any:
+    if not isinstance(values, dict):
+        raise ConfigError(f"The part {section!r} of a recipe must map settings to values.")
+    known = {item.name: item for item in dataclasses.fields(kind)}
+    for name in values:
+        if name not in known:
+            raise ConfigError(f"There is no setting {section}.{name}; there are: {', '.join(known)}.")
+    return kind(**{name: _parse(value, known[name].type) for name, value in values.items()})
+
+
+def _parse(value: Any, kind: Any) -> Any:
+    """A string as the number or None that its field wants; what can't be parsed is left for the field's own check."""
+    if not isinstance(value, str):
+        return value
+    kinds = kind.__args__ if isinstance(kind, types.UnionType) else (kind,)
+    if type(None) in kinds and value.strip().lower() in ("", "none", "null"):
+        return None
+    if bool in kinds:
+        return {"true": True, "false": False}.get(value.strip().lower(), value)
+    for wanted in (int, float):
+        if wanted in kinds:
+            try:
+                number = float(value)
+                return int(number) if wanted is int and number.is_integer() else number
+            except (ValueError, OverflowError):
+                return value
+    return value
+
+
+def stated(recipe: Recipe, seed: int) -> dict[str, Any]:
+    """Recipe and seed as the JSON content that is saved beside a model; `Recipe.from_dict` reads it again."""
+    content = dataclasses.asdict(recipe)
+    del content["name"], content["model"]["vocab_size"]  # the file's name, and what follows from the text
+    return {**content, "seed": seed}
+
+
+def recipe_names() -> list[str]:
+    """Names of the recipes that come with the app, the default first."""
+    names = sorted(path.stem for path in (ASSETS / "recipes").glob("*.json"))
+    return sorted(names, key=lambda name: name != DEFAULT_RECIPE)
+
+
+def load_recipe(name_or_path: str | os.PathLike) -> Recipe:
+    """A recipe by its name, or from a JSON file. Raises ConfigError when there is none or it cannot be used."""
+    if name_or_path in recipe_names():
+        path = ASSETS / "recipes" / f"{name_or_path}.json"
+    elif str(name_or_path).endswith(".json"):
+        path = Path(name_or_path)
+    else:
+        raise ConfigError(f"There is no recipe {str(name_or_path)!r}; there are: {', '.join(recipe_names())}.")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"The recipe file {path.name} cannot be read ({type(error).__name__}).") from None
+    return Recipe.from_dict(path.stem, content)
+
+
+def recipe_named(name: str) -> Recipe:
+    """One of the recipes that come with the program: what a visitor sends is a name, never a path."""
+    if name not in recipe_names():
+        raise ConfigError(f"There is no recipe {str(name)[:60]!r}; there are: {', '.join(recipe_names())}.")
+    return load_recipe(name)
+
+
+def recipe_corpus(recipe: Recipe) -> Corpus:
+    """The recipe's own text. Raises CorpusError where none is shipped."""
+    if recipe.corpus.file is None:
+        raise CorpusError(f"{recipe.title} comes without a text; give it {recipe.corpus.needs}.")
+    return read_corpus(ASSETS / "corpora" / Path(recipe.corpus.file).name, kind=recipe.corpus.kind)
+
+
+def check_seed(seed: int) -> None:
+    """Raise ConfigError unless the seed is a whole number from 0 to 2**63 - 1."""
+    if type(seed) is not int or not 0 <= seed <= MAX_SEED:
+        raise ConfigError(f"The seed is {seed!r}; it must be a whole number from 0 to {MAX_SEED}.")

@@ -1,0 +1,124 @@
+"""Reading files that somebody else wrote: capped in size, as JSON or as a zip, and never a pickle."""
+
+import json
+import re
+import stat
+import zipfile
+import zlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from bert_core.errors import CheckpointError, megabytes, shown
+
+MAX_JSON_BYTES = 32 * 2**20  # a tokenizer.json of 250,000 tokens has about 10 MB
+MAX_ZIP_ENTRIES = 1000
+
+
+def read_limited(path: Path, limit: int) -> bytes:
+    """The content of a regular file of at most `limit` bytes. Raises CheckpointError."""
+    try:
+        if not path.is_file():
+            raise CheckpointError(f"{path.name} is missing; a model folder needs it.")
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except OSError as error:
+        raise CheckpointError(f"{path.name} cannot be read ({error.strerror}); check the folder.") from None
+    if len(data) > limit:
+        raise CheckpointError(f"{path.name} is larger than the limit of {megabytes(limit)}; it is not a BERT's.")
+    return data
+
+
+def read_json(path: Path, limit: int = MAX_JSON_BYTES) -> dict[str, Any]:
+    """A JSON file that holds one object, within `limit` bytes. Raises CheckpointError."""
+    return parse_json(read_limited(path, limit), path.name)
+
+
+def parse_json(data: bytes, name: str) -> dict[str, Any]:
+    """JSON bytes that hold one object; `name` is the file's, for the message. Raises CheckpointError.
+
+    Stricter than the library: a name may stand once only, and NaN or a number of 100 digits is refused.
+    """
+    try:
+        content = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_without_repeats,
+            parse_int=_short_int,
+            parse_constant=_refuse_constant,
+        )
+    except (ValueError, RecursionError) as error:
+        reason = f" ({error})" if isinstance(error, _Refused) else ""
+        raise CheckpointError(f"{name} is not valid JSON{reason}; download or export it again.") from None
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{name} does not hold a JSON object; download or export it again.")
+    return content
+
+
+def unzip(zip_path: Path, folder: Path, wanted: re.Pattern[str], max_bytes: int) -> None:
+    """Write the wanted files of a zip into a folder; the rest is skipped.
+
+    wanted: matches the whole name of each file to take. They must stand together, at the top of the archive or in one
+    folder there, and have at most `max_bytes` together, counted while they are read and not as the archive says.
+    Raises CheckpointError for an archive that is damaged, encrypted or full of tricks, OSError when writing fails.
+    """
+    try:
+        with zipfile.ZipFile(zip_path) as archive:
+            left = max_bytes
+            for info in _members(zip_path.name, archive, wanted):
+                with archive.open(info) as source, (folder / info.filename.split("/")[-1]).open("wb") as target:
+                    while block := source.read(2**20):
+                        left -= len(block)
+                        if left < 0:
+                            raise CheckpointError(
+                                f"{zip_path.name} unpacks to more than the limit of {megabytes(max_bytes)}."
+                            )
+                        target.write(block)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
+        raise CheckpointError(f"{zip_path.name} is damaged or not a plain zip file; pack the folder again.") from None
+
+
+def _members(zip_name: str, archive: zipfile.ZipFile, wanted: re.Pattern[str]) -> list[zipfile.ZipInfo]:
+    """The files to take, after every entry of the archive was looked at."""
+    if len(archive.infolist()) > MAX_ZIP_ENTRIES:
+        raise CheckpointError(
+            f"{zip_name} has {len(archive.infolist()):,} files; the limit is {MAX_ZIP_ENTRIES:,}. Pack one model."
+        )
+    members: dict[tuple[str, ...], zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        path = tuple(info.filename.split("/"))
+        if "\\" in info.filename or ":" in info.filename or path[0] == "" or ".." in path:
+            raise CheckpointError(f"{zip_name} holds the path {shown(info.filename)}; pack plain file names only.")
+        if stat.S_ISLNK(info.external_attr >> 16):
+            raise CheckpointError(f"{zip_name} holds the link {shown(info.filename)}; pack the file itself.")
+        if len(path) > 2 or path[0] == "__MACOSX" or not wanted.fullmatch(path[-1]):
+            continue
+        if path in members:
+            raise CheckpointError(f"{zip_name} holds {shown(info.filename)} twice; pack the folder again.")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise CheckpointError(f"{zip_name} is packed in an unusual way; pack it as an ordinary zip.")
+        members[path] = info
+    if len({path[:-1] for path in members}) > 1:
+        raise CheckpointError(f"{zip_name} holds models in several folders; pack one of them.")
+    return list(members.values())
+
+
+class _Refused(ValueError):
+    """A thing that JSON readers let pass and no honest file holds; its message is for the person."""
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        repeated = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise _Refused(f"the name {shown(repeated)} stands twice")
+    return content
+
+
+def _short_int(digits: str) -> int:
+    if len(digits) > 100:
+        raise _Refused("a number has more than 100 digits")
+    return int(digits)
+
+
+def _refuse_constant(name: str) -> None:
+    raise _Refused(f"{name} is not a number")

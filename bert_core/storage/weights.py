@@ -1,0 +1,131 @@
+"""The weights of a foreign model folder: under today's names, each with the shape that is asked for, and finite."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from bert_core.errors import CheckpointError, first_three, shown
+from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header, read_tensor
+from bert_core.storage.untrusted import read_json
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+
+MAX_SHARDS = 64
+
+# The parts that a file may lack, each whole or not at all; without the rest there is no model.
+PARTS = {"pooler": "bert.pooler.", "mlm": "cls.predictions.", "nsp": "cls.seq_relationship."}
+
+# Heads of fine-tuned models, and buffers that old versions wrote down: not needed here, and no sign of a mistake.
+_OTHER_HEADS = ("classifier.", "qa_outputs.")
+_BUFFERS = ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
+# The output matrix and bias under their second names; the model has them once.
+_WORD_BIAS = "cls.predictions.bias"
+_COPIES = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": _WORD_BIAS,
+}
+
+
+def read_weights(
+    folder: Path, shapes: Mapping[str, tuple[int, ...]], *, tied: bool
+) -> tuple[dict[str, Tensor], frozenset[str]]:
+    """The weights that a folder holds, float32, and those of PARTS that it lacks, each whole.
+
+    shapes: every tensor of the model with its shape, under Hugging Face's names. tied: whether the folder's own
+    config shares one matrix between input and output. Tensors may stand in one file or in several with an index,
+    without the `bert.` prefix, under the old names gamma and beta, in float32, float16 or bfloat16. Raises
+    CheckpointError with the file, the first three differences, and the remedy; nothing is read that does not fit.
+    """
+    entries = _with_present_names(_read_headers(folder))
+    missing = frozenset(part for part, prefix in PARTS.items() if not any(name.startswith(prefix) for name in entries))
+    _check_entries(entries, shapes, missing)
+    if not tied and "mlm" not in missing and "cls.predictions.decoder.weight" not in entries:
+        raise CheckpointError(f"{CONFIG} says tie_word_embeddings is false, but the weights lack the output matrix.")
+
+    tensors = {name: read_tensor(entry) for name, entry in entries.items()}
+    check_finite(tensors, "The weights cannot be used", "export the model again")
+    for copy, original in _COPIES.items():
+        if copy in tensors and not torch.equal(tensors.pop(copy), tensors[original]):
+            raise CheckpointError(
+                f"{copy} differs from {original}; this program shares one between input and output, as BERT does."
+            )
+    return tensors, missing
+
+
+def _read_headers(folder: Path) -> dict[str, TensorEntry]:
+    """The tensors of a folder by the names in its files, which are one or several with an index."""
+    if (folder / WEIGHTS).exists():
+        return read_header(folder / WEIGHTS)
+    if not (folder / INDEX).exists():
+        raise CheckpointError(
+            f"The folder has no {WEIGHTS}; weights in .bin, .pt and .ckpt files are never opened, because such a file "
+            "can run programs: save the model again as safetensors."
+        )
+    weight_map = read_json(folder / INDEX).get("weight_map")
+    files = list(weight_map.values()) if isinstance(weight_map, dict) else [None]
+    if not all(isinstance(name, str) and re.fullmatch(r"\w[\w.-]*\.safetensors", name) for name in files):
+        raise CheckpointError(f"{INDEX} must map every tensor to the name of a .safetensors file beside it.")
+    if len(set(files)) > MAX_SHARDS:
+        raise CheckpointError(f"{INDEX} names {len(set(files)):,} files; the limit is {MAX_SHARDS}.")
+    entries: dict[str, TensorEntry] = {}
+    for file in sorted(set(files)):
+        header = read_header(folder / file)
+        if repeated := entries.keys() & header.keys():
+            raise CheckpointError(f"{file} holds {first_three(map(shown, sorted(repeated)))} a second time.")
+        entries.update(header)
+    return entries
+
+
+def _with_present_names(entries: dict[str, TensorEntry]) -> dict[str, TensorEntry]:
+    """Tensors under the names of today, without those that this model does not need."""
+    is_prefixed = any(name.startswith("bert.") for name in entries)
+    renamed: dict[str, TensorEntry] = {}
+    for name, entry in entries.items():
+        name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
+        name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
+        if not is_prefixed and name.startswith(("embeddings.", "encoder.", "pooler.")):
+            name = f"bert.{name}"
+        if name in renamed:
+            raise CheckpointError(f"{entry.path.name} holds {shown(name)} under two names; export the model again.")
+        if not name.startswith(_OTHER_HEADS) and name not in _BUFFERS:
+            renamed[name] = entry
+    if _WORD_BIAS not in renamed and "cls.predictions.decoder.bias" in renamed:
+        renamed[_WORD_BIAS] = renamed.pop("cls.predictions.decoder.bias")
+    return renamed
+
+
+def _check_entries(
+    entries: dict[str, TensorEntry], shapes: Mapping[str, tuple[int, ...]], missing: frozenset[str]
+) -> None:
+    """Raise CheckpointError with the first differences between what the files hold and what the config asks for."""
+    missing_prefixes = tuple(PARTS[part] for part in missing)
+    copies = {copy: shapes[original] for copy, original in _COPIES.items() if copy in entries}
+    differences = []
+    for name, shape in {**shapes, **copies}.items():
+        entry = entries.get(name)
+        if entry is None:
+            if not name.startswith(missing_prefixes):
+                differences.append(f"{name} is missing")
+        elif entry.shape != shape:
+            differences.append(f"{name} has the shape {list(entry.shape)} instead of {list(shape)}")
+        elif entry.dtype not in FLOATS:
+            differences.append(f"{name} is {entry.dtype} instead of {', '.join(FLOATS)}")
+    differences += [f"{shown(name)} is unknown" for name in entries if name not in shapes and name not in copies]
+    if differences:
+        files = first_three(sorted({entry.path.name for entry in entries.values()})) or WEIGHTS
+        raise CheckpointError(
+            f"{files} does not fit {CONFIG}: {first_three(differences)}; take both from the same model."
+        )
+
+
+def check_finite(tensors: Mapping[str, Tensor], problem: str, remedy: str) -> None:
+    """Raise CheckpointError with the problem, how many numbers are NaN or infinite in which tensors, and the remedy."""
+    counts = {name: tensor.numel() - int(tensor.isfinite().sum()) for name, tensor in tensors.items()}
+    bad = [f"{count:,} in {name}" for name, count in counts.items() if count]
+    if bad:
+        raise CheckpointError(f"{problem}: some numbers are NaN or infinite ({first_three(bad)}); {remedy}.")

@@ -1,0 +1,1 @@
+"""From batches to a trained model: losses, optimizer, trainer; evaluation, several processes, CUDA graphs."""

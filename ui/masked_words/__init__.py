@@ -1,0 +1,1 @@
+"""The Masked words tab."""

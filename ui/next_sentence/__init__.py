@@ -1,0 +1,1 @@
+"""The Next sentence tab."""

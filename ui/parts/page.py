@@ -1,0 +1,98 @@
+"""What every tab knows: the visitor, which model at which step the page looks at, and the line that says so."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from bert_core.data.corpus import Corpus
+from bert_core.errors import BertCoreError
+from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_corpus, recipe_named
+from bert_core.runs.service import Run
+from ui.handlers import on_error
+from ui.server.workspace import ACTIVE, Model, Workspace
+from ui.server.workspaces import Workspaces
+from ui.views import view
+
+MOST_CHOICES = 200
+
+
+@dataclass(frozen=True)
+class Page:
+    """The parts of the page that tabs share. visitor holds the token that stays in the person's browser."""
+
+    demo: gr.Blocks
+    workspaces: Workspaces
+    visitor: gr.BrowserState
+    model_line: gr.HTML
+
+    def space(self, token: str | None) -> Workspace | None:
+        """The visitor's workspace, or None for a token that is not (or no longer) known."""
+        try:
+            return self.workspaces.find(token)
+        except BertCoreError:
+            return None
+
+    def model(self, token: str | None) -> Model:
+        """The model the visitor looks at; the shipped one for somebody who has none."""
+        return self.workspaces.model(self.space(token) or Workspace(""))
+
+    def model_line_value(self, token: str | None) -> dict[str, Any]:
+        """Name and detail of the model; of a run also its id, the steps of its snapshots and the one looked at."""
+        space = self.space(token) or Workspace("")
+        run = space.runs.get(space.selected)
+        try:
+            model = self.workspaces.model(space)
+            name, detail = model.title, model.detail
+        except BertCoreError:
+            name, detail = "no model yet", "train one first"
+            if run:
+                standing = "preparing" if run.status in ACTIVE else "ended before it had a model"
+                name, detail = f"Your run: {run.recipe.title}", standing
+        moments = {"run": run.id, **moments_of(space, run)} if run else {"run": None, "steps": [], "at": None}
+        return {"name": name, "detail": detail, "visitor": token, **moments}
+
+    def corpus(self, token: str | None) -> Corpus:
+        """The text that the model learned from if it is known, else the dialogue."""
+        space = self.space(token) or Workspace("")
+        run = space.runs.get(space.selected)
+        return run.corpus if run is not None and run.corpus is not None else recipe_corpus(recipe_named(DEFAULT_RECIPE))
+
+    def sentences(self, token: str | None) -> list[str]:
+        """Sentences to choose from, those of `corpus`."""
+        return list(dict.fromkeys(self.corpus(token).sentences))[:MOST_CHOICES]
+
+
+def moments_of(space: Workspace, run: Run) -> dict[str, Any]:
+    """The steps that the time slider can go to, and the one that is looked at, None for live."""
+    found = None if space.at is None else space.checkpoint(run, space.at)
+    return {"steps": [snapshot.step for snapshot in run.snapshots], "at": found and found[0]}
+
+
+def header(demo: gr.Blocks, workspaces: Workspaces) -> Page:
+    """The top of the page, above all tabs."""
+    visitor = gr.BrowserState(None, storage_key="balcony-visitor", secret="balcony")
+
+    @on_error(lambda sentence: {"error": sentence})
+    def look(arguments: list[Any]) -> dict[str, Any]:
+        """The time slider was moved: look at a run's step, or at its newest for None."""
+        token, run_id, step = arguments
+        space = workspaces.find(token)
+        run = space.run(run_id)
+        space.look_at(run.id, None if step is None else int(step))
+        return moments_of(space, run)
+
+    with gr.Row(elem_id="header"):
+        gr.HTML(
+            "<h1>Balcony</h1><p>Train a small BERT, watch it learn, look inside it.</p>",
+            elem_id="title",
+            apply_default_css=False,
+            js_on_load=None,
+        )
+        model_line = view("modelLine", server_functions=[look], elem_id="model-line")
+    return Page(demo, workspaces, visitor, model_line)
+
+
+def choose_sentence(label: str, elem_id: str) -> gr.Dropdown:
+    """A list of the corpus' sentences; filled when the tab opens."""
+    return gr.Dropdown([], value=None, label=label, elem_id=elem_id, filterable=True, min_width=240)

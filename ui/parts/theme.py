@@ -1,0 +1,79 @@
+"""How the page looks: theme, style sheet and scripts, all from this machine."""
+
+import json
+from pathlib import Path
+
+import gradio as gr
+
+from ui.parts.plotly_view import plotly_script
+
+ASSETS = Path(__file__).resolve().parents[2] / "assets"
+SYSTEM_FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]
+SYSTEM_MONO = ["ui-monospace", "SF Mono", "Consolas", "monospace"]
+# core.js first: the other modules add to what it makes.
+SCRIPTS = (
+    "core.js",
+    "export.js",
+    "plot.js",
+    "words.js",
+    "closer.js",
+    "map.js",
+    "heads.js",
+    "attention.js",
+    "pairs.js",
+    "switches.js",
+    "facts.js",
+    "timeline.js",
+    "curves.js",
+    "batch.js",
+    "exam.js",
+    "runs.js",
+    "experiment.js",
+    "monitor.js",
+)
+
+
+def theme() -> gr.themes.Base:
+    """One accent on grey, with the fonts the person's own system has."""
+    return gr.themes.Default(
+        primary_hue=gr.themes.colors.teal,
+        secondary_hue=gr.themes.colors.teal,
+        neutral_hue=gr.themes.colors.slate,
+        font=SYSTEM_FONTS,
+        font_mono=SYSTEM_MONO,
+        radius_size=gr.themes.sizes.radius_md,
+        spacing_size=gr.themes.sizes.spacing_md,
+    ).set(
+        body_background_fill="*neutral_50",
+        body_background_fill_dark="*neutral_950",
+        block_shadow="none",
+        block_border_width="1px",
+        button_primary_background_fill="*primary_700",
+        button_primary_background_fill_dark="*primary_700",
+        button_primary_background_fill_hover="*primary_800",
+        button_primary_background_fill_hover_dark="*primary_600",
+        block_label_background_fill="transparent",
+        block_label_background_fill_dark="transparent",
+        block_title_text_weight="600",
+        body_text_color_subdued="*neutral_500",
+        body_text_color_subdued_dark="*neutral_400",
+        block_info_text_color="*neutral_500",
+        block_info_text_color_dark="*neutral_400",
+        checkbox_border_color_dark="*neutral_500",
+        checkbox_background_color_selected="*primary_700",
+        checkbox_background_color_selected_dark="*primary_500",
+        checkbox_border_color_selected="*primary_700",
+        checkbox_border_color_selected_dark="*primary_500",
+    )
+
+
+def style_sheet() -> Path:
+    """The style sheet of our own components."""
+    return ASSETS / "css" / "balcony.css"
+
+
+def head() -> str:
+    """Our scripts, inline so that they are there before the first component mounts."""
+    scripts = "\n".join((ASSETS / "js" / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    address = f"gradio_api/file={plotly_script().as_posix()}"
+    return f"<script>\n{scripts}\nBalcony.plotlyAddress = {json.dumps(address)};\n</script>"

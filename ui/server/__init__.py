@@ -1,0 +1,1 @@
+"""What stands behind the page: visitors' workspaces, request guard, news of runs, endpoints for programs."""

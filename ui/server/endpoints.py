@@ -1,0 +1,94 @@
+"""What programs can call with gradio_client: plain JSON in and out, on the shipped model and on runs of their own."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import gradio as gr
+
+from bert_core.data.corpus import Corpus
+from bert_core.probes.attention import attention as attention_maps
+from bert_core.probes.masked_words import fill_mask as guess_masks
+from bert_core.probes.sentence_pairs import next_sentence as judge_pair
+from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_named
+from ui.handlers import sentence_of
+from ui.server.turns import probing
+from ui.server.workspaces import Workspaces
+
+LOSSES = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
+
+
+def endpoints(workspaces: Workspaces) -> None:
+    """Offer the endpoints; called inside the Blocks of the page."""
+
+    def fill_mask(text: str, text_pair: str = "", top_k: int = 5) -> list[list[list[Any]]]:
+        """The likeliest words for each [MASK] in the text, a list of [word, probability] per mask in reading order."""
+        checkpoint = workspaces.shipped().checkpoint
+        with probing():
+            masks = guess_masks(checkpoint, text, text_pair or None, top_k=top_k)
+        return [[list(guess) for guess in mask] for mask in masks]
+
+    def next_sentence(sentence_a: str, sentence_b: str) -> float:
+        """The probability that the second sentence follows the first (IsNext)."""
+        checkpoint = workspaces.shipped().checkpoint
+        with probing():
+            return judge_pair(checkpoint, sentence_a, sentence_b)
+
+    def attention(text: str, text_pair: str = "") -> dict[str, Any]:
+        """Tokens, token_type_ids and attention weights as nested lists: layers, heads, tokens, tokens."""
+        checkpoint = workspaces.shipped().checkpoint
+        with probing():
+            maps = attention_maps(checkpoint, text, text_pair or None)
+        return {
+            "tokens": list(maps.tokens),
+            "token_type_ids": [int(segment) for segment in maps.token_type_ids],
+            "weights": maps.weights.tolist(),
+        }
+
+    def start_training(recipe: str = DEFAULT_RECIPE, corpus_text: str = "", seed: int = 0) -> str:
+        """Start a run and give its id, which is the only key to it. An empty text means the recipe's own corpus."""
+        chosen = recipe_named(recipe)
+        corpus = Corpus.from_text(corpus_text, chosen.text_kind, name="The text") if corpus_text else None
+        return workspaces.start_for_program(chosen, corpus, seed).id
+
+    def training_status(run_id: str) -> dict[str, Any]:
+        """Where a run is: status, reason, step, steps, and losses and accuracies of the newest step (null before)."""
+        run = workspaces.find(run_id).run(run_id)
+        progress = run.progress()
+        last = run.history(since=max(0, progress.step - 1))[-1:]
+        numbers = {name: _finite(getattr(last[0], name)) if last else None for name in LOSSES}
+        return {
+            "status": progress.status,
+            "reason": progress.reason,
+            "step": progress.step,
+            "steps": progress.steps,
+            **numbers,
+        }
+
+    def stop_training(run_id: str) -> str:
+        """Stop a run and give its status; what it has learned stays."""
+        run = workspaces.find(run_id).run(run_id)
+        run.stop()
+        return run.status
+
+    for function in (fill_mask, next_sentence, attention, start_training, training_status, stop_training):
+        gr.api(_answering(function), api_name=function.__name__, concurrency_limit=8)
+
+
+def _answering(function: Callable) -> Callable:
+    """The function with its errors as one sentence for the caller."""
+
+    @functools.wraps(function)
+    def answer(*arguments: Any, **named: Any) -> Any:
+        try:
+            return function(*arguments, **named)
+        except Exception as error:  # a program gets one sentence too; the rest is logged
+            raise gr.Error(sentence_of(error), print_exception=False) from None
+
+    return answer
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no nan; a value that was never asked for is null."""
+    return float(value) if math.isfinite(value) else None

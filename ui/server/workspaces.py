@@ -1,0 +1,149 @@
+"""The workspaces of all visitors, found by token, and the lease they live on.
+
+Every question renews the lease; nothing ends because a page was closed or reloaded. The training service looks at the
+leases: it pauses and later frees the runs of a visitor who stays away, and lets the workspace be forgotten here.
+"""
+
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bert_core.data.corpus import Corpus
+from bert_core.errors import BertCoreError, RunError
+from bert_core.runs.recipe import Recipe
+from bert_core.runs.run import FREE_AFTER, Run
+from bert_core.runs.service import Text, TrainingService
+from bert_core.storage.checkpoint import Checkpoint
+from bert_core.training.trainer import give_back_memory
+from ui.server.workspace import NOT_YOURS, Model, Workspace
+
+LEASE_SECONDS = 600.0
+MOST_GOING = 64
+GOING = ("queued", "running")
+
+
+class Workspaces:
+    """All visitors of one server.
+
+    shipped: what reads the models that come with the program, by name; whoever is new looks at the first.
+    lease: seconds for which a visitor may be away before the runs are paused; after FREE_AFTER times as long all is
+    freed. None where a visitor may stay away for ever, as on one's own machine.
+    """
+
+    def __init__(
+        self,
+        service: TrainingService,
+        shipped: Mapping[str, Callable[[], Checkpoint]],
+        *,
+        lease: float | None = None,
+    ) -> None:
+        self.service = service
+        self.shipped_names = tuple(shipped)
+        self._load_shipped = shipped
+        self._shipped: dict[str, Checkpoint] = {}
+        self._loading = threading.Lock()
+        self._lease = lease
+        self._lock = threading.Lock()  # taken under the service's own, never around it
+        self._spaces: dict[str, Workspace] = {}
+        if lease is not None:
+            service.watch(self)
+
+    def enter(self, token: str | None) -> Workspace:
+        """The workspace of a token, or a new one with a new token: a token is never taken from a client."""
+        return self._seen(token) or self._settle(self._new(secrets.token_hex(16)))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether visitors other than the machine's owner may come."""
+        return self._lease is not None
+
+    def find(self, token: str) -> Workspace:
+        """The workspace of a token; RunError with the same sentence as for an unknown run."""
+        if (space := self._seen(token)) is None:
+            raise RunError(NOT_YOURS)
+        return space
+
+    def start(
+        self,
+        space: Workspace,
+        recipe: Recipe,
+        corpus: Text = None,
+        seed: int = 0,
+        *,
+        paused: bool = False,
+        variant: str = "",
+    ) -> Run:
+        """Start a run of a visitor, behind those that are going. variant: the side of an experiment that it is on.
+        RunError when the machine trains for too many people already."""
+        self._check_room(space)
+        run = self.service.start(recipe, corpus, seed, paused=paused, lease=self._lease, budget=space.budget)
+        space.add_run(run, variant)
+        return run
+
+    def resume(self, space: Workspace, folder: Path, corpus: Corpus | None = None) -> Run:
+        """Go on with a run that was saved. Errors as for `start` and `TrainingService.resume`."""
+        self._check_room(space)
+        run = self.service.resume(folder, corpus, lease=self._lease, budget=space.budget)
+        space.add_run(run)
+        return run
+
+    def start_for_program(self, recipe: Recipe, corpus: Corpus | None = None, seed: int = 0) -> Run:
+        """Start a run whose own id is the credential of a workspace made for it. Errors as for `start`."""
+        space = self._new("")
+        run = self.start(space, recipe, corpus, seed)
+        space.token = run.id
+        self._settle(space)
+        return run
+
+    def _check_room(self, visitor: Workspace) -> None:
+        with self._lock:
+            others = [space for space in self._spaces.values() if space is not visitor]
+        going = sum(any(run.status in GOING for run in list(space.runs.values())) for space in others)
+        if going >= MOST_GOING:
+            raise RunError(f"{going} others are training on this machine, which is the limit. Try again later.")
+
+    def check_lease(self, now: float) -> None:
+        """Forget who has been away for very long; the service frees their runs at the same time."""
+        with self._lock:
+            gone = [token for token, space in self._spaces.items() if now - space.last_seen > FREE_AFTER * self._lease]
+            for token in gone:
+                del self._spaces[token]
+        if gone:
+            give_back_memory()
+
+    def shipped(self, name: str = "") -> Model:
+        """A model that comes with the program, the first one for any other name; BertCoreError when it isn't there."""
+        name = name if name in self._load_shipped else self.shipped_names[0]
+        with self._loading:
+            if name not in self._shipped:
+                self._shipped[name] = self._load_shipped[name]()
+            return Model(name, "comes with Balcony", self._shipped[name])
+
+    def model(self, space: Workspace) -> Model:
+        """What the page looks at now: a run at a step, a kept model, or a shipped one."""
+        if space.selected in space.models:
+            return space.models[space.selected]
+        run = space.runs.get(space.selected)
+        if run is None:
+            return self.shipped(space.selected)
+        if (found := space.checkpoint(run, space.at)) is None:
+            raise BertCoreError("Your run has no model yet; it will in a moment.")
+        step, checkpoint = found
+        return Model(f"Your run: {run.recipe.title}", f"step {step:,}", checkpoint)
+
+    def _new(self, token: str) -> Workspace:
+        return Workspace(token, self.service.budget(), shipped=self.shipped_names)
+
+    def _settle(self, space: Workspace) -> Workspace:
+        space.touch(self.service.now())
+        with self._lock:
+            self._spaces[space.token] = space
+        return space
+
+    def _seen(self, token: str | None) -> Workspace | None:
+        with self._lock:
+            space = self._spaces.get(token) if isinstance(token, str) else None
+        if space is not None:
+            space.touch(self.service.now())
+        return space
