@@ -7,7 +7,27 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
+
+WAIT_MS = 45_000
+
+
+def open_page(context: BrowserContext, address: str, complaints: list[str]) -> Page:
+    page = context.new_page()
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.goto(address)
+    expect(page.locator("#start")).to_be_enabled(timeout=WAIT_MS)
+    return page
+
+
+def download(page: Page, button: str, folder: Path, name: str) -> str:
+    """Press and read the file that comes."""
+    with page.expect_download() as waiting:
+        page.locator(button).click()
+    assert waiting.value.suggested_filename == name
+    waiting.value.save_as(folder / name)
+    return (folder / name).read_text(encoding="utf-8")
 
 
 def open_tab(page: Page, name: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser_steps import WAIT_MS, open_page
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 CHROMIUM = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
@@ -18,7 +19,6 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-WAIT_MS = 45_000
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -95,15 +95,6 @@ def complaints() -> Iterator[list[str]]:
     said: list[str] = []
     yield said
     assert not said
-
-
-def open_page(context: BrowserContext, address: str, complaints: list[str]) -> Page:
-    page = context.new_page()
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.goto(address)
-    expect(page.locator("#start")).to_be_enabled(timeout=WAIT_MS)
-    return page
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import pytest
 from browser_steps import (
     change_setting,
     compare_with,
+    download,
     late_answers,
     open_tab,
     paste,
@@ -16,7 +17,6 @@ from browser_steps import (
     wait_for_status,
 )
 from playwright.sync_api import Browser, Page, expect
-from test_contexts_and_files import download
 
 ODD = ["<b>", "${1}", "$x$", "[MASK]", "שלום", "你好", "&amp;", "{{7}}"]
 

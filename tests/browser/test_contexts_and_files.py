@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from browser_steps import open_tab
+from browser_steps import download, open_tab
 from playwright.sync_api import Page, expect
 
 MARKUP = "<img src=x onerror=document.title='gone'> $x$ romeo"
@@ -53,15 +53,6 @@ def test_guesses_and_attention_are_downloaded(page: Page, tmp_path: Path) -> Non
     maps = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json"))
     assert maps["tokens"] == ["[CLS]", "thank", "you", "romeo", "[SEP]"]
     assert len(download(page, "#attention-download-csv", tmp_path, "attention.csv").splitlines()) == 1 + 2 * 4 * 25
-
-
-def download(page: Page, button: str, folder: Path, name: str) -> str:
-    """Press and read the file that comes."""
-    with page.expect_download() as waiting:
-        page.locator(button).click()
-    assert waiting.value.suggested_filename == name
-    waiting.value.save_as(folder / name)
-    return (folder / name).read_text(encoding="utf-8")
 
 
 def test_a_model_by_name_is_fetched_on_demand_and_a_dead_network_is_said(

@@ -3,8 +3,15 @@
 import time
 from collections.abc import Callable
 
-from browser_steps import assert_curve_is_whole, change_setting, points, start, wait_for_points, wait_for_status
-from conftest import open_page
+from browser_steps import (
+    assert_curve_is_whole,
+    change_setting,
+    open_page,
+    points,
+    start,
+    wait_for_points,
+    wait_for_status,
+)
 from playwright.sync_api import Page, expect
 
 ENDLESS = "500000"

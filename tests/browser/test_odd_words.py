@@ -7,9 +7,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from browser_steps import change_setting, open_tab, paste, start, wait_for_status
+from browser_steps import change_setting, download, open_tab, paste, start, wait_for_status
 from playwright.sync_api import Page, expect
-from test_contexts_and_files import download
 
 ODD = ["<b>", "${1}", "$x$", "=1+1", "שלום", "你好", "&amp;", "{{7}}"]
 TEXT = " ".join(ODD)

@@ -7,6 +7,7 @@ from pathlib import Path
 from browser_steps import (
     change_setting,
     compare_with,
+    download,
     late_answers,
     open_tab,
     paste,
@@ -15,7 +16,6 @@ from browser_steps import (
     wait_for_status,
 )
 from playwright.sync_api import Page, expect
-from test_contexts_and_files import download
 
 
 def open_pairs(page: Page) -> None:

@@ -5,8 +5,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from browser_steps import change_setting, open_tab, points, start, wait_for_points, wait_for_status
-from conftest import open_page
+from browser_steps import change_setting, open_page, open_tab, points, start, wait_for_points, wait_for_status
 from playwright.sync_api import Page, expect
 
 from bert_core.runs.prepare import preview

@@ -19,18 +19,17 @@ from ui.next_sentence.pair_views import (
     FEWEST,
     MEAN,
     MOST,
-    NEXT,
     across_value,
     matrix_code,
     matrix_file,
     matrix_value,
     pair_code,
     pair_file,
-    pair_labels,
     told_apart,
     told_matrix,
     window_size,
 )
+from ui.parts.notes import NEXT, pair_labels
 
 PAIR = ("how are you", "i am romeo today")
 

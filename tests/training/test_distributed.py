@@ -18,7 +18,7 @@ from bert_core.data.batches import IGNORED, Batch
 from bert_core.runs.saved_state import read_training_state
 from bert_core.training.distributed import own_rows
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TINY = [
     "data.batch_size=5",
     "model.hidden_size=12",
