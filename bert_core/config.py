@@ -221,8 +221,10 @@ class TrainingConfig(_Checked):
         "Numbers in the matrix products: bfloat16 where it makes a step of this size faster (auto), or always one.",
     )
     mlm_weight: float = _number(1.0, 0, 1000, "Weight of the masked-word loss in the sum.")
-    turns: bool = _choice(
-        False, (False, True), "Masked words and next sentence in turns, a step and an optimizer each, instead of a sum."
+    alternating: bool = _choice(
+        False,
+        (False, True),
+        "Alternate between the two objectives, one step and one optimizer each, instead of summing their losses.",
     )
     nsp_weight: float = _number(1.0, 0, 1000, "Weight of the next-sentence loss in the sum.")
     parts: tuple[TrainingPart, ...] = field(

@@ -120,7 +120,7 @@ def faster_precision(operations: float, device: str) -> Precision:
 
 def is_worth_recording(operations: float, training: TrainingConfig, device: str) -> bool:
     """Whether steps of so many operations are recorded as CUDA graphs: those of a small model on a GPU."""
-    can_be = device == "cuda" and not training.turns and training.optimizer != "adadelta"
+    can_be = device == "cuda" and not training.alternating and training.optimizer != "adadelta"
     return can_be and operations < _STEP_TO_RECORD
 
 

@@ -137,7 +137,7 @@ def _prepare_data(
     if recipe.training.epochs is not None:
         steps = max(1, round(recipe.training.epochs * batches["training"].steps_per_epoch))
         # Both objectives of a turn see the same number of sentences.
-        steps *= 2 if recipe.training.turns else 1
+        steps *= 2 if recipe.training.alternating else 1
         recipe = dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, steps=steps, epochs=None))
     if recipe.data.short_length:
         batches["training"].short_steps = round(recipe.data.short_share * recipe.training.steps)

@@ -90,7 +90,7 @@ class CapturedTrainer(Trainer):
     libraries set themselves up for it, the second is recorded, and from then on it is repeated.
 
     record: as `cuda_graph`. Where the GPU's software refuses to record, steps are done as they are. `config` may be
-    exchanged for one with another schedule; what else it says is recorded. Not for training in turns, nor for
+    exchanged for one with another schedule; what else it says is recorded. Not for alternating objectives, nor for
     Adadelta, which takes its learning rate as a plain number.
     """
 

@@ -122,9 +122,9 @@ class DistributedTrainer(Trainer):
             raise ConfigError(
                 f"A batch of {rows} pairs cannot be shared by {size} processes; set data.batch_size to {size} or more."
             )
-        # In turns, the head of the other objective has no gradient.
+        # With alternating objectives, the head of the other one has no gradient.
         self._objective = DistributedDataParallel(
-            _Objective(self.model, self.mask_token_id), find_unused_parameters=self.config.turns
+            _Objective(self.model, self.mask_token_id), find_unused_parameters=self.config.alternating
         )
 
     def _backward(self, batch: Batch, turn: int) -> tuple[Sequence[Tensor], Tensor]:

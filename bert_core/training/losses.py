@@ -77,9 +77,9 @@ def pretraining_losses(model: BertForPreTraining, batch: PlacedBatch) -> tuple[T
 
 
 def weighted_loss(mlm_loss: Tensor, nsp_loss: Tensor, config: TrainingConfig, turn: int) -> Tensor:
-    """What a step goes down: the weighted sum, or in turns one of the two."""
+    """What a step goes down: the weighted sum, or with `alternating` one of the two."""
     weighted = (config.mlm_weight * mlm_loss, config.nsp_weight * nsp_loss)
-    return weighted[turn] if config.turns else sum(weighted)
+    return weighted[turn] if config.alternating else sum(weighted)
 
 
 def kinds_asked(shown: Tensor, truth: Tensor, mask_token_id: int | None) -> Tensor:

@@ -134,8 +134,8 @@ class Trainer:
         self._has_dropout = any(
             (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
         )
-        # In turns, each objective has an optimizer, that is a memory, of its own over the shared weights.
-        self.optimizers = [Optimizer(self.flat, config) for _ in range(2 if config.turns else 1)]
+        # Alternating objectives have an optimizer each, with moments of its own, over the shared weights.
+        self.optimizers = [Optimizer(self.flat, config) for _ in range(2 if config.alternating else 1)]
 
     def __iter__(self) -> Iterator[PendingMetrics]:
         return self

@@ -183,7 +183,7 @@ def test_epochs_become_steps(recipe):
     assert prepared.recipe.training.steps == 12  # 8 x 9 sentences in batches of 6
     assert (
         prepare(
-            recipe.override({"training.epochs": 8, "data.batch_size": 6, "training.turns": True})
+            recipe.override({"training.epochs": 8, "data.batch_size": 6, "training.alternating": True})
         ).recipe.training.steps
         == 24
     )

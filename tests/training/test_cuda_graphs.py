@@ -120,7 +120,7 @@ def test_small_steps_on_a_gpu_are_recorded():
     assert is_worth_recording(1e9, plain, "cuda")
     assert not is_worth_recording(1e9, plain, "cpu")
     assert not is_worth_recording(1e13, plain, "cuda")
-    assert not is_worth_recording(1e9, TrainingConfig(turns=True), "cuda")
+    assert not is_worth_recording(1e9, TrainingConfig(alternating=True), "cuda")
     assert not is_worth_recording(1e9, TrainingConfig(optimizer="adadelta"), "cuda")
 
 

@@ -70,9 +70,9 @@ def test_rows_are_shared_and_trimmed_to_the_longest():
     assert sum(part.attention_mask.sum() for part in parts) == lengths.sum()
 
 
-@pytest.mark.parametrize("turns", ["false", "true"])
-def test_two_processes_have_the_losses_of_one(tmp_path, turns):
-    settings = ["--seed", "3", "--set", *TINY, *STILL, "training.steps=50", f"training.turns={turns}"]
+@pytest.mark.parametrize("alternating", ["false", "true"])
+def test_two_processes_have_the_losses_of_one(tmp_path, alternating):
+    settings = ["--seed", "3", "--set", *TINY, *STILL, "training.steps=50", f"training.alternating={alternating}"]
     with two_processes("--output", tmp_path / "two", *settings) as process:
         output, errors = process.communicate(timeout=GENEROUS)
     assert process.returncode == 0, errors

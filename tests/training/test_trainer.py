@@ -198,7 +198,7 @@ def test_each_part_of_a_training_has_its_own_schedule():
     assert rates == pytest.approx([*first, 0.1, 0.2, 0.2, 0.1])
 
 
-@pytest.mark.parametrize("settings", [{}, {"training.turns": True}, {"training.optimizer": "adadelta"}])
+@pytest.mark.parametrize("settings", [{}, {"training.alternating": True}, {"training.optimizer": "adadelta"}])
 def test_a_trainer_goes_on_from_a_state_bit_for_bit(settings):
     dropout = {"model.hidden_dropout_prob": 0.1, **settings}
     whole = losses(small_run(steps=9, **dropout))
@@ -279,7 +279,9 @@ def test_the_first_losses_are_those_of_ignorance():
 
 def test_in_turns_each_step_follows_one_objective_with_an_optimizer_of_its_own():
     still = BertConfig(**{**vars(CONFIG), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
-    config = TrainingConfig(steps=4, learning_rate=0.01, weight_decay=0.0, max_grad_norm=0, turns=True, decay="none")
+    config = TrainingConfig(
+        steps=4, learning_rate=0.01, weight_decay=0.0, max_grad_norm=0, alternating=True, decay="none"
+    )
     batches = [labelled_batch(seed) for seed in range(4)]
     ours, theirs = make_model(still), make_model(still)
     list(Trainer(ours, batches, config))
