@@ -124,7 +124,7 @@ def models_tab(page: Page) -> None:
             return file.move_resource_to_block_cache(str(path))
 
     tab.select(show, page.visitor, shown, **QUIET)
-    choice.input(act(Workspace.look_at), [page.visitor, choice], shown, **QUIET)
+    choice.input(act(Workspace.select), [page.visitor, choice], shown, **QUIET)
     keep.click(act(keep_copy), page.visitor, shown, **QUIET)
     remove.click(act(lambda space: space.remove_selected_model()), page.visitor, shown, **QUIET)
     uploaded.upload(act(open_upload), [page.visitor, uploaded], shown, **QUIET).then(

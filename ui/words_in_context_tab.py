@@ -14,7 +14,7 @@ from ui.parts.figures import similarity_map, word_points
 from ui.parts.notes import EACH_ALONE, alone_note, unknown_note
 from ui.parts.page import Page
 from ui.parts.plotly_view import plotly_view
-from ui.server.turns import probing
+from ui.server.probe_lock import probe_lock
 from ui.views import view
 
 FIRST_WORD = "Romeo"
@@ -96,7 +96,7 @@ def contexts_value(
     checkpoint: Checkpoint, word: str, sentences: list[str], layer: int
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """What the facts view and the two charts show for one layer."""
-    with probing():
+    with probe_lock:
         found = words_in_contexts(checkpoint, word, sentences)
     labels = [snippet(sentences[place.text], place) for place in found.occurrences]
     places = len(labels)
@@ -124,7 +124,7 @@ def contexts_file(kind: str, checkpoint: Checkpoint, word: str, sentences: list[
             f"found.cosine[{layer}]  # (places, places)\n"
             f"found.points[{layer}]  # (places, 2)\n"
         )
-    with probing():
+    with probe_lock:
         found = words_in_contexts(checkpoint, word, sentences)
     texts = [sentences[place.text] for place in found.occurrences]
     header = ("layer", "first_place", "first_sentence", "second_place", "second_sentence", "cosine")

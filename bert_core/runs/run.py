@@ -37,6 +37,8 @@ ROW_BYTES = 500  # of a step's metrics, which are Python numbers
 PACES = (0.05, 1000.0)  # steps a second
 
 Status = Literal["queued", "running", "paused", "finished", "stopped", "failed"]
+TRAINING = ("queued", "running")  # steps come without being asked for
+ACTIVE = (*TRAINING, "paused")
 ENDED = ("finished", "stopped", "failed")
 
 

@@ -23,11 +23,11 @@ from bert_core import (
     next_sentence,
     save_checkpoint,
 )
+from bert_core.runs.run import ENDED
 from ui.server.guard import LARGEST_QUESTION
 from ui.server.workspace import NOT_YOURS
 
 TEXT = "hello [MASK] are you"
-ENDED = ("finished", "stopped", "failed")
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def test_a_text_with_nothing_to_hold_out_says_that_it_is_memorised(service: Trai
         [NEVER, (81 - 8, 81)],
     ]
     assert value["step"] == 110
-    space.look_at(run.id, 0)
+    space.select(run.id, 0)
     assert exam_value(space, run)["step"] == 0
 
 
@@ -62,7 +62,7 @@ def test_a_run_under_way_is_not_examined_unless_a_moment_is_looked_at(service: T
     space = Workspace("token")
     space.add_run(run)
     assert "rows" not in exam_value(space, run)
-    space.look_at(run.id, 0)
+    space.select(run.id, 0)
     assert exam_value(space, run)["step"] == 0
     run.stop()
 

@@ -137,7 +137,7 @@ def result_of(space: Workspace) -> dict:
 def test_an_experiment_runs_each_side_with_each_seed_and_answers(workspaces, space) -> None:
     experiment = experiment_named("positions")
     start_trial(workspaces, space, experiment, RECIPE, None, range(5, 8))
-    assert space.watch() is next(iter(space.runs.values()))
+    assert space.show_current_run() is next(iter(space.runs.values()))
     news = trial_news(space)
     assert (news["of"], news["title"]) == (6, experiment.title)
     told = result_of(space)
@@ -160,7 +160,7 @@ def test_an_experiment_runs_each_side_with_each_seed_and_answers(workspaces, spa
 
 def test_the_news_of_an_experiment_are_small(workspaces, space) -> None:
     start_trial(workspaces, space, EXPERIMENTS[0], RECIPE.override({"training.steps": 300}), None, range(3))
-    space.watch()
+    space.show_current_run()
     wait(lambda: len(trial_news(space)["ended"]) >= 2)
     first = trial_news(space)
     later = trial_news(space, first["number"], first["seen"])
@@ -208,17 +208,17 @@ def test_an_experiment_that_cannot_be_kept_starts_nothing(workspaces, space) -> 
 def test_who_watches_follows_from_run_to_run_and_who_looks_elsewhere_stays(workspaces, space) -> None:
     start_trial(workspaces, space, experiment_named("layers"), RECIPE, None, range(1))
     first, second = space.runs.values()
-    assert space.watch() is first
+    assert space.show_current_run() is first
     assert space.selected == first.id
     finished(second)
-    assert space.watch() is second
+    assert space.show_current_run() is second
     assert space.selected == second.id
-    space.look_at(first.id, 0)
+    space.select(first.id, 0)
     again = finished(repeat(workspaces, space, second, paused=False))
     assert space.selected == again.id  # whoever starts a run looks at it
-    space.look_at(first.id, 0)
-    assert space.watch() is again
-    assert (space.selected, space.at) == (first.id, 0)
+    space.select(first.id, 0)
+    assert space.show_current_run() is again
+    assert (space.selected, space.selected_step) == (first.id, 0)
 
 
 def test_what_an_experiment_gave_outlives_its_runs(workspaces, space) -> None:

@@ -32,7 +32,7 @@ def test_a_moment_of_a_run_has_the_numbers_of_its_step() -> None:
     for step in steps:
         while trainer.step < step:
             next(trainer)
-        space.look_at(run.id, step)
+        space.select(run.id, step)
         assert moments_of(space, run)["at"] == step
         shown = workspaces.model(space).checkpoint
         weights = dict(shown.model.named_parameters())

@@ -15,7 +15,7 @@ from bert_core.runs.run import ENDED, FREE_AFTER, Run
 from bert_core.storage.checkpoint import Checkpoint
 from ui.server.news import run_news
 from ui.server.workspace import MODEL_BYTES, MOST_RUNS, NOT_YOURS, Model, Workspace
-from ui.server.workspaces import MOST_GOING, Workspaces
+from ui.server.workspaces import MOST_TRAINING, Workspaces
 from ui.train.monitor import run_guesses
 
 LEASE = 60
@@ -170,7 +170,7 @@ def test_visitors_who_left_leave_nothing_behind(workspaces: Workspaces, clock: C
             wait(lambda: run.status in ENDED or len(run.history()) > 20)
             run_news(space, run.id, *run_news(space, run.id)["cursors"])
             run_guesses(space, run, None, first=True)
-            space.look_at(run.id, 3)
+            space.select(run.id, 3)
             kept = Model("kept", "kept", workspaces.model(space).checkpoint)
             space.add_model(kept)
             left += map(weakref.ref, [space, run, *run.snapshots, run._trainer.model, kept, kept.checkpoint.model])
@@ -198,9 +198,9 @@ def test_the_page_looks_at_the_shipped_model_and_then_at_the_run(workspaces: Wor
     assert built == [3], "one snapshot is built once"
     run.snapshots += (SimpleNamespace(step=9, checkpoint=lambda: "model of step 9"),)
     assert workspaces.model(space).detail == "step 9"
-    space.look_at("shipped")
+    space.select("shipped")
     assert workspaces.model(space).checkpoint == "the shipped model"
-    space.look_at("other")
+    space.select("other")
     assert (workspaces.model(space).title, workspaces.model(space).checkpoint) == ("other", "the other one")
 
 
@@ -250,12 +250,12 @@ def test_one_budget_decides_over_models_and_snapshots(service: TrainingService, 
 
 
 def test_a_full_machine_says_so(workspaces: Workspaces) -> None:
-    for number in range(MOST_GOING):
+    for number in range(MOST_TRAINING):
         space = workspaces.enter(None)
         for run in ("a", "b"):  # the second waits for the first
             space.add_run(FakeRun(f"{run}{number}"))
     workspaces.enter(None).add_run(FakeRun("of somebody who is away", status="paused"))
-    with pytest.raises(RunError, match=f"{MOST_GOING} others"):
+    with pytest.raises(RunError, match=f"{MOST_TRAINING} others"):
         workspaces.start(workspaces.enter(None), load_recipe("romeo-juliet"))
 
 
@@ -266,12 +266,12 @@ def test_the_slider_goes_to_a_snapshot_and_back_to_live(workspaces: Workspaces) 
     space.add_run(run)
     seen = []
     for step in (4, 0, 5, 1000, None):
-        space.look_at(run.id, step)
+        space.select(run.id, step)
         seen.append(workspaces.model(space).checkpoint)
     assert seen == ["model of 4", "model of 0", "model of 4", "model of 9", "model of 9"]
-    space.look_at(run.id, 4)
+    space.select(run.id, 4)
     run.status = "finished"
     space.add_run(FakeRun("4" * 32))
-    assert space.at is None, "a new run is looked at live"
+    assert space.selected_step is None, "a new run is looked at live"
     with pytest.raises(RunError, match=NOT_YOURS):
-        space.look_at("5" * 32)
+        space.select("5" * 32)

@@ -17,7 +17,7 @@ from ui.handlers import QUIET, on_error
 from ui.parts.downloads import Exporter, exporter, offer
 from ui.parts.export import ablation_csv, ablation_json
 from ui.parts.page import Page
-from ui.server.turns import probing
+from ui.server.probe_lock import probe_lock
 from ui.views import answer_to, view
 
 SENTENCES = 200  # from the beginning of the corpus: a long text is not read whole for sixteen rows
@@ -57,7 +57,7 @@ def connect_switches(page: Page, parts: tuple[gr.HTML, Exporter], triggers: list
         place = place_of(checkpoint, text, pair, chosen)
         if kind == "py":
             return switches_code(checkpoint.name, text, pair, place)
-        with probing():
+        with probe_lock:
             batch = batch_for(checkpoint, page.corpus(token)) if cost(checkpoint) <= WITH_LOSS else None
             changes = ablation_map(checkpoint, text, pair or None, place=place, batch=batch)
         return ablation_json(changes) if kind == "json" else ablation_csv(changes)
@@ -85,13 +85,13 @@ def switches_value(
     words = words_of(checkpoint, text, pair)
     place = place_of(checkpoint, text, pair, chosen)
     work = cost(checkpoint)
-    with probing():
+    with probe_lock:
         settings = torch.stack([without(checkpoint, []), without(checkpoint, off)])
         batch = batch_for(checkpoint, corpus)
         found = answers(checkpoint, settings, text, pair or None, place=place, batch=batch)
     changes = None
     if work <= AT_ONCE or at_once:
-        with probing():
+        with probe_lock:
             each = batch if work <= WITH_LOSS else None
             changes = ablation_map(checkpoint, text, pair or None, place=place, batch=each)
     titles = titles_of(found.answer)

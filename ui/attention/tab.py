@@ -27,7 +27,7 @@ from ui.parts.export import attention_csv, attention_json
 from ui.parts.figures import MAP_OPTIONS
 from ui.parts.notes import alone_note, unknown_note
 from ui.parts.page import Page, choose_sentence
-from ui.server.turns import probing
+from ui.server.probe_lock import probe_lock
 from ui.views import view
 
 FIRST_PAIR = ("Hello, how are you? I am Romeo.", "Hello, Romeo My name is Juliet. Nice to meet you.")
@@ -80,7 +80,7 @@ def attention_tab(page: Page) -> None:
     def looked(checkpoint: Checkpoint, text: str, pair: str, hide: bool) -> Looked:
         if not text.strip():
             raise InputError("There is no sentence yet; type or choose one first.")
-        with probing():
+        with probe_lock:
             return look_at(checkpoint, text, pair, hide)
 
     def beside(

@@ -16,7 +16,7 @@ from ui.parts.downloads import exporter, offer, with_other
 from ui.parts.export import predictions_csv, predictions_json, table_csv, table_json
 from ui.parts.notes import alone_note, unknown_note
 from ui.parts.page import Page, choose_sentence
-from ui.server.turns import probing
+from ui.server.probe_lock import probe_lock
 from ui.views import view
 
 FIRST_SENTENCE = "Hello, Romeo My name is Juliet. Nice to meet you."
@@ -71,7 +71,7 @@ def masked_words_tab(page: Page) -> None:
     ) -> tuple[Any, Any, Any]:
         """The guesses, those of the model beside it, and the closer look."""
         model, picked = page.model(token), (picker or {}).get("picked", [])
-        with probing():
+        with probe_lock:
             value = guesses_value(model.checkpoint, text, pair, picked, own)
             closer = closer_value(model.checkpoint, kind, text, pair, picked, place, own)
         if not other:
@@ -87,7 +87,7 @@ def masked_words_tab(page: Page) -> None:
         first: Checkpoint, token: str, other: str, text: str, pair: str, picked: list[int], own: str
     ) -> dict[str, Any]:
         model = model_of(page, token, other)
-        with probing():
+        with probe_lock:
             return beside_value(first, model.checkpoint, text, pair, picked, own) | {"caption": caption(model)}
 
     @on_error(lambda sentence: (gr.skip(), no_guesses(sentence), NOBODY, {"kind": "", "text": ""}))
@@ -124,7 +124,7 @@ def masked_words_tab(page: Page) -> None:
     ) -> tuple[int, dict[str, Any]]:
         """Another mask is looked at."""
         place, picked = int(event.place), (picker or {}).get("picked", [])
-        with probing():
+        with probe_lock:
             return place, closer_value(page.model(token).checkpoint, kind, text, pair, picked, place, own)
 
     def write(file: str, token: str, other: str, text: str, pair: str, picker: dict[str, Any] | None) -> str:
@@ -140,7 +140,7 @@ def masked_words_tab(page: Page) -> None:
         file: str, token: str, text: str, pair: str, picker: dict[str, Any] | None, own: str, kind: str, place: int
     ) -> str:
         checkpoint, picked = page.model(token).checkpoint, (picker or {}).get("picked", [])
-        with probing():
+        with probe_lock:
             if file == "py":
                 return closer_code(checkpoint, kind, text, pair, picked, place, own)
             header, rows = closer_table(closer_value(checkpoint, kind, text, pair, picked, place, own))
@@ -260,7 +260,7 @@ def guesses_file(kind: str, checkpoint: Checkpoint, text: str, pair: str, picked
             f"checkpoint = load_checkpoint({checkpoint.name!r})\n"
             f"guesses = fill_mask(checkpoint, {texts}, top_k={MOST_GUESSES})\n"
         )
-    with probing():
+    with probe_lock:
         guesses = fill_mask(checkpoint, masked, masked_pair or None, top_k=MOST_GUESSES)
     return predictions_json(masked, masked_pair, guesses) if kind == "json" else predictions_csv(guesses)
 

@@ -24,7 +24,7 @@ from ui.parts.downloads import exporter, offer, with_other
 from ui.parts.figures import MAP_OPTIONS
 from ui.parts.notes import NEXT, pair_labels, unknown_note
 from ui.parts.page import Page, choose_sentence
-from ui.server.turns import probing
+from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Model
 from ui.views import answer_to, view
 
@@ -83,12 +83,12 @@ def next_sentence_tab(page: Page) -> None:
 
     @on_error(lambda sentence: HIDDEN)
     def cross(token: str, first: str, second: str, shown: dict[str, Any] | None) -> dict[str, Any]:
-        with probing():
+        with probe_lock:
             value = across_value(page.model(token).checkpoint, first, second, choice_of(shown))
         return answer_to(shown, value)
 
     def judged(checkpoint: Checkpoint, token: str, start: int, size: int) -> PairMatrix:
-        with probing():
+        with probe_lock:
             return pair_matrix(checkpoint, page.corpus(token), limit=size, start=start)
 
     @on_error(lambda sentence: ({"error": sentence}, HIDDEN))
@@ -119,7 +119,7 @@ def next_sentence_tab(page: Page) -> None:
         def pair(checkpoint: Checkpoint) -> str:
             if kind == "py":
                 return pair_code(checkpoint.name, first, second, choice_of(shown))
-            with probing():
+            with probe_lock:
                 return pair_file(kind, checkpoint, first, second, choice_of(shown))
 
         return with_other(page, token, other, kind, pair)
@@ -182,7 +182,7 @@ def choice_of(shown: dict[str, Any] | None) -> str:
 
 def verdict_value(checkpoint: Checkpoint, first: str, second: str) -> dict[str, Any]:
     """The answer in words, its probability, and the probability of IsNext."""
-    with probing():
+    with probe_lock:
         is_next = next_sentence(checkpoint, first, second)
     follows = is_next >= 0.5
     labels = pair_labels(checkpoint)

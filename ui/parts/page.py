@@ -8,9 +8,9 @@ import gradio as gr
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_corpus, recipe_named
-from bert_core.runs.service import Run
+from bert_core.runs.run import ACTIVE, Run
 from ui.handlers import on_error
-from ui.server.workspace import ACTIVE, Model, Workspace
+from ui.server.workspace import Model, Workspace
 from ui.server.workspaces import Workspaces
 from ui.views import view
 
@@ -65,7 +65,7 @@ class Page:
 
 def moments_of(space: Workspace, run: Run) -> dict[str, Any]:
     """The steps that the time slider can go to, and the one that is looked at, None for live."""
-    found = None if space.at is None else space.checkpoint(run, space.at)
+    found = None if space.selected_step is None else space.checkpoint(run, space.selected_step)
     return {"steps": [snapshot.step for snapshot in run.snapshots], "at": found and found[0]}
 
 
@@ -79,7 +79,7 @@ def header(demo: gr.Blocks, workspaces: Workspaces) -> Page:
         token, run_id, step = arguments
         space = workspaces.find(token)
         run = space.run(run_id)
-        space.look_at(run.id, None if step is None else int(step))
+        space.select(run.id, None if step is None else int(step))
         return moments_of(space, run)
 
     with gr.Row(elem_id="header"):

@@ -13,7 +13,7 @@ from bert_core.probes.masked_words import fill_mask as guess_masks
 from bert_core.probes.sentence_pairs import next_sentence as judge_pair
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_named
 from ui.handlers import sentence_of
-from ui.server.turns import probing
+from ui.server.probe_lock import probe_lock
 from ui.server.workspaces import Workspaces
 
 LOSSES = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
@@ -25,20 +25,20 @@ def endpoints(workspaces: Workspaces) -> None:
     def fill_mask(text: str, text_pair: str = "", top_k: int = 5) -> list[list[list[Any]]]:
         """The likeliest words for each [MASK] in the text, a list of [word, probability] per mask in reading order."""
         checkpoint = workspaces.shipped().checkpoint
-        with probing():
+        with probe_lock:
             masks = guess_masks(checkpoint, text, text_pair or None, top_k=top_k)
         return [[list(guess) for guess in mask] for mask in masks]
 
     def next_sentence(sentence_a: str, sentence_b: str) -> float:
         """The probability that the second sentence follows the first (IsNext)."""
         checkpoint = workspaces.shipped().checkpoint
-        with probing():
+        with probe_lock:
             return judge_pair(checkpoint, sentence_a, sentence_b)
 
     def attention(text: str, text_pair: str = "") -> dict[str, Any]:
         """Tokens, token_type_ids and attention weights as nested lists: layers, heads, tokens, tokens."""
         checkpoint = workspaces.shipped().checkpoint
-        with probing():
+        with probe_lock:
             maps = attention_maps(checkpoint, text, text_pair or None)
         return {
             "tokens": list(maps.tokens),

@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from bert_core.runs.run import Progress
+from bert_core.runs.run import ACTIVE, Progress
 from ui.handlers import on_error
-from ui.server.workspace import ACTIVE, Workspace
+from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
 
 ADDRESS = "/balcony/news"

@@ -9,12 +9,11 @@ import threading
 from dataclasses import dataclass, field
 
 from bert_core.errors import RunError
-from bert_core.runs.service import Run
+from bert_core.runs.run import ACTIVE, Run
 from bert_core.runs.snapshots import Budget
 from bert_core.storage.checkpoint import Checkpoint
 
 NOT_YOURS = "This is not one of your runs."
-ACTIVE = ("queued", "running", "paused")
 MOST_RUNS = 24
 # Of whole runs, when their curves lie over one another.
 RUN_COLOURS = ("#8b5cf6", "#3b82f6", "#ec4899", "#65a30d", "#ef4444", "#a8715a")
@@ -61,10 +60,10 @@ class Workspace:
     runs: dict[str, Run] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
     models: dict[str, Model] = field(default_factory=dict)
-    watched: str = ""
+    shown_run_id: str = ""
     shipped: tuple[str, ...] = ()
     selected: str = ""
-    at: int | None = None
+    selected_step: int | None = None
     last_seen: float = 0.0
     _built: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     _building: threading.Lock = field(default_factory=threading.Lock)
@@ -92,13 +91,13 @@ class Workspace:
         """The first run that is not over yet; others wait for it."""
         return next((run for run in self.runs.values() if run.status in ACTIVE), None)
 
-    def watch(self) -> Run | None:
+    def show_current_run(self) -> Run | None:
         """The current run. Who looked at the newest step of the one before it looks at this one's now."""
         run = self.current_run
-        if run is not None and run.id != self.watched:
-            if self.selected == self.watched and self.at is None:
-                self.look_at(run.id)
-            self.watched = run.id
+        if run is not None and run.id != self.shown_run_id:
+            if self.selected == self.shown_run_id and self.selected_step is None:
+                self.select(run.id)
+            self.shown_run_id = run.id
         return run
 
     def stop(self) -> None:
@@ -120,7 +119,7 @@ class Workspace:
         self.entries[run.id] = Entry(number, variant, next(alike, RUN_COLOURS[number % len(RUN_COLOURS)]))
         self.runs[run.id] = run
         if self.current_run is run:
-            self.look_at(run.id)
+            self.select(run.id)
         for old in [other for other in self.runs.values() if other.status not in ACTIVE and other is not run]:
             if len(self.runs) <= MOST_RUNS and self.budget.used <= self.budget.limit:
                 break
@@ -132,19 +131,19 @@ class Workspace:
         self.budget.keep(model, model.nbytes)
         key = secrets.token_hex(8)
         self.models[key] = model
-        self.look_at(key)
+        self.select(key)
         return key
 
     def remove_selected_model(self) -> None:
         """Forget the kept model that is looked at, and look at the first shipped one again."""
         self.models.pop(self.selected, None)
-        self.selected, self.at = "", None
+        self.selected, self.selected_step = "", None
 
-    def look_at(self, key: str, step: int | None = None) -> None:
+    def select(self, key: str, step: int | None = None) -> None:
         """Look at a run, a model or a shipped one; step: of a run, None for live. RunError for another's run."""
         if key not in self.shipped and key not in self.models:
             self.run(key)
-        self.selected, self.at = key, step
+        self.selected, self.selected_step = key, step
 
     def checkpoint(self, run: Run, step: int | None = None) -> tuple[int, Checkpoint] | None:
         """Step and checkpoint of a run's snapshot next to `step`, of its newest for None; None before the first."""

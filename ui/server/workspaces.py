@@ -12,15 +12,14 @@ from pathlib import Path
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, RunError
 from bert_core.runs.recipe import Recipe
-from bert_core.runs.run import FREE_AFTER, Run
+from bert_core.runs.run import FREE_AFTER, TRAINING, Run
 from bert_core.runs.service import Text, TrainingService
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.trainer import give_back_memory
 from ui.server.workspace import NOT_YOURS, Model, Workspace
 
 LEASE_SECONDS = 600.0
-MOST_GOING = 64
-GOING = ("queued", "running")
+MOST_TRAINING = 64
 
 
 class Workspaces:
@@ -99,8 +98,8 @@ class Workspaces:
     def _check_room(self, visitor: Workspace) -> None:
         with self._lock:
             others = [space for space in self._spaces.values() if space is not visitor]
-        going = sum(any(run.status in GOING for run in list(space.runs.values())) for space in others)
-        if going >= MOST_GOING:
+        going = sum(any(run.status in TRAINING for run in list(space.runs.values())) for space in others)
+        if going >= MOST_TRAINING:
             raise RunError(f"{going} others are training on this machine, which is the limit. Try again later.")
 
     def check_lease(self, now: float) -> None:
@@ -127,7 +126,7 @@ class Workspaces:
         run = space.runs.get(space.selected)
         if run is None:
             return self.shipped(space.selected)
-        if (found := space.checkpoint(run, space.at)) is None:
+        if (found := space.checkpoint(run, space.selected_step)) is None:
             raise BertCoreError("Your run has no model yet; it will in a moment.")
         step, checkpoint = found
         return Model(f"Your run: {run.recipe.title}", f"step {step:,}", checkpoint)

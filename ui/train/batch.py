@@ -13,7 +13,7 @@ from ui.parts.downloads import exporter, offer
 from ui.parts.export import table_csv, table_json
 from ui.parts.notes import pair_labels
 from ui.parts.page import Page
-from ui.server.turns import probing
+from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
 from ui.views import view
 
@@ -33,7 +33,7 @@ def batch_view(page: Page) -> None:
         space = page.workspaces.find(token)
         if (run := space.runs.get(space.selected)) is None:
             return {"text": NO_RUN_LOOKED_AT if space.runs else NO_RUN}
-        step = space.at if step is None else int(step)
+        step = space.selected_step if step is None else int(step)
         return batch_value(space, run, step, max(0, int(first)), max(0, int(again)))
 
     with gr.Accordion("The batch under the microscope", open=False, elem_id="batch-microscope"):
@@ -65,7 +65,7 @@ def batch_value(space: Workspace, run: Run, step: int | None, first: int, again:
         raise RunError("Your run has no batch yet; it will in a moment.")
     at, checkpoint = found
     batch = run.batch_at(max(1, at), again=again, rows=slice(first, first + PAIRS_SHOWN))
-    with probing():
+    with probe_lock:
         judged = batch.judge(checkpoint) if batch.rows else ()
     return {
         "run": run.id,

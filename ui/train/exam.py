@@ -6,11 +6,11 @@ import gradio as gr
 
 from bert_core.data.corpus import Corpus
 from bert_core.probes.exam import exam
-from bert_core.runs.run import Run
+from bert_core.runs.run import TRAINING, Run
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.evaluation import is_more_than_chance
 from ui.handlers import on_error
-from ui.server.turns import probing
+from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
 from ui.views import view
@@ -53,14 +53,14 @@ def exam_value(space: Workspace, run: Run) -> dict[str, Any]:
     and `rows` of a name and (right, asked) for each column.
     """
     learned, held_out = run.training_text, run.held_out
-    if learned is None or (found := space.checkpoint(run, space.at)) is None:
+    if learned is None or (found := space.checkpoint(run, space.selected_step)) is None:
         return {"text": WHEN}
     about = (
         HELD_OUT.format(held_out=len(held_out.sentences))
         if held_out
         else NOTHING_HELD_OUT.format(sentences=len(learned.sentences))
     )
-    if space.at is None and run.status in ("queued", "running"):
+    if space.selected_step is None and run.status in TRAINING:
         return {"text": f"{about} {WHEN}" if held_out else about}
     step, checkpoint = found
     parts = {"Learned from": learned} | ({"Held out": held_out} if held_out else {})
@@ -74,7 +74,7 @@ def exam_value(space: Workspace, run: Run) -> dict[str, Any]:
 
 def _examine(checkpoint: Checkpoint, part: Corpus) -> tuple[tuple[int, int], ...]:
     """(right, asked) for words, for pairs, and for who says of every pair that it does not follow."""
-    with probing():
+    with probe_lock:
         result = exam(checkpoint, part)
     asked = result.pairs[1]
     return result.words, result.pairs, (asked - sum(len(document) - 1 for document in part.documents), asked)

@@ -23,11 +23,11 @@ from bert_core.runs.experiments import (
 )
 from bert_core.runs.prepare import preview
 from bert_core.runs.recipe import Recipe, check_seed, recipe_corpus
-from bert_core.runs.run import Run
+from bert_core.runs.run import ACTIVE, Run
 from ui.handlers import QUIET, on_error
 from ui.parts.page import Page
-from ui.server.turns import probing
-from ui.server.workspace import ACTIVE, Workspace
+from ui.server.probe_lock import probe_lock
+from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
 from ui.train.settings import with_labels
 from ui.views import view
@@ -124,7 +124,7 @@ class Trial:
             snapshots, text = run.snapshots, run.held_out or run.training_text
             if run.status != "finished" or not snapshots or run.id in self.marks:
                 continue
-            with probing():
+            with probe_lock:
                 self.text = "held-out text" if run.held_out else "the text that they learned from"
                 seconds = run.history()[-1].seconds
                 self.marks[run.id] = examine(snapshots[-1].checkpoint(), text, self.recipe.data, seconds)
@@ -198,7 +198,7 @@ def trial_news(space: Workspace, number: int = 0, seen: int = 0) -> dict[str, An
         "of": len(trial.runs),
         "done": len(trial.runs) - len(runs) + len(ended),
     }
-    if space.watched in {run.id for run in runs}:
+    if space.shown_run_id in {run.id for run in runs}:
         news["ended"] = [run.id for run in ended[seen if number == trial.number else 0 :]]
     news["seen"] = len(ended)
     if number != trial.number:

@@ -7,7 +7,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import MASK
 from bert_core.probes.forward import Row, Word, forward_rows, read_words, tokenize
 from bert_core.storage.checkpoint import Checkpoint
-from ui.server.turns import probing
+from ui.server.probe_lock import probe_lock
 
 SENTENCES = 5
 LONGEST_SENTENCE = 160
@@ -36,7 +36,7 @@ class GuessBoard:
         if not self._rows:
             return []
         tokenizer = checkpoint.tokenizer
-        with probing():
+        with probe_lock:
             scores = forward_rows(checkpoint, self._rows, self._places).prediction_logits
         # An embedding may have more rows than the tokenizer has tokens; those stand for no word.
         best = scores.float().softmax(-1)[:, : tokenizer.get_vocab_size()].max(-1)

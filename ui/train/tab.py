@@ -11,10 +11,10 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import CorpusError, RunError
 from bert_core.runs.prepare import Preview, preview
 from bert_core.runs.recipe import DEFAULT_RECIPE, Recipe, recipe_corpus, recipe_named, recipe_names
-from bert_core.runs.service import Run
+from bert_core.runs.run import ACTIVE, Run
 from ui.handlers import QUIET, on_error, warn
 from ui.parts.page import Page
-from ui.server.workspace import ACTIVE, Workspace
+from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
 from ui.train.batch import batch_view
 from ui.train.exam import exam_view
@@ -110,7 +110,7 @@ def train_tab(page: Page) -> None:
     def show(token: str) -> list[Any]:
         """Values of `live` for a visitor: the run that is watched, as it is now."""
         space = page.workspaces.enter(token)
-        run = space.watch()
+        run = space.show_current_run()
         return [
             space.token,
             _monitor_value(page, space.token, run),
