@@ -1,38 +1,42 @@
 """BERT (Devlin et al. 2018), as google-research/bert defines it and under Hugging Face's tensor names.
 
-Shapes: B batch, T tokens, H heads, D hidden size, F feed-forward size, V vocabulary, N asked positions in a batch.
+Shapes: B batch, T tokens, H heads, D hidden size, F feed-forward size, V vocabulary, M asked positions of a batch.
 
 Post-LayerNorm: every block is LayerNorm(x + dropout(block(x))). The masked-word head shares its matrix with the word
-embeddings. Query, key and value are one matrix product at run time and three tensors in a file.
+embeddings. Query, key and value are one matrix product at run time and three tensors in a file. Shapes in comments are
+those of the plain path; `rows` is the speed beside it, see `bert_core.packing`.
 """
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bert_core.config import BertConfig
-from bert_core.packing import Packing
+from bert_core.packing import ALL_ROWS, AllRows, Only
 
-# Up to so many tokens, three plain products are faster on a processor than the fused kernel, which works in blocks.
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
+
+# Up to this many tokens, three plain products are faster on a processor than the fused kernel, which works in blocks.
 _SHORT = 32
 
 
 @dataclass
 class BertOutput:
-    """What a forward pass gives; what was not asked for is None.
+    """What a forward pass returns; what was not asked for is None.
 
-    last_hidden_state: (B, T, D), or (N, D) at asked positions. pooler_output: (B, D). prediction_logits: (B, T, V), or
-    (N, V). seq_relationship_logits: (B, 2), column 0 is IsNext. hidden_states: layers + 1 of (B, T, D), the embeddings
+    last_hidden_state: (B, T, D), or (M, D) at asked positions. pooler_output: (B, D). prediction_logits: (B, T, V), or
+    (M, V). seq_relationship_logits: (B, 2), column 0 is IsNext. hidden_states: layers + 1 of (B, T, D), the embeddings
     first. attentions: one (B, H, T, T) per layer, rows sum to 1.
     """
 
     last_hidden_state: Tensor
-    pooler_output: Tensor | None = None
+    pooler_output: Tensor
     prediction_logits: Tensor | None = None
     seq_relationship_logits: Tensor | None = None
     hidden_states: tuple[Tensor, ...] | None = None
@@ -40,13 +44,8 @@ class BertOutput:
 
 
 def _table(rows: int, width: int) -> nn.Embedding:
-    # An nn.Embedding draws its numbers when it is made, which on the meta device takes PyTorch seconds of imports.
+    # nn.Embedding draws its numbers when it is built, which on the meta device makes PyTorch import for seconds.
     return nn.Embedding.from_pretrained(torch.empty(rows, width), freeze=False)
-
-
-def _rows(x: Tensor, places: Tensor, packing: Packing | None = None) -> Tensor:
-    """Vectors at some of all B * T places, (M, D), of (B, T, D) or, packed, (N, D)."""
-    return x.flatten(0, -2).index_select(0, places if packing is None else packing.number[places])
 
 
 class BertEmbeddings(nn.Module):
@@ -57,26 +56,26 @@ class BertEmbeddings(nn.Module):
         self.word_embeddings = _table(config.vocab_size, config.hidden_size)
         self.position_embeddings = _table(config.max_position_embeddings, config.hidden_size)
         self.token_type_embeddings = _table(config.type_vocab_size, config.hidden_size)
-        # What is not used is zero and never learns; it is added all the same, so that any BERT gives the same numbers.
+        # An unused table is zero and never learns. It is added all the same, so that the file is any BERT's.
         self.position_embeddings.weight.requires_grad_(config.use_position_embeddings)
         self.token_type_embeddings.weight.requires_grad_(config.use_token_type_embeddings)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, packing: Packing | None = None) -> Tensor:
-        positions = self.position_embeddings.weight[: input_ids.shape[1]]  # (T, D)
-        if packing is not None:
-            input_ids, token_type_ids = (each.flatten()[packing.real] for each in (input_ids, token_type_ids))
-            positions = F.embedding(packing.real % packing.shape[1], positions)
-        summed = self.word_embeddings(input_ids) + self.token_type_embeddings(token_type_ids) + positions
-        return self.dropout(self.LayerNorm(summed))  # (B, T, D), or (N, D) packed
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, rows: AllRows = ALL_ROWS) -> Tensor:
+        T = input_ids.shape[1]
+        words = self.word_embeddings(rows.pack(input_ids))  # (B, T, D)
+        segments = self.token_type_embeddings(rows.pack(token_type_ids))
+        positions = rows.position_vectors(self.position_embeddings.weight[:T])
+        return self.dropout(self.LayerNorm(words + segments + positions))
 
 
 class BertSelfAttention(nn.Module):
     """Scaled dot-product attention in H heads of size D / H.
 
-    Written out, it gives the weights too and takes a mask to add, (B * H, 1, T); otherwise PyTorch's fused kernel
-    takes a mask of what may be seen, (B, 1, 1, T). places: as in `BertLayer`.
+    mask: (B, 1, 1, T), added to the scores: 0 where a token may be attended to, -inf at padding; None means no padding.
+    head_scale: (H,) or (B, H), factors on what each head reads; None means 1. with_weights: return the weights too,
+    (B, H, T, T).
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -90,33 +89,18 @@ class BertSelfAttention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        mask: Tensor | None,
-        written_out: bool,
+        mask: Tensor | None = None,
+        rows: AllRows = ALL_ROWS,
         head_scale: Tensor | None = None,
-        packing: Packing | None = None,
-        places: Tensor | None = None,
+        with_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        qkv = self.qkv(x) if packing is None else packing.unpack(self.qkv(x))
-        B, T, width = qkv.shape
-        H, D = self.num_heads, width // 3
-        by_head = qkv.view(B, T, 3, H, D // H).permute(2, 0, 3, 1, 4)  # (3, B, H, T, D/H)
-        dropout = self.dropout_prob if self.training else 0.0
-        weights = None
-        if written_out:
-            query, key, value = by_head.reshape(3, B * H, T, D // H)
-            scale, bias = (D // H) ** -0.5, query.new_zeros(1, 1, 1) if mask is None else mask
-            scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=scale)
-            weights = F.dropout(scores.softmax(-1), dropout)
-            context = (weights @ value).view(B, H, T, -1)
-            weights = weights.view(B, H, T, T)
-        else:
-            context = F.scaled_dot_product_attention(*by_head, attn_mask=mask, dropout_p=dropout)
-        if head_scale is not None:  # (H,) or (B, H)
-            context = context * head_scale.view(-1, H, 1, 1)
-        context = context.transpose(1, 2).reshape(B, T, D)
-        if places is not None:
-            return _rows(context, places), weights
-        return context if packing is None else packing.pack(context), weights
+        qkv = rows.unpack(self.qkv(x))  # (B, T, 3 * D)
+        B, T, _ = qkv.shape
+        query, key, value = qkv.view(B, T, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)  # (B, H, T, D/H) each
+        context, weights = attend(query, key, value, mask, self.dropout_prob if self.training else 0.0, with_weights)
+        if head_scale is not None:
+            context = context * head_scale.view(-1, self.num_heads, 1, 1)
+        return rows.pack(context.transpose(1, 2).flatten(2)), weights  # (B, T, D)
 
     @staticmethod
     def _split(module: nn.Module, state: dict[str, Tensor], prefix: str, _metadata: dict) -> None:
@@ -145,11 +129,28 @@ class ProjectAddNorm(nn.Module):
         return self.LayerNorm(residual + self.dropout(self.dense(x)))
 
 
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, with_weights: bool
+) -> tuple[Tensor, Tensor | None]:
+    """dropout(softmax(query key^T / sqrt(D/H) + mask)) value, (B, H, T, D/H), and if wanted the weights, (B, H, T, T).
+
+    PyTorch's fused kernel computes it, except where the weights are wanted or plain products are faster.
+    """
+    is_short = query.device.type == "cpu" and query.shape[2] <= _SHORT
+    if not (with_weights or is_short):
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout), None
+    B, H, T, width = query.shape
+    query, key, value = (each.reshape(B * H, T, width) for each in (query, key, value))
+    bias = query.new_zeros(1, 1, 1) if mask is None else mask.expand(-1, H, -1, -1).reshape(B * H, 1, T)
+    scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=width**-0.5)
+    weights = F.dropout(scores.softmax(-1), dropout)
+    return (weights @ value).view(B, H, T, width), weights.view(B, H, T, T) if with_weights else None
+
+
 class BertLayer(nn.Module):
     """Self-attention, then a feed-forward block, each with its own residual and LayerNorm.
 
-    places: (M,) places among all B * T; what comes after the attention is then done for those alone, and their vectors
-    are given, (M, D).
+    Arguments as for `BertSelfAttention`.
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -159,22 +160,14 @@ class BertLayer(nn.Module):
         )
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(config.hidden_size, config.intermediate_size)})
         self.output = ProjectAddNorm(config.intermediate_size, config)
-        self.activation = {"gelu": F.gelu, "relu": F.relu}[config.hidden_act]
+        self.activation = _ACTIVATIONS[config.hidden_act]
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        written_out: bool,
-        head_scale: Tensor | None = None,
-        packing: Packing | None = None,
-        places: Tensor | None = None,
+        self, x: Tensor, mask: Tensor | None = None, rows: AllRows = ALL_ROWS, *attention_options: Any
     ) -> tuple[Tensor, Tensor | None]:
-        context, weights = self.attention["self"](x, mask, written_out, head_scale, packing, places)
-        if places is not None:
-            x = _rows(x, places, packing)
-        x = self.attention["output"](context, residual=x)
-        inner = self.activation(self.intermediate["dense"](x))  # (..., F)
+        context, weights = self.attention["self"](x, mask, rows, *attention_options)
+        x = self.attention["output"](context, residual=rows.residual(x))
+        inner = self.activation(self.intermediate["dense"](x))  # (B, T, F)
         return self.output(inner, residual=x), weights
 
 
@@ -206,42 +199,49 @@ class BertModel(nn.Module):
         output_hidden_states: bool = False,
         output_attentions: bool = False,
         head_scale: Tensor | None = None,
-        packing: Packing | None = None,
+        packing: AllRows = ALL_ROWS,
     ) -> BertOutput:
         """Encode a batch.
 
-        input_ids: (B, T) token ids. attention_mask: (B, T), 0 where padding stands; None means no padding.
+        input_ids: (B, T) token ids. attention_mask: (B, T), 0 at padding; None means no padding.
         token_type_ids: (B, T) segments 0 and 1; None means all 0.
-        asked_positions: (N,) places among all B * T where last_hidden_state is wanted, (N, D). What comes after the
-        last layer's attention is then done for those and the first tokens alone, unless all hidden states are wanted.
-        head_scale: (layers, H), or (layers, B, H) for each row its own; what each head reads is multiplied by it
+        asked_positions: (M,) positions among all B * T at which last_hidden_state is wanted, (M, D). After the last
+        attention, the model then computes only these and the first token of each row, unless all hidden states are
+        wanted.
+        head_scale: (layers, H), or (layers, B, H) with a setting for each row; what each head reads is multiplied by it
         before the output projection, so 0 switches a head off. None means all 1 and costs nothing.
-        packing: of this attention_mask; hidden states are then those of the real tokens only, (real tokens, D).
+        packing: `Packing.of` this attention_mask; hidden states are then those of the real tokens only, (N, D).
         """
+        B, T = input_ids.shape
+        layers = cast(nn.ModuleList, self.encoder["layer"])
         if token_type_ids is None:
             token_type_ids = torch.zeros_like(input_ids)
-        written_out = output_attentions or (input_ids.device.type == "cpu" and input_ids.shape[1] <= _SHORT)
-        mask = None if attention_mask is None else attention_mask.bool()[:, None, None, :]  # (B, 1, 1, T)
-        if mask is not None and written_out:
-            hidden = torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, float("-inf"))
-            mask = hidden.expand(-1, self.config.num_attention_heads, 1, -1).flatten(0, 1)  # (B * H, 1, T)
-        B, T = input_ids.shape
+        mask = None
+        if attention_mask is not None:
+            mask = torch.zeros(B, 1, 1, T, device=input_ids.device)
+            mask.masked_fill_(~attention_mask.bool().view(B, 1, 1, T), float("-inf"))
+        scales: Iterable[Tensor | None] = [None] * len(layers) if head_scale is None else head_scale
+        rows = [packing] * len(layers)
         first = torch.arange(0, B * T, T, device=input_ids.device)
-        places = None if asked_positions is None else torch.cat([first, asked_positions.to(first.device)])
+        wanted = None if asked_positions is None else torch.cat([first, asked_positions.to(first.device)])
+        if wanted is not None and not output_hidden_states:
+            rows[-1] = Only(packing, wanted)
+
         x = self.embeddings(input_ids, token_type_ids, packing)
         hidden_states, attentions = [x], []
-        last = self.encoder["layer"][-1]
-        for i, layer in enumerate(self.encoder["layer"]):
-            only = places if layer is last and not output_hidden_states else None
-            x, weights = layer(x, mask, written_out, None if head_scale is None else head_scale[i], packing, only)
+        for layer, layer_rows, scale in zip(layers, rows, scales):
+            x, weights = layer(x, mask, layer_rows, scale, output_attentions)
             hidden_states.append(x)
-            attentions.append(weights if output_attentions else None)
-        if places is not None and output_hidden_states:
-            x = _rows(x, places, packing)
-        of_pairs, x = (_rows(x, first, packing), x) if places is None else x.split([B, len(places) - B])
+            attentions.append(weights)
+
+        if wanted is None:
+            first_tokens = packing.at(x, first)
+        else:
+            x = packing.at(x, wanted) if output_hidden_states else x
+            first_tokens, x = x.split([B, len(wanted) - B])
         return BertOutput(
             last_hidden_state=x,
-            pooler_output=torch.tanh(self.pooler["dense"](of_pairs)),
+            pooler_output=torch.tanh(self.pooler["dense"](first_tokens)),
             hidden_states=tuple(hidden_states) if output_hidden_states else None,
             attentions=tuple(attentions) if output_attentions else None,
         )
@@ -258,7 +258,7 @@ class BertMaskedWordHead(nn.Module):
                 "LayerNorm": nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps),
             }
         )
-        self.activation = {"gelu": F.gelu, "relu": F.relu}[config.hidden_act]
+        self.activation = _ACTIVATIONS[config.hidden_act]
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, x: Tensor, word_embeddings: Tensor) -> Tensor:
@@ -285,28 +285,13 @@ class BertForPreTraining(nn.Module):
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
-        *,
-        asked_positions: Tensor | None = None,
-        output_hidden_states: bool = False,
-        output_attentions: bool = False,
-        head_scale: Tensor | None = None,
-        packing: Packing | None = None,
+        **options: Any,
     ) -> BertOutput:
-        """Encode a batch and score words and sentence pairs.
+        """Encode a batch and score words and sentence pairs; arguments as for `BertModel.forward`.
 
-        asked_positions: (N,) places among all B * T; words are then scored there alone, (N, V), which saves most of the
-        arithmetic of a small model. Other arguments as for BertModel.
+        With asked_positions, words are scored at these alone, (M, V), which saves most of a small model's arithmetic.
         """
-        output = self.bert(
-            input_ids,
-            attention_mask,
-            token_type_ids,
-            asked_positions=asked_positions,
-            output_hidden_states=output_hidden_states,
-            output_attentions=output_attentions,
-            head_scale=head_scale,
-            packing=packing,
-        )
+        output = self.bert(input_ids, attention_mask, token_type_ids, **options)
         output.prediction_logits = self.score_words(output.last_hidden_state)
         output.seq_relationship_logits = self.cls["seq_relationship"](self.pooled_dropout(output.pooler_output))
         return output
@@ -338,7 +323,7 @@ def extend_positions(model: BertForPreTraining, positions: int, generator: torch
     model.config = model.bert.config = config
 
 
-def _initialise(model: nn.Module, generator: torch.Generator | None) -> None:
+def _initialise(model: "BertModel | BertForPreTraining", generator: torch.Generator | None) -> None:
     """Allocate the parameters and draw them; under `torch.device("meta")` do neither."""
     if torch.get_default_device().type == "meta":
         return
@@ -347,7 +332,8 @@ def _initialise(model: nn.Module, generator: torch.Generator | None) -> None:
     if model.config.initial_positions == "sinusoidal":
         for name, parameter in model.named_parameters():
             if name.endswith("position_embeddings.weight"):
-                parameter.data = sinusoids(*parameter.shape, model.config.initializer_range)
+                positions, width = parameter.shape
+                parameter.data = sinusoids(positions, width, model.config.initializer_range)
     for parameter in model.parameters():
         if not parameter.requires_grad:  # drawn like the others, so that these are the same with and without it
             parameter.data.zero_()

@@ -179,7 +179,7 @@ def test_both_blocks_of_a_layer_have_their_own_residual_and_layer_norm(tiny_conf
         nn.init.zeros_(block.dense.weight)
         nn.init.zeros_(block.dense.bias)
     after_attention = layer.attention["output"].LayerNorm(x)
-    result, _ = layer(x, None, False)
+    result, _ = layer(x)
     torch.testing.assert_close(result, layer.output.LayerNorm(after_attention))
     assert not torch.allclose(result, after_attention, atol=1e-2)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from bert_core.config import TrainingConfig
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.model import BertForPreTraining
-from bert_core.packing import Packing, send
+from bert_core.packing import ALL_ROWS, AllRows, Packing, send
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class PlacedBatch:
 
     input_ids, token_type_ids: (B, T). attention_mask: (B, T), None where nothing is padding. next_sentence_label: (B,).
     asked: (N,) places of the asked words among all B * T. truth: (N,) what stood there, IGNORED where the list was only
-    filled up. packing: of the mask; None leaves the padding in.
+    filled up. packing: of the mask; ALL_ROWS leaves the padding in.
     """
 
     input_ids: Tensor
@@ -30,7 +30,7 @@ class PlacedBatch:
     next_sentence_label: Tensor
     asked: Tensor
     truth: Tensor
-    packing: Packing | None = None
+    packing: AllRows = ALL_ROWS
 
     @classmethod
     def of(cls, batch: Batch, device: torch.device | str = "cpu") -> "PlacedBatch":
@@ -44,7 +44,7 @@ class PlacedBatch:
             next_sentence_label=send(batch.next_sentence_label, device),
             asked=send(asked, device),
             truth=send(truth, device),
-            packing=Packing.of(batch.attention_mask, device) if is_padded else None,
+            packing=Packing.of(batch.attention_mask, device) if is_padded else ALL_ROWS,
         )
 
     @property
