@@ -3,10 +3,7 @@
 (function (Balcony) {
   "use strict";
   const { el } = Balcony;
-  const GLYPHS = {
-    "looks at the next word": "→", "looks at the previous word": "←", "looks at the same word": "=", "rests on [CLS]": "C",
-    "rests on [SEP]": "S", "looks at the other sentence": "⇄", "spreads evenly": "∷",
-  };
+  const GLYPHS = { next: "→", previous: "←", same: "=", cls: "C", sep: "S", other: "⇄", even: "∷" };
   const INSET = 3;
   const SMALLEST_WITH_NUMBER = 44;
 
@@ -102,7 +99,7 @@
 
     function name([layer, head]) {
       const fact = factOf([layer, head]), pattern = value.names[layer][head];
-      return `Layer ${layer + 1}, head ${head + 1}${pattern ? `: ${pattern}` : ""}` +
+      return `Layer ${layer + 1}, head ${head + 1}${pattern ? `: ${value.patterns[pattern]}` : ""}` +
         (chosen() ? `. ${value.titles[chosen()]}: ${fact === null ? "none" : fact.toFixed(3)}` : "");
     }
 
@@ -125,7 +122,7 @@
       const counts = new Map();
       for (const pattern of value.names.flat()) if (pattern) counts.set(pattern, (counts.get(pattern) || 0) + 1);
       legend.replaceChildren(...[...counts].map(([pattern, count]) =>
-        el("span", {}, el("b", {}, GLYPHS[pattern]), ` ${pattern}: ${count === 1 ? "1 head" : `${count} heads`}`)));
+        el("span", {}, el("b", {}, GLYPHS[pattern]), ` ${value.patterns[pattern]}: ${count === 1 ? "1 head" : `${count} heads`}`)));
       paint();
     }
 

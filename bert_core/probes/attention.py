@@ -55,16 +55,16 @@ FACTS = {
     "other": "Weight on the other sentence",
 }
 PATTERNS = {
-    "next": "looks at the next word",
-    "previous": "looks at the previous word",
-    "same": "looks at the same word",
-    "cls": "rests on [CLS]",
-    "sep": "rests on [SEP]",
-    "other": "looks at the other sentence",
+    "next": "attends to the next word",
+    "previous": "attends to the previous word",
+    "same": "attends to the same word",
+    "cls": "attends to [CLS]",
+    "sep": "attends to [SEP]",
+    "other": "attends to the other sentence",
+    "even": "attends to all tokens evenly",
 }
 NAMED_FROM = 0.4  # how far from the weight that chance gives a place to all of it
-SPREAD = "spreads evenly"
-SPREAD_FROM = 0.95  # entropy as a share of log T, the most there is
+EVEN_FROM = 0.95  # entropy as a share of log T, the most there is
 CORPUS_ROWS = 16
 SPECIAL = (CLS, SEP, PAD)
 _TOKENS_AT_ONCE = 8192  # of one forward pass
@@ -73,7 +73,7 @@ _TOKENS_AT_ONCE = 8192  # of one forward pass
 @dataclass(frozen=True)
 class HeadFacts:
     """facts: each of FACTS as (L, H), nan where no token has such a place. chance: the same for a head whose weight
-    lies evenly on all tokens. names: L lists of H, one of PATTERNS, SPREAD or "".
+    lies evenly on all tokens. names: L lists of H, a key of PATTERNS or "" each.
     """
 
     facts: dict[str, Tensor]
@@ -138,13 +138,13 @@ def head_facts(maps: AttentionMaps) -> HeadFacts:
 
 
 def _names(facts: dict[str, Tensor], chance: dict[str, float]) -> list[list[str]]:
-    above = torch.stack([(facts[name] - chance[name]) / max(1 - chance[name], 1e-9) for name in PATTERNS])
+    targets = [name for name in facts if name != "entropy"]
+    above = torch.stack([(facts[name] - chance[name]) / max(1 - chance[name], 1e-9) for name in targets])
     best, which = above.nan_to_num(-1).max(0)
-    spread = facts["entropy"] >= SPREAD_FROM * chance["entropy"]
-    titles = list(PATTERNS.values())
+    even = facts["entropy"] >= EVEN_FROM * chance["entropy"]
     return [
-        [titles[w] if b >= NAMED_FROM else SPREAD if s else "" for b, w, s in zip(*row)]
-        for row in zip(best.tolist(), which.tolist(), spread.tolist())
+        [targets[w] if b >= NAMED_FROM else "even" if e else "" for b, w, e in zip(*row)]
+        for row in zip(best.tolist(), which.tolist(), even.tolist())
     ]
 
 
@@ -242,27 +242,27 @@ def answers(
     text: str,
     text_pair: str | None = None,
     *,
-    place: int | None = None,
+    position: int | None = None,
     batch: Batch | None = None,
 ) -> Answers:
     """What a model answers under N settings of its heads; settings go through the model together.
 
-    head_scale: (N, L, H), see `BertModel.forward`. place: number of the token, [CLS] being 0, that is hidden behind
+    head_scale: (N, L, H), see `BertModel.forward`. position: of the token, [CLS] being 0, that is hidden behind
     [MASK] and asked for; where a [MASK] was typed, the whole model's best guess is asked for. P(IsNext) is asked when
     there is a second sentence. batch: rows of a corpus with their labels, see `corpus_batch`. What the model has no
-    head for is None. Raises InputError as `probing.attention` does, and for a place that is no word.
+    head for is None. Raises InputError as `probing.attention` does, and for a position that is not a word's.
     """
     tokenizer, missing = checkpoint.tokenizer, checkpoint.missing
     encoding = encode_text(checkpoint, text, text_pair)
     ids, tokens, segments = torch.tensor([encoding.ids]), encoding.tokens, encoding.type_ids
     word, answer, is_next, loss = None, "", None, None
-    if place is not None and "mlm" not in missing:
-        if not 0 <= place < len(tokens) or tokens[place] in SPECIAL:
-            raise InputError(f"Token {place} is no word of this text; choose one of its words.")
+    if position is not None and "mlm" not in missing:
+        if not 0 <= position < len(tokens) or tokens[position] in SPECIAL:
+            raise InputError(f"Token {position} is not a word of this text; choose one of its words.")
         hidden = ids.clone()
-        hidden[0, place] = tokenizer.token_to_id(MASK)
-        row = _row(hidden, segments, asked=place)
-        answer = tokens[place]
+        hidden[0, position] = tokenizer.token_to_id(MASK)
+        row = _row(hidden, segments, asked=position)
+        answer = tokens[position]
         if answer == MASK:
             [(scores, _)] = _forward(checkpoint, torch.ones_like(head_scale[:1]), row)
             answer = tokenizer.id_to_token(scores[0, 0, : tokenizer.get_vocab_size()].argmax().item())
@@ -288,12 +288,12 @@ def ablation_map(
     text: str,
     text_pair: str | None = None,
     *,
-    place: int | None = None,
+    position: int | None = None,
     batch: Batch | None = None,
 ) -> Ablation:
     """How each answer changes when each head alone is switched off; arguments and errors as for `answers`."""
-    intact = answers(checkpoint, without(checkpoint, [])[None], text, text_pair, place=place, batch=batch)
-    alone = answers(checkpoint, each_alone(checkpoint), text, text_pair, place=place, batch=batch)
+    intact = answers(checkpoint, without(checkpoint, [])[None], text, text_pair, position=position, batch=batch)
+    alone = answers(checkpoint, each_alone(checkpoint), text, text_pair, position=position, batch=batch)
     shape = (checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads)
     changes = {}
     for name in ("word", "is_next", "loss"):

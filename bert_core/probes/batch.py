@@ -1,7 +1,7 @@
 """A training batch as a person reads it: which words were hidden and how, and what a model says to it.
 
 Data are a function of seed and step, so the batch of any step can be drawn again at any time. A batch holds its IsNext
-pairs before the others, and its order is nothing to the model: here they are shown in turns, see `in_turns`.
+pairs before the others, and its order is nothing to the model: here they are shown in turns, see `interleaved`.
 """
 
 import dataclasses
@@ -23,14 +23,14 @@ Kind = Literal["masked", "replaced", "kept", "untouched", "special", "padding"]
 class RowView:
     """One pair. tokens: (T,) as the model is shown them. kinds: (T,); masked, replaced and kept are asked, untouched,
     special and padding are not. segments: (T,) 0 for sentence A and 1 for B. is_next: whether B follows A in the text.
-    truth: the true token at each asked position, by position.
+    labels: the true token at each asked position, by position.
     """
 
     tokens: tuple[str, ...]
     kinds: tuple[Kind, ...]
     segments: tuple[int, ...]
     is_next: bool
-    truth: dict[int, str]
+    labels: dict[int, str]
 
 
 @dataclass(frozen=True)
@@ -90,10 +90,10 @@ class BatchView:
 def view_batch(batch: Batch, tokenizer: Tokenizer, step: int, rows: slice = slice(None)) -> BatchView:
     """Some pairs of a batch, all by default, with their tokens as text and the kind of each position.
 
-    rows: which of them, in the order of `in_turns`.
+    rows: which of them, in the order of `interleaved`.
     """
     specials, pairs = special_ids(tokenizer), len(batch.input_ids)
-    wanted = in_turns(batch.next_sentence_label)[rows]
+    wanted = interleaved(batch.next_sentence_label)[rows]
     batch = Batch(*(getattr(batch, part.name)[wanted] for part in dataclasses.fields(Batch)))
     views = []
     for number in range(len(batch.input_ids)):
@@ -106,13 +106,13 @@ def view_batch(batch: Batch, tokenizer: Tokenizer, step: int, rows: slice = slic
                 kinds=tuple(_kind(token, label, specials) for token, label in zip(shown, truth)),
                 segments=tuple(segments),
                 is_next=int(batch.next_sentence_label[number]) == IS_NEXT,
-                truth={i: tokenizer.id_to_token(label) for i, label in enumerate(truth) if label != IGNORED},
+                labels={i: tokenizer.id_to_token(label) for i, label in enumerate(truth) if label != IGNORED},
             )
         )
     return BatchView(step, tuple(views), pairs, batch)
 
 
-def in_turns(next_sentence_label: Tensor) -> Tensor:
+def interleaved(next_sentence_label: Tensor) -> Tensor:
     """The rows of a batch, (B,), in an order in which IsNext and NotNext come in turns, spread evenly whatever their
     shares; each kind keeps its own order. next_sentence_label: (B,)."""
     places = torch.empty(len(next_sentence_label), dtype=torch.double)

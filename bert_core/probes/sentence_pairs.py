@@ -56,24 +56,24 @@ class PairMatrix:
     numbers: tuple[int, ...]
     sentences: tuple[str, ...]
     probabilities: Tensor
-    truth: Tensor
+    labels: Tensor
 
     @property
     def is_asked(self) -> Tensor:
         """(S, S), whether the pair was judged and its truth is known."""
-        return ~self.probabilities.isnan() & (self.truth != UNLABELLED)
+        return ~self.probabilities.isnan() & (self.labels != UNLABELLED)
 
     @property
     def is_right(self) -> Tensor:
         """(S, S), whether the pair was judged right."""
-        return self.is_asked & ((self.probabilities >= 0.5) == (self.truth == 1))
+        return self.is_asked & ((self.probabilities >= 0.5) == (self.labels == 1))
 
     @property
     def found(self) -> tuple[int, int]:
         """For how many sentences a true next one is the likeliest of all, and how many have a true next one."""
-        has_next = (self.is_asked & (self.truth == 1)).any(1)
+        has_next = (self.is_asked & (self.labels == 1)).any(1)
         likeliest = self.probabilities.nan_to_num(-1).argmax(1)
-        is_true = self.truth.gather(1, likeliest[:, None])[:, 0] == 1
+        is_true = self.labels.gather(1, likeliest[:, None])[:, 0] == 1
         return int((has_next & is_true).sum()), int(has_next.sum())
 
 

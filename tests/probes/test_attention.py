@@ -10,6 +10,7 @@ import torch
 from bert_core.errors import InputError
 from bert_core.probes import attention as attention_module
 from bert_core.probes.attention import (
+    PATTERNS,
     AttentionMaps,
     ablation_map,
     answers,
@@ -50,19 +51,20 @@ def one_hot(columns: list[int]) -> torch.Tensor:
     return torch.eye(len(TOKENS))[columns]
 
 
-def test_a_head_is_named_after_where_it_looks():
+def test_a_head_is_named_after_the_tokens_that_it_attends_to():
     made = {
-        "looks at the next word": one_hot([1, 2, 3, 4, 5, 6, 0]),
-        "looks at the previous word": one_hot([0, 0, 1, 2, 3, 4, 5]),
-        "looks at the same word": one_hot([0, 3, 2, 1, 4, 5, 6]),
-        "rests on [CLS]": one_hot([0] * 7),
-        "rests on [SEP]": one_hot([4, 6, 4, 6, 4, 6, 4]),
-        "looks at the other sentence": one_hot([5, 5, 5, 5, 5, 2, 1]),
-        "spreads evenly": torch.full((7, 7), 1 / 7),
+        "next": one_hot([1, 2, 3, 4, 5, 6, 0]),
+        "previous": one_hot([0, 0, 1, 2, 3, 4, 5]),
+        "same": one_hot([0, 3, 2, 1, 4, 5, 6]),
+        "cls": one_hot([0] * 7),
+        "sep": one_hot([4, 6, 4, 6, 4, 6, 4]),
+        "other": one_hot([5, 5, 5, 5, 5, 2, 1]),
+        "even": torch.full((7, 7), 1 / 7),
         "": (one_hot([0, 0, 1, 2, 3, 4, 5]) + one_hot([1, 2, 3, 4, 5, 6, 0]) + one_hot([4] * 7)) / 3,
     }
     facts = head_facts(AttentionMaps(TOKENS, SEGMENTS, torch.stack(list(made.values()))[None]))
     assert facts.names == [list(made)]
+    assert set(made) == {*PATTERNS, ""}
 
 
 def test_facts_by_hand():
@@ -89,7 +91,7 @@ def test_one_sentence_has_no_other_one():
     facts = head_facts(AttentionMaps(["[CLS]", "to", "[SEP]"], [0, 0, 0], torch.full((1, 1, 3, 3), 1 / 3)))
     assert math.isnan(facts.facts["other"])
     assert math.isnan(facts.facts["next"])
-    assert facts.names == [["spreads evenly"]]
+    assert facts.names == [["even"]]
 
 
 def test_rollout_is_the_papers_formula():
@@ -119,20 +121,20 @@ def test_without_the_special_tokens_rows_sum_to_one_again():
 def test_many_settings_at_once_answer_as_each_alone(tiny_checkpoint, dialogue, monkeypatch):
     batch = corpus_batch(tiny_checkpoint, dialogue, rows=5)
     settings = torch.rand(7, 2, 3, generator=torch.Generator().manual_seed(8))
-    together = answers(tiny_checkpoint, settings, *TEXTS, place=2, batch=batch)
+    together = answers(tiny_checkpoint, settings, *TEXTS, position=2, batch=batch)
     assert together.answer == "are"
     for i in range(7):
-        alone = answers(tiny_checkpoint, settings[i : i + 1], *TEXTS, place=2, batch=batch)
+        alone = answers(tiny_checkpoint, settings[i : i + 1], *TEXTS, position=2, batch=batch)
         for name in ("word", "is_next", "loss"):
             torch.testing.assert_close(getattr(together, name)[i : i + 1], getattr(alone, name), rtol=0, atol=1e-5)
     monkeypatch.setattr(attention_module, "_TOKENS_AT_ONCE", 250)
-    in_parts = answers(tiny_checkpoint, settings, *TEXTS, place=2, batch=batch)
+    in_parts = answers(tiny_checkpoint, settings, *TEXTS, position=2, batch=batch)
     torch.testing.assert_close(in_parts.loss, together.loss)
 
 
 def test_with_all_heads_on_the_answers_are_the_models(tiny_checkpoint, dialogue):
     batch = corpus_batch(tiny_checkpoint, dialogue)
-    intact = answers(tiny_checkpoint, without(tiny_checkpoint, [])[None], *TEXTS, place=2, batch=batch)
+    intact = answers(tiny_checkpoint, without(tiny_checkpoint, [])[None], *TEXTS, position=2, batch=batch)
     [guesses] = fill_mask(tiny_checkpoint, "how [MASK] you", TEXTS[1], top_k=100)
     assert intact.word.item() == pytest.approx(dict(guesses)["are"], abs=1e-5)
     assert intact.is_next.item() == pytest.approx(next_sentence(tiny_checkpoint, *TEXTS), abs=1e-5)
@@ -142,10 +144,10 @@ def test_with_all_heads_on_the_answers_are_the_models(tiny_checkpoint, dialogue)
 
 
 def test_an_ablation_map_has_the_change_of_each_head(tiny_checkpoint):
-    changes = ablation_map(tiny_checkpoint, *TEXTS, place=2)
+    changes = ablation_map(tiny_checkpoint, *TEXTS, position=2)
     assert changes.word.shape == changes.is_next.shape == (2, 3)
     assert changes.loss is None
-    off = answers(tiny_checkpoint, without(tiny_checkpoint, [(1, 2)])[None], *TEXTS, place=2)
+    off = answers(tiny_checkpoint, without(tiny_checkpoint, [(1, 2)])[None], *TEXTS, position=2)
     assert changes.word[1, 2].item() == pytest.approx((off.word - changes.intact.word).item(), abs=1e-5)
     assert changes.is_next[1, 2].item() == pytest.approx((off.is_next - changes.intact.is_next).item(), abs=1e-5)
     assert each_alone(tiny_checkpoint)[5].tolist() == [[1, 1, 1], [1, 1, 0]]
@@ -153,7 +155,7 @@ def test_an_ablation_map_has_the_change_of_each_head(tiny_checkpoint):
 
 def test_a_typed_mask_is_asked_for_its_best_guess(tiny_checkpoint):
     [[(word, probability), *_]] = fill_mask(tiny_checkpoint, "how [MASK] you")
-    found = answers(tiny_checkpoint, without(tiny_checkpoint, [])[None], "how [MASK] you", place=2)
+    found = answers(tiny_checkpoint, without(tiny_checkpoint, [])[None], "how [MASK] you", position=2)
     assert (found.answer, found.word.item()) == (word, pytest.approx(probability, abs=1e-5))
     assert found.is_next is None, "one sentence is no pair"
 
@@ -161,14 +163,14 @@ def test_a_typed_mask_is_asked_for_its_best_guess(tiny_checkpoint):
 def test_a_model_without_a_part_is_not_asked_for_it(tiny_checkpoint, dialogue):
     batch = corpus_batch(tiny_checkpoint, dialogue)
     bare = dataclasses.replace(tiny_checkpoint, missing=frozenset({"mlm", "nsp"}))
-    changes = ablation_map(bare, *TEXTS, place=2, batch=batch)
+    changes = ablation_map(bare, *TEXTS, position=2, batch=batch)
     assert (changes.word, changes.is_next, changes.loss) == (None, None, None)
 
 
-def test_places_and_heads_that_are_not_there(tiny_checkpoint):
-    for place in (0, 4, 99, -1):
-        with pytest.raises(InputError, match="no word"):
-            answers(tiny_checkpoint, without(tiny_checkpoint, [])[None], *TEXTS, place=place)
+def test_positions_and_heads_that_do_not_exist_are_refused(tiny_checkpoint):
+    for position in (0, 4, 99, -1):
+        with pytest.raises(InputError, match="not a word"):
+            answers(tiny_checkpoint, without(tiny_checkpoint, [])[None], *TEXTS, position=position)
     for head in ((2, 0), (0, 3), (-1, 0)):
         with pytest.raises(InputError, match="2 layers of 3 heads"):
             without(tiny_checkpoint, [head])

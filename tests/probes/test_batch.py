@@ -8,7 +8,7 @@ import torch
 from bert_core.config import DataConfig
 from bert_core.data.batches import IGNORED, Batch, PretrainingBatches
 from bert_core.data.encoding import encode_corpus
-from bert_core.probes.batch import in_turns, view_batch
+from bert_core.probes.batch import interleaved, view_batch
 from bert_core.training.losses import PlacedBatch, pretraining_losses
 
 
@@ -22,7 +22,7 @@ def test_every_position_has_its_kind(batch, word_tokenizer):
     view = view_batch(batch, word_tokenizer, step=4)
     assert view.step == 4
     seen = set()
-    order = in_turns(batch.next_sentence_label)
+    order = interleaved(batch.next_sentence_label)
     parts = (part[order] for part in (batch.input_ids, batch.labels, batch.attention_mask))
     for row, shown, labels, attended in zip(view.rows, *parts, strict=True):
         for i, (token, kind) in enumerate(zip(row.tokens, row.kinds)):
@@ -30,11 +30,11 @@ def test_every_position_has_its_kind(batch, word_tokenizer):
             assert token == word_tokenizer.id_to_token(int(shown[i]))
             assert (kind == "padding") == (not attended[i])
             assert (kind == "special") == (token in ("[CLS]", "[SEP]"))
-            assert (kind in ("masked", "replaced", "kept")) == (labels[i] != IGNORED) == (i in row.truth)
-            if i in row.truth:
-                assert row.truth[i] == word_tokenizer.id_to_token(int(labels[i]))
+            assert (kind in ("masked", "replaced", "kept")) == (labels[i] != IGNORED) == (i in row.labels)
+            if i in row.labels:
+                assert row.labels[i] == word_tokenizer.id_to_token(int(labels[i]))
                 assert (kind == "masked") == (token == "[MASK]")
-                assert (kind == "kept") == (token == row.truth[i])
+                assert (kind == "kept") == (token == row.labels[i])
     assert seen == {"masked", "replaced", "kept", "untouched", "special", "padding"}
     assert [row.is_next for row in view.rows] == [label == 0 for label in batch.next_sentence_label[order].tolist()]
     assert [list(row.segments) for row in view.rows] == batch.token_type_ids[order].tolist()
@@ -53,9 +53,9 @@ def test_every_position_has_its_kind(batch, word_tokenizer):
         ("", ""),
     ],
 )
-def test_both_kinds_of_pairs_come_in_turns(labels, shown):
+def test_both_kinds_of_pairs_come_interleaved(labels, shown):
     numbers = torch.tensor([int(label) for label in labels])
-    order = in_turns(numbers)
+    order = interleaved(numbers)
     assert "".join(str(numbers[i].item()) for i in order) == shown
     for kind in (0, 1):
         rows = [i for i in order.tolist() if numbers[i] == kind]
@@ -81,9 +81,9 @@ def test_the_judgement_is_that_of_training_without_dropout(batch, tiny_checkpoin
     true = torch.tensor([said.is_next if row.is_next else 1 - said.is_next for row, said in zip(view.rows, judged)])
     assert float(-true.log().mean()) == pytest.approx(float(nsp), rel=1e-4)
     for row, said in zip(view.rows, judged):
-        assert [guess.position for guess in said.guesses] == sorted(row.truth)
+        assert [guess.position for guess in said.guesses] == sorted(row.labels)
         for guess in said.guesses:
-            assert guess.is_right == (guess.token == row.truth[guess.position])
+            assert guess.is_right == (guess.token == row.labels[guess.position])
             assert 0 < guess.probability <= 1
     assert view.judge(tiny_checkpoint) == judged
 

@@ -37,7 +37,7 @@ def test_every_cell_is_the_pair_by_itself(tiny_checkpoint):
 
 
 def test_what_is_true_goes_by_the_text_of_neighbours_in_a_document(tiny_checkpoint):
-    truth = pair_matrix(tiny_checkpoint, TEXT).truth
+    truth = pair_matrix(tiny_checkpoint, TEXT).labels
     true = {(0, 1), (1, 2), (2, 3), (4, 5), (5, 6)}
     true |= {(3, 1), (6, 1), (2, 0), (2, 6), (5, 0), (5, 3)}  # "how are you" stands there three times
     assert {tuple(place) for place in truth.nonzero().tolist()} == true
@@ -53,7 +53,7 @@ def test_a_longer_text_is_seen_through_a_window(tiny_checkpoint):
     part = pair_matrix(tiny_checkpoint, TEXT, limit=3, start=2)
     assert (part.start, part.sentences) == (2, TEXT.sentences[2:5])
     torch.testing.assert_close(part.probabilities, whole.probabilities[1:4, 1:4])
-    assert part.truth.tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    assert part.labels.tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
     assert pair_matrix(tiny_checkpoint, TEXT, limit=3, start=100).sentences == TEXT.sentences[-3:]
 
 
@@ -61,8 +61,8 @@ def test_labelled_pairs_are_true_or_not_as_they_say_and_others_unknown(tiny_chec
     pairs = Corpus((("how are you", "i am romeo"), ("thank you", "oh romeo"), ("a", "b")), labels=(True, False, True))
     matrix = pair_matrix(tiny_checkpoint, pairs, limit=5, start=1)
     assert matrix.sentences == pairs.sentences[:4]
-    assert (matrix.truth[0, 1].item(), matrix.truth[2, 3].item()) == (1, 0)
-    assert (matrix.truth == UNLABELLED).sum() == 14
+    assert (matrix.labels[0, 1].item(), matrix.labels[2, 3].item()) == (1, 0)
+    assert (matrix.labels == UNLABELLED).sum() == 14
     judged = [next_sentence(tiny_checkpoint, a, b) >= 0.5 for a, b in pairs.documents[:2]]
     assert int(matrix.is_right.sum()) == sum(says == label for says, label in zip(judged, (True, False)))
 

@@ -7,7 +7,7 @@ import pytest
 
 from bert_core import TrainingService, load_recipe
 from bert_core.errors import RunError
-from bert_core.probes.batch import in_turns
+from bert_core.probes.batch import interleaved
 from bert_core.runs.prepare import prepare
 from bert_core.runs.run import Run
 from ui.server.workspace import Workspace
@@ -37,7 +37,7 @@ def test_the_batch_of_a_step_is_shown_with_what_the_model_says_after_it(space: W
     assert (value["step"], value["pairs"], value["label"], len(value["rows"])) == (at, 7, "IsNext", PAIRS_SHOWN)
     batch = prepare(RECIPE, seed=4).batches[at - 1]
     tokenizer = run.snapshots[0].tokenizer
-    order = in_turns(batch.next_sentence_label)
+    order = interleaved(batch.next_sentence_label)
     assert sum(row["is_next"] for row in value["rows"]) == PAIRS_SHOWN / 2
     for row, ids, labels in zip(value["rows"], batch.input_ids[order], batch.labels[order]):
         assert row["tokens"] == [tokenizer.id_to_token(int(i)) for i in ids]

@@ -20,7 +20,7 @@ def test_answers_stand_beside_those_without_the_heads_that_are_off(tiny_checkpoi
     value = switches_value(tiny_checkpoint, dialogue, *TEXTS, {"off": [[1, 2], [0, 0], [7, 7]], "place": None})
     assert value["off"] == [[1, 2], [0, 0]], "a smaller model has fewer switches"
     for setting, off in enumerate(([], [(1, 2), (0, 0)])):
-        found = answers(tiny_checkpoint, without(tiny_checkpoint, off)[None], *TEXTS, place=value["place"])
+        found = answers(tiny_checkpoint, without(tiny_checkpoint, off)[None], *TEXTS, position=value["place"])
         assert value["rows"]["word"][setting] == pytest.approx(found.word.item(), abs=1e-4)
         assert value["rows"]["is_next"][setting] == pytest.approx(found.is_next.item(), abs=1e-4)
     assert value["rows"]["loss"][0] != value["rows"]["loss"][1]
@@ -56,7 +56,7 @@ def test_a_text_without_pairs_has_no_corpus_loss(tiny_checkpoint):
 
 
 def test_files_and_python_give_the_same_changes(tiny_checkpoint, tmp_path):
-    changes = ablation_map(tiny_checkpoint, *TEXTS, place=2)
+    changes = ablation_map(tiny_checkpoint, *TEXTS, position=2)
     content = json.loads(ablation_json(changes))
     rows = list(csv.DictReader(io.StringIO(ablation_csv(changes))))
     assert (content["answer"], len(rows)) == ("are", 6)

@@ -92,7 +92,7 @@ def test_files_and_python_give_the_same_matrix(tiny_checkpoint, tmp_path):
     exec(matrix_code(str(tmp_path / "model"), text, 1, 4), scope)
     matrix = pair_matrix(tiny_checkpoint, text, limit=4, start=1)
     torch.testing.assert_close(scope["matrix"].probabilities, matrix.probabilities, equal_nan=True)
-    assert torch.equal(scope["matrix"].truth, matrix.truth)
+    assert torch.equal(scope["matrix"].labels, matrix.labels)
     rows = json.loads(matrix_file("json", matrix))
     table = list(csv.DictReader(io.StringIO(matrix_file("csv", matrix))))
     assert len(rows) == len(table) == 16
@@ -107,7 +107,7 @@ def test_labels_of_pairs_stand_in_the_python(tiny_checkpoint, tmp_path):
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     scope = {}
     exec(matrix_code(str(tmp_path / "model"), pairs, 0, 4), scope)
-    assert torch.equal(scope["matrix"].truth, pair_matrix(tiny_checkpoint, pairs).truth)
+    assert torch.equal(scope["matrix"].labels, pair_matrix(tiny_checkpoint, pairs).labels)
 
 
 def test_across_a_pair_words_look_at_the_words_of_the_other_sentence(tiny_checkpoint):

@@ -59,7 +59,7 @@ def connect_switches(page: Page, parts: tuple[gr.HTML, Exporter], triggers: list
             return switches_code(checkpoint.name, text, pair, place)
         with probe_lock:
             batch = batch_for(checkpoint, page.corpus(token)) if cost(checkpoint) <= WITH_LOSS else None
-            changes = ablation_map(checkpoint, text, pair or None, place=place, batch=batch)
+            changes = ablation_map(checkpoint, text, pair or None, position=place, batch=batch)
         return ablation_json(changes) if kind == "json" else ablation_csv(changes)
 
     inputs = [*words, switches]
@@ -88,12 +88,12 @@ def switches_value(
     with probe_lock:
         settings = torch.stack([without(checkpoint, []), without(checkpoint, off)])
         batch = batch_for(checkpoint, corpus)
-        found = answers(checkpoint, settings, text, pair or None, place=place, batch=batch)
+        found = answers(checkpoint, settings, text, pair or None, position=place, batch=batch)
     changes = None
     if work <= AT_ONCE or at_once:
         with probe_lock:
             each = batch if work <= WITH_LOSS else None
-            changes = ablation_map(checkpoint, text, pair or None, place=place, batch=each)
+            changes = ablation_map(checkpoint, text, pair or None, position=place, batch=each)
     titles = titles_of(found.answer)
     shown = {name: values.tolist() for name in titles if (values := getattr(found, name)) is not None}
     return {
@@ -170,8 +170,8 @@ def switches_code(folder: str, text: str, pair: str, place: int) -> str:
     return (
         "from bert_core import ablation_map, load_checkpoint\n\n"
         f"checkpoint = load_checkpoint({folder!r})\n"
-        f"changes = ablation_map(checkpoint, {texts}, place={place})\n"
+        f"changes = ablation_map(checkpoint, {texts}, position={place})\n"
         "changes.intact.word, changes.intact.is_next  # the whole model\n"
         "changes.word, changes.is_next  # (layers, heads): the change without that head\n"
-        "# With batch=heads.corpus_batch(checkpoint, corpus) also changes.loss.\n"
+        "# With batch=corpus_batch(checkpoint, corpus) from bert_core.probes.attention also changes.loss.\n"
     )

@@ -14,6 +14,7 @@ from torch import Tensor
 from bert_core.errors import InputError
 from bert_core.probes.attention import (
     FACTS,
+    PATTERNS,
     AttentionMaps,
     HeadFacts,
     attention,
@@ -97,6 +98,7 @@ def grid_value(looked: Looked, picked: tuple[int, int], apart: Tensor | None = N
         "facts": {name: _numbers(facts[name]) for name in titles},
         "titles": titles,
         "names": looked.facts.names,
+        "patterns": PATTERNS,
         "notes": [],
     }
 

@@ -31,7 +31,7 @@ def matrix_value(matrix: PairMatrix, corpus: Corpus, size: int, labels: tuple[st
         "numbers": [number + 1 for number in matrix.numbers],
         "sentences": list(matrix.sentences),
         "shares": [[None if math.isnan(p) else round(p, 4) for p in row] for row in matrix.probabilities.tolist()],
-        "truth": matrix.truth.tolist(),
+        "truth": matrix.labels.tolist(),
         "labels": list(labels),
         "told": told_matrix(matrix, labels),
     }
@@ -39,7 +39,7 @@ def matrix_value(matrix: PairMatrix, corpus: Corpus, size: int, labels: tuple[st
 
 def told_matrix(matrix: PairMatrix, labels: tuple[str, str]) -> list[str]:
     """How right the model is, in sentences."""
-    asked, right, true = matrix.is_asked, int(matrix.is_right.sum()), matrix.truth == 1
+    asked, right, true = matrix.is_asked, int(matrix.is_right.sum()), matrix.labels == 1
     told = []
     if labels == NEXT:
         found, of = matrix.found
@@ -70,7 +70,7 @@ def told_apart(one: PairMatrix, other: PairMatrix) -> str:
 
 
 def matrix_file(kind: str, matrix: PairMatrix) -> str:
-    """A row for each pair, as JSON or CSV; no probability for a pair that is too long, no truth where nobody said."""
+    """A row for each pair, as JSON or CSV; no probability for a pair that is too long, no label where nobody gave one."""
     header = ("first", "second", "first_sentence", "second_sentence", "probability", "is_true")
     rows = [
         (
@@ -79,7 +79,7 @@ def matrix_file(kind: str, matrix: PairMatrix) -> str:
             matrix.sentences[i],
             matrix.sentences[j],
             None if math.isnan(p) else p,
-            None if matrix.truth[i, j] == UNLABELLED else int(matrix.truth[i, j]),
+            None if matrix.labels[i, j] == UNLABELLED else int(matrix.labels[i, j]),
         )
         for i, row in enumerate(matrix.probabilities.tolist())
         for j, p in enumerate(row)

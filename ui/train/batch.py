@@ -89,7 +89,7 @@ def _row(row: RowView, said: RowJudgement) -> dict[str, Any]:
         # By position: true token, guess, its probability, loss, right.
         "asked": {
             str(guess.position): [
-                row.truth[guess.position],
+                row.labels[guess.position],
                 guess.token,
                 round(guess.probability, 4),
                 round(guess.loss, 4),
