@@ -1,10 +1,12 @@
-"""Runs side by side: in which settings they differ, how each answers the same questions, and what follows from that."""
+"""Experiments: runs that differ in one setting, measured with the same questions, and what follows from the numbers."""
 
+import functools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar, get_origin, get_type_hints
 
 import torch
 
@@ -13,10 +15,44 @@ from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import MASK
-from bert_core.runs.recipe import Recipe, stated
+from bert_core.errors import ConfigError
+from bert_core.runs.recipe import ASSETS, Recipe, read_json_file, stated
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.losses import PlacedBatch, kinds_asked, pretraining_losses
+
+PAIRS = 512  # that each model judges
+MAX_SENTENCES = 2000  # of the text, from its start
+CLEAR_FRACTION = 0.02  # a smaller difference between two fractions counts as none
+CLEAR_RATIO = 0.1  # of two times, likewise
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number of `Marks`.
+
+    title: for the heading of a column. phrase: for a sentence. objective: the training objective that it belongs to,
+    "mlm" or "nsp", "" for none. unit: "fraction", "nats" or "seconds".
+    """
+
+    title: str
+    phrase: str
+    objective: str
+    unit: str
+
+
+MEASURES = {  # by field of Marks, in the order of the columns
+    "mlm_accuracy": Measure("Words right", "hidden words right", "mlm", "fraction"),
+    "masked_accuracy": Measure("At [MASK]", "right at [MASK]", "mlm", "fraction"),
+    "replaced_accuracy": Measure("Replaced", "right where another word is shown", "mlm", "fraction"),
+    "kept_accuracy": Measure("Left unchanged", "right at words left unchanged", "mlm", "fraction"),
+    "mlm_loss": Measure("MLM loss", "masked-word loss", "mlm", "nats"),
+    "nsp_accuracy": Measure("Pairs right", "pairs right", "nsp", "fraction"),
+    "nsp_loss": Measure("NSP loss", "next-sentence loss", "nsp", "nats"),
+    "seconds": Measure("Training", "training time", "", "seconds"),
+}
 
 
 @dataclass(frozen=True)
@@ -29,10 +65,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class Contrast:
-    """What a measured number says about a question: that of another variant against that of the first.
+    """A comparison of another variant with the first one.
 
-    measure: a field of `comparisons.Marks`. other: number of the variant. higher, alike, lower: what it means when the
-    other's number is higher, about the same, or lower.
+    measure: a key of MEASURES. other: index of the other variant. higher, alike, lower: the conclusion if the other's
+    number is higher, about the same, or lower.
     """
 
     measure: str
@@ -44,7 +80,10 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A question that a few runs answer: the same recipe and seed, and one thing that differs."""
+    """A question that a few runs answer. They have the same recipe and seed and differ in one thing.
+
+    Raises ConfigError for a setting, a measure or a variant that does not exist.
+    """
 
     name: str
     title: str
@@ -52,158 +91,48 @@ class Experiment:
     variants: tuple[Variant, ...]
     contrasts: tuple[Contrast, ...]
 
+    def __post_init__(self) -> None:
+        for variant in self.variants:
+            Recipe(self.name, self.title, self.question).override(variant.settings)
+        for contrast in self.contrasts:
+            if contrast.measure not in MEASURES or not 0 < contrast.other < len(self.variants):
+                raise ConfigError(
+                    f"The experiment {self.name} compares {contrast.measure} of variant {contrast.other} with variant "
+                    f"0; measures are: {', '.join(MEASURES)}; there are {len(self.variants)} variants."
+                )
 
-_ALL_ASKED = {"data.min_predictions": 1, "data.max_predictions": 512}  # so that the shares are what they say
-EXPERIMENTS = (
-    Experiment(
-        "objectives",
-        "Masked words, next sentence, or both",
-        "Does either task help the other, or do they compete for the same weights?",
-        (
-            Variant("Both", {"training.mlm_weight": 1, "training.nsp_weight": 1}),
-            Variant("Masked words only", {"training.mlm_weight": 1, "training.nsp_weight": 0}),
-            Variant("Next sentence only", {"training.mlm_weight": 0, "training.nsp_weight": 1}),
-        ),
-        (
-            Contrast(
-                "mlm_accuracy",
-                1,
-                "learning to judge pairs as well costs something with the words",
-                "the words are learned as well with next sentence as without",
-                "next sentence helps with the words",
-            ),
-            Contrast(
-                "nsp_accuracy",
-                2,
-                "learning words as well costs something with the pairs",
-                "the pairs are judged as well with masked words as without",
-                "masked words help with the pairs",
-            ),
-        ),
-    ),
-    Experiment(
-        "mask-share",
-        "15 % or 40 % of the words hidden",
-        "Is it better to ask for more words in each step, when fewer are left to guess them from?",
-        (
-            Variant("15 %", {"data.mask_probability": 0.15, **_ALL_ASKED}),
-            Variant("40 %", {"data.mask_probability": 0.4, **_ALL_ASKED}),
-        ),
-        (
-            Contrast(
-                "mlm_accuracy",
-                1,
-                "asking for more words in each step is better here",
-                "more words asked for and fewer left to guess from weigh each other up here",
-                "asking for more words in each step is worse here",
-            ),
-        ),
-    ),
-    Experiment(
-        "mask-kind",
-        "80-10-10 or always [MASK]",
-        "Why does BERT show some of the asked words unhidden or replaced, and what is lost without that?",
-        (
-            Variant("80-10-10", {"data.mask_share": 0.8, "data.random_share": 0.1}),
-            Variant("Always [MASK]", {"data.mask_share": 1.0, "data.random_share": 0.0}),
-        ),
-        (
-            Contrast(
-                "kept_accuracy",
-                1,
-                "a model that was only ever asked at [MASK] knows the words that it sees even better",
-                "a model that was only ever asked at [MASK] knows the words that it sees no worse here",
-                "a model that was only ever asked at [MASK] says less of the words that it sees",
-            ),
-            Contrast(
-                "masked_accuracy",
-                1,
-                "at [MASK] itself it is better",
-                "at [MASK] itself it is about as good",
-                "at [MASK] itself it is worse",
-            ),
-        ),
-    ),
-    Experiment(
-        "positions",
-        "With and without position embeddings",
-        "What can a model learn that sees the words of a sentence as a bag, in no order?",
-        (
-            Variant("With positions", {"model.use_position_embeddings": True}),
-            Variant("Without positions", {"model.use_position_embeddings": False}),
-        ),
-        (
-            Contrast(
-                "mlm_accuracy",
-                1,
-                "hidden words are guessed better from a bag of words",
-                "hidden words are guessed as well from a bag of words",
-                "hidden words are guessed worse from a bag of words",
-            ),
-            Contrast(
-                "nsp_accuracy",
-                1,
-                "pairs are judged better without order",
-                "pairs are judged as well without order",
-                "pairs are judged worse without order",
-            ),
-        ),
-    ),
-    Experiment(
-        "segments",
-        "With and without segment embeddings",
-        "Does a model need to be told which sentence a word is in, or is [SEP] enough?",
-        (
-            Variant("With segments", {"model.use_token_type_embeddings": True}),
-            Variant("Without segments", {"model.use_token_type_embeddings": False}),
-        ),
-        (
-            Contrast(
-                "nsp_accuracy",
-                1,
-                "[SEP] alone is even better for judging pairs",
-                "[SEP] is enough for judging pairs",
-                "[SEP] alone is not enough for judging pairs as well",
-            ),
-        ),
-    ),
-    Experiment(
-        "layers",
-        "One layer or four",
-        "What does depth bring on a text of this size, and what does it cost?",
-        (Variant("1 layer", {"model.num_hidden_layers": 1}), Variant("4 layers", {"model.num_hidden_layers": 4})),
-        (
-            Contrast(
-                "mlm_accuracy",
-                1,
-                "depth helps with hidden words",
-                "depth brings nothing for hidden words",
-                "depth harms here",
-            ),
-            Contrast("seconds", 1, "it costs time", "it costs next to no time", "it even saves time"),
-        ),
-    ),
-)
 
-PAIRS = 512  # that each model is asked about
-MOST_SENTENCES = 2000  # of the text, from its start
-MEASURES = {  # fields of Marks as a table names them
-    "mlm_accuracy": "Words right",
-    "masked_accuracy": "At [MASK]",
-    "replaced_accuracy": "Replaced",
-    "kept_accuracy": "Shown as they are",
-    "mlm_loss": "MLM loss",
-    "nsp_accuracy": "Pairs right",
-    "nsp_loss": "NSP loss",
-    "seconds": "Training",
-}
-CLEAR_SHARE = 0.02  # a smaller difference between two shares is none
-CLEAR_RATIO = 0.1  # nor is a smaller one between two times
+def load_experiment(path: Path) -> Experiment:
+    """An experiment from a JSON file; its name is the part of the file's name after "-". Raises ConfigError."""
+    content, where = read_json_file(path, "experiment"), f"The experiment file {path.name}"
+    if isinstance(content, dict):
+        for key, kind in (("variants", Variant), ("contrasts", Contrast)):
+            if isinstance(content.get(key), list):
+                content[key] = tuple(_checked(kind, item, f"{where}, {key},") for item in content[key])
+        content["name"] = path.stem.partition("-")[2]
+    return _checked(Experiment, content, where)
+
+
+def _checked(kind: Callable[..., T], content: Any, where: str) -> T:
+    """Build a dataclass from JSON content that has exactly its fields."""
+    types = {name: get_origin(wanted) or wanted for name, wanted in get_type_hints(kind).items()}
+    if not isinstance(content, dict) or {name: type(value) for name, value in content.items()} != types:
+        fields = ", ".join(f"{name} ({wanted.__name__})" for name, wanted in types.items())
+        raise ConfigError(f"{where} must have exactly the fields {fields}.")
+    return kind(**content)
+
+
+@functools.cache
+def load_experiments() -> tuple[Experiment, ...]:
+    """The experiments that come with the program, in the order of their file names. Raises ConfigError."""
+    return tuple(map(load_experiment, sorted((ASSETS / "experiments").glob("*.json"))))
 
 
 def settings_of(recipe: Recipe, seed: int, corpus: Corpus) -> dict[str, Any]:
-    """All that decides a run by name, as "training.learning_rate"; the text by its fingerprint. The recipe is a
-    prepared one."""
+    """Everything that determines a run, by names such as "training.learning_rate"; the text by its fingerprint.
+
+    recipe: a prepared one.
+    """
     content = stated(recipe, seed)
     flat = {"recipe": content.pop("title"), "text": corpus.fingerprint, "seed": content.pop("seed")}
     del content["description"], content["scale"]
@@ -211,26 +140,29 @@ def settings_of(recipe: Recipe, seed: int, corpus: Corpus) -> dict[str, Any]:
 
 
 def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Of several runs' settings those that are not the same in all, with the value of each run."""
+    """The settings that are not the same in all runs, with the value of each run."""
     columns = {name: [each[name] for each in settings] for name in settings[0]}
     return {name: values for name, values in columns.items() if any(value != values[0] for value in values)}
 
 
 def begin_alike(runs: Sequence[Sequence[Snapshot]]) -> bool | None:
-    """Whether these runs, each given by its snapshots, began with the same weights bit for bit; None where the
-    beginning of one is not kept."""
-    first = [snapshots[0] if snapshots and snapshots[0].step == 0 else None for snapshots in runs]
-    if None in first:
+    """Whether the runs began with bit-identical weights; None if the first snapshot of one is not kept.
+
+    runs: the snapshots of each.
+    """
+    first = [snapshots[0] for snapshots in runs if snapshots and snapshots[0].step == 0]
+    if len(first) < len(runs):
         return None
     return all(each.layout == first[0].layout and torch.equal(each.weights, first[0].weights) for each in first[1:])
 
 
 @dataclass(frozen=True)
 class Marks:
-    """How a trained model answers the questions that all sides of an experiment get, and how long it was trained.
+    """How a trained model answers the questions that all variants of an experiment get, with dropout off.
 
-    Losses in nats and shares right, dropout off. masked_accuracy, replaced_accuracy, kept_accuracy: of the asked words
-    that are shown as [MASK], as another word, and as they are; nan where there are none. seconds: of training.
+    Losses are in nats, accuracies from 0 to 1. masked_accuracy, replaced_accuracy, kept_accuracy: of the words to
+    predict that are hidden by [MASK], replaced by another word, and left unchanged; nan where there are none. seconds:
+    training time.
     """
 
     mlm_loss: float
@@ -245,11 +177,11 @@ class Marks:
 
 @torch.no_grad()
 def examine(checkpoint: Checkpoint, text: Corpus, data: DataConfig, seconds: float = math.nan) -> Marks:
-    """Ask a model about 512 pairs of a text, drawn and masked as `data` says; the same ones at every call."""
-    encoded = encode_corpus(text.excerpt(MOST_SENTENCES), checkpoint.tokenizer)
+    """Test a model on PAIRS pairs of a text, drawn and masked according to `data`; the same ones at every call."""
+    encoded = encode_corpus(text.excerpt(MAX_SENTENCES), checkpoint.tokenizer)
     batches = PretrainingBatches(encoded, checkpoint.tokenizer, data, seed=0)
     mask, count = checkpoint.tokenizer.token_to_id(MASK), max(1, PAIRS // data.batch_size)
-    sums = torch.zeros(4, dtype=torch.float64)  # losses and pairs right; the words right follow by kind
+    sums = torch.zeros(4, dtype=torch.float64)
     right, asked = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
     for k in range(count):
         batch = PlacedBatch.of(batches[k], checkpoint.model.device)
@@ -259,22 +191,22 @@ def examine(checkpoint: Checkpoint, text: Corpus, data: DataConfig, seconds: flo
         asked += kinds.sum(1).cpu()
         sums += torch.stack([mlm_loss.cpu() * len(hits), nsp_loss.cpu(), nsp_accuracy.cpu(), torch.tensor(1.0)])
     words = float(asked.sum())
-    by_kind = (right / asked).tolist()  # nan where nothing was asked
+    masked, replaced, kept = (right / asked).tolist()  # nan where no word is of that kind
     return Marks(
         mlm_loss=float(sums[0]) / words,
         nsp_loss=float(sums[1]) / count,
         mlm_accuracy=float(right.sum()) / words,
         nsp_accuracy=float(sums[2]) / count,
-        masked_accuracy=by_kind[0],
-        replaced_accuracy=by_kind[1],
-        kept_accuracy=by_kind[2],
+        masked_accuracy=masked,
+        replaced_accuracy=replaced,
+        kept_accuracy=kept,
         seconds=seconds,
     )
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A number of runs that differ in the seed alone: their mean and standard deviation (nan for a single run)."""
+    """One measure of runs that differ only in the seed; the standard deviation of a single run is nan."""
 
     values: tuple[float, ...]
 
@@ -288,57 +220,48 @@ class Spread:
 
 
 def spread(marks: Sequence[Marks], measure: str) -> Spread:
-    """One number of several runs."""
+    """One measure of several runs."""
     return Spread(tuple(getattr(each, measure) for each in marks))
 
 
 def compared(first: Spread, other: Spread, measure: str) -> str:
-    """How the other's numbers stand to the first's: "higher", "lower", "alike", or "unclear" where the seeds of one
-    side differ more than the two sides do: not each seed of one is above each of the other."""
-    scale = CLEAR_RATIO * first.mean if measure == "seconds" else CLEAR_SHARE
-    if not abs(other.mean - first.mean) >= scale:
+    """Whether the other numbers are "higher" than the first, "lower", "alike", or "unclear": their ranges overlap."""
+    threshold = CLEAR_RATIO * first.mean if MEASURES[measure].unit == "seconds" else CLEAR_FRACTION
+    if not abs(other.mean - first.mean) >= threshold:
         return "alike"
     if min(other.values) > max(first.values):
         return "higher"
     return "lower" if max(other.values) < min(first.values) else "unclear"
 
 
-_WHAT = {
-    "mlm_accuracy": "hidden words right",
-    "nsp_accuracy": "pairs right",
-    "masked_accuracy": "right at [MASK]",
-    "kept_accuracy": "right at words that are shown as they are",
-    "seconds": "time of training",
-}
-
-
 def answer(experiment: Experiment, marks: Sequence[Sequence[Marks]]) -> str:
-    """One sentence that answers the experiment's question from what was measured.
+    """One sentence that answers the experiment's question from the measured numbers.
 
     marks: for each variant those of its runs, one for each seed.
     """
-    parts = [_part(experiment, contrast, marks) for contrast in experiment.contrasts]
+    parts = [_conclusion(experiment, contrast, marks) for contrast in experiment.contrasts]
     whole = "; ".join(parts) + "."
     return f"With this one seed, {whole}" if len(marks[0]) == 1 else whole[0].upper() + whole[1:]
 
 
-def _part(experiment: Experiment, contrast: Contrast, marks: Sequence[Sequence[Marks]]) -> str:
-    first, other = (spread(marks[number], contrast.measure) for number in (0, contrast.other))
-    outcome = compared(first, other, contrast.measure)
-    said = "the seeds do not settle it" if outcome == "unclear" else getattr(contrast, outcome)
-    titles = (experiment.variants[number].title for number in (0, contrast.other))
+def _conclusion(experiment: Experiment, contrast: Contrast, marks: Sequence[Sequence[Marks]]) -> str:
+    measure = contrast.measure
+    first, other = (spread(marks[number], measure) for number in (0, contrast.other))
+    outcome = compared(first, other, measure)
+    conclusion = "the seeds do not settle it" if outcome == "unclear" else getattr(contrast, outcome)
     numbers = ", ".join(
-        f"{title} {said_number(each, contrast.measure)}" for title, each in zip(titles, (first, other), strict=True)
+        f"{experiment.variants[number].title} {format_number(values, measure)}"
+        for number, values in ((0, first), (contrast.other, other))
     )
-    return f"{said} ({_WHAT[contrast.measure]}: {numbers})"
+    return f"{conclusion} ({MEASURES[measure].phrase}: {numbers})"
 
 
-def said_number(number: Spread, measure: str) -> str:
-    """A mean with its spread for people: "97 % ± 2", "0.41 ± 0.03", "1.2 s ± 0.1"."""
-    mean, deviation = number.mean, number.deviation
-    if not math.isfinite(mean):
+def format_number(number: Spread, measure: str) -> str:
+    """Mean and standard deviation as text: "97 % ± 2", "0.41 ± 0.03", "1.2 s ± 0.1"."""
+    if not math.isfinite(number.mean):
         return "–"
-    if measure.endswith("accuracy"):
-        return f"{100 * mean:.0f} %" + (f" ± {100 * deviation:.0f}" if math.isfinite(deviation) else "")
-    digits, unit = (1, " s") if measure == "seconds" else (2, "")
-    return f"{mean:.{digits}f}{unit}" + (f" ± {deviation:.{digits}f}" if math.isfinite(deviation) else "")
+    factor, digits, unit = {"fraction": (100, 0, " %"), "nats": (1, 2, ""), "seconds": (1, 1, " s")}[
+        MEASURES[measure].unit
+    ]
+    deviation = f" ± {factor * number.deviation:.{digits}f}" if math.isfinite(number.deviation) else ""
+    return f"{factor * number.mean:.{digits}f}{unit}{deviation}"

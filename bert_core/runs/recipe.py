@@ -187,11 +187,15 @@ def load_recipe(name_or_path: str | os.PathLike) -> Recipe:
         path = Path(name_or_path)
     else:
         raise ConfigError(f"There is no recipe {str(name_or_path)!r}; there are: {', '.join(recipe_names())}.")
+    return Recipe.from_dict(path.stem, read_json_file(path, "recipe"))
+
+
+def read_json_file(path: Path, kind: str) -> Any:
+    """The content of a JSON file. Raises ConfigError, which names the kind of file."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"The recipe file {path.name} cannot be read ({type(error).__name__}).") from None
-    return Recipe.from_dict(path.stem, content)
+        raise ConfigError(f"The {kind} file {path.name} cannot be read ({type(error).__name__}).") from None
 
 
 def recipe_named(name: str) -> Recipe:

@@ -1,6 +1,7 @@
 """Runs side by side: settings that differ, the same questions for all, and what follows from the numbers."""
 
 import dataclasses
+import json
 import math
 import time
 
@@ -10,8 +11,8 @@ import torch
 from bert_core.data.batches import IGNORED, PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
+from bert_core.errors import ConfigError
 from bert_core.runs.experiments import (
-    EXPERIMENTS,
     MEASURES,
     Marks,
     answer,
@@ -19,12 +20,14 @@ from bert_core.runs.experiments import (
     compared,
     differences,
     examine,
-    said_number,
+    format_number,
+    load_experiment,
+    load_experiments,
     settings_of,
     spread,
 )
 from bert_core.runs.prepare import prepare
-from bert_core.runs.recipe import load_recipe
+from bert_core.runs.recipe import ASSETS, load_recipe
 from bert_core.runs.run import ENDED
 from bert_core.runs.service import TrainingService
 
@@ -130,7 +133,7 @@ def test_what_is_not_asked_has_no_mark(tiny_checkpoint, dialogue):
     assert math.isnan(marks.kept_accuracy)
     assert math.isnan(marks.replaced_accuracy)
     assert marks.masked_accuracy == pytest.approx(marks.mlm_accuracy)
-    assert said_number(spread([marks], "kept_accuracy"), "kept_accuracy") == "–"
+    assert format_number(spread([marks], "kept_accuracy"), "kept_accuracy") == "–"
 
 
 def test_of_a_long_text_its_beginning_is_asked(tiny_checkpoint):
@@ -138,6 +141,30 @@ def test_of_a_long_text_its_beginning_is_asked(tiny_checkpoint):
     long = examine(tiny_checkpoint, Corpus((sentences[:1500], sentences[1500:])), RECIPE.data)
     cut = examine(tiny_checkpoint, Corpus((sentences[:1500], sentences[1500:2000])), RECIPE.data)
     assert long == cut
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"title": None}, r"1-x.json must have exactly the fields .*title \(str\)"),
+        ({"extra": ""}, "exactly the fields"),
+        ({"variants": ["Both"]}, r"1-x.json, variants, must have exactly the fields title \(str\), settings \(dict\)"),
+        ({"variants": [{"title": "A", "settings": {"model.colour": 1}}]}, "no setting model.colour"),
+        ({"contrasts": [{"measure": "words", "other": 1, "higher": "", "alike": "", "lower": ""}]}, "compares words"),
+        ({"contrasts": [{"measure": "nsp_loss", "other": 3, "higher": "", "alike": "", "lower": ""}]}, "variant 3"),
+    ],
+)
+def test_a_wrong_experiment_file_is_refused_with_a_sentence(change, message, tmp_path):
+    shipped = json.loads((ASSETS / "experiments" / "1-objectives.json").read_text(encoding="utf-8"))
+    path = tmp_path / "1-x.json"
+    path.write_text(json.dumps(shipped))
+    assert load_experiment(path).name == "x"
+    path.write_text(json.dumps(shipped | change))
+    with pytest.raises(ConfigError, match=message):
+        load_experiment(path)
+    path.write_text("{")
+    with pytest.raises(ConfigError, match=r"The experiment file 1-x\.json cannot be read"):
+        load_experiment(path)
 
 
 def marked(**numbers):
@@ -173,13 +200,13 @@ def test_times_are_compared_by_their_ratio():
 def test_mean_and_spread_are_those_of_the_books():
     numbers = spread_of(0.90, 0.94, 0.98)
     assert (numbers.mean, numbers.deviation) == pytest.approx((0.94, 0.04))
-    assert said_number(numbers, "mlm_accuracy") == "94 % ± 4"
-    assert said_number(spread_of(0.9), "mlm_accuracy") == "90 %"
-    assert said_number(spread([marked(mlm_loss=1.234)], "mlm_loss"), "mlm_loss") == "1.23"
-    assert said_number(spread([marked(seconds=3.0), marked(seconds=4.0)], "seconds"), "seconds") == "3.5 s ± 0.7"
+    assert format_number(numbers, "mlm_accuracy") == "94 % ± 4"
+    assert format_number(spread_of(0.9), "mlm_accuracy") == "90 %"
+    assert format_number(spread([marked(mlm_loss=1.234)], "mlm_loss"), "mlm_loss") == "1.23"
+    assert format_number(spread([marked(seconds=3.0), marked(seconds=4.0)], "seconds"), "seconds") == "3.5 s ± 0.7"
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
+@pytest.mark.parametrize("experiment", load_experiments(), ids=lambda experiment: experiment.name)
 def test_the_answer_follows_the_numbers(experiment):
     for contrast in experiment.contrasts:
         assert contrast.measure in MEASURES
@@ -189,7 +216,7 @@ def test_the_answer_follows_the_numbers(experiment):
             sides[contrast.other] = [marked(**{contrast.measure: value})]
             sentence = answer(experiment, sides)
             assert sentence.startswith("With this one seed, ")
-            assert said_number(spread(sides[contrast.other], contrast.measure), contrast.measure) in sentence
+            assert format_number(spread(sides[contrast.other], contrast.measure), contrast.measure) in sentence
             said.add(sentence)
         assert len(said) == 3
         sides = [[marked(), marked()] for _ in experiment.variants]

@@ -11,7 +11,7 @@ from bert_core.data.batches import IGNORED
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError
 from bert_core.runs import prepare as prepare_module
-from bert_core.runs.experiments import EXPERIMENTS
+from bert_core.runs.experiments import load_experiments
 from bert_core.runs.prepare import prepare, preview
 from bert_core.runs.recipe import ASSETS, Recipe, load_recipe, recipe_corpus, recipe_names, stated
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -267,7 +267,7 @@ def test_whoever_sets_the_steps_gets_so_many(recipe):
     assert longer.override({"training.steps": "77"}).training.total_steps == 77
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.name)
+@pytest.mark.parametrize("experiment", load_experiments(), ids=lambda experiment: experiment.name)
 def test_the_variants_of_an_experiment_train_and_differ_in_one_thing(recipe, experiment):
     assert experiment.question.endswith("?")
     prepared = [prepare(recipe.override(variant.settings), seed=3) for variant in experiment.variants]

@@ -10,7 +10,7 @@ import torch
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, RunError
-from bert_core.runs.experiments import EXPERIMENTS
+from bert_core.runs.experiments import load_experiments
 from bert_core.runs.run import ENDED, Run
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
@@ -159,16 +159,16 @@ def test_an_experiment_runs_each_side_with_each_seed_and_answers(workspaces, spa
 
 
 def test_the_news_of_an_experiment_are_small(workspaces, space) -> None:
-    start_trial(workspaces, space, EXPERIMENTS[0], RECIPE.override({"training.steps": 300}), None, range(3))
+    start_trial(workspaces, space, load_experiments()[0], RECIPE.override({"training.steps": 300}), None, range(3))
     space.show_current_run()
     wait(lambda: len(trial_news(space)["ended"]) >= 2)
     first = trial_news(space)
     later = trial_news(space, first["number"], first["seen"])
     assert later["ended"] == [] or first["seen"] < later["seen"]
     assert len(json.dumps(later)) <= 512
-    assert later["now"].startswith(tuple(variant.title for variant in EXPERIMENTS[0].variants))
+    assert later["now"].startswith(tuple(variant.title for variant in load_experiments()[0].variants))
     with pytest.raises(RunError, match="still going"):
-        start_trial(workspaces, space, EXPERIMENTS[1], RECIPE, None, range(1))
+        start_trial(workspaces, space, load_experiments()[1], RECIPE, None, range(1))
     space.stop()
     told = trial_news(space)
     assert {run.status for run in space.runs.values()} <= {"finished", "stopped"}

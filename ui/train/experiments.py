@@ -11,14 +11,14 @@ import gradio as gr
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError
 from bert_core.runs.experiments import (
-    EXPERIMENTS,
     MEASURES,
     PAIRS,
     Experiment,
     Marks,
     answer,
     examine,
-    said_number,
+    format_number,
+    load_experiments,
     spread,
 )
 from bert_core.runs.prepare import preview
@@ -46,12 +46,13 @@ class Experiments:
             visitor, number, seen = arguments
             return trial_news(page.workspaces.find(visitor), int(number), int(seen))
 
+        experiments = load_experiments()
         with gr.Accordion("Experiments: change one thing", open=False, elem_id="experiments"):
             self.choice = gr.Radio(
-                [(experiment.title, experiment.name) for experiment in EXPERIMENTS],
-                value=EXPERIMENTS[0].name,
+                [(experiment.title, experiment.name) for experiment in experiments],
+                value=experiments[0].name,
                 label="What to change; the rest is as in the form",
-                info=EXPERIMENTS[0].question,
+                info=experiments[0].question,
                 elem_id="experiment-choice",
                 elem_classes="balcony-list",
             )
@@ -94,7 +95,7 @@ class Experiments:
 
 def experiment_named(name: str) -> Experiment:
     """One of the experiments of `bert_core.runs.experiments`. Raises ConfigError for another name."""
-    found = next((experiment for experiment in EXPERIMENTS if experiment.name == name), None)
+    found = next((experiment for experiment in load_experiments() if experiment.name == name), None)
     if found is None:
         raise ConfigError(f"There is no experiment {str(name)[:60]!r}; choose one of the list.")
     return found
@@ -232,11 +233,14 @@ def _result(space: Workspace, trial: Trial) -> dict[str, Any] | None:
     rows = []
     for variant, column in zip(experiment.variants, marks, strict=True):
         untrained = [task for task in ("mlm", "nsp") if variant.settings.get(f"training.{task}_weight") == 0]
-        cells = ["–" if name[:3] in untrained else said_number(spread(column, name), name) for name in shown]
+        cells = [
+            "–" if MEASURES[name].objective in untrained else format_number(spread(column, name), name)
+            for name in shown
+        ]
         rows.append({"title": variant.title, "colour": colours.get(variant.title, ""), "cells": cells})
     seeds = len(marks[0])
     chance = "One seed can't tell chance from effect; three can."
     mean = chance if seeds == 1 else f"Mean ± standard deviation over {seeds} seeds."
     same = f"Every model was asked about the same {PAIRS} pairs of {trial.text}, with words hidden as the recipe says."
-    columns = [MEASURES[name] for name in shown]
+    columns = [MEASURES[name].title for name in shown]
     return {"columns": columns, "rows": rows, "answer": answer(experiment, marks), "how": f"{mean} {same}"}
