@@ -10,9 +10,9 @@ import os
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description="Train a small BERT in the browser, watch it learn, look inside it.")
-    parser.add_argument("--port", type=int, default=None, help="port of the page (7860, or the next that is free)")
+    parser.add_argument("--port", type=int, default=None, help="port of the page (7860, or the next free one)")
     parser.add_argument("--host", default=None, help="address to listen on (127.0.0.1; 0.0.0.0 for other machines)")
     parser.add_argument("--no-browser", action="store_true", help="do not open the page in a browser")
     parser.add_argument("--share", action="store_true", help="ask Gradio for a public link to this machine")
@@ -23,7 +23,7 @@ def main() -> None:
     """Start the training service and the page, and serve until Ctrl-C."""
     options = arguments()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    # Imported here, so that --help and a mistyped option answer at once.
+    # Imported here, so that --help and a mistyped option need not wait for torch.
     import ui
     from bert_core.runs.service import TrainingService
 

@@ -1,4 +1,4 @@
-"""The page, from top to bottom. The only package that imports gradio."""
+"""The page with its tabs. The only package that imports gradio."""
 
 import functools
 import os
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-# Before gradio is imported: nothing is sent anywhere, and the queue keeps no statistics of ten thousand events.
+# Set before gradio is imported: it sends nothing anywhere, and its queue keeps no statistics of 10,000 events.
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000000")
 os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
@@ -21,9 +21,9 @@ from ui.attention.tab import attention_tab
 from ui.masked_words.tab import masked_words_tab
 from ui.models_tab import models_tab
 from ui.next_sentence.tab import next_sentence_tab
-from ui.parts import theme as look
 from ui.parts.page import DEFAULT_RECIPE, header
 from ui.parts.plotly_view import plotly_script
+from ui.parts.theme import head, style_sheet, theme
 from ui.server.endpoints import endpoints
 from ui.server.guard import LARGEST_FILE, Guard
 from ui.server.news import news_route
@@ -38,8 +38,8 @@ MOST_SESSIONS = 500
 
 
 def build(service: TrainingService, workspaces: Workspaces | None = None) -> gr.Blocks:
-    """The whole page for one training service; workspaces keep what its visitors have."""
-    workspaces = workspaces or visitors(service)
+    """The whole page for one training service and the workspaces of its visitors."""
+    workspaces = workspaces or open_workspaces(service)
     with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
         page = header(demo, workspaces)
         with gr.Tabs(elem_id="tabs"):
@@ -53,9 +53,10 @@ def build(service: TrainingService, workspaces: Workspaces | None = None) -> gr.
     return demo.queue(api_open=False)
 
 
-def visitors(service: TrainingService, *, shipped: Sequence[Path] = SHIPPED, lease: float | None = None) -> Workspaces:
-    """The workspaces of all visitors, who have the models of the folders `shipped`; without a lease they stay for
-    ever."""
+def open_workspaces(
+    service: TrainingService, *, shipped: Sequence[Path] = SHIPPED, lease: float | None = None
+) -> Workspaces:
+    """Workspaces whose visitors have the models of the folders `shipped`. lease: see `Workspaces`."""
     models = {folder.name: functools.partial(load_checkpoint, folder) for folder in shipped}
     return Workspaces(service, models, lease=lease)
 
@@ -68,21 +69,20 @@ def launch(
     prevent_thread_lock: bool = False,
     **options: Any,
 ) -> tuple[Any, str, str]:
-    """Build the page and serve it until Ctrl-C; options are those of `gradio.Blocks.launch`, as is the answer.
+    """Build the page and serve it until Ctrl-C. Takes the options of `gradio.Blocks.launch` and returns what it does.
 
-    lease: seconds after which the runs of a visitor who is away are paused, and later freed; None takes LEASE_SECONDS
-    on a shared machine and no lease on one's own. prevent_thread_lock: give the answer at once and serve in the
-    background.
+    lease: seconds without a request after which a visitor's runs are paused, and later freed; None takes LEASE_SECONDS
+    on a shared machine and no lease otherwise. prevent_thread_lock: serve in the background and return at once.
     """
     host = options.get("server_name") or LOOPBACK[0]
     is_shared = host not in LOOPBACK or options.get("share") or "SPACE_ID" in os.environ
-    workspaces = visitors(service, shipped=shipped, lease=lease or (LEASE_SECONDS if is_shared else None))
+    workspaces = open_workspaces(service, shipped=shipped, lease=lease or (LEASE_SECONDS if is_shared else None))
     gr.set_static_paths([plotly_script()])
     demo = build(service, workspaces)
     served = demo.launch(
-        theme=look.theme(),
-        css_paths=[look.style_sheet()],
-        head=look.head(),
+        theme=theme(),
+        css_paths=[style_sheet()],
+        head=head(),
         run_history=False,
         ssr_mode=False,
         footer_links=[],
@@ -99,5 +99,5 @@ def launch(
 
 
 def warm_up(service: TrainingService) -> None:
-    """Train one step for nobody: what torch loads at its first use takes a second, and Start should not wait for it."""
+    """Warm up PyTorch with one throwaway step: its first one takes a second longer, and Start should not wait."""
     service.start(load_recipe(DEFAULT_RECIPE).override({"training.steps": 1}))

@@ -125,7 +125,7 @@ def test_a_saved_run_goes_on_for_somebody_else(visit: Callable[[], Page], tmp_pa
     assert_curve_is_whole(other)
     # A run that has not ended stays as it is.
     page.locator("#resume input[type=file]").set_input_files(saved)
-    expect(page.locator("#resume-said").get_by_role("alert")).to_contain_text("still going")
+    expect(page.locator("#resume-said").get_by_role("alert")).to_contain_text("has not ended")
     wait_for_status(page, "Paused")
     page.locator("#stop").click()
     wait_for_status(page, "Stopped")

@@ -24,7 +24,7 @@ from bert_core import (
     save_checkpoint,
 )
 from bert_core.runs.run import ENDED
-from ui.server.guard import LARGEST_QUESTION
+from ui.server.guard import LARGEST_REQUEST
 from ui.server.workspace import NOT_YOURS
 
 TEXT = "hello [MASK] are you"
@@ -184,7 +184,7 @@ def test_what_the_page_does_not_need_is_closed(client: Client) -> None:
             ask(client, path)
     connection = http.client.HTTPConnection(client.src.removeprefix("http://").strip("/"), timeout=60)
     connection.putrequest("POST", "/balcony/news")
-    connection.putheader("Content-Length", str(LARGEST_QUESTION + 1))
+    connection.putheader("Content-Length", str(LARGEST_REQUEST + 1))
     connection.endheaders()
     assert connection.getresponse().status == 413
     connection.close()

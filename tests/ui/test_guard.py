@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ui.server.guard import LARGEST_FILE, LARGEST_QUESTION, MOST_AT_ONCE, MOST_PER_SECOND, Guard
+from ui.server.guard import LARGEST_FILE, LARGEST_REQUEST, MOST_AT_ONCE, MOST_PER_SECOND, Guard
 
 QUESTION, UPLOAD = "/gradio_api/component_server", "/gradio_api/upload"
 
@@ -72,7 +72,7 @@ def test_what_nobody_needs_is_closed(path: str) -> None:
     assert statuses(Guard(app), path) == [404]
 
 
-@pytest.mark.parametrize(("path", "limit"), [(QUESTION, LARGEST_QUESTION), (UPLOAD, LARGEST_FILE)])
+@pytest.mark.parametrize(("path", "limit"), [(QUESTION, LARGEST_REQUEST), (UPLOAD, LARGEST_FILE)])
 def test_a_body_has_a_limit_that_it_states_or_not(path: str, limit: int) -> None:
     guard = Guard(app)
     assert statuses(guard, path, says=limit) == [200]

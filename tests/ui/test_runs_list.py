@@ -73,7 +73,7 @@ def test_a_reset_waits_at_the_same_initial_weights(workspaces, space) -> None:
     assert [snapshot.step for snapshot in reset.snapshots] == [0]
     assert torch.equal(reset.snapshots[0].weights, first.snapshots[0].weights)
     assert not torch.equal(first.snapshots[-1].weights, first.snapshots[0].weights)
-    with pytest.raises(RunError, match="still going"):
+    with pytest.raises(RunError, match="has not ended"):
         repeat(workspaces, space, first, paused=False)
     space.stop()
     assert reset.status == "stopped"
@@ -167,7 +167,7 @@ def test_the_news_of_an_experiment_are_small(workspaces, space) -> None:
     assert later["ended"] == [] or first["seen"] < later["seen"]
     assert len(json.dumps(later)) <= 512
     assert later["now"].startswith(tuple(variant.title for variant in load_experiments()[0].variants))
-    with pytest.raises(RunError, match="still going"):
+    with pytest.raises(RunError, match="has not ended"):
         start_trial(workspaces, space, load_experiments()[1], RECIPE, None, range(1))
     space.stop()
     told = trial_news(space)

@@ -31,7 +31,7 @@ from ui.parts.downloads import file_name
 from ui.parts.export import history_csv, history_json, table_csv, table_json
 from ui.parts.notes import PAIRS_ONLY
 from ui.parts.page import Page
-from ui.server.news import POINTS_LIVE, rest, run_news, standing, thin
+from ui.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
 from ui.server.workspaces import Workspaces
 from ui.train.guess_board import GuessBoard
 from ui.train.monitor import levels, run_guesses
@@ -220,7 +220,7 @@ def test_the_first_guesses_bring_what_does_not_change(service: TrainingService, 
 )
 def test_the_more_runs_share_the_machine_the_less_often_a_page_asks(finished, told, milliseconds) -> None:
     running = {"status": "running", "step": 7, "sharing": 1}
-    assert rest(dataclasses.replace(finished.progress(), **(running | told))) == milliseconds
+    assert poll_delay(dataclasses.replace(finished.progress(), **(running | told))) == milliseconds
 
 
 @pytest.mark.parametrize(
@@ -231,14 +231,14 @@ def test_the_more_runs_share_the_machine_the_less_often_a_page_asks(finished, to
         ({"preparing": "training the tokenizer"}, "Training the tokenizer."),
         ({}, "Getting ready."),
         ({"status": "running", "sharing": 1}, ""),
-        ({"status": "running", "sharing": 2}, "Taking turns with 1 other."),
-        ({"status": "running", "sharing": 3}, "Taking turns with 2 others."),
+        ({"status": "running", "sharing": 2}, "Sharing the machine with 1 other."),
+        ({"status": "running", "sharing": 3}, "Sharing the machine with 2 others."),
         ({"status": "paused", "sharing": 3}, ""),
     ],
 )
-def test_who_waits_is_told_for_what(finished, told, sentence) -> None:
+def test_the_status_line_says_what_a_run_waits_for(finished, told, sentence) -> None:
     queued = {"status": "queued", "place": 0, "wait_seconds": None, "preparing": ""}
-    assert standing(dataclasses.replace(finished.progress(), **{**queued, **told})) == sentence
+    assert status_line(dataclasses.replace(finished.progress(), **{**queued, **told})) == sentence
 
 
 def test_the_header_does_not_wait_for_the_model_of_a_run_that_has_ended(service: TrainingService) -> None:

@@ -1,1 +1,1 @@
-"""What stands behind the page: visitors' workspaces, request guard, news of runs, endpoints for programs."""
+"""The server behind the page: visitors' workspaces, request guard, news of runs, endpoints for programs."""

@@ -1,4 +1,4 @@
-"""What programs can call with gradio_client: plain JSON in and out, on the shipped model and on runs of their own."""
+"""Endpoints for gradio_client: plain JSON in and out, on the shipped model and on runs that the program starts."""
 
 import functools
 import math
@@ -13,17 +13,16 @@ from bert_core.probes.masked_words import fill_mask as guess_masks
 from bert_core.probes.sentence_pairs import next_sentence as judge_pair
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_named
 from ui.handlers import sentence_of
+from ui.server.news import CURVES
 from ui.server.probe_lock import probe_lock
 from ui.server.workspaces import Workspaces
 
-LOSSES = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
-
 
 def endpoints(workspaces: Workspaces) -> None:
-    """Offer the endpoints; called inside the Blocks of the page."""
+    """Add the endpoints to the page; called inside its Blocks."""
 
     def fill_mask(text: str, text_pair: str = "", top_k: int = 5) -> list[list[list[Any]]]:
-        """The likeliest words for each [MASK] in the text, a list of [word, probability] per mask in reading order."""
+        """The most probable words for each [MASK], in reading order: a list of [word, probability] per mask."""
         checkpoint = workspaces.shipped().checkpoint
         with probe_lock:
             masks = guess_masks(checkpoint, text, text_pair or None, top_k=top_k)
@@ -36,7 +35,7 @@ def endpoints(workspaces: Workspaces) -> None:
             return judge_pair(checkpoint, sentence_a, sentence_b)
 
     def attention(text: str, text_pair: str = "") -> dict[str, Any]:
-        """Tokens, token_type_ids and attention weights as nested lists: layers, heads, tokens, tokens."""
+        """Tokens, token_type_ids, and attention weights as nested lists: layers, heads, tokens, tokens."""
         checkpoint = workspaces.shipped().checkpoint
         with probe_lock:
             maps = attention_maps(checkpoint, text, text_pair or None)
@@ -47,17 +46,17 @@ def endpoints(workspaces: Workspaces) -> None:
         }
 
     def start_training(recipe: str = DEFAULT_RECIPE, corpus_text: str = "", seed: int = 0) -> str:
-        """Start a run and give its id, which is the only key to it. An empty text means the recipe's own corpus."""
+        """Start a run and return its id, the only credential for it. An empty text means the recipe's own corpus."""
         chosen = recipe_named(recipe)
         corpus = Corpus.from_text(corpus_text, chosen.text_kind, name="The text") if corpus_text else None
         return workspaces.start_for_program(chosen, corpus, seed).id
 
     def training_status(run_id: str) -> dict[str, Any]:
-        """Where a run is: status, reason, step, steps, and losses and accuracies of the newest step (null before)."""
+        """A run's status, reason, step and steps, and the losses and accuracies of its newest step (null before)."""
         run = workspaces.find(run_id).run(run_id)
         progress = run.progress()
         last = run.history(since=max(0, progress.step - 1))[-1:]
-        numbers = {name: _finite(getattr(last[0], name)) if last else None for name in LOSSES}
+        numbers = {name: _finite(getattr(last[0], name)) if last else None for name in CURVES}
         return {
             "status": progress.status,
             "reason": progress.reason,
@@ -67,28 +66,28 @@ def endpoints(workspaces: Workspaces) -> None:
         }
 
     def stop_training(run_id: str) -> str:
-        """Stop a run and give its status; what it has learned stays."""
+        """Stop a run and return its status; the trained model stays."""
         run = workspaces.find(run_id).run(run_id)
         run.stop()
         return run.status
 
     for function in (fill_mask, next_sentence, attention, start_training, training_status, stop_training):
-        gr.api(_answering(function), api_name=function.__name__, concurrency_limit=8)
+        gr.api(_with_plain_errors(function), api_name=function.__name__, concurrency_limit=8)
 
 
-def _answering(function: Callable) -> Callable:
-    """The function with its errors as one sentence for the caller."""
+def _with_plain_errors(function: Callable) -> Callable:
+    """The function, raising every error as one sentence for the caller."""
 
     @functools.wraps(function)
-    def answer(*arguments: Any, **named: Any) -> Any:
+    def call(*arguments: Any, **named: Any) -> Any:
         try:
             return function(*arguments, **named)
-        except Exception as error:  # a program gets one sentence too; the rest is logged
+        except Exception as error:  # the trace is logged, not sent
             raise gr.Error(sentence_of(error), print_exception=False) from None
 
-    return answer
+    return call
 
 
 def _finite(value: float) -> float | None:
-    """JSON has no nan; a value that was never asked for is null."""
+    """The value, None for nan, which JSON does not have."""
     return float(value) if math.isfinite(value) else None

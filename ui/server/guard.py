@@ -1,6 +1,6 @@
-"""What is refused before Gradio sees it: requests that are too large, too many, or for what the page does not need.
+"""Refuses requests before Gradio sees them: too large, too many, or for addresses that the page does not need.
 
-Gradio's own limit counts the bytes of files alone, not those of form fields and JSON.
+Gradio's own limit counts the bytes of files only, not those of form fields and JSON.
 """
 
 import re
@@ -12,8 +12,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 LARGEST_FILE = 256 * 2**20
-LARGEST_QUESTION = 16 * 2**20  # a pasted text
-# Requests of one address: a class sits behind one, and a page that is opened asks for some sixty files at once.
+LARGEST_REQUEST = 16 * 2**20  # a pasted text
+# Requests of one address: a whole class may share one, and opening the page takes some sixty requests.
 MOST_PER_SECOND, MOST_AT_ONCE = 500.0, 4000.0
 MOST_ADDRESSES = 4096
 _NEEDED = re.compile(
@@ -29,29 +29,29 @@ class Guard:
 
     def __init__(self, app: ASGIApp, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._app = app
-        self._files = RequestBodyLimitMiddleware(app, LARGEST_FILE)
-        self._questions = RequestBodyLimitMiddleware(app, LARGEST_QUESTION)
+        self._uploads = RequestBodyLimitMiddleware(app, LARGEST_FILE)
+        self._requests = RequestBodyLimitMiddleware(app, LARGEST_REQUEST)
         self._clock = clock
-        self._asked: dict[str, tuple[float, float]] = {}  # address -> requests not yet forgiven, at what time
+        self._levels: dict[str, tuple[float, float]] = {}  # address -> level of its bucket, seconds of its last request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._questions
+        app: ASGIApp = self._requests
         if scope["type"] != "http":
             app = self._app
         elif not _NEEDED.fullmatch(scope["path"]):
             app = PlainTextResponse("There is nothing here.", 404)
-        elif self._is_too_eager((scope.get("client") or ("",))[0]):
+        elif self._asks_too_often((scope.get("client") or ("",))[0]):
             app = PlainTextResponse("Too many requests; wait a moment.", 429)
         elif scope["path"].startswith(_UPLOADS):
-            app = self._files
+            app = self._uploads
         await app(scope, receive, send)
 
-    def _is_too_eager(self, address: str) -> bool:
-        """Count a request, into a bucket of MOST_AT_ONCE that runs dry at MOST_PER_SECOND."""
+    def _asks_too_often(self, address: str) -> bool:
+        """Count a request in a leaky bucket that holds MOST_AT_ONCE and empties at MOST_PER_SECOND."""
         now = self._clock()
-        asked, then = self._asked.pop(address, (0.0, now))
-        asked = max(0.0, asked - (now - then) * MOST_PER_SECOND) + 1
-        self._asked[address] = min(asked, MOST_AT_ONCE + 1), now  # asked last stands last
-        while len(self._asked) > MOST_ADDRESSES:
-            del self._asked[next(iter(self._asked))]
-        return asked > MOST_AT_ONCE
+        level, last = self._levels.pop(address, (0.0, now))
+        level = max(0.0, level - (now - last) * MOST_PER_SECOND) + 1
+        self._levels[address] = min(level, MOST_AT_ONCE + 1), now  # the most recent address comes last
+        while len(self._levels) > MOST_ADDRESSES:
+            del self._levels[next(iter(self._levels))]
+        return level > MOST_AT_ONCE

@@ -1,7 +1,7 @@
-"""The workspaces of all visitors, found by token, and the lease they live on.
+"""The workspaces of all visitors, found by token, and their lease.
 
-Every question renews the lease; nothing ends because a page was closed or reloaded. The training service looks at the
-leases: it pauses and later frees the runs of a visitor who stays away, and lets the workspace be forgotten here.
+Every request renews the lease; closing or reloading a page ends nothing. The training service checks the leases: it
+pauses and later frees the runs of a visitor who stays away, and has the workspace dropped here.
 """
 
 import secrets
@@ -10,24 +10,24 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bert_core.data.corpus import Corpus
-from bert_core.errors import BertCoreError, RunError
+from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import FREE_AFTER, TRAINING, Run
 from bert_core.runs.service import Text, TrainingService
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.trainer import give_back_memory
-from ui.server.workspace import NOT_YOURS, Model, Workspace
+from ui.server.workspace import NO_MODEL_YET, NOT_YOURS, Model, Workspace
 
 LEASE_SECONDS = 600.0
-MOST_TRAINING = 64
+MOST_TRAINING = 64  # visitors at once
 
 
 class Workspaces:
     """All visitors of one server.
 
-    shipped: what reads the models that come with the program, by name; whoever is new looks at the first.
-    lease: seconds for which a visitor may be away before the runs are paused; after FREE_AFTER times as long all is
-    freed. None where a visitor may stay away for ever, as on one's own machine.
+    shipped: loaders of the models that come with the program, by name; a new visitor gets the first. lease: seconds
+    without a request after which a visitor's runs are paused; after FREE_AFTER leases they are freed. None, as on
+    one's own machine: never.
     """
 
     def __init__(
@@ -43,23 +43,23 @@ class Workspaces:
         self._shipped: dict[str, Checkpoint] = {}
         self._loading = threading.Lock()
         self._lease = lease
-        self._lock = threading.Lock()  # taken under the service's own, never around it
+        self._lock = threading.Lock()  # taken while the service's own is held, never the other way round
         self._spaces: dict[str, Workspace] = {}
         if lease is not None:
             service.watch(self)
-
-    def enter(self, token: str | None) -> Workspace:
-        """The workspace of a token, or a new one with a new token: a token is never taken from a client."""
-        return self._seen(token) or self._settle(self._new(secrets.token_hex(16)))
 
     @property
     def is_shared(self) -> bool:
         """Whether visitors other than the machine's owner may come."""
         return self._lease is not None
 
-    def find(self, token: str) -> Workspace:
+    def enter(self, token: str | None) -> Workspace:
+        """The workspace of a token, or a new one with a new token: a client never chooses its token."""
+        return self._lookup(token) or self._add(self._new(secrets.token_hex(16)))
+
+    def find(self, token: str | None) -> Workspace:
         """The workspace of a token; RunError with the same sentence as for an unknown run."""
-        if (space := self._seen(token)) is None:
+        if (space := self._lookup(token)) is None:
             raise RunError(NOT_YOURS)
         return space
 
@@ -73,46 +73,49 @@ class Workspaces:
         paused: bool = False,
         variant: str = "",
     ) -> Run:
-        """Start a run of a visitor, behind those that are going. variant: the side of an experiment that it is on.
-        RunError when the machine trains for too many people already."""
+        """Start a visitor's run, queued after the active ones. variant: title of its variant in an experiment.
+        RunError when too many visitors train already."""
         self._check_room(space)
         run = self.service.start(recipe, corpus, seed, paused=paused, lease=self._lease, budget=space.budget)
         space.add_run(run, variant)
         return run
 
     def resume(self, space: Workspace, folder: Path, corpus: Corpus | None = None) -> Run:
-        """Go on with a run that was saved. Errors as for `start` and `TrainingService.resume`."""
+        """Resume a saved run. Errors as for `start` and `TrainingService.resume`."""
         self._check_room(space)
         run = self.service.resume(folder, corpus, lease=self._lease, budget=space.budget)
         space.add_run(run)
         return run
 
     def start_for_program(self, recipe: Recipe, corpus: Corpus | None = None, seed: int = 0) -> Run:
-        """Start a run whose own id is the credential of a workspace made for it. Errors as for `start`."""
+        """Start a run in a workspace of its own, whose token is the run's id. Errors as for `start`."""
         space = self._new("")
         run = self.start(space, recipe, corpus, seed)
         space.token = run.id
-        self._settle(space)
+        self._add(space)
         return run
 
     def _check_room(self, visitor: Workspace) -> None:
         with self._lock:
             others = [space for space in self._spaces.values() if space is not visitor]
-        going = sum(any(run.status in TRAINING for run in list(space.runs.values())) for space in others)
-        if going >= MOST_TRAINING:
-            raise RunError(f"{going} others are training on this machine, which is the limit. Try again later.")
+        training = sum(any(run.status in TRAINING for run in list(space.runs.values())) for space in others)
+        if training >= MOST_TRAINING:
+            raise RunError(f"{training} others are training on this machine, which is the limit. Try again later.")
 
     def check_lease(self, now: float) -> None:
-        """Forget who has been away for very long; the service frees their runs at the same time."""
+        """Drop the workspaces of visitors who stayed away; the service frees their runs at the same time."""
+        if self._lease is None:
+            return
+        limit = FREE_AFTER * self._lease
         with self._lock:
-            gone = [token for token, space in self._spaces.items() if now - space.last_seen > FREE_AFTER * self._lease]
+            gone = [token for token, space in self._spaces.items() if now - space.last_seen > limit]
             for token in gone:
                 del self._spaces[token]
         if gone:
             give_back_memory()
 
     def shipped(self, name: str = "") -> Model:
-        """A model that comes with the program, the first one for any other name; BertCoreError when it isn't there."""
+        """A model that comes with the program, the first one for an unknown name; BertCoreError if it can't load."""
         name = name if name in self._load_shipped else self.shipped_names[0]
         with self._loading:
             if name not in self._shipped:
@@ -120,27 +123,27 @@ class Workspaces:
             return Model(name, "comes with Balcony", self._shipped[name])
 
     def model(self, space: Workspace) -> Model:
-        """What the page looks at now: a run at a step, a kept model, or a shipped one."""
+        """The selected model: a run at a step, a kept model, or a shipped one. RunError before a run has one."""
         if space.selected in space.models:
             return space.models[space.selected]
         run = space.runs.get(space.selected)
         if run is None:
             return self.shipped(space.selected)
         if (found := space.checkpoint(run, space.selected_step)) is None:
-            raise BertCoreError("Your run has no model yet; it will in a moment.")
+            raise RunError(NO_MODEL_YET)
         step, checkpoint = found
         return Model(f"Your run: {run.recipe.title}", f"step {step:,}", checkpoint)
 
     def _new(self, token: str) -> Workspace:
         return Workspace(token, self.service.budget(), shipped=self.shipped_names)
 
-    def _settle(self, space: Workspace) -> Workspace:
+    def _add(self, space: Workspace) -> Workspace:
         space.touch(self.service.now())
         with self._lock:
             self._spaces[space.token] = space
         return space
 
-    def _seen(self, token: str | None) -> Workspace | None:
+    def _lookup(self, token: str | None) -> Workspace | None:
         with self._lock:
             space = self._spaces.get(token) if isinstance(token, str) else None
         if space is not None:

@@ -156,7 +156,7 @@ def start_trial(
     Raises RunError while a run of the visitor is going, ConfigError where the settings do not fit together or the
     models would be more than a visitor may keep.
     """
-    space.refuse_if_busy()
+    space.refuse_if_active()
     check_seed(seeds[-1])
     recipes = [recipe.override(variant.settings) for variant in experiment.variants]
     told = preview(recipe, corpus or recipe_corpus(recipe), workspaces.service.device)

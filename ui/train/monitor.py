@@ -18,7 +18,7 @@ from ui.handlers import on_error
 from ui.parts.export import history_csv, history_json
 from ui.parts.figures import curves
 from ui.server.news import CURVES, MORE_CURVES, POINTS_AT_FIRST, thin
-from ui.server.workspace import Workspace
+from ui.server.workspace import NO_MODEL_YET, Workspace
 from ui.server.workspaces import Workspaces
 from ui.train.guess_board import GuessBoard
 from ui.views import view
@@ -69,7 +69,7 @@ def run_guesses(space: Workspace, run: Run, step: int | None, *, first: bool) ->
     """The guesses of a run's model at a step for the hidden words of its board; the sentences of these and the levels
     that losses are compared with do not change and come with the first. Raises RunError where there is no model yet."""
     if (found := space.checkpoint(run, step)) is None:
-        raise RunError("Your run has no model yet; it will in a moment.")
+        raise RunError(NO_MODEL_YET)
     board = _board(run)
     told = {"step": found[0], "words": board.at(found[1])}
     if first:

@@ -57,7 +57,7 @@ def repeat(workspaces: Workspaces, space: Workspace, run: Run, *, paused: bool) 
 
     paused: before its first step. Raises RunError while another one is going, or where the text is no longer kept.
     """
-    space.refuse_if_busy()
+    space.refuse_if_active()
     if run.corpus is None:
         raise RunError("The text of this run is no longer kept; start it from the form.")
     variant = space.entries[run.id].variant

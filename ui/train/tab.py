@@ -167,7 +167,7 @@ def train_tab(page: Page) -> None:
             return None if source == OWN else read_text(source, *text, recipe)
 
         def resume() -> None:
-            space.refuse_if_busy()
+            space.refuse_if_active()
             resume = functools.partial(page.workspaces.resume, space)
             resumed(resume, path, own_text).set_pace(pace or None)
 
@@ -276,7 +276,7 @@ def button_states(run: Run | None) -> list[dict[str, Any]]:
 
 
 def _start(workspaces: Workspaces, space: Workspace, seed: float | None, pace: float, *form: Any) -> None:
-    space.refuse_if_busy()
+    space.refuse_if_active()
     # The run itself reads the text, when it is its turn, and says how far it is: a large file takes a while.
     chosen, read = _chosen(*form)
     workspaces.start(space, chosen, read, int(seed or 0)).set_pace(pace or None)
