@@ -21,7 +21,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from bert_core.config import KINDS
+from bert_core.config import CORPUS_KINDS
 from bert_core.data.arrays import cache_folder
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, RunError
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     train.add_argument(
         "--kind",
-        choices=KINDS,
+        choices=CORPUS_KINDS,
         help="how --corpus is cut into sentences; without it, as the recipe or the text suggests",
     )
     train.add_argument("--seed", type=int, help="decides the initial weights, pairs, masks and dropout")
@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     examine = commands.add_parser("exam", help="mask every word and judge every pair of a text")
     examine.add_argument("model", metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub")
     examine.add_argument("--corpus", type=Path, required=True, help="the text to be examined on")
-    examine.add_argument("--kind", choices=KINDS, default="auto", help="how the text is split into sentences")
+    examine.add_argument("--kind", choices=CORPUS_KINDS, default="auto", help="how the text is split into sentences")
     examine.add_argument(
         "--seed", type=int, default=0, help=f"chooses the window of a text over {EXAM_SENTENCES} sentences"
     )

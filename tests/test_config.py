@@ -1,4 +1,4 @@
-"""Settings check themselves once, and say which value is wrong, what is allowed and what to do."""
+"""Settings check themselves once; the error names the value, what is allowed and what to do."""
 
 import dataclasses
 
@@ -53,10 +53,10 @@ def test_values_that_contradict_each_other_are_refused():
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_every_setting_has_a_hint_and_a_range_or_choices_that_hold_its_default(kind):
+def test_every_setting_has_a_hint_and_a_range_or_choices_that_include_its_default(kind):
     for field in dataclasses.fields(kind):
         assert field.metadata["hint"].endswith("."), field.name
-        if field.name != "parts":  # these check themselves
+        if field.name != "parts":  # parts check themselves
             assert ("range" in field.metadata) != ("choices" in field.metadata), field.name
     kind()
 
@@ -67,16 +67,17 @@ def test_settings_are_frozen(kind):
         setattr(kind(), dataclasses.fields(kind)[0].name, 7)
 
 
-def test_a_training_may_have_later_parts():
+def test_a_training_run_may_have_later_parts():
     config = TrainingConfig(steps=10, learning_rate=0.1, decay="none")
     assert (config.total_steps, config.parts) == (10, ())
     longer = config.then(10, 5, 0.2)
     assert longer.total_steps == 15
-    assert longer.parts == (TrainingPart(10, 5, 0.2, decay="none"),)
-    again = longer.then(15, 7)  # the peak that is in force
+    assert longer.parts == (TrainingPart(start=10, steps=5, learning_rate=0.2, decay="none"),)
+    again = longer.then(15, 7)  # keeps the current peak
     assert (again.total_steps, again.parts[1].learning_rate) == (22, 0.2)
-    assert longer.then(10, 5, 0.3).parts == (TrainingPart(10, 5, 0.3, decay="none"),)  # changed before it began
-    assert TrainingConfig(**dataclasses.asdict(again)) == again  # as JSON has it
+    changed_early = longer.then(10, 5, 0.3)  # replaces the part that starts there
+    assert changed_early.parts == (TrainingPart(start=10, steps=5, learning_rate=0.3, decay="none"),)
+    assert TrainingConfig(**dataclasses.asdict(again)) == again  # as in JSON
 
 
 @pytest.mark.parametrize(
@@ -85,12 +86,12 @@ def test_a_training_may_have_later_parts():
         ([{"start": 11, "steps": 5}], "starts at step 11"),
         ([{"start": 4}, {"start": 4}], "starts at step 4"),
         ([{"start": 4, "steps": 0}], "steps is 0"),
-        ([{"begin": 4}], "start, steps, learning_rate"),
+        ([{"begin": 4}], "steps, learning_rate, .*start"),
         (7, "must be a list"),
         ("ab", "must be a list"),
     ],
 )
-def test_parts_that_make_no_training_are_refused(parts, message):
+def test_parts_that_do_not_follow_one_another_are_refused(parts, message):
     with pytest.raises(ConfigError, match=message):
         TrainingConfig(steps=10, parts=parts)
 
@@ -118,5 +119,5 @@ def test_bert_base_has_the_published_size():
     assert base.parameter_count() == 110_106_428  # transformers' BertForPreTraining of bert-base-uncased
 
 
-def test_one_base_class_holds_all_errors():
+def test_all_errors_have_one_base_class():
     assert issubclass(ConfigError, BertCoreError)

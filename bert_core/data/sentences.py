@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
-from bert_core.config import KINDS
+from bert_core.config import CORPUS_KINDS
 from bert_core.errors import ConfigError, CorpusError
 
 MAX_WORD_CHARACTERS = 100  # WordPiece takes quadratic time in the length of a word
@@ -92,8 +92,8 @@ class SentenceReader:
     """
 
     def __init__(self, kind: str, name: str) -> None:
-        if kind not in KINDS:
-            raise ConfigError(f"The corpus kind {kind!r} is unknown; it can be one of: {', '.join(KINDS)}.")
+        if kind not in CORPUS_KINDS:
+            raise ConfigError(f"The corpus kind {kind!r} is unknown; it can be one of: {', '.join(CORPUS_KINDS)}.")
         self.kind, self.name = kind, name
         self.labels: list[bool] = []
         self._cut_words = self._headings = 0
