@@ -23,6 +23,7 @@ from ui.models_tab import models_tab
 from ui.next_sentence.tab import next_sentence_tab
 from ui.parts.page import DEFAULT_RECIPE, header
 from ui.parts.plotly_view import plotly_script
+from ui.parts.scripts import scripts_route
 from ui.parts.theme import head, style_sheet, theme
 from ui.server.endpoints import endpoints
 from ui.server.guard import LARGEST_FILE, Guard
@@ -89,7 +90,7 @@ def launch(
         state_session_capacity=MOST_SESSIONS,
         max_file_size=LARGEST_FILE,
         prevent_thread_lock=True,
-        app_kwargs={"routes": [news_route(workspaces)], "middleware": [Middleware(Guard)]},
+        app_kwargs={"routes": [news_route(workspaces), scripts_route()], "middleware": [Middleware(Guard)]},
         **options,
     )
     warm_up(service)

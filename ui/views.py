@@ -1,7 +1,7 @@
 """Our own pictures on the page: gr.HTML components whose content assets/js draws from a JSON value.
 
 The template is one constant element, so Gradio never renders what a person typed as HTML; the JavaScript puts it in
-as text. `Balcony.mount` in assets/js/core.js is the other half.
+as text. assets/js/views.js is the other half.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def view(
     elem_id: str | None = None,
     **layout: Any,
 ) -> gr.HTML:
-    """A component drawn by `Balcony.views.<name>`.
+    """A component drawn by the view of that name in assets/js/main.js.
 
     value: JSON that the view draws, again at every update. events: what the view may trigger; names that Gradio does
     not have become listeners of the component. options: JSON that never changes. server_functions: Python functions

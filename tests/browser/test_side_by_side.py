@@ -7,6 +7,7 @@ from browser_steps import change_setting, start, wait_for_status
 from playwright.sync_api import Locator, Page, expect
 
 LONG = 60_000
+RUNS_LIST = "await import(document.querySelector('link[href$=\"/runs_list.js\"]').href)"
 
 
 def open_part(page: Page, name: str) -> None:
@@ -78,7 +79,7 @@ def test_a_tick_of_a_run_that_is_gone_is_dropped(page: Page) -> None:
     open_part(page, "Your runs side by side")
     expect(page.locator("#runs-table tbody tr")).to_have_count(2)
     page.evaluate(
-        """() => Balcony.runs.choose([...document.querySelectorAll('#runs-table tbody tr')]
+        f"""async () => ({RUNS_LIST}).runs.choose([...document.querySelectorAll('#runs-table tbody tr')]
             .map((row) => row.dataset.run).concat('0123456789abcdef'))"""
     )
     kept = "JSON.parse(sessionStorage.getItem('balcony-ticks'))[1].length"
@@ -93,7 +94,7 @@ def test_a_tick_of_a_run_that_is_gone_is_dropped(page: Page) -> None:
     page.evaluate("localStorage.clear()")  # another visitor in the same browser tab begins with nothing ticked
     page.reload()
     start(page)
-    assert page.evaluate("Balcony.runs.chosen.size") == 0
+    assert page.evaluate(f"async () => ({RUNS_LIST}).runs.chosen.size") == 0
 
 
 def test_a_run_is_run_again_over_its_own_curve_and_reset(page: Page) -> None:

@@ -27,11 +27,10 @@ from bert_core.probes.attention import (
 from bert_core.storage.checkpoint import Checkpoint
 from ui.parts.export import MAX_WEIGHTS
 from ui.parts.figures import MAP_OPTIONS
-from ui.parts.theme import ASSETS
+from ui.parts.scripts import ASSETS, in_one_piece
 
 DIFFERENCE = "Difference from the other model"
 MOST_IN_THUMBNAIL = 64  # tokens; of more, a pixel shows the largest weight of several
-_PAGE_SCRIPTS = ("core.js", "export.js", "map.js", "heads.js", "attention.js")
 
 
 @dataclass(frozen=True)
@@ -142,9 +141,9 @@ def attention_page(looked: Looked, picked: tuple[int, int], title: str) -> str:
     }
     # No text of a person may end the script element, whatever it holds.
     data = json.dumps(content, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
-    scripts = "\n".join((ASSETS / "js" / name).read_text(encoding="utf-8") for name in _PAGE_SCRIPTS)
     style = (ASSETS / "css" / "balcony.css").read_text(encoding="utf-8")
     page = Template((ASSETS / "attention-page.html").read_text(encoding="utf-8"))
+    scripts = in_one_piece("attention/page.js")
     return page.substitute(style=style, data=data, scripts=scripts)  # one pass: what is put in is not read again
 
 

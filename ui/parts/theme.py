@@ -6,31 +6,10 @@ from pathlib import Path
 import gradio as gr
 
 from ui.parts.plotly_view import plotly_script
+from ui.parts.scripts import ASSETS, tags
 
-ASSETS = Path(__file__).resolve().parents[2] / "assets"
 SYSTEM_FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]
 SYSTEM_MONO = ["ui-monospace", "SF Mono", "Consolas", "monospace"]
-# core.js first: the other modules add to what it makes.
-SCRIPTS = (
-    "core.js",
-    "export.js",
-    "plot.js",
-    "words.js",
-    "closer.js",
-    "map.js",
-    "heads.js",
-    "attention.js",
-    "pairs.js",
-    "switches.js",
-    "facts.js",
-    "timeline.js",
-    "curves.js",
-    "batch.js",
-    "exam.js",
-    "runs.js",
-    "experiment.js",
-    "monitor.js",
-)
 
 
 def theme() -> gr.themes.Base:
@@ -73,7 +52,7 @@ def style_sheet() -> Path:
 
 
 def head() -> str:
-    """Our scripts, inline so that they are there before the first component mounts."""
-    scripts = "\n".join((ASSETS / "js" / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    address = f"gradio_api/file={plotly_script().as_posix()}"
-    return f"<script>\n{scripts}\nBalcony.plotlyAddress = {json.dumps(address)};\n</script>"
+    """What the document's head gets: the scripts, and a list for views that are mounted before these have loaded."""
+    plotly = json.dumps(f"gradio_api/file={plotly_script().as_posix()}")
+    early = f"{{ plotly: {plotly}, waiting: [], mount(...view) {{ this.waiting.push(view); }} }}"
+    return f"<script>window.Balcony ||= {early};</script>\n{tags()}"

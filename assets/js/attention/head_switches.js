@@ -1,0 +1,118 @@
+// Heads as switches: what the model answers without those that are off, and how each answer changes without each head.
+
+import { el, note, roam } from "../parts/elements.js";
+import { follow } from "../parts/page.js";
+
+const MINUS = "\u2212";
+
+const signed = (change, digits) => {
+  const text = Math.abs(change).toFixed(digits);
+  return Number(text) === 0 ? text : `${change < 0 ? MINUS : "+"}${text}`;
+};
+
+export function headSwitches(root, { trigger, choose }) {
+  follow(root, () => trigger("input"), 400);
+  const word = el("select", { "aria-label": "Word to hide" }), measure = el("select", { "aria-label": "What the map shows" });
+  const table = el("tbody", {}), without = el("th", { scope: "col" });
+  const allOn = el("button", { type: "button", class: "balcony-small" }, "Switch all on");
+  const each = el("button", { type: "button", class: "balcony-small" }, "Switch each head off in turn");
+  const grid = el("div", {}), caption = el("p", { class: "balcony-empty" }), notes = el("div", {});
+  const panel = el("div", { class: "balcony-switches" },
+    el("section", {},
+      el("h3", {}, "What the model answers"),
+      el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Hide the word ", word), allOn),
+      el("table", { class: "balcony-answers" },
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Answer"), el("th", { scope: "col" }, "All heads"), without, el("th", { scope: "col" }, "Change"))),
+        table)),
+    el("section", {},
+      el("h3", {}, "Without each head alone"),
+      el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Change of ", measure), each),
+      grid, caption, notes));
+  let value = null, shape = "";
+
+  word.addEventListener("change", () => choose({ place: Number(word.value), words: value.words }));
+  measure.addEventListener("change", show);
+  allOn.addEventListener("click", () => choose({ off: [] }));
+  each.addEventListener("click", () => {
+    caption.textContent = "Measuring…";
+    trigger("submit");
+  });
+
+  const isOff = (layer, head) => value.off.some(([l, h]) => l === layer && h === head);
+
+  function toggle(layer, head) {
+    choose({ off: isOff(layer, head) ? value.off.filter(([l, h]) => l !== layer || h !== head) : [...value.off, [layer, head]] });
+  }
+
+  function build() {
+    const group = el("div", { class: "balcony-switch-grid", role: "group", "aria-label": "Heads to switch off" });
+    group.style.setProperty("--heads", value.heads);
+    for (let layer = 0; layer < value.layers; layer += 1) {
+      group.append(el("span", { class: "balcony-heads-label", "aria-hidden": "true" }, `Layer ${layer + 1}`));
+      for (let head = 0; head < value.heads; head += 1) {
+        const item = el("button", { type: "button", class: "balcony-switch", "data-head": `${layer}.${head}` });
+        item.addEventListener("click", () => toggle(layer, head));
+        group.append(item);
+      }
+    }
+    roam(group, value.heads);
+    grid.replaceChildren(group);
+  }
+
+  function choices(select, pairs) {
+    const now = JSON.stringify(pairs);
+    if (select.dataset.choices === now) return;
+    const kept = select.value;
+    select.replaceChildren(...pairs.map(([key, text]) => el("option", { value: key }, text)));
+    select.dataset.choices = now;
+    if (pairs.some(([key]) => `${key}` === kept)) select.value = kept;
+  }
+
+  function answer(name, title) {
+    const [before, after] = value.rows[name];
+    const digits = name === "loss" ? 3 : 4;
+    const measured = (text) => el("td", {}, !value.off.length ? "" : value.waiting ? "…" : text);
+    return el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, title)), el("td", {}, before.toFixed(digits)),
+      measured(after.toFixed(digits)), measured(signed(after - before, digits)));
+  }
+
+  function show() {
+    choices(word, value.words);
+    choices(measure, Object.entries(value.titles));
+    word.value = value.place;
+    const count = value.off.length;
+    without.textContent = count === 0 ? "Without" : count === 1 ? "Without 1 head" : `Without ${count} heads`;
+    allOn.disabled = count === 0;
+    each.hidden = !value.waits;
+    table.replaceChildren(...Object.entries(value.titles).map(([name, title]) => answer(name, title)));
+    const now = `${value.layers}.${value.heads}`;
+    if (shape !== now) build();
+    shape = now;
+    const changes = value.maps && value.maps[measure.value];
+    const most = changes ? Math.max(1e-9, ...changes.flat().map(Math.abs)) : 1;
+    const better = measure.value === "loss" ? -1 : 1;
+    for (const item of grid.querySelectorAll("button")) {
+      const [layer, head] = item.dataset.head.split(".").map(Number), change = changes ? changes[layer][head] : null;
+      const said = change === null ? "" : `, change ${signed(change, 4)}`;
+      item.textContent = change === null || item.offsetWidth < 40 ? "" : signed(change, 3);
+      item.style.setProperty("--tint", change * better < 0 ? "217, 134, 20" : "13, 148, 136");
+      item.style.setProperty("--strength", change === null ? 0 : (Math.abs(change) / most).toFixed(3));
+      item.setAttribute("aria-pressed", isOff(layer, head));
+      item.title = `Switch off head ${head + 1} of layer ${layer + 1}${said}`;
+      item.setAttribute("aria-label", item.title);
+    }
+    caption.textContent = value.waits || "Press a head to switch it off, again to switch it on. Amber: without it the probability " +
+      "is lower or the loss higher; green: the reverse.";
+    notes.replaceChildren(...value.notes.map((text) => note(text)));
+  }
+
+  return function draw(next) {
+    if (!next || !next.titles) {
+      root.replaceChildren(...(next && next.error ? [note(next.error, true)] : []));
+      return;
+    }
+    value = next;
+    if (!panel.isConnected) root.replaceChildren(panel);
+    show();
+  };
+}

@@ -1,0 +1,29 @@
+// The entry: the views that ui/views.py knows by name, and those that were mounted before the scripts had loaded.
+
+import { headDetail } from "./attention/head_detail.js";
+import { headGrid } from "./attention/head_grid.js";
+import { headSwitches } from "./attention/head_switches.js";
+import { closer } from "./masked_words/closer_look.js";
+import { guesses } from "./masked_words/guesses.js";
+import { tokenPicker } from "./masked_words/token_picker.js";
+import { pairAcross, pairMatrix } from "./next_sentence/pair_views.js";
+import { verdict } from "./next_sentence/verdict.js";
+import { exporter } from "./parts/downloads.js";
+import { facts } from "./parts/facts.js";
+import { modelLine } from "./parts/model_line.js";
+import { plot } from "./parts/plotly_view.js";
+import { batch } from "./train/batch.js";
+import { exam } from "./train/exam.js";
+import { experiment } from "./train/experiments.js";
+import { runMonitor } from "./train/monitor.js";
+import { runsList } from "./train/runs_list.js";
+import { mount } from "./views.js";
+
+const views = {
+  batch, closer, exam, experiment, exporter, facts, guesses, headDetail, headGrid, headSwitches, modelLine, pairAcross,
+  pairMatrix, plot, runMonitor, runsList, tokenPicker, verdict,
+};
+
+const { waiting } = window.Balcony;
+Object.assign(window.Balcony, { views, mount: (name, events, gradio) => mount(name, window.Balcony.views[name], gradio) });
+for (const [name, events, gradio] of waiting) window.Balcony.mount(name, events, gradio);

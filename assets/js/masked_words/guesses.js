@@ -1,0 +1,62 @@
+// The guesses for the masked words.
+
+import { bar, el, note } from "../parts/elements.js";
+import { percent } from "../parts/numbers.js";
+import { follow } from "../parts/page.js";
+
+/** The best guesses of every mask, each with a bar and a button that puts it into the sentence. */
+export function guesses(root, { trigger }) {
+  follow(root, () => trigger("submit"));
+
+  function row([token, probability], hidden, put) {
+    const parts = [el("bdi", { class: "balcony-guess-word", title: token }, token), bar(probability),
+      el("span", { class: "balcony-number" }, percent(probability)),
+      el("span", { class: "balcony-mark" }, hidden ? "hidden" : "")];
+    const item = el("li", { class: hidden ? "balcony-guess is-own" : "balcony-guess" }, ...parts);
+    if (!put) return item;
+    const button = el("button", { type: "button", class: "balcony-small balcony-put", "aria-label": `Put ${token} in` }, "put in");
+    button.addEventListener("click", () => trigger("select", { ...put, token }));
+    item.append(button);
+    return item;
+  }
+
+  function own(guess) {
+    const line = el("p", { class: "balcony-own" }, "My guess ", el("bdi", { class: "balcony-hidden-word" }, guess.word));
+    if (guess.error) {
+      line.append(`: ${guess.error}`);
+      return line;
+    }
+    const several = guess.pieces.length > 1;
+    line.append(`: ${percent(guess.probability)}, `,
+      several ? `its ${guess.pieces.length} pieces together; ranks ` : "rank ", guess.ranks.map((rank) => rank.toLocaleString("en")).join(", "));
+    return line;
+  }
+
+  /** How likely a hidden word is by this model and by the one it stands beside. */
+  function apart({ word, here, there }) {
+    const points = Math.round(100 * (here - there));
+    return el("p", { class: "balcony-empty" }, el("bdi", {}, word),
+      `: ${percent(here)} here, ${percent(there)} by the other model, ${points > 0 ? "+" : points < 0 ? "−" : ""}${Math.abs(points)} points.`);
+  }
+
+  function card(mask, place, isBeside) {
+    const title = el("h3", {}, `Mask ${place + 1}`);
+    if (mask.word) title.append(" for ", el("bdi", { class: "balcony-hidden-word" }, mask.word));
+    const several = mask.pieces.length > 1;
+    const lists = mask.pieces.flatMap(({ answer, guesses }, piece) => [
+      ...(several ? [el("h4", {}, `Piece ${piece + 1} of ${mask.pieces.length}`)] : []),
+      el("ol", {}, ...guesses.map((guess) => row(guess, guess[0] === answer, isBeside ? null : { place, piece }))),
+    ]);
+    return el("section", { class: "balcony-card" }, title, ...lists, ...(mask.own ? [own(mask.own)] : []));
+  }
+
+  return function draw(value) {
+    if (!value) return;
+    const parts = [...(value.told || []).map(apart), ...value.notes.map((text) => note(text))];
+    if (value.error) parts.unshift(note(value.error, true));
+    if (value.masks.length) parts.unshift(el("div", { class: "balcony-cards" }, ...value.masks.map((mask, place) => card(mask, place, value.beside))));
+    if (value.hint) parts.unshift(el("p", { class: "balcony-empty" }, value.hint));
+    if (value.caption) parts.unshift(el("h3", { class: "balcony-caption", dir: "auto" }, value.caption));
+    root.replaceChildren(...parts);
+  };
+}

@@ -1,0 +1,17 @@
+// Numbers as text.
+
+export function percent(share) {
+  const value = share * 100;
+  return value > 0 && value < 1 ? "<1%" : value > 99 && value < 100 ? ">99%" : `${Math.round(value)}%`;
+}
+
+/** A time that is left, in seconds. */
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  if (seconds < 60) return `${Math.ceil(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+}
+
+/** A whole number with its thousands apart. */
+export const count = new Intl.NumberFormat("en").format;

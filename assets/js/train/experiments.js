@@ -1,0 +1,93 @@
+// An experiment: how far its runs are, then a line of numbers for each side and a sentence that answers the question.
+
+import { el, note } from "../parts/elements.js";
+import { duration } from "../parts/numbers.js";
+import { bus, keep, kept, latest } from "../parts/page.js";
+import { runs } from "./runs_list.js";
+
+const ASK_MS = 1000;
+
+export function experiment(root, { server }) {
+  const title = el("h3", {});
+  const question = el("p", { class: "balcony-empty" });
+  const status = el("p", { class: "balcony-reason", role: "status", id: "experiment-status" });
+  const fill = el("span", { class: "balcony-bar-fill" });
+  const bar = el("div", { class: "balcony-bar", role: "progressbar", "aria-label": "Progress of the experiment",
+    "aria-valuemin": 0, "aria-valuemax": 100 }, fill);
+  const result = el("div", { id: "experiment-result" });
+  const shown = el("div", { class: "balcony-experiment" }, title, question, status, bar, result);
+  const problem = el("div", {});
+  root.append(problem, shown);
+  shown.hidden = true;
+  let visitor = null;
+  let number = 0;
+  let seen = 0;
+  let timer = 0;
+
+  function table({ columns, rows, answer, how }) {
+    const dot = (colour) => {
+      const swatch = el("span", { class: "balcony-dot", "aria-hidden": "true" });
+      swatch.style.setProperty("--dot", colour);
+      return swatch;
+    };
+    return [
+      el("p", { class: "balcony-answer", id: "experiment-answer" }, answer),
+      el("div", { class: "balcony-scroll" }, el("table", { class: "balcony-sides" },
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, el("span", { class: "balcony-unseen" }, "Side")),
+          ...columns.map((name) => el("th", { scope: "col", class: "balcony-number" }, name)))),
+        el("tbody", {}, ...rows.map((row) => el("tr", {},
+          el("th", { scope: "row" }, el("span", { class: "balcony-side" }, dot(row.colour), row.title)),
+          ...row.cells.map((cell, index) => el("td", { class: "balcony-number", "data-name": columns[index] }, cell))))))),
+      el("p", { class: "balcony-empty" }, how),
+    ];
+  }
+
+  function take(news) {
+    if (news.error || !news.number) { shown.hidden = true; return false; }
+    if (news.title) {
+      title.textContent = news.title;
+      question.textContent = news.question;
+      result.replaceChildren();
+    }
+    if (news.ended) {
+      // After a reload all of them come again: those that were told before stay ticked or not, as the person left them.
+      const [before, known] = number ? [number, 0] : kept("experiment", visitor) || [0, 0];
+      const isNew = news.number !== before;
+      const ended = isNew ? news.ended : news.ended.slice(known);
+      if (isNew || ended.length) runs.choose(isNew ? ended : [...runs.chosen, ...ended]);
+    }
+    ({ number, seen } = news);
+    keep("experiment", visitor, [number, seen]);
+    shown.hidden = false;
+    const isGoing = news.share !== undefined;
+    bar.hidden = !isGoing;
+    if (isGoing) {
+      const left = news.left === null ? "" : `, about ${duration(news.left)} left`;
+      status.textContent = `Run ${news.done + 1} of ${news.of}: ${news.now}${left}.`;
+      fill.style.width = `${news.share * 100}%`;
+      bar.setAttribute("aria-valuenow", Math.round(news.share * 100));
+      result.replaceChildren();
+    } else {
+      status.textContent = news.reason || "";
+      result.replaceChildren(...(news.result ? table(news.result) : []));
+    }
+    return isGoing;
+  }
+
+  const ask = latest(async () => {
+    clearTimeout(timer);
+    if (visitor !== runs.visitor) { visitor = runs.visitor; number = seen = 0; }
+    if (!visitor) return;
+    const isGoing = take(await server.news(visitor, number, seen));
+    if (isGoing && document.visibilityState === "visible") timer = setTimeout(careful, ASK_MS);
+  });
+  const careful = () => ask().catch((error) => { console.warn(error); timer = setTimeout(careful, 2 * ASK_MS); });
+
+  bus.addEventListener("runs", careful);
+  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") careful(); });
+  careful();
+  return function draw(value) {
+    problem.replaceChildren(...(value && value.error ? [note(value.error, true)] : []));
+    careful();
+  };
+}

@@ -1,0 +1,41 @@
+// Sentences with a masked word; the guesses change while the model learns.
+
+import { el } from "../parts/elements.js";
+import { count, percent } from "../parts/numbers.js";
+
+/** A few sentences with a masked word; the guess in each changes while the model learns. */
+export function guessBoard(root) {
+  const body = el("tbody", {});
+  const title = "Guesses for hidden words";
+  const caption = el("caption", {}, title);
+  const head = el("thead", {}, el("tr", {}, ...["Sentence", "Guess", "Probability", ""].map((name) =>
+    el("th", { scope: "col" }, name || el("span", { class: "balcony-unseen" }, "Right or wrong")))));
+  const table = el("table", { class: "balcony-guess-table", id: "run-guesses" }, caption, head, body);
+  const empty = el("p", { class: "balcony-empty" }, "A few sentences with a hidden word appear here; the guesses change as the model learns.");
+  root.append(el("div", { class: "balcony-guess-frame" }, table, empty));
+  table.hidden = true;
+
+  function row([before, answer, after]) {
+    return el("tr", {},
+      el("td", { dir: "auto" }, el("bdi", {}, before, el("mark", {}, answer), after)),
+      el("td", { class: "balcony-guess-word" }), el("td", { class: "balcony-number" }), el("td", { class: "balcony-mark" }));
+  }
+
+  return {
+    begin() { table.hidden = true; empty.hidden = false; body.replaceChildren(); },
+    /** step: of the model that guessed, null for the newest. */
+    show({ sentences, words }, step) {
+      caption.textContent = step === null ? title : `${title} at step ${count(step)}`;
+      if (sentences) body.replaceChildren(...sentences.map(row));
+      words.forEach(([guess, probability, isRight], index) => {
+        const cells = body.children[index].children;
+        cells[1].replaceChildren(el("bdi", {}, guess));
+        cells[2].textContent = percent(probability);
+        cells[3].textContent = isRight ? "✓ right" : "✗ wrong";
+        body.children[index].dataset.right = Boolean(isRight);
+      });
+      table.hidden = false;
+      empty.hidden = true;
+    },
+  };
+}

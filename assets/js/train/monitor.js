@@ -1,0 +1,246 @@
+// One training run, live. The page asks with the cursors it has and gets what is new: a few numbers,
+// never the whole curve, so that a room of people costs the server little and zoom and hover survive.
+
+import { el } from "../parts/elements.js";
+import { count, duration } from "../parts/numbers.js";
+import { bus, latest, tabs } from "../parts/page.js";
+import { curves } from "./curves.js";
+import { guessBoard } from "./guess_board.js";
+import { runs } from "./runs_list.js";
+
+const WORDS = {
+  queued: "Preparing", running: "Training", paused: "Paused",
+  finished: "Finished", stopped: "Stopped", failed: "Stopped by a problem",
+};
+// What to do next, where the run gives no reason of its own.
+const NEXT = {
+  paused: "Step does one step, Resume goes on.",
+  finished: "Mask words, judge sentences and look at attention in the other tabs; Models keeps and downloads it.",
+};
+const ENDED = new Set(["finished", "stopped", "failed"]);
+const EAGER_MS = 120;
+const HIDDEN_MS = 60000; // a hidden page only says that somebody is still here
+const RETRY_MS = 2000;
+// Guesses are asked for less often than numbers, and take at most a twentieth of the time that answers take.
+const GUESS_RESTS = 3;
+const GUESS_SHARE = 1 / 20;
+const FIRST = [0, -1, 0]; // what a page that has seen nothing sends; later ones come with each answer
+const MOST_POINTS = 3000; // with more, the curve is fetched anew, thinned
+
+/** News of a run since the cursors: the question has an address of its own, see ui/server/news.py. */
+async function news(run, more, cursors) {
+  const answer = await fetch(new URL("balcony/news", document.baseURI), {
+    method: "POST", body: JSON.stringify([run.visitor, run.run, more, cursors]),
+  });
+  if (!answer.ok) throw new Error(`News: ${answer.status}`);
+  return answer.json();
+}
+
+
+/** Status in words, progress bar and numbers. */
+function dashboard(root) {
+  const status = el("p", { class: "balcony-status", role: "status", id: "run-status" }, "No run yet");
+  const reason = el("p", { class: "balcony-reason", dir: "auto" },
+    "Press Start. The curves of the loss appear here, and below them the model's guesses as they change.");
+  const fill = el("span", { class: "balcony-bar-fill" });
+  fill.style.width = "0%";
+  const bar = el("div", { class: "balcony-bar balcony-progress", role: "progressbar", "aria-label": "Training progress",
+    "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0 }, fill);
+  const tiles = {};
+  const list = el("dl", { class: "balcony-tiles" }, ...[
+    ["step", "Step"], ["mlm", "Masked-word loss"], ["nsp", "Next-sentence loss"],
+    ["left", "Time left"], ["rate", "Tokens per second"], ["device", "Device"],
+  ].map(([key, label]) => {
+    tiles[key] = el("dd", { id: `run-${key}` }, "–");
+    return el("div", {}, el("dt", {}, label), tiles[key]);
+  }));
+  root.append(el("div", { class: "balcony-status-line" }, status, reason), bar, list);
+  let device = "";
+  return {
+    begin(run) {
+      for (const tile of Object.values(tiles)) tile.textContent = "–";
+      device = tiles.device.textContent = run.device;
+    },
+    /** Title and sentence; the title's colour goes with the status, and with none it is plain. */
+    say(title, text, state) {
+      status.textContent = title;
+      reason.textContent = text || "";
+      status.dataset.status = state || "";
+    },
+    show(news) {
+      this.say(WORDS[news.status] || news.status, news.reason || NEXT[news.status], news.status);
+      const share = news.steps ? news.step / news.steps : 0;
+      fill.style.width = `${share * 100}%`;
+      bar.setAttribute("aria-valuenow", Math.round(share * 100));
+      tiles.step.textContent = `${count(news.step)} of ${count(news.steps)}`;
+      tiles.left.textContent = ENDED.has(news.status) ? "–" : duration(news.left);
+      tiles.rate.textContent = news.rate ? count(Math.round(news.rate)) : "–";
+      if (news.precision) tiles.device.textContent = `${device}, ${news.precision}`;
+      if (!news.last) return;
+      const [, mlm, nsp] = news.last;
+      tiles.mlm.textContent = mlm === null ? "–" : mlm.toFixed(3);
+      tiles.nsp.textContent = nsp === null ? "–" : nsp.toFixed(3);
+    },
+  };
+}
+
+export function runMonitor(root, { trigger, server, options }) {
+  const board = dashboard(root);
+  const chart = curves(root, options, { more: () => { cursors[0] = 0; later(0); }, file: save });
+  const table = guessBoard(root);
+  let run = null;
+  let visitor = null;
+  let cursors = [...FIRST];
+  let status = "";
+  let steps = 0;
+  let timer = 0;
+  let asking = false;
+  // The moment that the time slider shows; null is live.
+  let moment = null;
+  // Questions to ask quickly after a button was pressed: what it did takes a moment to show.
+  let eager = 0;
+  let rest = EAGER_MS; // milliseconds to the next question, as the server would have it
+  // Step of the model whose guesses are shown, and when the next may be asked for.
+  let guessed = -1;
+  let guessing = false;
+  let rested = 0;
+
+  function pause() {
+    if (eager > 0) {
+      eager -= 1;
+      return Math.min(EAGER_MS, rest);
+    }
+    return document.visibilityState === "visible" ? rest : HIDDEN_MS;
+  }
+
+  function later(milliseconds) {
+    clearTimeout(timer);
+    timer = setTimeout(ask, milliseconds);
+  }
+
+  async function ask() {
+    if (!run || asking) return;
+    asking = true;
+    const asked = run;
+    const more = chart.more;
+    if (chart.size > MOST_POINTS) { cursors[0] = 0; chart.restart(); }
+    let wait = RETRY_MS;
+    try {
+      const fresh = await news(asked, more, cursors);
+      if (asked === run && more === chart.more) { take(fresh); wait = pause(); } else wait = 0;
+    } catch (error) {
+      board.say("Connection lost", "Trying again; the run goes on without this page.");
+    } finally {
+      asking = false;
+    }
+    if (run) later(asked === run ? wait : 0);
+  }
+
+  function take(news) {
+    if (news.error) {
+      const seen = steps ? ` The last step seen here was ${count(steps)}; it was freed after hours without a visit, or the app was started anew.` : "";
+      board.say("Run not found", news.error + seen);
+      run = null;
+      trigger("status");
+      return;
+    }
+    cursors = news.cursors;
+    rest = news.rest;
+    steps = news.step;
+    board.show(news);
+    chart.add(news.points);
+    if (news.held) chart.hold(news.held);
+    if (news.snapshots.length) {
+      bus.dispatchEvent(new CustomEvent("snapshots", { detail: { run: run.run, steps: news.snapshots } }));
+    }
+    if (news.status !== status) {
+      status = news.status;
+      bus.dispatchEvent(new CustomEvent("status"));
+      runs.watch(visitor, run.run);
+      trigger("status");
+    }
+    guess();
+  }
+
+  /** Ask for the guesses of the newest model, once the last have been there for a while; an ended run's at once. */
+  async function guess() {
+    const isFirst = guessed < 0, isOver = ENDED.has(status), began = performance.now();
+    if (guessing || cursors[1] <= guessed || (moment !== null && !isFirst)) return;
+    if (!isOver && (!cursors[0] || began < rested)) return;
+    const asked = run;
+    guessing = true;
+    try {
+      const answer = await server.guesses(asked.visitor, asked.run, null, isFirst);
+      if (asked !== run || answer.error) return;
+      guessed = answer.step;
+      if (answer.levels) chart.setLevels(answer.levels);
+      if (moment === null || isFirst) table.show(answer, null);
+    } catch (error) {
+      console.warn(error);
+    } finally {
+      const now = performance.now();
+      guessing = false;
+      rested = now + Math.max(GUESS_RESTS * rest, (now - began) / GUESS_SHARE);
+    }
+    if (ENDED.has(status) && !isOver) guess();
+  }
+
+  const recall = latest(async (asked, step) => {
+    const answer = await server.guesses(asked.visitor, asked.run, step, false);
+    if (asked === run && !answer.error) table.show(answer, step === null ? null : answer.step);
+  });
+
+  bus.addEventListener("model", ({ detail }) => {
+    if (!run || detail.run !== run.run || !detail.chosen || detail.step === moment) return;
+    moment = detail.step;
+    chart.mark(moment);
+    recall(run, moment).catch(console.warn);
+  });
+
+  const fetched = new Map(); // curves of other runs
+  const overlay = latest(async () => {
+    const wanted = [...runs.chosen].filter((id) => id !== run?.run);
+    for (const id of wanted.filter((other) => !fetched.has(other))) {
+      const answer = await server.curve(visitor, id);
+      if (!answer.error) fetched.set(id, answer);
+    }
+    chart.overlay(wanted.filter((id) => fetched.has(id)).map((id) => fetched.get(id)));
+  });
+  bus.addEventListener("chosen", () => overlay().catch(console.warn));
+
+  async function save(kind) {
+    if (!run) return;
+    const { content, error } = await server.table(run.visitor, run.run, kind);
+    if (error) { board.say("No file", error); return; }
+    const link = el("a", { href: URL.createObjectURL(new Blob([content])), download: `curves.${kind}` });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  document.addEventListener("visibilitychange", () => { if (run && document.visibilityState === "visible") later(0); });
+
+  tabs.addEventListener("message", ({ data }) => { if (data === visitor) trigger("elsewhere"); });
+
+  return function draw(value) {
+    visitor = value ? value.visitor : null;
+    if (!value || !value.run) { run = null; runs.watch(visitor, null); return; }
+    if (!run || run.run !== value.run) {
+      tabs.postMessage(visitor);
+      cursors = [...FIRST];
+      moment = null;
+      status = "";
+      steps = 0;
+      guessed = -1;
+      rested = 0;
+      run = value;
+      board.begin(value);
+      chart.begin(value);
+      table.begin();
+      fetched.delete(run.run); // it goes on, and is fetched again once another run is watched
+      runs.watch(visitor, run.run);
+      overlay().catch(console.warn);
+    }
+    eager = 5;
+    later(0);
+  };
+}

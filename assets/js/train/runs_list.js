@@ -1,0 +1,136 @@
+// The visitor's runs side by side: a list of them with their last numbers, the ones that are chosen to lie over the
+// curves, and the settings in which these differ.
+
+import { el, note } from "../parts/elements.js";
+import { count, percent } from "../parts/numbers.js";
+import { bus, keep, kept, latest } from "../parts/page.js";
+
+const STATUS = { queued: "waiting", running: "training", paused: "paused", finished: "finished", stopped: "stopped", failed: "failed" };
+const IS_GOING = new Set(["queued", "running", "paused"]);
+const loss = (value) => (value === null ? "–" : value.toFixed(3));
+const share = (value) => (value === null ? "–" : percent(value));
+const COLUMNS = [["MLM loss", loss], ["NSP loss", loss], ["Words right", share], ["Pairs right", share]];
+
+// What the list, the experiments and the curves have in common: whose runs, which of them is watched, which are chosen.
+export const runs = {
+  visitor: null,
+  watched: null,
+  chosen: new Set(),
+  /** Another run is watched, or it stands differently. */
+  watch(visitor, run) {
+    if (visitor !== runs.visitor) runs.chosen = new Set(kept("ticks", visitor));
+    Object.assign(runs, { visitor, watched: run });
+    bus.dispatchEvent(new CustomEvent("runs"));
+  },
+  choose(ids) {
+    runs.chosen = new Set(ids);
+    keep("ticks", runs.visitor, [...runs.chosen]);
+    bus.dispatchEvent(new CustomEvent("chosen"));
+  },
+};
+
+/** A dot in a run's colour; the one that is watched has the two colours of the curves. */
+const dot = (row) => {
+  const swatch = el("span", { class: row.isWatched ? "balcony-dot is-watched" : "balcony-dot", "aria-hidden": "true" });
+  swatch.style.setProperty("--dot", row.colour);
+  return swatch;
+};
+
+export function runsList(root, { trigger, server }) {
+  const head = el("thead", {}, el("tr", {}, ...["In the curves", "Run", "Seed", "Steps", ...COLUMNS.map(([name]) => name), "Again"].map(
+    (name, index) => el("th", { scope: "col", class: index > 1 && index < 8 ? "balcony-number" : null },
+      index === 0 || index === 8 ? el("span", { class: "balcony-unseen" }, name) : name))));
+  const body = el("tbody", {});
+  const table = el("table", { class: "balcony-runs", id: "runs-table" }, head, body);
+  const empty = el("p", { class: "balcony-empty" }, "Each run that you start is listed here, with its last numbers.");
+  const hint = el("p", { class: "balcony-empty" },
+    "Tick runs to lay them over the curves and to see what differs. Losses and shares are means over the last 20 steps. Run again " +
+    "starts a run with the same settings, text and seed; Reset does so too and waits at step 0. Both begin with the " +
+    "same weights, bit for bit.");
+  const differ = el("div", { id: "runs-differ" });
+  root.append(empty, el("div", { class: "balcony-scroll" }, table), hint, differ);
+  table.hidden = hint.hidden = true;
+  let rows = [];
+
+  function button(row, label, paused, title) {
+    const item = el("button", { type: "button", class: "balcony-small-button", title, "aria-label": `${label}: run ${row.number}` }, label);
+    const isBusy = rows.some((each) => IS_GOING.has(each.status));
+    item.disabled = !row.canRepeat || isBusy;
+    if (isBusy) item.title = "Stop the run that is going first";
+    item.addEventListener("click", () => trigger("select", { run: row.run, paused }));
+    return item;
+  }
+
+  function line(row) {
+    const tick = el("input", { type: "checkbox", "aria-label": `Run ${row.number} in the curves` });
+    tick.checked = row.isWatched || runs.chosen.has(row.run);
+    tick.disabled = row.isWatched || !row.canRepeat;
+    tick.addEventListener("change", () => {
+      const chosen = new Set(runs.chosen);
+      if (tick.checked) chosen.add(row.run); else chosen.delete(row.run);
+      runs.choose(chosen);
+    });
+    const detail = row.variant ? `${row.title} · ${STATUS[row.status]}` : STATUS[row.status];
+    const held = row.held || [];
+    const item = el("tr", { "data-run": row.run, "data-status": row.status },
+      el("td", { class: "balcony-tick" }, tick),
+      el("td", { class: "balcony-run-name" }, dot(row), el("div", {}, `${row.number} · ${row.variant || row.title}`, el("small", { title: row.reason || null }, detail))),
+      el("td", { class: "balcony-number", "data-name": "Seed" }, row.seed),
+      el("td", { class: "balcony-number", "data-name": "Steps" }, row.step === row.steps ? count(row.steps) : `${count(row.step)} of ${count(row.steps)}`),
+      ...COLUMNS.map(([name, words], index) => el("td", { class: "balcony-number", "data-name": name },
+        row.numbers ? words(row.numbers[index]) : "–",
+        ...(row.held ? [el("small", {}, `${words(held[index])} held-out`)] : []))),
+      el("td", { class: "balcony-again" },
+        button(row, "Run again", false, "Same settings, text and seed"),
+        button(row, "Reset", true, "The same initial weights, waiting at step 0")));
+    item.classList.toggle("is-watched", row.isWatched);
+    return item;
+  }
+
+  function difference({ runs: numbers, rows: settings, alike }) {
+    const sides = numbers.map((number) => el("th", { scope: "col" }, `Run ${number}`));
+    const lines = settings.map(([label, name, ...values]) => el("tr", {},
+      el("th", { scope: "row", title: name }, label), ...values.map((value) => el("td", {}, el("bdi", {}, value)))));
+    const parts = [el("h3", {}, "What differs")];
+    if (settings.length) {
+      parts.push(el("div", { class: "balcony-scroll" }, el("table", { class: "balcony-differ" },
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Setting"), ...sides)), el("tbody", {}, ...lines))));
+    } else parts.push(el("p", {}, "Nothing: the same settings, text and seed."));
+    if (alike !== null) {
+      parts.push(el("p", { class: "balcony-empty", id: "runs-alike" },
+        alike ? "All of them began with the same weights, bit for bit." : "They did not begin with the same weights."));
+    }
+    return parts;
+  }
+
+  const compare = latest(async () => {
+    const chosen = rows.filter((row) => row.canRepeat && (row.isWatched || runs.chosen.has(row.run))).map((row) => row.run);
+    if (chosen.length < 2) { differ.replaceChildren(); return; }
+    const answer = await server.differing(runs.visitor, chosen);
+    differ.replaceChildren(...(answer.error ? [note(answer.error, true)] : difference(answer)));
+  });
+
+  const show = () => {
+    const focused = body.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+    body.replaceChildren(...rows.map(line));
+    if (focused) body.querySelector(`[aria-label="${CSS.escape(focused)}"]`)?.focus();
+    table.hidden = hint.hidden = rows.length === 0;
+    empty.hidden = rows.length > 0;
+    compare().catch(console.warn);
+  };
+
+  const refresh = latest(async () => {
+    if (!runs.visitor || !runs.watched) { rows = []; show(); return; }
+    const answer = await server.listing(runs.visitor);
+    if (answer.error) return;
+    rows = answer.map((row) => ({ ...row, isWatched: row.run === runs.watched }));
+    const there = rows.map((row) => row.run).filter((id) => runs.chosen.has(id));
+    if (there.length < runs.chosen.size) runs.choose(there); // others had to make room; this shows the list too
+    else show();
+  });
+
+  bus.addEventListener("runs", () => refresh().catch(console.warn));
+  bus.addEventListener("chosen", show);
+  refresh().catch(console.warn);
+  return function draw() {};
+}

@@ -1,0 +1,46 @@
+// The browser's half of ui/views.py.
+
+/**
+ * Connect a gr.HTML component to a view, `make(root, context) -> draw(value)`. A failing draw is logged and later
+ * updates still come: an exception before `watch` would end them for good.
+ *
+ * `choose(update)` puts what the person chose into the value and triggers "input". The choices are numbered, and the
+ * server sends the number back (`answer_to` in ui/views.py): until the answer to the last one is there the value
+ * keeps what was chosen since and is `waiting`. An answer to an older choice that comes after it is dropped; one
+ * without a number, such as an error, ends the waiting.
+ */
+export function mount(name, make, gradio) {
+  const { element, props, trigger, watch, server } = gradio;
+  let number = 0, chosen = null, answer = null;
+  const wait = () => { props.value = { ...props.value, ...chosen, choice_number: number, waiting: true }; };
+  const context = {
+    trigger,
+    server,
+    options: props.options || {},
+    setValue: (value) => { props.value = value; },
+    choose: (update) => {
+      number += 1;
+      chosen = { ...chosen, ...update };
+      wait();
+      redraw();
+      trigger("input");
+    },
+  };
+  const root = element.querySelector(".balcony-view");
+  const draw = make(root, context);
+  const redraw = () => {
+    const { value } = props;
+    if (value && value.choice_number < number) {
+      if (chosen) wait();
+      else props.value = answer;
+    } else if (!value || !value.waiting) {
+      number = (value && value.choice_number) || 0;
+      chosen = null;
+      answer = value;
+    }
+    root.ariaBusy = chosen !== null;
+    try { draw(props.value); } catch (error) { console.error(`Balcony.${name}`, error); }
+  };
+  watch("value", redraw);
+  redraw();
+}
