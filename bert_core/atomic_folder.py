@@ -1,4 +1,4 @@
-"""Replacing a folder of files that belong together, so that a kill or a full disk never leaves a mixture."""
+"""Replaces the files of a folder together, so that a kill or a full disk never leaves a mixture of old and new."""
 
 import contextlib
 import ctypes
@@ -14,20 +14,20 @@ _STALE_SECONDS = 3600
 
 
 @contextlib.contextmanager
-def replaced(folder: Path, *, last: str, members: Collection[str]) -> Iterator[Path]:
-    """Give a temporary folder to write into, and put its files in the place of `folder` at the end of the block.
+def replacing(folder: Path, *, last: str, members: Collection[str]) -> Iterator[Path]:
+    """Yield a temporary folder to write into; at the end of the block its files become those of `folder`.
 
-    folder: an absolute path. last: the file without which the folder is not complete; it must be written in the
-    block. members: names of files that belong together with those written and go when they are replaced. Files of
-    other names in the folder stay, as do its subfolders.
+    folder: an absolute path. last: the file that makes the folder complete; the block must write it. members: names of
+    old files that are removed, because they belong to the files that are replaced. All other files stay, as do
+    subfolders.
 
-    At every moment the folder is as before or complete and new, and everything is synced before the change. On Linux
-    an existing set is exchanged for the new one in one system call. Where the file system cannot do that, there is a
-    moment between two renames in which the old folder stands under another name: `put_back` mends a kill there.
-    If the block raises, nothing has changed. Raises OSError.
+    At every moment the folder is as before or complete and new, and all files are synced before the change. On Linux
+    one system call exchanges the old folder for the new one. Where the file system cannot do that, two renames follow
+    each other, and in between only a backup exists: `restore_backup` repairs a kill at that moment. If the block
+    raises, nothing has changed. Raises OSError.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    put_back(folder)
+    restore_backup(folder)
     _remove_leftovers(folder)
     new = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.new")
     new.mkdir()
@@ -50,15 +50,27 @@ def replaced(folder: Path, *, last: str, members: Collection[str]) -> Iterator[P
         shutil.rmtree(new, ignore_errors=True)
 
 
-def put_back(folder: Path) -> None:
-    """Undo the first of two renames after which the process was killed."""
-    if not folder.exists() and _retired(folder).exists():
-        os.rename(_retired(folder), folder)
+def restore_backup(folder: Path) -> None:
+    """Undo the first of the two renames of `_exchange` if the process was killed before the second."""
+    if not folder.exists() and _backup(folder).exists():
+        os.rename(_backup(folder), folder)
+
+
+def _backup(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.old")
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Delete the temporary folders of killed writers; a recent one may belong to a writer that is still running."""
+    for path in folder.parent.glob(f".{glob.escape(folder.name)}.*.new"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _link_others(old: Path, new: Path, members: Collection[str]) -> None:
-    """Link into `new` what stands in `old` and is not replaced; a program that is writing such a file goes on."""
-    replaced_names = {path.name for path in new.iterdir()} | set(members)
+    """Link every file of `old` that stays into `new`; a program that is writing to such a file can continue."""
+    dropped = {path.name for path in new.iterdir()} | set(members)
 
     def link(source: str, target: str) -> None:
         try:
@@ -67,19 +79,19 @@ def _link_others(old: Path, new: Path, members: Collection[str]) -> None:
             shutil.copy2(source, target)
 
     def ignore(directory: str, _names: list[str]) -> set[str]:
-        return replaced_names if Path(directory) == old else set()
+        return dropped if Path(directory) == old else set()
 
     shutil.copytree(old, new, symlinks=True, dirs_exist_ok=True, copy_function=link, ignore=ignore)
 
 
 def _exchange(new: Path, folder: Path) -> None:
-    """Let two folders change places; afterwards `new` holds the old files or is gone."""
+    """Swap two folders; afterwards `new` holds the old files or does not exist."""
     if _exchange_at_once(new, folder):
         return
-    shutil.rmtree(_retired(folder), ignore_errors=True)
-    os.rename(folder, _retired(folder))
+    shutil.rmtree(_backup(folder), ignore_errors=True)
+    os.rename(folder, _backup(folder))
     os.rename(new, folder)
-    shutil.rmtree(_retired(folder), ignore_errors=True)
+    shutil.rmtree(_backup(folder), ignore_errors=True)
 
 
 def _exchange_at_once(new: Path, folder: Path) -> bool:
@@ -90,18 +102,6 @@ def _exchange_at_once(new: Path, folder: Path) -> bool:
     except (AttributeError, TypeError, OSError):
         return False
     return renameat2(current_folder, os.fsencode(new), current_folder, os.fsencode(folder), exchange) == 0
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Delete what a killed writer left beside the folder; a younger one may belong to a writer at work."""
-    for path in folder.parent.glob(f".{glob.escape(folder.name)}.*.new"):
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
-                shutil.rmtree(path, ignore_errors=True)
-
-
-def _retired(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.old")
 
 
 def _sync(path: Path) -> None:

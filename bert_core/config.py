@@ -56,10 +56,8 @@ class BertConfig(_Checked):
     )
     intermediate_size: int = _number(256, 2, 16384, "Width of the feed-forward block, usually 4 × hidden size.")
     hidden_act: str = _choice("gelu", ("gelu", "relu"), "Activation function of the feed-forward block.")
-    hidden_dropout_prob: float = _number(0.1, 0, 0.9, "Fraction of vector entries set to zero during training.")
-    attention_probs_dropout_prob: float = _number(
-        0.1, 0, 0.9, "Fraction of attention weights set to zero during training."
-    )
+    hidden_dropout_prob: float = _number(0.1, 0, 0.9, "Fraction of vector entries set to zero in training.")
+    attention_probs_dropout_prob: float = _number(0.1, 0, 0.9, "Fraction of attention weights set to zero in training.")
     classifier_dropout: float | None = _number(
         None, 0, 0.9, "Dropout before the sentence-pair classifier. Empty: none.", optional=True
     )
@@ -104,9 +102,7 @@ class BertConfig(_Checked):
 class TokenizerConfig(_Checked):
     """How text becomes tokens."""
 
-    kind: str = _choice(
-        "word", ("word", "wordpiece", "bpe"), "word: one token per word. wordpiece, bpe: frequent pieces of words."
-    )
+    kind: str = _choice("word", ("word", "wordpiece", "bpe"), "One token per word, or frequent pieces of words.")
     vocab_size: int | None = _number(
         None, 6, 200_000, "Vocabulary limit. Empty: all words, or 30,000 pieces.", optional=True
     )
@@ -127,11 +123,7 @@ class CorpusConfig(_Checked):
         None, 1, 100_000_000, "Read only this many documents or pairs from the start. Empty: all.", optional=True
     )
     validation_share: float | None = _number(
-        None,
-        0,
-        0.5,
-        "Fraction of the text for the validation curve. Empty: a tenth of 8 or more documents.",
-        optional=True,
+        None, 0, 0.5, "Fraction for the validation curve. Empty: a tenth, given at least 8 documents.", optional=True
     )
     test_share: float = _number(0.0, 0, 0.5, "Fraction at the end of the text, used only for the final test.")
     pair_label: str = "IsNext"
@@ -157,9 +149,7 @@ class DataConfig(_Checked):
     draw: str = _choice(
         "token", ("token", "batch"), "Choose between [MASK], random and unchanged for each token or for a whole batch."
     )
-    random_share: float = _number(
-        0.1, 0, 1, "Fraction of the predicted tokens replaced by a random word. The rest stay unchanged."
-    )
+    random_share: float = _number(0.1, 0, 1, "Fraction of the predicted tokens replaced by a random word.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -180,12 +170,10 @@ class Schedule(_Checked):
 
     steps: int = _number(1000, 1, 100_000_000, "Training steps, one batch each.")
     learning_rate: float = _number(
-        1e-3, 1e-8, 1, "How far one step moves the weights. Too high, and nothing is learned."
+        1e-3, 1e-8, 1, "How far one step moves the weights. If too high, nothing is learned."
     )
     warmup_steps: int = _number(0, 0, 100_000_000, "Steps in which the learning rate grows from 0 to its peak.")
-    decay: str = _choice(
-        "linear", ("linear", "none"), "After warm-up the learning rate falls to 0 (linear) or stays (none)."
-    )
+    decay: str = _choice("linear", ("linear", "none"), "After warm-up, the rate falls to 0 (linear) or stays (none).")
 
 
 @dataclass(frozen=True)
@@ -221,9 +209,7 @@ class TrainingConfig(Schedule):
     )
     mlm_weight: float = _number(1.0, 0, 1000, "Weight of the masked-word loss in the sum.")
     alternating: bool = _choice(
-        False,
-        (False, True),
-        "Alternate between masked words and next sentence, one step and one optimizer each, instead of summing.",
+        False, (False, True), "Train the objectives alternately, with an optimizer each, instead of summing the losses."
     )
     nsp_weight: float = _number(1.0, 0, 1000, "Weight of the next-sentence loss in the sum.")
     parts: tuple[TrainingPart, ...] = field(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_core.atomic_folder import replaced
+from bert_core.atomic_folder import replacing
 from bert_core.errors import CorpusError
 
 HEADER = "header.json"
@@ -39,7 +39,7 @@ def gather(fill: Callable[[Append], dict[str, Any]], folder: Path | None) -> tup
         return {name: np.concatenate(parts) for name, parts in pieces.items()}, facts
     if (found := _mapped(folder)) is None:
         try:
-            with replaced(folder, last=HEADER, members=()) as new:
+            with replacing(folder, last=HEADER, members=()) as new:
                 _write(fill, new)
         except OSError as error:
             raise CorpusError(

@@ -26,7 +26,7 @@ from tokenizers import (
 from bert_core.config import TokenizerConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.sentences import MAX_WORD_CHARACTERS
-from bert_core.errors import CheckpointError, ConfigError, CorpusError, shown
+from bert_core.errors import CheckpointError, ConfigError, CorpusError, quoted
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
@@ -234,7 +234,7 @@ def _checked_merges(merges: Sequence[Sequence[str]], vocabulary: dict[str, int])
     for first, second in merges:
         is_inside = second.startswith(PREFIX) and len(second) > len(PREFIX)
         if not is_inside or not {first, second, first + second[len(PREFIX) :]} <= vocabulary.keys():
-            raise CheckpointError(f"its merge of {shown(first)} and {shown(second)} does not fit its vocabulary.")
+            raise CheckpointError(f"its merge of {quoted(first)} and {quoted(second)} does not fit its vocabulary.")
     return [(first, second) for first, second in merges]
 
 

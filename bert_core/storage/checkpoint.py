@@ -23,10 +23,10 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from bert_core.atomic_folder import put_back, replaced
+from bert_core.atomic_folder import replacing, restore_backup
 from bert_core.config import BertConfig
 from bert_core.data.tokenizer import PAD, SPECIAL_TOKENS
-from bert_core.errors import CheckpointError, ConfigError, shown
+from bert_core.errors import CheckpointError, ConfigError, quoted
 from bert_core.model import BertForPreTraining, draw_weights, extend_positions
 from bert_core.storage.tokenizer_file import load_tokenizer, save_tokenizer
 from bert_core.storage.untrusted import read_json, unzip
@@ -111,14 +111,14 @@ def save_checkpoint(
     its training state, into the folder it is given. Parts that the checkpoint lacks are left out again.
 
     Whenever the process is killed or the disk fills up, the folder holds the old model or the new one, never a
-    mixture; `folders.replaced` says how far the file system carries that. Other files in the folder, such as
+    mixture; see `atomic_folder.replacing`. Other files in the folder, such as
     metrics.csv, stay. Raises CheckpointError when weights are not finite or the folder cannot be written.
     """
     folder = Path(folder).resolve()
     tensors = _tensors_to_write(checkpoint, dtype)
     try:
         members = _MODEL_FILES | {path.name for path in folder.glob("*.safetensors")}
-        with replaced(folder, last=CONFIG, members=members) as new:
+        with replacing(folder, last=CONFIG, members=members) as new:
             _write_files(checkpoint, tensors, dtype, new)
             also(new)
     except (OSError, SafetensorError) as error:
@@ -240,7 +240,7 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None) -> 
     """
     folder = Path(folder).resolve()
     with contextlib.suppress(OSError):
-        put_back(folder)
+        restore_backup(folder)
     if not folder.is_dir():
         raise CheckpointError(f"There is no folder {folder.name!r}; give the folder that holds {CONFIG}.")
     content = read_json(folder / CONFIG)
@@ -278,7 +278,7 @@ def _read_config(content: dict[str, Any]) -> BertConfig:
     for field, allowed in _FIXED_FIELDS.items():
         if content.get(field) not in allowed:
             raise CheckpointError(
-                f"{CONFIG} has {field} {shown(content.get(field))}; this program computes {allowed[0]!r} only."
+                f"{CONFIG} has {field} {quoted(content.get(field))}; this program computes {allowed[0]!r} only."
             )
     names = {field.name for field in dataclasses.fields(BertConfig)}
     given = {name: value for name, value in content.items() if name in names and value is not None}

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from bert_core.errors import CheckpointError, megabytes, shown
+from bert_core.errors import CheckpointError, megabytes, quoted
 from bert_core.storage.checkpoint import TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
 from bert_core.storage.weights import CONFIG, INDEX, WEIGHTS
 
@@ -48,7 +48,7 @@ def fetch_checkpoint(
     """
     if not is_hub_name(name):
         raise CheckpointError(
-            f"{shown(name)} is no name of a model on the Hub; give owner/model, such as google-bert/bert-base-uncased."
+            f"{quoted(name)} is no name of a model on the Hub; give owner/model, such as google-bert/bert-base-uncased."
         )
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     # Imported when it is needed: it takes a second, and most people never ask for it.

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bert_core.errors import CheckpointError, megabytes, shown
+from bert_core.errors import CheckpointError, megabytes, quoted
 from bert_core.storage.untrusted import parse_json
 
 MAX_HEADER_BYTES = 256 * 2**10
@@ -63,7 +63,7 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].end)):
         if entry.start != position:
             raise CheckpointError(
-                f"{path.name}: the bytes of {shown(name)} overlap others or leave a hole; export it again."
+                f"{path.name}: the bytes of {quoted(name)} overlap others or leave a hole; export it again."
             )
         position = entry.end
     if position != file_bytes:
@@ -101,7 +101,7 @@ def _entry(path: Path, name: str, fields: Any, data_start: int) -> TensorEntry:
         or len(offsets) != 2
         or offsets[1] - offsets[0] != math.prod(shape) * _ITEM_BYTES[dtype]
     ):
-        raise CheckpointError(f"{path.name}: the entry of {shown(name)} is malformed; export the model again.")
+        raise CheckpointError(f"{path.name}: the entry of {quoted(name)} is malformed; export the model again.")
     return TensorEntry(path, dtype, tuple(shape), data_start + offsets[0], data_start + offsets[1])
 
 

@@ -11,7 +11,7 @@ from tokenizers import (
 )
 
 from bert_core.data.tokenizer import MAX_TOKENIZER_TOKENS, PREFIX, SPECIAL_TOKENS, UNK, Scheme, build_tokenizer
-from bert_core.errors import CheckpointError, first_three, shown
+from bert_core.errors import CheckpointError, first_three, quoted
 from bert_core.storage.untrusted import MAX_JSON_BYTES, read_json, read_limited
 
 
@@ -67,7 +67,7 @@ def _refuse_added_tokens(added: Any) -> None:
     """Tokens that were added to a vocabulary later are cut out of a text before it is read, which we don't do."""
     entries = added if isinstance(added, list) else [added] if added else []
     names = [entry.get("content") if isinstance(entry, dict) else entry for entry in entries]
-    if foreign := [shown(name) for name in names if name not in SPECIAL_TOKENS]:
+    if foreign := [quoted(name) for name in names if name not in SPECIAL_TOKENS]:
         raise CheckpointError(f"its added tokens {first_three(foreign)} can't be used, only BERT's five special ones.")
 
 
@@ -111,7 +111,7 @@ def _read_merges(model: dict[str, Any]) -> list[list[str]]:
     """The merges of a BPE, as pairs or as older files spell them ("a ##b"); refused with settings that we lack."""
     for field in ("dropout", "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges"):
         if model.get(field):
-            raise CheckpointError(f"its {field} is {shown(model[field])}, which can't be used here.")
+            raise CheckpointError(f"its {field} is {quoted(model[field])}, which can't be used here.")
     merges = model.get("merges")
     merges = (
         [merge.split(" ") if isinstance(merge, str) else merge for merge in merges] if isinstance(merges, list) else [0]

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bert_core.errors import CheckpointError, megabytes, shown
+from bert_core.errors import CheckpointError, megabytes, quoted
 
 MAX_JSON_BYTES = 32 * 2**20  # a tokenizer.json of 250,000 tokens has about 10 MB
 MAX_ZIP_ENTRIES = 1000
@@ -87,13 +87,13 @@ def _members(zip_name: str, archive: zipfile.ZipFile, wanted: re.Pattern[str]) -
     for info in archive.infolist():
         path = tuple(info.filename.split("/"))
         if "\\" in info.filename or ":" in info.filename or path[0] == "" or ".." in path:
-            raise CheckpointError(f"{zip_name} holds the path {shown(info.filename)}; pack plain file names only.")
+            raise CheckpointError(f"{zip_name} holds the path {quoted(info.filename)}; pack plain file names only.")
         if stat.S_ISLNK(info.external_attr >> 16):
-            raise CheckpointError(f"{zip_name} holds the link {shown(info.filename)}; pack the file itself.")
+            raise CheckpointError(f"{zip_name} holds the link {quoted(info.filename)}; pack the file itself.")
         if len(path) > 2 or path[0] == "__MACOSX" or not wanted.fullmatch(path[-1]):
             continue
         if path in members:
-            raise CheckpointError(f"{zip_name} holds {shown(info.filename)} twice; pack the folder again.")
+            raise CheckpointError(f"{zip_name} holds {quoted(info.filename)} twice; pack the folder again.")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise CheckpointError(f"{zip_name} is packed in an unusual way; pack it as an ordinary zip.")
         members[path] = info
@@ -110,7 +110,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) != len(pairs):
         repeated = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise _Refused(f"the name {shown(repeated)} stands twice")
+        raise _Refused(f"the name {quoted(repeated)} stands twice")
     return content
 
 

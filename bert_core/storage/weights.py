@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from bert_core.errors import CheckpointError, first_three, shown
+from bert_core.errors import CheckpointError, first_three, quoted
 from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header, read_tensor
 from bert_core.storage.untrusted import read_json
 
@@ -76,7 +76,7 @@ def _read_headers(folder: Path) -> dict[str, TensorEntry]:
     for file in sorted(set(files)):
         header = read_header(folder / file)
         if repeated := entries.keys() & header.keys():
-            raise CheckpointError(f"{file} holds {first_three(map(shown, sorted(repeated)))} a second time.")
+            raise CheckpointError(f"{file} holds {first_three(map(quoted, sorted(repeated)))} a second time.")
         entries.update(header)
     return entries
 
@@ -91,7 +91,7 @@ def _with_present_names(entries: dict[str, TensorEntry]) -> dict[str, TensorEntr
         if not is_prefixed and name.startswith(("embeddings.", "encoder.", "pooler.")):
             name = f"bert.{name}"
         if name in renamed:
-            raise CheckpointError(f"{entry.path.name} holds {shown(name)} under two names; export the model again.")
+            raise CheckpointError(f"{entry.path.name} holds {quoted(name)} under two names; export the model again.")
         if not name.startswith(_OTHER_HEADS) and name not in _BUFFERS:
             renamed[name] = entry
     if _WORD_BIAS not in renamed and "cls.predictions.decoder.bias" in renamed:
@@ -115,7 +115,7 @@ def _check_entries(
             differences.append(f"{name} has the shape {list(entry.shape)} instead of {list(shape)}")
         elif entry.dtype not in FLOATS:
             differences.append(f"{name} is {entry.dtype} instead of {', '.join(FLOATS)}")
-    differences += [f"{shown(name)} is unknown" for name in entries if name not in shapes and name not in copies]
+    differences += [f"{quoted(name)} is unknown" for name in entries if name not in shapes and name not in copies]
     if differences:
         files = first_three(sorted({entry.path.name for entry in entries.values()})) or WEIGHTS
         raise CheckpointError(

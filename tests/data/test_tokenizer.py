@@ -108,7 +108,7 @@ def test_special_tokens_in_a_training_text_are_words_like_any_other(kind):
 
 def test_ids_are_the_same_in_every_process(dialogue):
     program = (
-        "import json, sys; from bert_core.corpus import Corpus; from bert_core.tokenization import train_tokenizer\n"
+        "import json, sys; from bert_core.data.corpus import Corpus; from bert_core.data.tokenizer import train_tokenizer\n"
         "corpus = Corpus.from_text(sys.stdin.read())\n"
         "for kind in ('word', 'wordpiece', 'bpe'): print(train_tokenizer(corpus, kind=kind, vocab_size=120).to_str())"
     )

@@ -19,7 +19,7 @@ import transformers
 from helpers import make_batch, make_model
 from safetensors.torch import load_file, save_file
 
-from bert_core import atomic_folder as folders
+from bert_core import atomic_folder
 from bert_core.config import BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import SPECIAL_TOKENS, train_tokenizer
@@ -650,7 +650,7 @@ def kill_everywhere(folder: Path, prepare, check) -> int:
 @pytest.mark.parametrize("exchange", ["at once", "two renames"])
 def test_a_kill_while_saving_leaves_the_old_model_or_the_new_one(exchange, tiny_checkpoint, tmp_path, monkeypatch):
     if exchange == "two renames":
-        monkeypatch.setattr(folders, "_exchange_at_once", lambda new, folder: False)
+        monkeypatch.setattr(atomic_folder, "_exchange_at_once", lambda new, folder: False)
     folder = tmp_path / "models" / "tiny"
     seen = set()
     mended = set()
