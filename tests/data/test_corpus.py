@@ -192,7 +192,7 @@ def test_pairs_are_three_columns_or_those_of_mrpc():
     assert corpus.labels == (True, False)
     mrpc = Corpus.from_text("\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\ta b\tb a\n", "pairs")
     assert (mrpc.documents, mrpc.labels) == ((("a b", "b a"),), (True,))
-    with pytest.raises(CorpusError, match="Line 2 of the text is no pair"):
+    with pytest.raises(CorpusError, match="Line 2 of the text is not a pair"):
         Corpus.from_text("one\ttwo\t1\none two 1\n", "pairs")
 
 
