@@ -18,12 +18,16 @@ import { experiment } from "./train/experiments.js";
 import { runMonitor } from "./train/monitor.js";
 import { runsList } from "./train/runs_list.js";
 import { mount } from "./views.js";
+import { similarityMap } from "./words_in_context.js";
 
+/** @type {Record<string, View>} */
 const views = {
   batch, closer, exam, experiment, exporter, facts, guesses, headDetail, headGrid, headSwitches, modelLine, pairAcross,
-  pairMatrix, plot, runMonitor, runsList, tokenPicker, verdict,
+  pairMatrix, plot, runMonitor, runsList, similarityMap, tokenPicker, verdict,
 };
 
+/** @param {WaitingView} view */
+const mountByName = (...[name, , component]) => mount(name, window.Balcony.views[name], component);
 const { waiting } = window.Balcony;
-Object.assign(window.Balcony, { views, mount: (name, events, gradio) => mount(name, window.Balcony.views[name], gradio) });
-for (const [name, events, gradio] of waiting) window.Balcony.mount(name, events, gradio);
+Object.assign(window.Balcony, { views, mount: mountByName });
+for (const view of waiting) mountByName(...view);

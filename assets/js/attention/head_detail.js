@@ -70,11 +70,11 @@ export function headDetail(root, { options }) {
     const { tokens, segments } = value, n = tokens.length, second = segments.indexOf(1);
     if (body.firstChild !== picture.element) body.replaceChildren(picture.element);
     picture.draw({
-      rows: tokens, columns: tokens, shares: matrix, colour: options.colour, room: body.clientWidth || 600,
+      rows: tokens, columns: tokens, values: matrix, colour: options.colour, room: body.clientWidth || 600,
       alpha: (weight) => (weight < shared.threshold ? 0 : Math.max(0.03, Math.sqrt(weight))),
       border: second > 0 ? [second, second] : null,
       label: `${title.textContent}; the arrow keys go from cell to cell`, hint,
-      tell: (i, j) => [el("bdi", {}, tokens[i]), " → ", el("bdi", {}, tokens[j]), `: ${number(matrix[i * n + j])}`],
+      describe: (i, j) => [el("bdi", {}, tokens[i]), " → ", el("bdi", {}, tokens[j]), `: ${number(matrix[i * n + j])}`],
     });
   }
 

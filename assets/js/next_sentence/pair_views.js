@@ -28,10 +28,10 @@ export function pairAcross(root, { choose, options }) {
     width = root.clientWidth;
     const { rows, columns, shares } = value;
     map.draw({
-      rows, columns, shares: shares.flat(), colour: options.colour, room: width || 500, largest: 44, hint: ACROSS_HINT,
+      rows, columns, values: shares.flat(), colour: options.colour, room: width || 500, largest: 44, hint: ACROSS_HINT,
       alpha: (weight) => Math.max(0.03, Math.sqrt(weight)),
       label: "Attention of the first sentence to the second; the arrow keys go from cell to cell",
-      tell: (i, j) => [el("bdi", {}, rows[i]), " → ", el("bdi", {}, columns[j]), `: ${shares[i][j].toFixed(3)}`],
+      describe: (i, j) => [el("bdi", {}, rows[i]), " → ", el("bdi", {}, columns[j]), `: ${shares[i][j].toFixed(3)}`],
     });
   }
 
@@ -95,7 +95,7 @@ export function pairMatrix(root, { trigger, choose, options }) {
     const { sentences, numbers, shares, truth, labels } = value, rows = rowsInOrder();
     const isWrong = (i, j) => shares[i][j] !== null && truth[i][j] >= 0 && (shares[i][j] >= 0.5) !== (truth[i][j] === 1);
 
-    function tell(row, j) {
+    function describe(row, j) {
       const i = rows[row], share = shares[i][j];
       const fact = { 1: `${labels[0]} in the text`, 0: `${labels[1]} in the text` }[truth[i][j]];
       return [`${numbers[i]} `, el("bdi", {}, sentences[i]), ` → ${numbers[j]} `, el("bdi", {}, sentences[j]),
@@ -105,7 +105,7 @@ export function pairMatrix(root, { trigger, choose, options }) {
 
     map.draw({
       rows: rows.map((i) => `${numbers[i]} ${sentences[i]}`), columns: numbers.map(String),
-      shares: rows.flatMap((i) => shares[i]), colour: options.colour, room: width || 500, largest: 44, most: width > 520 ? 36 : 14, hint: MATRIX_HINT, tell,
+      values: rows.flatMap((i) => shares[i]), colour: options.colour, room: width || 500, largest: 44, letters: width > 520 ? 36 : 14, hint: MATRIX_HINT, describe,
       alpha: (share) => 0.03 + 0.97 * share,
       label: `${title.textContent}: which follows which; the arrow keys go from cell to cell, Enter looks at the pair`,
       outlined: (row, j) => truth[rows[row]][j] === 1, crossed: (row, j) => isWrong(rows[row], j),

@@ -1,15 +1,47 @@
-// A table of numbers as a picture with words beside its rows and columns: attention maps, sentences against sentences.
+// A table of numbers as colours, with words beside its rows and columns: attention, sentence pairs, similarities.
 
 import { el, svg } from "./elements.js";
 
+/** @typedef {[red: number, green: number, blue: number]} Colour */
+/**
+ * @typedef {object} Heat What a map draws.
+ * @property {string[]} rows
+ * @property {string[]} columns
+ * @property {ArrayLike<number | null>} values row by row; null where there is no number
+ * @property {Colour} colour of numbers from 0 upward
+ * @property {Colour} [opposite] of numbers below 0
+ * @property {(value: number) => number} alpha how opaque a value's cell is, 0 to 1
+ * @property {number} room pixels across
+ * @property {number} [largest] side of a cell in pixels, at most
+ * @property {number} [letters] letters of a word, at most
+ * @property {string} label name of the picture for a screen reader
+ * @property {string} hint readout before a cell is chosen
+ * @property {(i: number, j: number) => (Node | string)[]} describe readout of a cell
+ * @property {[row: number, column: number] | null} [border] row and column after a dashed line
+ * @property {(i: number, j: number) => boolean} [outlined]
+ * @property {(i: number, j: number) => boolean} [crossed]
+ * @property {(i: number, j: number) => void} [press] what a click or Enter does
+ */
+
 const GAP = 4;
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
+/** @type {Record<string, [number, number]>} */
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-const shortened = (word, most) => { const letters = [...word]; return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : word; };
+/** @param {string} word @param {number} most */
+function shortened(word, most) {
+  const letters = [...word];
+  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : word;
+}
+
+/** @param {string[]} words @param {number} most */
 const widest = (words, most) => Math.min(most, Math.max(...words.map((word) => [...word].length)));
 
-/** A word at (x, y), `end` telling which side of it lies there; letters that run leftward keep their order. */
+/**
+ * A word at (x, y), which is its middle or one end; a word that is written from right to left keeps that order.
+ * @param {string} word @param {number} most @param {number} x @param {number} y @param {number} size
+ * @param {"left" | "middle" | "right"} end @param {boolean} [turned] by a quarter to the left
+ */
 function label(word, most, x, y, size, end, turned) {
   const leftward = RIGHT_TO_LEFT.test(word);
   const text = svg("text", { x, y, "font-size": size, direction: leftward ? "rtl" : "ltr",
@@ -20,114 +52,126 @@ function label(word, most, x, y, size, end, turned) {
   return text;
 }
 
-/** The cells as a picture; one without a number gets a grey stroke. */
-function cells({ rows, columns, shares, alpha, colour: [red, green, blue] }, side) {
+/**
+ * The cells as a picture; one without a number gets a grey stroke.
+ * @param {Heat} heat @param {number} side
+ */
+function cells({ rows, columns, values, alpha, colour, opposite = colour }, side) {
   const canvas = el("canvas", { width: columns.length * side, height: rows.length * side });
-  const pen = canvas.getContext("2d"), gap = side > 5 ? 1 : 0;
+  const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")), gap = side > 5 ? 1 : 0;
   pen.strokeStyle = "rgb(124, 133, 148)";
-  shares.forEach((share, index) => {
-    const x = (index % columns.length) * side, y = Math.floor(index / columns.length) * side;
-    if (share === null) {
+  for (let index = 0; index < values.length; index += 1) {
+    const x = (index % columns.length) * side, y = Math.floor(index / columns.length) * side, value = values[index];
+    if (value === null) {
       pen.beginPath();
       pen.moveTo(x + 0.7 * side, y + 0.3 * side);
       pen.lineTo(x + 0.3 * side, y + 0.7 * side);
       pen.stroke();
-      return;
+    } else {
+      pen.fillStyle = `rgba(${(value < 0 ? opposite : colour).join(", ")}, ${alpha(value)})`;
+      pen.fillRect(x, y, side - gap, side - gap);
     }
-    pen.fillStyle = `rgba(${red}, ${green}, ${blue}, ${alpha(share)})`;
-    pen.fillRect(x, y, side - gap, side - gap);
-  });
+  }
   return canvas.toDataURL();
 }
 
 /**
- * A map: an element that stays while its content changes, so that the keyboard keeps its place. The cell that is
- * pointed at, or that the arrow keys go to, is told in `readout`. `draw` takes
- *   rows, columns: words; shares: numbers row by row, null for none; alpha(share): how opaque its cell is; colour;
- *   room: pixels across; largest: pixels of a cell at the most; most: letters of a word at the most; label: the picture's name; hint: told before a cell is;
- *   tell(i, j): what is told of a cell; border: the row and column before which a dashed line runs;
- *   outlined(i, j), crossed(i, j): whether a cell has that mark; press(i, j): what a click or Enter does.
+ * A map: its element stays while the content changes, so that the keyboard focus stays too. `readout` describes the
+ * cell under the pointer, or the one that the arrow keys reach.
+ * @param {HTMLElement} readout
  */
 export function heatMap(readout) {
   const element = el("div", { class: "balcony-map", tabindex: "0", role: "application" });
   const mark = svg("rect", { class: "balcony-map-mark" });
   const row = svg("rect", { class: "balcony-map-line" }), column = svg("rect", { class: "balcony-map-line" });
-  let now = null, picture = null, side = 0, left = 0, top = 0, at = null;
+  /** @type {Heat} */
+  let heat;
+  /** @type {SVGElement} */
+  let picture;
+  /** @type {[number, number] | null} */
+  let chosen = null;
+  let side = 0, left = 0, top = 0;
 
-  const isInside = (i, j) => i >= 0 && j >= 0 && i < now.rows.length && j < now.columns.length;
+  /** @param {number} i @param {number} j */
+  const isInside = (i, j) => i >= 0 && j >= 0 && i < heat.rows.length && j < heat.columns.length;
 
-  function point(i, j) {
-    at = [i, j];
+  /** @param {number} i @param {number} j */
+  function choose(i, j) {
+    chosen = [i, j];
+    const x = `${left + j * side}`, y = `${top + i * side}`;
     for (const part of [mark, row, column]) part.setAttribute("visibility", "visible");
-    for (const [part, name, place] of [[mark, "x", left + j * side], [mark, "y", top + i * side], [row, "y", top + i * side],
-      [column, "x", left + j * side]]) part.setAttribute(name, place);
-    readout.replaceChildren(...now.tell(i, j));
+    for (const part of [mark, column]) part.setAttribute("x", x);
+    for (const part of [mark, row]) part.setAttribute("y", y);
+    readout.replaceChildren(...heat.describe(i, j));
   }
 
-  function under(event) {
+  /** @param {MouseEvent} event */
+  function cellUnder(event) {
     const box = picture.getBoundingClientRect();
     return [Math.floor((event.clientY - box.top - top) / side), Math.floor((event.clientX - box.left - left) / side)];
   }
 
   element.addEventListener("pointermove", (event) => {
-    const [i, j] = under(event);
-    if (isInside(i, j)) point(i, j);
+    const [i, j] = cellUnder(event);
+    if (isInside(i, j)) choose(i, j);
   });
   element.addEventListener("click", (event) => {
-    const [i, j] = under(event);
+    const [i, j] = cellUnder(event);
     if (!isInside(i, j)) return;
-    point(i, j);
-    now.press?.(i, j);
+    choose(i, j);
+    heat.press?.(i, j);
   });
   element.addEventListener("keydown", (event) => {
     const step = MOVES[event.key];
-    if (now.press && at && (event.key === "Enter" || event.key === " ")) now.press(...at);
+    if (heat.press && chosen && (event.key === "Enter" || event.key === " ")) heat.press(...chosen);
     else if (!step) return;
     else {
-      const [i, j] = at ? [at[0] + step[0], at[1] + step[1]] : [0, 0];
-      if (isInside(i, j)) point(i, j);
+      const [i, j] = chosen ? [chosen[0] + step[0], chosen[1] + step[1]] : [0, 0];
+      if (isInside(i, j)) choose(i, j);
     }
     event.preventDefault();
   });
 
+  /** @param {Heat} next */
   function draw(next) {
-    const same = now && now.label === next.label && `${now.rows}` === `${next.rows}` && `${now.columns}` === `${next.columns}`;
-    now = next;
-    if (!same) at = null;
-    const { rows, columns, room, largest = 32, most = 14 } = now;
-    const guess = Math.max(9, Math.min(largest, (room - 80) / columns.length));
-    const letters = Math.max(8, Math.min(13, guess * 0.95)), across = 0.62 * letters;
-    left = 12 + widest(rows, most) * across;
+    const same = heat && heat.label === next.label && `${heat.rows}` === `${next.rows}` && `${heat.columns}` === `${next.columns}`;
+    heat = next;
+    if (!same) chosen = null;
+    const { rows, columns, room, largest = 32, letters = 14 } = heat;
+    const estimate = Math.max(9, Math.min(largest, (room - 80) / columns.length));
+    const size = Math.max(8, Math.min(13, estimate * 0.95)), across = 0.62 * size;
+    left = 12 + widest(rows, letters) * across;
     side = Math.max(9, Math.min(largest, (room - left - GAP) / columns.length));
-    const turned = widest(columns, most) * across > side;
-    top = turned ? 12 + widest(columns, most) * across : 12 + letters;
-    const W = columns.length * side, H = rows.length * side, below = 0.35 * letters;
-    for (const [part, size] of [[mark, { width: side, height: side }], [row, { x: left, width: W, height: side }],
-      [column, { y: top, width: side, height: H }]]) {
-      for (const [name, value] of Object.entries({ ...size, visibility: "hidden" })) part.setAttribute(name, value);
+    const turned = widest(columns, letters) * across > side;
+    top = turned ? 12 + widest(columns, letters) * across : 12 + size;
+    const W = columns.length * side, H = rows.length * side, below = 0.35 * size;
+    /** @type {[SVGElement, Record<string, number>][]} */
+    const frames = [[mark, { width: side, height: side }], [row, { x: left, width: W, height: side }], [column, { y: top, width: side, height: H }]];
+    for (const [part, extent] of frames) {
+      for (const [name, value] of Object.entries({ ...extent, visibility: "hidden" })) part.setAttribute(name, `${value}`);
     }
     picture = svg("svg", { width: left + W + GAP, height: top + H + GAP, viewBox: `0 0 ${left + W + GAP} ${top + H + GAP}` },
-      svg("image", { x: left, y: top, width: W, height: H, href: cells(now, Math.round(side * 2)), preserveAspectRatio: "none" }),
-      ...rows.map((word, i) => label(word, most, left - 5, top + (i + 0.5) * side + below, letters, "right")),
-      ...columns.map((word, j) => (turned ? label(word, most, left + (j + 0.5) * side + below, top - 5, letters, "left", true)
-        : label(word, most, left + (j + 0.5) * side, top - 6, letters, "middle"))));
-    if (now.border) {
-      const [i, j] = now.border;
+      svg("image", { x: left, y: top, width: W, height: H, href: cells(heat, Math.round(side * 2)), preserveAspectRatio: "none" }),
+      ...rows.map((word, i) => label(word, letters, left - 5, top + (i + 0.5) * side + below, size, "right")),
+      ...columns.map((word, j) => (turned ? label(word, letters, left + (j + 0.5) * side + below, top - 5, size, "left", true)
+        : label(word, letters, left + (j + 0.5) * side, top - 6, size, "middle"))));
+    if (heat.border) {
+      const [i, j] = heat.border;
       picture.append(svg("path", { d: `M${left} ${top + i * side}h${W}M${left + j * side} ${top}v${H}`, class: "balcony-map-border" }));
     }
     rows.forEach((_, i) => columns.forEach((__, j) => {
       const x = left + j * side, y = top + i * side, third = side / 3;
-      if (now.outlined?.(i, j)) picture.append(svg("rect", { x: x + 1, y: y + 1, width: side - 2.5, height: side - 2.5, class: "balcony-map-true" }));
-      if (now.crossed?.(i, j)) {
+      if (heat.outlined?.(i, j)) picture.append(svg("rect", { x: x + 1, y: y + 1, width: side - 2.5, height: side - 2.5, class: "balcony-map-true" }));
+      if (heat.crossed?.(i, j)) {
         picture.append(svg("path", { d: `M${x + third} ${y + third}l${third} ${third}m0 ${-third}l${-third} ${third}`, class: "balcony-map-wrong" }));
       }
     }));
     picture.append(row, column, mark);
     element.replaceChildren(picture);
-    element.setAttribute("aria-label", now.label);
-    element.classList.toggle("is-pressable", Boolean(now.press));
-    if (at) point(...at);
-    else readout.textContent = now.hint;
+    element.setAttribute("aria-label", heat.label);
+    element.classList.toggle("is-pressable", Boolean(heat.press));
+    if (chosen) choose(...chosen);
+    else readout.textContent = heat.hint;
   }
 
   return { element, draw };

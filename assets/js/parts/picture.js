@@ -46,7 +46,7 @@ function linesOf(node) {
   return lines;
 }
 
-const pen = document.createElement("canvas").getContext("2d");
+const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
 
 function letters(node, origin) {
   const style = getComputedStyle(node.parentElement);
@@ -130,7 +130,7 @@ export function picture(element) {
   };
   const attributes = { ...size, viewBox: `${left} ${top} ${size.width} ${size.height}` };
   root.removeAttribute("style");
-  for (const [name, value] of Object.entries(attributes)) root.setAttribute(name, value);
+  for (const [name, value] of Object.entries(attributes)) root.setAttribute(name, `${value}`);
   root.prepend(svg("rect", { x: left, y: top, ...size, fill: backdrop(element) }));
   return { text: new XMLSerializer().serializeToString(root), ...size };
 }

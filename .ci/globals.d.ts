@@ -1,0 +1,43 @@
+// What the scripts use and do not define: Plotly as far as it is called, Gradio's side of a view, and the page's head.
+
+interface PlotlyLibrary {
+  react(box: HTMLElement, data: object[], layout: object, config: object): Promise<void>;
+  relayout(box: HTMLElement, update: object): Promise<void>;
+  extendTraces(box: HTMLElement, update: object, traces: number[]): Promise<void>;
+  downloadImage(figure: object, options: object): Promise<string>;
+  Plots: { resize(box: HTMLElement): void };
+}
+
+/** What js_on_load of a gr.HTML component gets. */
+interface GradioComponent {
+  element: HTMLElement;
+  props: { value: any; options?: any };
+  trigger(event: string, data?: object): void;
+  watch(name: string, callback: () => void): void;
+  /** The component's `server_functions`. */
+  server: Record<string, (...values: any[]) => Promise<any>>;
+}
+
+/** What a view gets beside the element that it fills. */
+interface ViewContext {
+  trigger: GradioComponent["trigger"];
+  server: GradioComponent["server"];
+  options: any;
+  setValue(value: any): void;
+  choose(update: object): void;
+}
+
+/** A view: it fills `root` and returns the function that draws a value. */
+type View = (root: HTMLElement, context: ViewContext) => (value: any) => void;
+
+type WaitingView = [name: string, events: string[], component: GradioComponent];
+
+interface Window {
+  Plotly: PlotlyLibrary;
+  Balcony: {
+    plotly: string;
+    waiting: WaitingView[];
+    views: Record<string, View>;
+    mount(...view: WaitingView): void;
+  };
+}
