@@ -7,18 +7,57 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect
+from playwright.sync_api import Error as PlaywrightError
 
 WAIT_MS = 45_000
 
 
-def open_page(context: BrowserContext, address: str, complaints: list[str]) -> Page:
-    page = context.new_page()
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.goto(address)
-    expect(page.locator("#start")).to_be_enabled(timeout=WAIT_MS)
-    return page
+class Tabs:
+    """Browser tabs that outlive a test: to load the page again costs half of the processor time of a new tab.
+
+    Each visitor has a browser profile. After a test its tabs are emptied and forget the visitor.
+    """
+
+    def __init__(self, browser: Browser, address: str) -> None:
+        self.browser, self.address = browser, address
+        self.complaints: list[str] = []
+        self._profiles: list[BrowserContext] = []
+        self._used: list[Page] = []
+
+    def open(self, profile: BrowserContext | None = None) -> Page:
+        """Load the page in a tab that the test does not use yet: of this profile, or of one without a visitor."""
+        taken = {page.context for page in self._used}
+        profile = profile or next((each for each in self._profiles if each not in taken), None) or self._new_profile()
+        page = next((each for each in profile.pages if each not in self._used), None) or self._new_tab(profile)
+        self._used.append(page)
+        page.goto(self.address)
+        expect(page.locator("#start")).to_be_enabled()
+        return page
+
+    def leave(self) -> None:
+        """End the test's visits. A tab in which that fails is closed."""
+        for page in self._used:
+            try:
+                page.context.set_offline(False)
+                page.unroute_all(behavior="ignoreErrors")
+                page.evaluate("localStorage.clear(); sessionStorage.clear()")
+                page.goto("about:blank")
+            except PlaywrightError:
+                page.close()
+        self._used.clear()
+
+    def _new_profile(self) -> BrowserContext:
+        profile = self.browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+        profile.set_default_timeout(WAIT_MS)
+        self._profiles.append(profile)
+        return profile
+
+    def _new_tab(self, profile: BrowserContext) -> Page:
+        page = profile.new_page()
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", lambda each: self.complaints.append(each.text) if each.type == "error" else None)
+        return page
 
 
 def download(page: Page, button: str, folder: Path, name: str) -> str:

@@ -1,4 +1,4 @@
-"""A real page in Debian's Chromium: the app is served once for all browser tests, each gets a fresh profile."""
+"""The page in Chromium: one server and one browser for all browser tests, and every test begins as a new visitor."""
 
 import shutil
 import time
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_steps import WAIT_MS, open_page
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from browser_steps import WAIT_MS, Tabs
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 CHROMIUM = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
 FLAGS = [
@@ -74,47 +74,28 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-def new_context(browser: Browser) -> BrowserContext:
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
-    context.set_default_timeout(WAIT_MS)
-    expect.set_options(timeout=WAIT_MS)
-    return context
-
-
 @pytest.fixture(scope="session")
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    """One browser profile for the tests with one visitor: scripts are fetched once."""
-    context = new_context(browser)
-    yield context
-    context.close()
+def tabs(browser: Browser, address: str) -> Tabs:
+    expect.set_options(timeout=WAIT_MS)
+    return Tabs(browser, address)
 
 
 @pytest.fixture
-def complaints() -> Iterator[list[str]]:
-    """What the page complains of in the console; anything fails the test."""
-    said: list[str] = []
-    yield said
-    assert not said
+def complaints(tabs: Tabs) -> Iterator[list[str]]:
+    """Errors in the console of any tab; one that the test does not remove fails it."""
+    tabs.complaints.clear()
+    yield tabs.complaints
+    assert tabs.complaints == []
 
 
 @pytest.fixture
-def page(context: BrowserContext, address: str, complaints: list[str]) -> Iterator[Page]:
-    """The page of one new visitor: whoever was there before is forgotten."""
-    page = open_page(context, address, complaints)
-    yield page
-    page.evaluate("localStorage.clear()")
-    page.close()
+def visit(tabs: Tabs, complaints: list[str]) -> Iterator[Callable[..., Page]]:
+    """Open the page: `visit()` as a new visitor, `visit(page.context)` in another browser tab of the same visitor."""
+    yield tabs.open
+    tabs.leave()
 
 
 @pytest.fixture
-def visit(browser: Browser, address: str, complaints: list[str]) -> Iterator[Callable[[], Page]]:
-    """Open the page as one more visitor, each in a browser profile of their own."""
-    contexts: list[BrowserContext] = []
-
-    def visit() -> Page:
-        contexts.append(new_context(browser))
-        return open_page(contexts[-1], address, complaints)
-
-    yield visit
-    for context in contexts:
-        context.close()
+def page(visit: Callable[..., Page]) -> Page:
+    """The page of a new visitor."""
+    return visit()

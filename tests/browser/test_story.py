@@ -5,8 +5,8 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from browser_steps import change_setting, open_page, open_tab, points, start, wait_for_points, wait_for_status
-from playwright.sync_api import Page, expect
+from browser_steps import change_setting, open_tab, points, start, wait_for_points, wait_for_status
+from playwright.sync_api import Page, Request, expect
 
 from bert_core.runs.prepare import preview
 from bert_core.runs.recipe import load_recipe, recipe_corpus
@@ -160,10 +160,13 @@ def test_an_open_tab_follows_the_model_while_it_learns(page: Page) -> None:
     wait_for_status(page, "Stopped")
 
 
-def test_no_request_leaves_the_machine(visit: Callable[[], Page], address: str) -> None:
-    page = visit()
+def test_no_request_leaves_the_machine(page: Page, address: str) -> None:
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+
+    def note(request: Request) -> None:
+        asked.append(request.url)
+
+    page.on("request", note)
     page.reload()
     change_setting(page, "steps", "20")
     start(page)
@@ -171,17 +174,18 @@ def test_no_request_leaves_the_machine(visit: Callable[[], Page], address: str) 
     for name in ("Masked words", "Next sentence", "Attention", "Models"):
         open_tab(page, name)
     page.locator("#attention-map .balcony-map-title").wait_for(state="attached")
+    page.remove_listener("request", note)
     assert any("plotly" in url for url in asked)
     assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
 
 
 def test_another_browser_tab_of_the_visitor_shows_the_run_without_a_reload(
-    page: Page, address: str, complaints: list[str]
+    page: Page, visit: Callable[..., Page]
 ) -> None:
     # The server has answered: the first tab has its token, which the second then finds.
     expect(page.locator("#model-line")).to_contain_text("comes with Balcony")
     page.wait_for_function("localStorage.getItem('balcony-visitor')")
-    other = open_page(page.context, address, complaints)
+    other = visit(page.context)
     expect(other.locator("#model-line")).to_contain_text("comes with Balcony")
     expect(other.locator("#run-status")).to_have_text("No run yet")
     change_setting(page, "steps", ENDLESS)
@@ -201,7 +205,6 @@ def test_another_browser_tab_of_the_visitor_shows_the_run_without_a_reload(
     expect(other.locator("#model-line")).to_contain_text("Your run")
     page.locator("#stop").click()
     wait_for_status(other, "Stopped")
-    other.close()
 
 
 def test_the_chart_has_its_place_before_the_first_point(page: Page) -> None:
