@@ -19,7 +19,7 @@ from bert_core.errors import ConfigError
 from bert_core.runs.recipe import ASSETS, Recipe, read_json_file, stated
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.losses import PlacedBatch, kinds_asked, pretraining_losses
+from bert_core.training.losses import DeviceBatch, kinds_asked, pretraining_losses
 
 PAIRS = 512  # that each model judges
 MAX_SENTENCES = 2000  # of the text, from its start
@@ -184,9 +184,9 @@ def examine(checkpoint: Checkpoint, text: Corpus, data: DataConfig, seconds: flo
     sums = torch.zeros(4, dtype=torch.float64)
     right, asked = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
     for k in range(count):
-        batch = PlacedBatch.of(batches[k], checkpoint.model.device)
+        batch = DeviceBatch.of(batches[k], checkpoint.model.device)
         mlm_loss, nsp_loss, _, nsp_accuracy, hits = pretraining_losses(checkpoint.model, batch)
-        kinds = kinds_asked(batch.shown, batch.truth, mask)
+        kinds = kinds_asked(batch.shown, batch.labels, mask)
         right += (kinds @ hits).cpu()
         asked += kinds.sum(1).cpu()
         sums += torch.stack([mlm_loss.cpu() * len(hits), nsp_loss.cpu(), nsp_accuracy.cpu(), torch.tensor(1.0)])

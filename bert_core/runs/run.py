@@ -383,10 +383,9 @@ class Run:
     def _evaluate(self, evaluator: Evaluator, is_over: bool) -> None:
         """One held-out batch; when the run is over, what is left of the look and a last one."""
         newest = self.snapshots[-1]
-        if evaluator.may_look(newest.step, self._trainer.seconds):
+        if evaluator.may_begin(newest.step, self._trainer.seconds):
             evaluator.begin(newest.step, newest.checkpoint().model)
-        if evaluator.is_looking:
-            evaluator.look_on()
+        evaluator.advance()
         if is_over:
             evaluator.finish()
             if evaluator.latest_step < newest.step:

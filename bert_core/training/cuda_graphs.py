@@ -1,8 +1,8 @@
-"""Steps of a small model on a GPU, recorded as CUDA graphs: all kernels of a step are started with one call.
+"""Steps of a small model on a GPU, recorded as CUDA graphs: one call starts all kernels of a step.
 
 A small model's step is some hundred kernels of a few microseconds each, less than it takes to start them one by one. A
-graph repeats what was recorded with the same shapes at the same places in memory, so a batch is filled up to one of a
-few shapes, and each shape has a graph of its own.
+graph replays what was recorded, with the same shapes at the same addresses. So a batch is padded to one of a few
+shapes, and each shape has its own graph.
 """
 
 import functools
@@ -16,108 +16,111 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bert_core.data.batches import IGNORED, Batch
-from bert_core.training.losses import PlacedBatch
+from bert_core.training.losses import DeviceBatch
 from bert_core.training.trainer import Trainer
 
 _log = logging.getLogger(__name__)
-_TOKENS, _ASKED = 16, 64  # lengths of rows and lists of asked words are rounded up to multiples of these
+_TOKENS, _ASKED = 16, 64  # row lengths and numbers of asked positions are rounded up to multiples of these
 
 Work = Callable[[], Tensor]
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the parts of a batch of one shape lie in one tensor of numbers, so that they travel in one copy.
+    """How the parts of a batch lie in one tensor, which then travels in one copy.
 
-    B pairs of T tokens, N asked words.
+    B pairs of T tokens, M asked positions.
     """
 
     B: int
     T: int
-    N: int
+    M: int
 
     @property
     def numbers(self) -> int:
-        return 3 * self.B * self.T + self.B + 2 * self.N
+        return 3 * self.B * self.T + self.B + 2 * self.M
 
-    def view(self, numbers: Tensor) -> PlacedBatch:
+    def view(self, numbers: Tensor) -> DeviceBatch:
         """A batch whose parts are views of (numbers,)."""
-        B, T, N = self.B, self.T, self.N
-        *matrices, pairs, asked, truth = numbers.split([B * T] * 3 + [B, N, N])
+        B, T, M = self.B, self.T, self.M
+        *matrices, pairs, asked, labels = numbers.split([B * T] * 3 + [B, M, M])
         ids, segments, mask = (matrix.view(B, T) for matrix in matrices)
-        return PlacedBatch(ids, segments, mask, pairs, asked, truth)
+        return DeviceBatch(ids, segments, mask, pairs, asked, labels)
 
 
 def filled_up(batch: Batch, longest: int) -> tuple[_Layout, Tensor]:
-    """A batch with padding, up to `longest` tokens, and with places of which nothing is asked, so that few shapes
-    occur: layout and numbers."""
+    """Pad rows, to `longest` tokens at most, and the list of asked positions, so that few shapes occur.
+
+    Returns the layout and the numbers in it.
+    """
     B, T = batch.input_ids.shape
     T = min(T + -T % _TOKENS, longest)
     batch = batch.at_length(T)
-    asked, truth = batch.asked()
+    asked, labels = batch.asked()
     spare = (0, -len(asked) % _ASKED)
-    asked, truth = F.pad(asked, spare), F.pad(truth, spare, value=IGNORED)
-    parts = batch.input_ids, batch.token_type_ids, batch.attention_mask, batch.next_sentence_label, asked, truth
+    asked, labels = F.pad(asked, spare), F.pad(labels, spare, value=IGNORED)
+    parts = batch.input_ids, batch.token_type_ids, batch.attention_mask, batch.next_sentence_label, asked, labels
     return _Layout(B, T, len(asked)), torch.cat([part.flatten() for part in parts])
 
 
 @functools.cache
 def _pool() -> Any:
-    # One for the graphs of all trainers: these take turns, and nothing in it is needed from one step to the next.
+    # All trainers share one: their graphs never run at the same time, and no step needs what another left in it.
     return torch.cuda.graph_pool_handle()
 
 
 def cuda_graph(work: Work) -> Work:
-    """Record what `work` does on the GPU, without doing it; the answer does it."""
+    """Record the GPU's part of `work` without running it; returns a function that replays it."""
     graph = torch.cuda.CUDAGraph()
-    # The first of these puts the stream back even where recording fails. Other threads use the GPU meanwhile; only
-    # this one must keep from what cannot be recorded.
+    # The outer context restores the stream even if recording fails. Other threads may use the GPU meanwhile; only this
+    # thread must avoid what cannot be recorded.
     with (
         torch.cuda.stream(torch.cuda.current_stream()),
         torch.cuda.graph(graph, pool=_pool(), capture_error_mode="thread_local"),
     ):
         values = work()
 
-    def repeat() -> Tensor:
+    def replay() -> Tensor:
         graph.replay()
         return values.clone()
 
-    return repeat
+    return replay
 
 
 class CapturedTrainer(Trainer):
-    """A `Trainer` whose steps are recorded: the first step of each shape is done as it is, which also lets the
-    libraries set themselves up for it, the second is recorded, and from then on it is repeated.
+    """A `Trainer` that records its steps: of each shape, the first step runs as it is, which also lets the libraries
+    set themselves up, the second is recorded, and later ones are replayed.
 
-    record: as `cuda_graph`. Where the GPU's software refuses to record, steps are done as they are. `config` may be
-    exchanged for one with another schedule; what else it says is recorded. Not for alternating objectives, nor for
-    Adadelta, which takes its learning rate as a plain number.
+    record: as `cuda_graph`. Where the GPU's software refuses to record, steps run as they are. `config` may be
+    exchanged for one with another schedule; its other settings are part of the recording. Not for alternating
+    objectives, nor for Adadelta, which takes its learning rate as a plain number.
     """
 
     def __init__(self, *args: Any, record: Callable[[Work], Work] = cuda_graph, **options: Any) -> None:
         super().__init__(*args, **options)
         self._rate = torch.zeros((), device=self.flat.weights.device)
         self._record: Callable[[Work], Work] | None = record
-        self._reads: dict[_Layout, Tensor] = {}  # for each shape the numbers that its steps read
+        self._inputs: dict[_Layout, Tensor] = {}  # for each shape, the numbers that its steps read
         self.recorded: dict[_Layout, Work] = {}
 
-    def _take_step(self, batch: Batch | PlacedBatch, learning_rate: float | Tensor) -> Tensor:
+    def _take_step(self, batch: Batch, learning_rate: float) -> Tensor:
         layout, numbers = filled_up(batch, self.model.config.max_position_embeddings)
-        is_new = layout not in self._reads
+        is_new = layout not in self._inputs
         if is_new:
-            self._reads[layout] = torch.zeros(layout.numbers, dtype=numbers.dtype, device=self._rate.device)
-        read = self._reads[layout]
-        read.copy_(numbers.pin_memory() if read.is_cuda else numbers, non_blocking=True)
+            self._inputs[layout] = torch.zeros(layout.numbers, dtype=numbers.dtype, device=self._rate.device)
+        inputs = self._inputs[layout]
+        inputs.copy_(numbers.pin_memory() if inputs.is_cuda else numbers, non_blocking=True)
         self._rate.fill_(learning_rate)
         if layout in self.recorded:
             return self.recorded[layout]()
-        step = functools.partial(super()._take_step, layout.view(read), self._rate)
+        backward = functools.partial(self._backward_on_device, layout.view(inputs))
+        step = functools.partial(self._update, backward, self._rate)
         if is_new or not self._record:
             return step()
         try:
             self.recorded[layout] = self._record(step)
         except RuntimeError as error:
-            _log.warning("Training steps cannot be recorded here (%s); they are done one by one.", error)
+            _log.warning("Training steps cannot be recorded here (%s); they run one by one.", error)
             self._record = None
             return step()
         return self.recorded[layout]()

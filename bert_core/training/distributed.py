@@ -1,13 +1,13 @@
 """Training on several processes or machines: PyTorch's DistributedDataParallel around the same step.
 
-torchrun starts a process for each GPU, or several on processors. Every process draws the same global batch, which is a
-function of seed and step, and reads its own rows of it. So all of them know without asking how many words are asked
-for in the whole batch, and the loss is the mean over these: what one process would compute.
+torchrun starts a process for each GPU, or several on processors. Every process draws the same whole batch, which is a
+function of seed and step, and trains on its own rows of it. So each process knows how many positions the whole batch
+asks for, and the loss is the mean over these, as one process would compute it.
 """
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -19,13 +19,14 @@ from torch.nn.parallel import DistributedDataParallel
 from bert_core.config import TrainingConfig
 from bert_core.data.batches import Batch
 from bert_core.errors import ConfigError, RunError
+from bert_core.model import BertForPreTraining
 from bert_core.packing import send
 from bert_core.training.cuda_graphs import CapturedTrainer
-from bert_core.training.losses import PlacedBatch, kinds_asked, pretraining_losses, weighted_loss
+from bert_core.training.losses import DeviceBatch, Measures, kinds_asked, objective, pretraining_losses
 from bert_core.training.trainer import Trainer
 
-_AGREED_EVERY = 10  # steps; between two of them no process waits for another's wish to stop
-_PATIENCE = timedelta(hours=2)  # while the first process encodes a long text
+_AGREED_EVERY = 10  # steps; in between, no process waits for another that may want to stop
+_PATIENCE = timedelta(hours=2)  # the first process may encode a long text
 
 
 class LostProcess(RunError):
@@ -33,9 +34,9 @@ class LostProcess(RunError):
 
 
 def make_trainer(*args: Any, threads: int, recorded: bool = False, **options: Any) -> Trainer:
-    """A `Trainer`, or where there are other processes one that works with theirs; they share the processor threads.
+    """A `Trainer`, or among several processes a `DistributedTrainer`; these share the processor threads.
 
-    recorded: whether the steps of a single process are recorded.
+    recorded: whether a single process records its steps as CUDA graphs.
     """
     if not dist.is_initialized():
         return (CapturedTrainer if recorded else Trainer)(*args, threads=threads, **options)
@@ -43,13 +44,13 @@ def make_trainer(*args: Any, threads: int, recorded: bool = False, **options: An
 
 
 def rank() -> int:
-    """This process's number; the first one, 0, shows and writes what there is to show and write."""
+    """This process's number. Only the first process, 0, prints and writes files."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
 @contextlib.contextmanager
 def joined(device: str) -> Iterator[None]:
-    """Join the other processes, if torchrun has started this one: over NCCL on GPUs, else over Gloo."""
+    """Join the other processes, if torchrun has started this one: over NCCL on GPUs, otherwise over Gloo."""
     if not dist.is_torchelastic_launched():
         yield
         return
@@ -59,7 +60,7 @@ def joined(device: str) -> Iterator[None]:
     try:
         yield
     finally:
-        # Where another process has ended, leaving it may fail too.
+        # If another process has ended, leaving the group may fail too.
         with contextlib.suppress(RuntimeError):
             dist.destroy_process_group()
 
@@ -70,7 +71,7 @@ def _local_rank() -> int:
 
 @contextlib.contextmanager
 def first_on_each_machine() -> Iterator[None]:
-    """One process of a machine goes through the block before the others, which find the files that it left."""
+    """One process of each machine runs the block first; the others then find its files."""
     if dist.is_initialized() and _local_rank() > 0:
         dist.barrier()
     yield
@@ -79,7 +80,7 @@ def first_on_each_machine() -> Iterator[None]:
 
 
 def any_wants(wish: bool, step: int) -> bool:
-    """Whether this or another process has a wish, so that all of them stop after the same step."""
+    """Whether this or another process wants to stop, so that all stop after the same step."""
     if not dist.is_initialized():
         return wish
     if step % _AGREED_EVERY:
@@ -92,7 +93,7 @@ def any_wants(wish: bool, step: int) -> bool:
 
 @contextlib.contextmanager
 def _together() -> Iterator[None]:
-    """What goes wrong in a work of all processes is said in a sentence: mostly, that one of them is gone."""
+    """Turn a failure of the processes' common work into a sentence: in most cases, one of them has ended."""
     try:
         yield
     except RuntimeError as error:
@@ -101,16 +102,21 @@ def _together() -> Iterator[None]:
 
 
 def own_rows(batch: Batch, number: int, size: int) -> Batch:
-    """Every size-th row of a batch, from row `number` on, trimmed to the longest of them."""
+    """Every size-th row of a batch, starting at row `number`, trimmed to the longest of them."""
     T = int(batch.attention_mask[number::size].sum(1).max())
-    matrices = (batch.input_ids, batch.token_type_ids, batch.attention_mask, batch.labels)
-    return Batch(*(matrix[number::size, :T] for matrix in matrices), batch.next_sentence_label[number::size])
+    return Batch(
+        input_ids=batch.input_ids[number::size, :T],
+        token_type_ids=batch.token_type_ids[number::size, :T],
+        attention_mask=batch.attention_mask[number::size, :T],
+        labels=batch.labels[number::size, :T],
+        next_sentence_label=batch.next_sentence_label[number::size],
+    )
 
 
 class DistributedTrainer(Trainer):
-    """A trainer for each of the processes; their models and states stay the same.
+    """One of several processes' trainers, whose models and states stay equal.
 
-    Its steps give the metrics of the whole batch. `LostProcess` is raised when another process ends; the state is then
+    Its steps return the metrics of the whole batch. Raises LostProcess when another process ends; the state is then
     that of the last whole step. Raises ConfigError when a batch has fewer rows than there are processes.
     """
 
@@ -122,40 +128,45 @@ class DistributedTrainer(Trainer):
             raise ConfigError(
                 f"A batch of {rows} pairs cannot be shared by {size} processes; set data.batch_size to {size} or more."
             )
-        # With alternating objectives, the head of the other one has no gradient.
+        # With alternating objectives, the other objective's head has no gradient.
         self._objective = DistributedDataParallel(
             _Objective(self.model, self.mask_token_id), find_unused_parameters=self.config.alternating
         )
 
-    def _backward(self, batch: Batch, turn: int) -> tuple[Sequence[Tensor], Tensor]:
-        if self._has_dropout:  # other processes drop other numbers
+    def _backward(self, batch: Batch) -> Measures:
+        if self._has_dropout:  # each process drops other numbers
             torch.manual_seed(torch.initial_seed() ^ dist.get_rank())
         with _together():
             with self._autocast():
-                loss, measures = self._objective(batch, self.config, turn)
+                loss, measured = self._objective(batch, self.config, self.step)
             loss.backward()
-            dist.all_reduce(measures)
-        return measures[:4].unbind(), measures[4:]
+            dist.all_reduce(measured)
+        return Measures(*measured.unbind())
 
 
 class _Objective(nn.Module):
-    """This process's part of the loss, so that the mean over processes is the mean over the whole batch."""
+    """This process's part of the loss, so that the mean over the processes is the mean over the whole batch."""
 
-    def __init__(self, model: nn.Module, mask_token_id: int | None) -> None:
+    def __init__(self, model: BertForPreTraining, mask_token_id: int | None) -> None:
         super().__init__()
         self.model, self.mask_token_id = model, mask_token_id
 
-    def forward(self, batch: Batch, config: TrainingConfig, turn: int) -> tuple[Tensor, Tensor]:
-        """The loss, and this process's part of the measures, which are their sum over all processes."""
+    def forward(self, batch: Batch, config: TrainingConfig, step: int) -> tuple[Tensor, Tensor]:
+        """The loss, and this process's part of the `Measures`, (7,), which sum up over the processes."""
         size = dist.get_world_size()
-        own = PlacedBatch.of(own_rows(batch, dist.get_rank(), size), self.model.device)
-        mlm_loss, nsp_loss, *accuracies, right = pretraining_losses(self.model, own)
-        places, truth = batch.asked()
-        shares = len(own.truth) / len(truth), len(own.input_ids) / len(batch.input_ids)
-        losses = mlm_loss * shares[0], nsp_loss * shares[1]
-        in_all = kinds_asked(batch.input_ids.flatten()[places], truth, self.mask_token_id).sum(1)
-        by_kind = kinds_asked(own.shown, own.truth, self.mask_token_id) @ right / send(in_all, right.device)
-        means = [each.detach() for each in losses] + [each * share for each, share in zip(accuracies, shares)]
+        own = DeviceBatch.of(own_rows(batch, dist.get_rank(), size), self.model.device)
+        asked, labels = batch.asked()
+        of_words, of_pairs = len(own.labels) / len(labels), len(own.input_ids) / len(batch.input_ids)
+        losses = pretraining_losses(self.model, own)
+        mlm_loss, nsp_loss = losses.mlm_loss * of_words, losses.nsp_loss * of_pairs
+        in_all = kinds_asked(batch.input_ids.flatten()[asked], labels, self.mask_token_id).sum(1)
+        kinds = kinds_asked(own.shown, own.labels, self.mask_token_id)
+        measured = Measures(
+            mlm_loss.detach(),
+            nsp_loss.detach(),
+            losses.mlm_accuracy * of_words,
+            losses.nsp_accuracy * of_pairs,
+            *(kinds @ losses.correct / send(in_all, kinds.device)),
+        )
         # DistributedDataParallel takes the mean of the processes' gradients.
-        loss = size * weighted_loss(*losses, config, turn)
-        return loss, torch.cat([torch.stack(means), by_kind])
+        return size * objective(mlm_loss, nsp_loss, config, step), torch.stack(measured)

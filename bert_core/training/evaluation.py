@@ -1,6 +1,6 @@
-"""The held-out curve: a model looked at on text that it does not learn from, a batch at a time.
+"""The held-out curve: evaluations of a model on text that it does not learn from, a batch at a time.
 
-Also what tells memory from learning: the same questions on text that was learned from and on text that was not.
+Also the test for memorising: the same questions about text that was learned from and about text that was not.
 """
 
 import math
@@ -13,16 +13,16 @@ from torch import Tensor
 
 from bert_core.data.batches import Batch, PretrainingBatches
 from bert_core.model import BertForPreTraining
-from bert_core.training.losses import PlacedBatch, pretraining_losses
+from bert_core.training.losses import Batches, DeviceBatch, pretraining_losses
 
-MOST_BATCHES = 8  # of one look
-_PASSES = 4  # looks at every sentence of a short text, each time with other words hidden
+MOST_BATCHES = 8  # of one evaluation
+_PASSES = 4  # over a short text, each with other words hidden
 TIME_SHARE = 0.1  # of the training time
 
 
 @dataclass(frozen=True)
 class EvaluationPoint:
-    """Losses in nats and shares right on held-out text after a step, dropout off; means over batches."""
+    """Losses in nats and accuracies on held-out text after a step, dropout off; means over batches."""
 
     step: int
     mlm_loss: float
@@ -32,26 +32,27 @@ class EvaluationPoint:
 
 
 @torch.no_grad()
-def evaluate(model: BertForPreTraining, batches: Sequence[Batch], count: int, step: int) -> EvaluationPoint:
-    """The model, after a step, on the first `count` batches of a held-out text; the same batches at every call."""
+def evaluate(model: BertForPreTraining, batches: Batches, count: int, step: int) -> EvaluationPoint:
+    """Evaluate a model, as it is after a step, on the first `count` batches of a held-out text."""
     was_training = model.training
     model.eval()
-    sums = sum(_look(model, batches[k]) for k in range(count))
+    means = torch.stack([_numbers(model, batches[k]) for k in range(count)]).mean(0)
     model.train(was_training)
-    return EvaluationPoint(step, *(sums / count).tolist())
+    return EvaluationPoint(step, *means.tolist())
 
 
-def _look(model: BertForPreTraining, batch: Batch) -> Tensor:
-    """Losses and shares right of one batch, (4,), on the model's device."""
-    return torch.stack(pretraining_losses(model, PlacedBatch.of(batch, model.device))[:4])
+def _numbers(model: BertForPreTraining, batch: Batch) -> Tensor:
+    """Both losses and both accuracies of a batch in the order of `EvaluationPoint`, (4,), on the model's device."""
+    losses = pretraining_losses(model, DeviceBatch.of(batch, model.device))
+    return torch.stack([losses.mlm_loss, losses.nsp_loss, losses.mlm_accuracy, losses.nsp_accuracy])
 
 
 class Evaluator:
-    """Looks at held-out text, the same batches each time, in slices as long as one batch takes.
+    """Evaluates snapshots on the same batches of held-out text, one batch at a time.
 
-    batches: of the held-out part. points: what the looks gave, oldest first; a run that is resumed has some already.
-    latest_step: of the last look that has begun, -1 before. A look goes on while its model is trained further, so it
-    needs weights of its own: a snapshot's.
+    batches: of the held-out part. points: the results so far, oldest first; a resumed run has some already.
+    latest_step: of the last evaluation that has begun, -1 before the first. The model is trained on while an evaluation
+    goes on, so an evaluation needs weights of its own: a snapshot's.
     """
 
     def __init__(self, batches: PretrainingBatches, points: Sequence[EvaluationPoint] = ()) -> None:
@@ -65,38 +66,42 @@ class Evaluator:
         self.points = list(points)
 
     @property
-    def is_looking(self) -> bool:
-        """Whether a look has begun and is not over."""
-        return bool(self._left)
+    def is_running(self) -> bool:
+        """Whether an evaluation has begun and is not over."""
+        return self._model is not None
 
-    def may_look(self, step: int, training_seconds: float) -> bool:
-        """Whether a new look at this step keeps all looks within a tenth of the training time; the first is free."""
-        return not self._left and step > self.latest_step and self._seconds <= TIME_SHARE * training_seconds
+    def may_begin(self, step: int, training_seconds: float) -> bool:
+        """Whether evaluating this step keeps all evaluations within a tenth of the training time; the first may
+        always begin."""
+        is_new = not self.is_running and step > self.latest_step
+        return is_new and self._seconds <= TIME_SHARE * training_seconds
 
     def begin(self, step: int, model: BertForPreTraining) -> None:
-        """Begin a look; a model in eval mode whose weights nobody changes. One that is not over yet is dropped."""
+        """Begin to evaluate a model in eval mode, whose weights must not change; drops an evaluation that is not over."""
         self.latest_step, self._model, self._left, self._sums = step, model, list(self._batches), []
 
     @torch.no_grad()
-    def look_on(self) -> None:
-        """One batch of the look that has begun."""
+    def advance(self) -> None:
+        """Evaluate one batch, if an evaluation is running."""
+        if self._model is None:
+            return
         started = time.monotonic()
-        self._sums.append(_look(self._model, self._left.pop()))
+        self._sums.append(_numbers(self._model, self._left.pop()))
         if not self._left:
-            means = torch.stack(self._sums).mean(0).tolist()  # fetched from the device once
+            means = torch.stack(self._sums).mean(0).tolist()  # one transfer from the device
             self.points.append(EvaluationPoint(self.latest_step, *means))
             self._model, self._sums = None, []
         self._seconds += time.monotonic() - started
 
     def finish(self) -> None:
-        """All of a look that is not over."""
-        while self.is_looking:
-            self.look_on()
+        """Evaluate all batches that are left."""
+        while self.is_running:
+            self.advance()
 
 
 def is_more_than_chance(learned: tuple[int, int], held_out: tuple[int, int]) -> bool:
-    """Whether a share (right, asked) is larger than another by more than two standard errors of their difference."""
-    (right, asked), (other_right, other_asked) = learned, held_out
-    share, other = right / asked, other_right / other_asked
-    error = math.sqrt(share * (1 - share) / asked + other * (1 - other) / other_asked)
-    return share - other > 2 * error
+    """Whether a fraction (correct, asked) is above another by more than two standard errors of their difference."""
+    (correct, asked), (other_correct, other_asked) = learned, held_out
+    fraction, other = correct / asked, other_correct / other_asked
+    error = math.sqrt(fraction * (1 - fraction) / asked + other * (1 - other) / other_asked)
+    return fraction - other > 2 * error

@@ -1,9 +1,10 @@
-"""What a training goes down: the losses of masked words and of next sentence, and which words were guessed.
+"""The training objective: the losses of masked words and of next sentence, and which words the model got right.
 
-Shapes: B pairs, T tokens, N asked words, V vocabulary.
+Shapes: B pairs, T tokens, M asked positions, V vocabulary.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -15,13 +16,19 @@ from bert_core.model import BertForPreTraining
 from bert_core.packing import ALL_ROWS, AllRows, Packing, send
 
 
-@dataclass(frozen=True)
-class PlacedBatch:
-    """A batch on a model's device, with the list of its asked words.
+class Batches(Protocol):
+    """A sequence of batches, with an end or without: `batches[k]` is the batch of step k, counted from 0."""
 
-    input_ids, token_type_ids: (B, T). attention_mask: (B, T), None where nothing is padding. next_sentence_label: (B,).
-    asked: (N,) places of the asked words among all B * T. truth: (N,) what stood there, IGNORED where the list was only
-    filled up. packing: of the mask; ALL_ROWS leaves the padding in.
+    def __getitem__(self, k: int, /) -> Batch: ...
+
+
+@dataclass(frozen=True)
+class DeviceBatch:
+    """A batch on a model's device, with the list of its asked positions.
+
+    input_ids, token_type_ids: (B, T). attention_mask: (B, T), None if nothing is padding. next_sentence_label: (B,).
+    asked: (M,) the asked positions among all B * T. labels: (M,) the true ids there, IGNORED at positions that only
+    fill up the list. packing: of the mask; ALL_ROWS computes padding too.
     """
 
     input_ids: Tensor
@@ -29,13 +36,13 @@ class PlacedBatch:
     attention_mask: Tensor | None
     next_sentence_label: Tensor
     asked: Tensor
-    truth: Tensor
+    labels: Tensor
     packing: AllRows = ALL_ROWS
 
     @classmethod
-    def of(cls, batch: Batch, device: torch.device | str = "cpu") -> "PlacedBatch":
-        """A batch made ready for a model on a device. All that needs counting is counted before, on the CPU."""
-        asked, truth = batch.asked()
+    def of(cls, batch: Batch, device: torch.device | str = "cpu") -> "DeviceBatch":
+        """Send a batch to a device. Everything that must be counted is counted before, on the CPU."""
+        asked, labels = batch.asked()
         is_padded = not bool(batch.attention_mask.all())
         return cls(
             input_ids=send(batch.input_ids, device),
@@ -43,22 +50,48 @@ class PlacedBatch:
             attention_mask=send(batch.attention_mask, device) if is_padded else None,
             next_sentence_label=send(batch.next_sentence_label, device),
             asked=send(asked, device),
-            truth=send(truth, device),
+            labels=send(labels, device),
             packing=Packing.of(batch.attention_mask, device) if is_padded else ALL_ROWS,
         )
 
     @property
     def shown(self) -> Tensor:
-        """What the model is shown in place of the asked words, (N,)."""
+        """The ids that the model sees at the asked positions, (M,)."""
         return self.input_ids.flatten()[self.asked]
 
 
-def pretraining_losses(model: BertForPreTraining, batch: PlacedBatch) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """mlm_loss, nsp_loss, mlm_accuracy and nsp_accuracy of a batch, as device scalars; the losses can go backward.
-    Last, whether each asked word was guessed, (N,) 0.0 or 1.0.
+class Losses(NamedTuple):
+    """Losses in nats and accuracies of a batch, () each on its device; the losses have gradients.
 
-    The masked-word loss is the mean over the asked positions of the whole batch; padding and unasked words have none.
+    mlm_loss: mean over the asked positions of the whole batch; other positions and padding have no loss. nsp_loss: mean
+    over the pairs. correct: (M,) 1.0 where the likeliest word is the label, else 0.0.
     """
+
+    mlm_loss: Tensor
+    nsp_loss: Tensor
+    mlm_accuracy: Tensor
+    nsp_accuracy: Tensor
+    correct: Tensor
+
+
+class Measures(NamedTuple):
+    """What a step measures of its batch: device scalars, or floats once they are read.
+
+    masked_accuracy, replaced_accuracy, kept_accuracy: of the asked words that were shown as [MASK], as another word,
+    and unchanged; nan where the batch has none.
+    """
+
+    mlm_loss: Tensor | float
+    nsp_loss: Tensor | float
+    mlm_accuracy: Tensor | float
+    nsp_accuracy: Tensor | float
+    masked_accuracy: Tensor | float
+    replaced_accuracy: Tensor | float
+    kept_accuracy: Tensor | float
+
+
+def pretraining_losses(model: BertForPreTraining, batch: DeviceBatch) -> Losses:
+    """Run the model on a batch and compare its answers with the labels."""
     output = model(
         batch.input_ids,
         batch.attention_mask,
@@ -66,28 +99,31 @@ def pretraining_losses(model: BertForPreTraining, batch: PlacedBatch) -> tuple[T
         asked_positions=batch.asked,
         packing=batch.packing,
     )
-    words, pairs = output.prediction_logits, output.seq_relationship_logits  # (N, V), (B, 2)
-    mlm_loss = F.cross_entropy(words, batch.truth, ignore_index=IGNORED)
+    words, pairs = output.prediction_logits, output.seq_relationship_logits  # (M, V), (B, 2)
+    mlm_loss = F.cross_entropy(words, batch.labels, ignore_index=IGNORED)
     nsp_loss = F.cross_entropy(pairs, batch.next_sentence_label)
     with torch.no_grad():
-        right = (words.argmax(1) == batch.truth).float()
-        mlm_accuracy = right.sum() / (batch.truth != IGNORED).sum()
+        correct = (words.argmax(1) == batch.labels).float()
+        mlm_accuracy = correct.sum() / (batch.labels != IGNORED).sum()
         nsp_accuracy = (pairs.argmax(1) == batch.next_sentence_label).float().mean()
-    return mlm_loss, nsp_loss, mlm_accuracy, nsp_accuracy, right
+    return Losses(mlm_loss, nsp_loss, mlm_accuracy, nsp_accuracy, correct)
 
 
-def weighted_loss(mlm_loss: Tensor, nsp_loss: Tensor, config: TrainingConfig, turn: int) -> Tensor:
-    """What a step goes down: the weighted sum, or with `alternating` one of the two."""
-    weighted = (config.mlm_weight * mlm_loss, config.nsp_weight * nsp_loss)
-    return weighted[turn] if config.alternating else sum(weighted)
+def objective(mlm_loss: Tensor, nsp_loss: Tensor, config: TrainingConfig, step: int) -> Tensor:
+    """The number that a step makes smaller: the weighted sum of both losses, or with `config.alternating` the
+    masked-word loss in even steps and the next-sentence loss in odd ones; steps count from 0."""
+    mlm_loss, nsp_loss = config.mlm_weight * mlm_loss, config.nsp_weight * nsp_loss
+    if config.alternating:
+        return nsp_loss if step % 2 else mlm_loss
+    return mlm_loss + nsp_loss
 
 
-def kinds_asked(shown: Tensor, truth: Tensor, mask_token_id: int | None) -> Tensor:
-    """Whether each asked word was masked, replaced or kept: (3, N) of 0.0 and 1.0.
+def kinds_asked(shown: Tensor, labels: Tensor, mask_token_id: int | None) -> Tensor:
+    """Whether each asked word was masked, replaced or kept: (3, M) of 0.0 and 1.0.
 
-    shown: (N,) what the model is shown in its place. truth: (N,). Without the id of [MASK] only the kept ones are told.
+    shown: (M,) the ids that the model sees. labels: (M,). Without the id of [MASK], only the kept words are counted.
     """
-    is_asked, kept = truth != IGNORED, shown == truth
+    is_asked, kept = labels != IGNORED, shown == labels
     masked = (shown == (-1 if mask_token_id is None else mask_token_id)) & is_asked
     kinds = torch.stack([masked, is_asked & ~(masked | kept), kept]).float()
     if mask_token_id is None:
@@ -95,10 +131,18 @@ def kinds_asked(shown: Tensor, truth: Tensor, mask_token_id: int | None) -> Tens
     return kinds
 
 
-def accuracy_by_kind(batch: PlacedBatch, right: Tensor, mask_token_id: int | None) -> Tensor:
-    """Share of the masked, the replaced and the kept words that was guessed, (3,), nan where there is none of a kind.
+def accuracy_by_kind(batch: DeviceBatch, correct: Tensor, mask_token_id: int | None) -> Tensor:
+    """The fraction correct of the masked, the replaced and the kept words, (3,); nan where the batch has none.
 
-    right: (N,), as `pretraining_losses` tells it.
+    correct: (M,), from `Losses`.
     """
-    kinds = kinds_asked(batch.shown, batch.truth, mask_token_id)
-    return kinds @ right / kinds.sum(1)
+    kinds = kinds_asked(batch.shown, batch.labels, mask_token_id)
+    return kinds @ correct / kinds.sum(1)
+
+
+def measures(losses: Losses, batch: DeviceBatch, mask_token_id: int | None) -> Measures:
+    """The numbers of a batch, without gradients."""
+    by_kind = accuracy_by_kind(batch, losses.correct, mask_token_id)
+    return Measures(
+        losses.mlm_loss.detach(), losses.nsp_loss.detach(), losses.mlm_accuracy, losses.nsp_accuracy, *by_kind
+    )

@@ -1,6 +1,11 @@
-"""Gradients become steps: flat weights, AdamW, Adam and Adadelta over them, the schedule of the learning rate."""
+"""From gradients to new weights: AdamW, Adam and Adadelta over flat weights, and the learning-rate schedule.
 
-from collections.abc import Sequence
+The updates are the functions that PyTorch's own optimizers end in. `torch.optim.AdamW(fused=True)` computes the same,
+but takes three times as long on the way there for a small model, and imports PyTorch's compiler, which takes seconds.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -9,12 +14,6 @@ from torch.optim.adadelta import adadelta
 from bert_core.config import TrainingConfig, TrainingPart
 
 _ALIGNMENT = 16  # float32 numbers; every parameter starts at a multiple of 64 bytes
-_AVERAGES = {
-    "adamw": ("exp_avg", "exp_avg_sq"),
-    "adam": ("exp_avg", "exp_avg_sq"),
-    "adadelta": ("square_avg", "acc_delta"),
-}
-
 
 Layout = dict[str, tuple[slice, torch.Size]]  # where in a flat tensor each parameter lies, and its shape
 
@@ -36,95 +35,123 @@ class FlatWeights:
             parameter.data = view
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """The parts of a tensor that is laid out like the weights, one for each parameter."""
-        return [flat[place].view(shape) for place, shape in self.layout.values()]
+        """The parts of a tensor with the layout of the weights, one for each parameter."""
+        return [flat[part].view(shape) for part, shape in self.layout.values()]
 
 
 def fill_from_flat(model: nn.Module, layout: Layout, weights: Tensor) -> None:
     """Make a model hold `weights`, a copy of a flat tensor with this layout, without copying it again."""
-    for name, (place, shape) in layout.items():
+    for name, (part, shape) in layout.items():
         owner, _, attribute = name.rpartition(".")
-        setattr(model.get_submodule(owner), attribute, nn.Parameter(weights[place].view(shape), requires_grad=False))
+        setattr(model.get_submodule(owner), attribute, nn.Parameter(weights[part].view(shape), requires_grad=False))
+
+
+@dataclass(frozen=True)
+class _Update:
+    """The arguments of an update: lists with an entry for each parameter that has a gradient.
+
+    first, second: the running averages. counts: updates of each parameter, this one
+    included. scale: the gradients are divided
+    by it; None means 1. skip: () 1.0 where the gradients are not finite, so that nothing may change, else 0.0.
+    """
+
+    weights: list[Tensor]
+    gradients: list[Tensor]
+    first: list[Tensor]
+    second: list[Tensor]
+    counts: list[Tensor]
+    learning_rate: float | Tensor
+    weight_decay: float
+    scale: Tensor | None
+    skip: Tensor
+
+
+def _adam(kernel: Callable[..., None]) -> Callable[[_Update, TrainingConfig], None]:
+    def update(step: _Update, config: TrainingConfig) -> None:
+        # The kernel divides by the scale and changes nothing where found_inf is 1, so that clipping needs no pass of
+        # its own over the gradients and no wait for the device.
+        kernel(
+            *(step.weights, step.gradients, step.first, step.second, [], step.counts),
+            lr=step.learning_rate,
+            beta1=config.beta1,
+            beta2=config.beta2,
+            weight_decay=step.weight_decay,
+            eps=1e-8,
+            amsgrad=False,
+            maximize=False,
+            grad_scale=step.scale,
+            found_inf=step.skip,
+        )
+
+    return update
+
+
+def _adadelta(step: _Update, config: TrainingConfig) -> None:
+    for gradient in step.gradients:
+        if step.scale is not None:
+            gradient.div_(step.scale)
+        gradient.masked_fill_(step.skip.bool(), 0.0)
+    adadelta(
+        *(step.weights, step.gradients, step.first, step.second, [count.clone() for count in step.counts]),
+        lr=step.learning_rate,  # type: ignore[arg-type]  # a float: recorded steps, whose rate is a tensor, never use it
+        rho=0.9,
+        eps=1e-6,
+        weight_decay=step.weight_decay,
+        maximize=False,
+    )
+
+
+# For each optimizer: the names of its two running averages, as PyTorch has them, and its update.
+_RULES = {
+    "adamw": (("exp_avg", "exp_avg_sq"), _adam(torch._fused_adamw_)),
+    "adam": (("exp_avg", "exp_avg_sq"), _adam(torch._fused_adam_)),
+    "adadelta": (("square_avg", "acc_delta"), _adadelta),
+}
 
 
 class Optimizer:
-    """AdamW, Adam or Adadelta over all parameters of a model, by the functions at the end of PyTorch's own optimizers.
+    """AdamW, Adam or Adadelta over all parameters of a model. Matrices have weight decay; biases and LayerNorm have none.
 
-    The optimizers themselves do the same, but take longer on the way there than the update of a small model does.
-    Matrices have weight decay; biases and LayerNorm weights have none.
-    averages: what it remembers, each laid out like the weights. updates: how often it has moved them.
+    averages: the running averages by name, each with the layout of the weights. updates: steps taken so far.
     """
 
     def __init__(self, flat: FlatWeights, config: TrainingConfig) -> None:
         self.config = config
-        self.averages = {name: torch.zeros_like(flat.weights) for name in _AVERAGES[config.optimizer]}
-        self._counters = torch.zeros(len(flat.layout), device=flat.weights.device)
-        rows = list(zip(flat.views(flat.weights), *map(flat.views, self.averages.values()), self._counters.unbind()))
-        matrices = [i for i, row in enumerate(rows) if row[0].ndim >= 2]
-        vectors = [i for i, row in enumerate(rows) if row[0].ndim < 2]
-        self._groups = [(config.weight_decay, matrices), (0.0, vectors)]
-        self._rows = rows
+        names, self._update = _RULES[config.optimizer]
+        self.averages = {name: torch.zeros_like(flat.weights) for name in names}
+        self._counts = torch.zeros(len(flat.layout), device=flat.weights.device)
+        # For each parameter its weights, both averages and its count.
+        self._rows = list(zip(flat.views(flat.weights), *map(flat.views, self.averages.values()), self._counts.unbind()))
 
     @property
     def updates(self) -> int:
-        return int(self._counters.max())
+        return int(self._counts.max())
 
     @updates.setter
     def updates(self, number: int) -> None:
-        self._counters.fill_(number)
+        self._counts.fill_(number)
 
     @torch.no_grad()
     def step(
-        self,
-        gradients: Sequence[Tensor | None],
-        learning_rate: float | Tensor,
-        scale: Tensor | None,
-        lost: Tensor,
+        self, gradients: Sequence[Tensor | None], learning_rate: float | Tensor, scale: Tensor | None, skip: Tensor
     ) -> None:
-        """Move the weights against the gradients, in the order of the model's parameters.
+        """Move the weights against the gradients, which come in the order of the model's parameters.
 
-        A parameter without a gradient stays as it is. scale: what the gradients are divided by. lost: whether they are
-        of no use; nothing moves then. Both stay on the device.
+        A parameter without a gradient stays as it is. scale, skip: () tensors on the device, see `_Update`.
         """
-        config, found_inf = self.config, lost.float()
-        if config.optimizer != "adadelta":
-            self._counters += 1 - found_inf
-        for weight_decay, members in self._groups:
-            members = [i for i in members if gradients[i] is not None]
-            weights, first, second, counters = map(list, zip(*(self._rows[i] for i in members)))
-            given = [gradients[i] for i in members]
-            if config.optimizer == "adadelta":
-                for gradient in given:
-                    if scale is not None:
-                        gradient.div_(scale)
-                    gradient.masked_fill_(lost, 0.0)
-                adadelta(
-                    *(weights, given, first, second, counters),
-                    lr=learning_rate,
-                    rho=0.9,
-                    eps=1e-6,
-                    weight_decay=weight_decay,
-                    maximize=False,
-                )
-                continue
-            # The fused kernel divides by the scale and does nothing if `found_inf` is 1: no other pass over the
-            # gradients and no wait for the device.
-            {"adamw": torch._fused_adamw_, "adam": torch._fused_adam_}[config.optimizer](
-                *(weights, given, first, second, [], counters),
-                lr=learning_rate,
-                beta1=config.beta1,
-                beta2=config.beta2,
-                weight_decay=weight_decay,
-                eps=1e-8,
-                amsgrad=False,
-                maximize=False,
-                grad_scale=scale,
-                found_inf=found_inf,
-            )
+        skip = skip.float()
+        self._counts += 1 - skip
+        given = [(row, gradient) for row, gradient in zip(self._rows, gradients) if gradient is not None]
+        for weight_decay, is_matrix in ((self.config.weight_decay, True), (0.0, False)):
+            group = [(row, gradient) for row, gradient in given if (row[0].ndim >= 2) == is_matrix]
+            weights, first, second, counts = map(list, zip(*(row for row, _ in group)))
+            values = [gradient for _, gradient in group]
+            update = _Update(weights, values, first, second, counts, learning_rate, weight_decay, scale, skip)
+            self._update(update, self.config)
 
 
 def learning_rate_at(step: int, config: TrainingConfig) -> float:
-    """The learning rate of a step counted from 0, by the part of the training that the step belongs to."""
+    """The learning rate of a step, counted from 0, by the part of the training that contains the step."""
     for part in reversed(config.parts):
         if part.start <= step:
             return part.learning_rate * schedule(step - part.start, part)
@@ -132,9 +159,9 @@ def learning_rate_at(step: int, config: TrainingConfig) -> float:
 
 
 def schedule(step: int, config: TrainingConfig | TrainingPart) -> float:
-    """Share of the peak learning rate at a step counted from 0: linear warm-up, then linear decay or none.
+    """The fraction of the peak learning rate at a step, counted from 0: linear warm-up, then linear decay or none.
 
-    The first step already moves (1 / warmup_steps), the last one still does (Devlin et al. 2018, A.2).
+    The first step has a rate of 1 / warmup_steps of the peak, and the last one is above 0 (Devlin et al. 2018, A.2).
     """
     if step < config.warmup_steps:
         return (step + 1) / config.warmup_steps

@@ -1,10 +1,10 @@
-"""Pre-training: masked words and next sentence together, as an iterator.
+"""Pre-training on masked words and next sentence, as an iterator.
 
-`for metrics in trainer:` is the whole loop. The trainer knows of no thread, page or file: pausing is not asking for
-the next step, a single step is asking once, stopping is dropping it.
+`for metrics in trainer:` is the whole loop. The trainer knows no thread, no page and no file: to pause, don't ask for
+the next step; for a single step, ask once; to stop, drop the trainer.
 
-All parameters live in one flat tensor, so that a snapshot of the weights is one copy. Gradients do not: a step's
-gradients are new tensors that autograd hands over as they are, without a pass that clears and a pass that adds.
+All parameters live in one flat tensor, so that a snapshot of the weights is one copy. Gradients do not: autograd hands
+over each step's gradients as new tensors, which saves a pass that clears and a pass that adds.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ import dataclasses
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,7 +24,7 @@ from bert_core.costs import Precision, batch_operations, faster_precision
 from bert_core.data.batches import Batch
 from bert_core.errors import CheckpointError
 from bert_core.model import BertForPreTraining
-from bert_core.training.losses import PlacedBatch, accuracy_by_kind, pretraining_losses, weighted_loss
+from bert_core.training.losses import Batches, DeviceBatch, Measures, measures, objective, pretraining_losses
 from bert_core.training.optimizer import FlatWeights, Optimizer, learning_rate_at
 
 _TRIM_SECONDS = 30.0  # of training, after which freed memory is given back
@@ -33,12 +33,12 @@ _SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds 
 
 @dataclass(frozen=True)
 class StepMetrics:
-    """What one step gave. Losses are in nats, means over the asked words and over the pairs of the batch.
+    """The numbers of one step. Losses are in nats, means over the asked words and over the pairs of the batch.
 
-    step counts from 1. mlm_accuracy and nsp_accuracy: share right in this batch. grad_norm: before clipping.
+    step: counted from 1. mlm_accuracy, nsp_accuracy: fraction of the batch that is correct. grad_norm: before clipping.
     tokens: real tokens of the batch. seconds: training time since the first step began. masked_accuracy,
-    replaced_accuracy, kept_accuracy: share right of the asked words that were shown as [MASK], as another word, and as
-    they are (a word replaced by itself counts as kept); nan where the batch has none.
+    replaced_accuracy, kept_accuracy: fraction correct of the asked words that were shown as [MASK], as another word, and
+    unchanged (a word replaced by itself counts as kept); nan where the batch has none.
     """
 
     step: int
@@ -57,13 +57,28 @@ class StepMetrics:
 
 @dataclass(frozen=True)
 class PendingMetrics:
-    """A step's metrics while the measured numbers are still on the device; `read_metrics` fetches many at once."""
+    """A step's metrics while the measured numbers are still on the device; `read_metrics` fetches many at once.
+
+    values: (8,) the `Measures` of the batch in their order, then grad_norm.
+    """
 
     step: int
     learning_rate: float
     tokens: int
     seconds: float
-    values: Tensor  # (8,) mlm_loss, nsp_loss, mlm_accuracy, nsp_accuracy, grad_norm, and mlm_accuracy by kind
+    values: Tensor
+
+    def read(self, values: Sequence[float]) -> StepMetrics:
+        """The metrics with these values, fetched from the device."""
+        *measured, grad_norm = values
+        return StepMetrics(
+            step=self.step,
+            learning_rate=self.learning_rate,
+            grad_norm=grad_norm,
+            tokens=self.tokens,
+            seconds=self.seconds,
+            **Measures(*measured)._asdict(),
+        )
 
 
 def read_metrics(block: Sequence[PendingMetrics]) -> list[StepMetrics]:
@@ -71,28 +86,26 @@ def read_metrics(block: Sequence[PendingMetrics]) -> list[StepMetrics]:
     if not block:
         return []
     rows = torch.stack([pending.values for pending in block]).tolist()
-    return [
-        StepMetrics(pending.step, *row[:4], pending.learning_rate, row[4], pending.tokens, pending.seconds, *row[5:])
-        for pending, row in zip(block, rows)
-    ]
+    return [pending.read(row) for pending, row in zip(block, rows)]
 
 
 def until_divergence(rows: Sequence[StepMetrics]) -> tuple[list[StepMetrics], str]:
-    """The rows before the first whose loss or gradient is not a number, and a sentence on that one ("" if none is)."""
+    """The rows before the first one whose loss or gradient is not finite, and a sentence about that one ("" if all
+    are)."""
     for i, row in enumerate(rows):
         if not math.isfinite(row.mlm_loss + row.nsp_loss + row.grad_norm):
             return list(rows[:i]), (
                 f"The loss stopped being a number at step {row.step} (learning rate {row.learning_rate:.3g}); "
-                "the model of before is kept. Start again with a lower learning rate."
+                "the last model before it is kept. Start again with a lower learning rate."
             )
     return list(rows), ""
 
 
 def give_back_memory() -> None:
-    """Let the C library return what is free in its heap to the system, where it has a way to.
+    """Ask the C library to return its free memory to the system, on Linux with glibc.
 
     Packed batches need blocks of ever-changing sizes. These leave holes in glibc's heap, which grows by a megabyte or
-    two with every step of a middle-sized model, and is given back only when somebody asks for it.
+    two with every step of a middle-sized model, and which glibc returns only on request.
     """
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)
@@ -101,20 +114,20 @@ def give_back_memory() -> None:
 class Trainer:
     """Trains a model on batches, one step for each `next()`.
 
-    model: changed in place, on the device where it is. batches: `batches[k]` is the batch of step k; all that the
-    trainer draws is a function of (seed, k), so that a run gives the same losses bit for bit on the same device and
-    number of threads. Dropout draws from PyTorch's global generator: of two trainers with dropout that step at the
-    same time in two threads, neither repeats itself. Weights, gradients and losses are float32.
-    config.precision is that of the matrix products; for "auto", the trainer's own config says which one was chosen.
-    threads: processor threads for a step, set before each one; None leaves PyTorch's number.
-    mask_token_id: the id of [MASK], which tells masked words from replaced ones; None counts none of either.
-    The iterator ends after config.total_steps steps; `config` may be exchanged between two steps.
+    model: changed in place, on its device. batches: `batches[k]` is the batch of step k. Everything that the trainer
+    draws is a function of (seed, k), so a run repeats its losses bit for bit on the same device with the same number of
+    threads. Dropout draws from PyTorch's global generator: two trainers with dropout that step at the same time in two
+    threads do not repeat their losses. Weights, gradients and losses are float32. config.precision is that of the
+    matrix products; "auto" becomes "float32" or "bfloat16" in the trainer's own config, whichever is faster.
+    threads: processor threads, set before each step; None leaves PyTorch's number. mask_token_id: the id of [MASK],
+    to count masked and replaced words apart; None counts neither.
+    The iterator ends after config.total_steps steps. `config` may be exchanged between two steps.
     """
 
     def __init__(
         self,
         model: BertForPreTraining,
-        batches: Sequence[Batch],
+        batches: Batches,
         config: TrainingConfig,
         *,
         seed: int = 0,
@@ -134,7 +147,7 @@ class Trainer:
         self._has_dropout = any(
             (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
         )
-        # Alternating objectives have an optimizer each, with moments of its own, over the shared weights.
+        # With alternating objectives, each has an optimizer, that is, running averages, of its own.
         self.optimizers = [Optimizer(self.flat, config) for _ in range(2 if config.alternating else 1)]
 
     def __iter__(self) -> Iterator[PendingMetrics]:
@@ -148,7 +161,7 @@ class Trainer:
             torch.set_num_threads(self.threads)
         learning_rate = learning_rate_at(self.step, self.config)
         batch = self.batches[self.step]
-        # Dropout is the one thing that draws from the global generator; seeded here, it depends on nothing before.
+        # Only dropout draws from the global generator; seeded here, it does not depend on what ran before.
         if self._has_dropout:
             torch.manual_seed((self.seed * _SEED_STRIDE + self.step) % 2**63)
         values = self._take_step(batch, learning_rate)
@@ -165,29 +178,34 @@ class Trainer:
             values=values,
         )
 
-    def _take_step(self, batch: Batch | PlacedBatch, learning_rate: float | Tensor) -> Tensor:
-        """All that a step does on the device; the values of its `PendingMetrics`, (8,)."""
-        turn = self.step % len(self.optimizers)
+    def _take_step(self, batch: Batch, learning_rate: float) -> Tensor:
+        """Do all of a step's work on the device; returns the values of its `PendingMetrics`, (8,)."""
+        return self._update(lambda: self._backward(batch), learning_rate)
+
+    def _update(self, backward: Callable[[], Measures], learning_rate: float | Tensor) -> Tensor:
+        """Compute gradients, which `backward` leaves in the parameters, clip them, and move the weights."""
         for parameter in self._parameters:
             parameter.grad = None
-        means, by_kind = self._backward(batch, turn)
+        measured = backward()
         gradients = [parameter.grad for parameter in self._parameters]
         grad_norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm([g for g in gradients if g is not None])))
         scale = (grad_norm / self.config.max_grad_norm).clamp_(min=1.0) if self.config.max_grad_norm else None
-        self.optimizers[turn].step(gradients, learning_rate, scale, lost=~torch.isfinite(grad_norm))
-        return torch.cat([torch.stack([*means, grad_norm]), by_kind])
+        optimizer = self.optimizers[self.step % len(self.optimizers)]
+        optimizer.step(gradients, learning_rate, scale, skip=~torch.isfinite(grad_norm))
+        return torch.stack([*measured, grad_norm])
 
-    def _backward(self, batch: Batch | PlacedBatch, turn: int) -> tuple[Sequence[Tensor], Tensor]:
-        """Leave the gradients of a batch in the parameters; its losses and accuracies, (), and those by kind, (3,)."""
-        if isinstance(batch, Batch):
-            batch = PlacedBatch.of(batch, self.flat.weights.device)
+    def _backward(self, batch: Batch) -> Measures:
+        """Compute the gradients of a batch, which stay in the parameters."""
+        return self._backward_on_device(DeviceBatch.of(batch, self.flat.weights.device))
+
+    def _backward_on_device(self, batch: DeviceBatch) -> Measures:
         with self._autocast():
-            mlm_loss, nsp_loss, *accuracies, right = pretraining_losses(self.model, batch)
-        weighted_loss(mlm_loss, nsp_loss, self.config, turn).backward()
-        return (mlm_loss.detach(), nsp_loss.detach(), *accuracies), accuracy_by_kind(batch, right, self.mask_token_id)
+            losses = pretraining_losses(self.model, batch)
+        objective(losses.mlm_loss, losses.nsp_loss, self.config, self.step).backward()
+        return measures(losses, batch, self.mask_token_id)
 
     def _faster_precision(self) -> Precision:
-        batch = self.batches[0]  # speaks for all
+        batch = self.batches[0]  # stands for all batches
         lengths, (asked, _) = batch.attention_mask.sum(1), batch.asked()
         return faster_precision(batch_operations(self.model.config, lengths, len(asked)), self._device)
 
@@ -196,30 +214,27 @@ class Trainer:
             return contextlib.nullcontext()
         return torch.autocast(self._device, torch.bfloat16)
 
-    def state(self) -> "TrainerState":
-        """A copy of everything but the weights that the next step depends on."""
-        averages = {
-            f"{number}.{name}": average.clone()
-            for number, optimizer in enumerate(self.optimizers)
-            for name, average in optimizer.averages.items()
-        }
-        return TrainerState(self.step, self.seconds, tuple(each.updates for each in self.optimizers), averages)
-
-    def restore(self, state: "TrainerState") -> None:
-        """Go on from a state; the weights must be those of its step already. Raises CheckpointError if it does not fit
-        the model or the optimizer."""
-        wanted = {
+    def _averages(self) -> dict[str, Tensor]:
+        """The optimizers' running averages by number and name, such as "0.exp_avg"."""
+        return {
             f"{number}.{name}": average
             for number, optimizer in enumerate(self.optimizers)
             for name, average in optimizer.averages.items()
         }
-        if (
-            len(state.updates) != len(self.optimizers)
-            or state.averages.keys() != wanted.keys()
-            or any(state.averages[name].shape != average.shape for name, average in wanted.items())
-        ):
+
+    def state(self) -> "TrainerState":
+        """A copy of everything that the next step depends on, except the weights."""
+        averages = {name: average.clone() for name, average in self._averages().items()}
+        return TrainerState(self.step, self.seconds, tuple(each.updates for each in self.optimizers), averages)
+
+    def restore(self, state: "TrainerState") -> None:
+        """Continue from a state; the model must have the weights of its step already. Raises CheckpointError if the
+        state does not fit the model or the optimizer."""
+        averages = self._averages()
+        shapes, saved = ({name: each.shape for name, each in of.items()} for of in (averages, state.averages))
+        if len(state.updates) != len(self.optimizers) or saved != shapes:
             raise CheckpointError("The training state does not fit the model's sizes or its optimizer; save again.")
-        for name, average in wanted.items():
+        for name, average in averages.items():
             average.copy_(state.averages[name])
         for optimizer, updates in zip(self.optimizers, state.updates):
             optimizer.updates = updates
@@ -235,8 +250,8 @@ class Trainer:
 class TrainerState:
     """What the next step depends on besides weights, settings and seed.
 
-    step, seconds: done so far. updates: how often each optimizer has moved the weights. averages: its memory, laid out
-    like the flat weights, by the optimizer's number and name ("0.exp_avg").
+    step, seconds: done so far. updates: steps that each optimizer has taken. averages: their running averages, each with
+    the layout of the flat weights, by the optimizer's number and name ("0.exp_avg").
     """
 
     step: int

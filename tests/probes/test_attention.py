@@ -25,7 +25,7 @@ from bert_core.probes.attention import (
 )
 from bert_core.probes.masked_words import fill_mask
 from bert_core.probes.sentence_pairs import next_sentence
-from bert_core.training.losses import PlacedBatch, pretraining_losses
+from bert_core.training.losses import DeviceBatch, pretraining_losses
 
 TEXTS = ("how are you", "i am romeo")
 TOKENS = ["[CLS]", "to", "be", "to", "[SEP]", "or", "[SEP]"]
@@ -139,7 +139,7 @@ def test_with_all_heads_on_the_answers_are_the_models(tiny_checkpoint, dialogue)
     assert intact.word.item() == pytest.approx(dict(guesses)["are"], abs=1e-5)
     assert intact.is_next.item() == pytest.approx(next_sentence(tiny_checkpoint, *TEXTS), abs=1e-5)
     with torch.no_grad():
-        mlm_loss = pretraining_losses(tiny_checkpoint.model, PlacedBatch.of(batch))[0].item()
+        mlm_loss = pretraining_losses(tiny_checkpoint.model, DeviceBatch.of(batch))[0].item()
     assert intact.loss.item() == pytest.approx(mlm_loss, rel=1e-4)
 
 

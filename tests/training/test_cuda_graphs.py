@@ -13,7 +13,7 @@ from bert_core.model import BertForPreTraining
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
 from bert_core.training.cuda_graphs import CapturedTrainer, filled_up
-from bert_core.training.losses import PlacedBatch, accuracy_by_kind, pretraining_losses
+from bert_core.training.losses import DeviceBatch, accuracy_by_kind, pretraining_losses
 from bert_core.training.trainer import Trainer, read_metrics
 
 MASK = 4
@@ -52,7 +52,7 @@ def test_a_batch_that_is_filled_up_gives_the_same_losses_and_gradients(k):
     model.eval()
     results = []
     layout, numbers = filled_up(batches[k], longest=64)
-    for batch in (PlacedBatch.of(batches[k]), layout.view(numbers)):
+    for batch in (DeviceBatch.of(batches[k]), layout.view(numbers)):
         model.zero_grad()
         *scalars, right = pretraining_losses(model, batch)
         sum(scalars[:2]).backward()

@@ -22,7 +22,7 @@ from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
 from bert_core.training import trainer as trainer_module
 from bert_core.training.evaluation import evaluate
-from bert_core.training.losses import PlacedBatch, accuracy_by_kind, pretraining_losses
+from bert_core.training.losses import DeviceBatch, accuracy_by_kind, pretraining_losses
 from bert_core.training.optimizer import FlatWeights, Optimizer, fill_from_flat, learning_rate_at, schedule
 from bert_core.training.trainer import Trainer, read_metrics, until_divergence
 
@@ -63,7 +63,7 @@ def losses(trainer):
 
 def test_the_loss_is_that_of_the_asked_words_and_of_all_pairs():
     model, batch = make_model(CONFIG), labelled_batch()
-    mlm, nsp, mlm_accuracy, nsp_accuracy, right = pretraining_losses(model, PlacedBatch.of(batch))
+    mlm, nsp, mlm_accuracy, nsp_accuracy, right = pretraining_losses(model, DeviceBatch.of(batch))
     output = model(batch.input_ids, batch.attention_mask, batch.token_type_ids)  # all positions, as the oracle
     words = output.prediction_logits.log_softmax(-1)
     by_hand = -(words[0, 1, 11] + words[0, 3, 7] + words[2, 6, 30]) / 3
@@ -78,13 +78,13 @@ def test_the_loss_is_that_of_the_asked_words_and_of_all_pairs():
     assert nsp_accuracy.item() == pytest.approx((says == batch.next_sentence_label).float().mean().item())
 
 
-def test_accuracy_is_told_apart_by_what_the_model_was_shown():
+def test_accuracy_is_counted_by_what_the_model_was_shown():
     batch = labelled_batch()  # asked: 11, 7 and 30
     batch.input_ids[0, 1], batch.input_ids[0, 3], batch.input_ids[2, 6] = 4, 9, 30
     right = torch.tensor([1.0, 0.0, 1.0])
-    assert accuracy_by_kind(PlacedBatch.of(batch), right, mask_token_id=4).tolist() == [1, 0, 1]
+    assert accuracy_by_kind(DeviceBatch.of(batch), right, mask_token_id=4).tolist() == [1, 0, 1]
     batch.input_ids[0, 3] = 4
-    masked, replaced, kept = accuracy_by_kind(PlacedBatch.of(batch), right, mask_token_id=4).tolist()
+    masked, replaced, kept = accuracy_by_kind(DeviceBatch.of(batch), right, mask_token_id=4).tolist()
     assert (masked, kept) == (0.5, 1)
     assert math.isnan(replaced)
 
@@ -112,7 +112,7 @@ def test_padding_and_what_stands_on_it_change_neither_loss_nor_gradient():
     gradients = []
     for each in (batch, wider):
         model = make_model(CONFIG)
-        sum(pretraining_losses(model, PlacedBatch.of(each))[:2]).backward()
+        sum(pretraining_losses(model, DeviceBatch.of(each))[:2]).backward()
         gradients.append(torch.cat([p.grad.flatten() for n, p in model.named_parameters() if "position" not in n]))
     torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-4)
 
@@ -141,7 +141,7 @@ def test_a_step_is_adamw_with_clipping_and_decay_of_the_matrices_alone():
     for batch, row in zip(batches, rows):
         optimizer.zero_grad()
         theirs.train()
-        mlm, nsp, *_ = pretraining_losses(theirs, PlacedBatch.of(batch))
+        mlm, nsp, *_ = pretraining_losses(theirs, DeviceBatch.of(batch))
         (2.0 * mlm + 0.5 * nsp).backward()
         norm = torch.nn.utils.clip_grad_norm_(theirs.parameters(), 0.5)
         assert row.grad_norm == pytest.approx(norm.item(), rel=1e-4)
@@ -288,7 +288,7 @@ def test_in_turns_each_step_follows_one_objective_with_an_optimizer_of_its_own()
     optimizers = [torch.optim.AdamW(theirs.parameters(), lr=0.01, weight_decay=0.0) for _ in range(2)]
     for step, batch in enumerate(batches):
         theirs.zero_grad()
-        pretraining_losses(theirs, PlacedBatch.of(batch))[step % 2].backward()
+        pretraining_losses(theirs, DeviceBatch.of(batch))[step % 2].backward()
         optimizers[step % 2].step()
     for (name, p), q in zip(ours.named_parameters(), theirs.parameters()):
         if "qkv.bias" not in name:
@@ -345,7 +345,7 @@ def test_evaluation_is_without_dropout_and_repeats_itself():
     assert first == again
     assert trainer.model.training
     model = trainer.model.eval()
-    rows = [torch.stack(pretraining_losses(model, PlacedBatch.of(trainer.batches[k]))[:4]).detach() for k in range(3)]
+    rows = [torch.stack(pretraining_losses(model, DeviceBatch.of(trainer.batches[k]))[:4]).detach() for k in range(3)]
     means = torch.stack(rows).mean(0).tolist()
     assert dataclasses.astuple(first) == pytest.approx((5, *means), abs=1e-5)
 
