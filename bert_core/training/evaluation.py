@@ -77,7 +77,7 @@ class Evaluator:
         return is_new and self._seconds <= TIME_SHARE * training_seconds
 
     def begin(self, step: int, model: BertForPreTraining) -> None:
-        """Begin to evaluate a model in eval mode, whose weights must not change; drops an evaluation that is not over."""
+        """Begin to evaluate a model in eval mode, whose weights must not change; drops an unfinished evaluation."""
         self.latest_step, self._model, self._left, self._sums = step, model, list(self._batches), []
 
     @torch.no_grad()

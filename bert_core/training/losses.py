@@ -75,19 +75,19 @@ class Losses(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """What a step measures of its batch: device scalars, or floats once they are read.
+    """What a step measures of its batch, as device scalars.
 
     masked_accuracy, replaced_accuracy, kept_accuracy: of the asked words that were shown as [MASK], as another word,
     and unchanged; nan where the batch has none.
     """
 
-    mlm_loss: Tensor | float
-    nsp_loss: Tensor | float
-    mlm_accuracy: Tensor | float
-    nsp_accuracy: Tensor | float
-    masked_accuracy: Tensor | float
-    replaced_accuracy: Tensor | float
-    kept_accuracy: Tensor | float
+    mlm_loss: Tensor
+    nsp_loss: Tensor
+    mlm_accuracy: Tensor
+    nsp_accuracy: Tensor
+    masked_accuracy: Tensor
+    replaced_accuracy: Tensor
+    kept_accuracy: Tensor
 
 
 def pretraining_losses(model: BertForPreTraining, batch: DeviceBatch) -> Losses:

@@ -110,7 +110,7 @@ _RULES = {
 
 
 class Optimizer:
-    """AdamW, Adam or Adadelta over all parameters of a model. Matrices have weight decay; biases and LayerNorm have none.
+    """AdamW, Adam or Adadelta over all parameters of a model. Biases and LayerNorm have no weight decay.
 
     averages: the running averages by name, each with the layout of the weights. updates: steps taken so far.
     """
@@ -121,7 +121,9 @@ class Optimizer:
         self.averages = {name: torch.zeros_like(flat.weights) for name in names}
         self._counts = torch.zeros(len(flat.layout), device=flat.weights.device)
         # For each parameter its weights, both averages and its count.
-        self._rows = list(zip(flat.views(flat.weights), *map(flat.views, self.averages.values()), self._counts.unbind()))
+        self._rows = list(
+            zip(flat.views(flat.weights), *map(flat.views, self.averages.values()), self._counts.unbind())
+        )
 
     @property
     def updates(self) -> int:

@@ -35,9 +35,9 @@ _SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds 
 class StepMetrics:
     """The numbers of one step. Losses are in nats, means over the asked words and over the pairs of the batch.
 
-    step: counted from 1. mlm_accuracy, nsp_accuracy: fraction of the batch that is correct. grad_norm: before clipping.
+    step: counted from 1. mlm_accuracy, nsp_accuracy: fraction correct in the batch. grad_norm: before clipping.
     tokens: real tokens of the batch. seconds: training time since the first step began. masked_accuracy,
-    replaced_accuracy, kept_accuracy: fraction correct of the asked words that were shown as [MASK], as another word, and
+    replaced_accuracy, kept_accuracy: fraction correct of the asked words shown as [MASK], as another word, and
     unchanged (a word replaced by itself counts as kept); nan where the batch has none.
     """
 
@@ -77,7 +77,7 @@ class PendingMetrics:
             grad_norm=grad_norm,
             tokens=self.tokens,
             seconds=self.seconds,
-            **Measures(*measured)._asdict(),
+            **dict(zip(Measures._fields, measured)),
         )
 
 
@@ -250,8 +250,8 @@ class Trainer:
 class TrainerState:
     """What the next step depends on besides weights, settings and seed.
 
-    step, seconds: done so far. updates: steps that each optimizer has taken. averages: their running averages, each with
-    the layout of the flat weights, by the optimizer's number and name ("0.exp_avg").
+    step, seconds: done so far. updates: steps that each optimizer has taken. averages: their running averages, with the
+    layout of the flat weights, by the optimizer's number and name ("0.exp_avg").
     """
 
     step: int

@@ -391,7 +391,7 @@ def test_a_stated_precision_is_used_whatever_the_hardware_has(monkeypatch):
 HOLES = """
 import re
 import torch
-from bert_core.training import give_back_memory
+from bert_core.training.trainer import give_back_memory
 
 def resident():
     return int(re.search(r"RssAnon:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) / 1024
