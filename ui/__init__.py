@@ -22,9 +22,8 @@ from ui.masked_words.tab import masked_words_tab
 from ui.models_tab import models_tab
 from ui.next_sentence.tab import next_sentence_tab
 from ui.parts.page import DEFAULT_RECIPE, header
-from ui.parts.plotly_view import plotly_script
 from ui.parts.scripts import scripts_route
-from ui.parts.theme import head, style_sheet, theme
+from ui.parts.theme import head, plotly_script, style_sheet, theme
 from ui.server.endpoints import endpoints
 from ui.server.guard import LARGEST_FILE, Guard
 from ui.server.news import news_route

@@ -158,9 +158,9 @@ def test_two_models_stand_side_by_side(page: Page, tmp_path: Path) -> None:
     for detail in ("#attention-map", "#attention-other-map"):
         expect(page.locator(f"{detail} .balcony-map-title")).to_have_text("Layer 2, head 2")
     expect(page.locator("#attention-other-heads")).to_contain_text(
-        "of a word's weight lies elsewhere than in the other"
+        "of a word's attention goes to other words than in the other"
     )
-    expect(page.locator("#attention-other-map")).to_contain_text("of a word's weight lies elsewhere")
+    expect(page.locator("#attention-other-map")).to_contain_text("of a word's attention goes to other words")
     first, second = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json")).values()
     assert first["tokens"] == second["tokens"]
     assert first["weights"] != second["weights"]

@@ -15,13 +15,13 @@ MARKUP = "<img src=x onerror=document.title='gone'> $x$ romeo"
 def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
     open_tab(page, "Words in context")
     facts, title = page.locator("#context-facts"), page.locator("#context-points .gtitle")
-    expect(facts).to_contain_text("Places3")
-    expect(title).to_have_text("Layer 2: the vectors on a plane")
+    expect(facts).to_contain_text("Occurrences3")
+    expect(title).to_have_text("Layer 2: the vectors in two dimensions")
     expect(page.locator("#context-points .points path")).to_have_count(3)
     page.locator("#context-layer input[type=number]").fill("0")
-    expect(title).to_have_text("Before the first layer: the vectors on a plane")
+    expect(title).to_have_text("Before the first layer: the vectors in two dimensions")
     page.locator("#context-sentences textarea").fill(f"Thank you Romeo\n{MARKUP}")
-    expect(facts).to_contain_text("Places2")
+    expect(facts).to_contain_text("Occurrences2")
     expect(page.locator("#context-cosine .ytick text").nth(1)).to_contain_text("e'>")
     assert page.locator("#context-cosine img").count() == 0
     assert page.title() == "Balcony"

@@ -67,7 +67,7 @@ def test_masked_words(odd: Page, tmp_path: Path) -> None:
     for kind in ("Which words mattered", "Sweep"):
         odd.get_by_role("radio", name=kind).check()
         expect(odd.locator("#masked-closer .balcony-seen bdi")).to_have_text(ODD[kind == "Which words mattered" :])
-        assert set(ODD[1:]) <= cells(download(odd, "#masked-closer-download-csv", tmp_path, "closer-look.csv"))
+        assert set(ODD[1:]) <= cells(download(odd, "#masked-closer-download-csv", tmp_path, "closer-view.csv"))
     odd.locator("#masked-closer .balcony-seen").nth(1).click()
     expect(odd.locator("#masked-closer .balcony-rivals")).to_contain_text("In the place of ${1}")
     literal(odd, "#masked-closer")
@@ -113,7 +113,7 @@ def test_heads_that_are_switched_off(odd: Page, tmp_path: Path) -> None:
     expect(probability).to_contain_text("שלום")  # the word that is hidden first
     for odd_word in ("<b>", "$x$", "=1+1"):
         word.select_option(odd_word)
-        expect(probability).to_have_text(f"Probability of {odd_word} at its place")
+        expect(probability).to_have_text(f"Probability of {odd_word} at its position")
     assert json.loads(download(odd, "#switches-download-json", tmp_path, "heads-off.json"))["answer"] == "=1+1"
     literal(odd, "#attention-switches")
 

@@ -91,7 +91,7 @@ def test_rows_are_sorted_and_the_numbers_are_those_of_the_file(page: Page, tmp_p
     expect(page.locator("#next-matrix")).to_contain_text(f"for {found} of {len(likely)} sentences")
     assert page.locator("#next-matrix .balcony-map-true").count() == sum(row["is_true"] for row in file)
     picture = download(page, "#next-matrix-download-svg", tmp_path, "matrix.svg")
-    assert "Finds the true next sentence" in picture.replace("\n", " ")
+    assert "Ranks the true next sentence" in picture.replace("\n", " ")
 
 
 def test_a_long_text_is_seen_through_a_window(page: Page) -> None:

@@ -13,13 +13,15 @@ from bert_core import TrainingService
 from bert_core.errors import BertCoreError
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.storage.checkpoint import Checkpoint
-from ui.next_sentence.pair_views import MEAN, pair_file
-from ui.parts.downloads import with_other
+from ui.next_sentence.pair_views import pair_numbers
+from ui.parts.downloads import numbers_of_models
+from ui.parts.export import Numbers, write
 from ui.parts.page import Page
+from ui.parts.question import Question
 from ui.server.workspace import Model
 from ui.server.workspaces import Workspaces
 
-PAIR = ("how are you", "i am romeo")
+PAIR = Question("how are you", "i am romeo")
 
 
 @pytest.fixture
@@ -27,27 +29,28 @@ def page(service: TrainingService, tiny_checkpoint: Checkpoint) -> Page:
     return Page(None, Workspaces(service, {"shipped": lambda: tiny_checkpoint}), None, None)
 
 
-def test_both_models_stand_in_the_numbers_and_one_in_the_python(page: Page, tiny_checkpoint, tiny_config) -> None:
+def test_a_file_has_the_numbers_of_both_models(page: Page, tiny_checkpoint, tiny_config) -> None:
     space = page.workspaces.enter(None)
     own = dataclasses.replace(tiny_checkpoint, model=make_model(tiny_config, seed=1))
     space.add_model(Model("=mine", "step 3", own))
 
     def files(kind: str, other: str) -> str:
-        return with_other(page, space.token, other, kind, lambda checkpoint: pair_file(kind, checkpoint, *PAIR, MEAN))
+        return write(
+            kind, numbers_of_models(page, space.token, other, lambda checkpoint: pair_numbers(checkpoint, PAIR))
+        )
 
-    assert files("json", "") == pair_file("json", own, *PAIR, MEAN)
+    assert files("json", "") == write("json", pair_numbers(own, PAIR))
     content = json.loads(files("json", "shipped"))
     assert list(content) == ["=mine, step 3", "shipped, comes with Balcony"]
     rows = list(csv.DictReader(io.StringIO(files("csv", "shipped"), newline="")))
     for (title, file), checkpoint in zip(content.items(), (own, tiny_checkpoint), strict=True):
-        assert file["is_next"] == pytest.approx(next_sentence(checkpoint, *PAIR), abs=1e-6)
+        assert file["is_next"] == pytest.approx(next_sentence(checkpoint, PAIR.text, PAIR.pair), abs=1e-6)
         weights = [float(row["weight"]) for row in rows if row["model"].removeprefix("'") == title]
         assert weights == list(itertools.chain(*file["attention"]["weights"]))
-    assert with_other(page, space.token, "shipped", "py", lambda checkpoint: str(checkpoint is own)) == "True"
     with pytest.raises(BertCoreError):
         files("json", "of somebody else")
 
 
-def test_two_models_of_one_name_are_told_apart(page: Page) -> None:
-    content = with_other(page, "", "shipped", "json", lambda checkpoint: "1\n")
-    assert content == '{"shipped, comes with Balcony": 1, "shipped, comes with Balcony (2)": 1}\n'
+def test_two_models_of_one_name_get_different_titles(page: Page) -> None:
+    numbers = numbers_of_models(page, "", "shipped", lambda checkpoint: Numbers((), (), lambda: 1))
+    assert write("json", numbers) == '{"shipped, comes with Balcony": 1, "shipped, comes with Balcony (2)": 1}\n'

@@ -1,4 +1,4 @@
-"""Files of a view: read back, they hold what was shown, and a spreadsheet finds no formula in them."""
+"""Files of a view hold what was shown when they are read back, and no formula for a spreadsheet."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ from bert_core.errors import InputError
 from bert_core.probes.attention import AttentionMaps, attention
 from bert_core.probes.masked_words import fill_mask
 from ui.parts import export
-from ui.parts.export import attention_csv, attention_json, of_models, predictions_csv, predictions_json, table_csv
+from ui.parts.export import attention_numbers, guesses_numbers, table, write
 
 NASTY = [
     "=1+1",
@@ -44,22 +44,22 @@ def rows_of(text: str) -> list[dict[str, str]]:
 
 
 def token_of(cell: str) -> str:
-    """As the documentation says: one leading apostrophe is no part of the token."""
+    """The token of a cell: without one leading apostrophe."""
     return cell[1:] if cell.startswith("'") else cell
 
 
 def test_attention_reads_back_from_json(tiny_checkpoint):
     maps = attention(tiny_checkpoint, "how are you", "i am romeo")
-    content = json.loads(attention_json(maps))
+    content = json.loads(write("json", attention_numbers(maps)))
     assert (content["tokens"], content["token_type_ids"]) == (maps.tokens, maps.token_type_ids)
     torch.testing.assert_close(torch.tensor(content["weights"]), maps.weights, rtol=0, atol=1e-6)
-    assert json.loads(attention_json(maps_of(NASTY)))["tokens"] == NASTY
+    assert json.loads(write("json", attention_numbers(maps_of(NASTY))))["tokens"] == NASTY
 
 
 def test_attention_reads_back_from_csv():
     maps = maps_of(NASTY)
     weights = torch.zeros_like(maps.weights)
-    rows = rows_of(attention_csv(maps))
+    rows = rows_of(write("csv", attention_numbers(maps)))
     assert len(rows) == weights.numel()
     for row in rows:
         layer, head, i, j = (int(row[name]) - 1 for name in ("layer", "head", "from_position", "to_position"))
@@ -71,10 +71,10 @@ def test_attention_reads_back_from_csv():
 def test_guesses_read_back(tiny_checkpoint):
     texts = ("hello [MASK] are you", "i am [MASK]")
     guesses = fill_mask(tiny_checkpoint, *texts, top_k=4)
-    content = json.loads(predictions_json(*texts, guesses))
+    content = json.loads(write("json", guesses_numbers(*texts, guesses)))
     assert (content["text"], content["text_pair"]) == texts
-    assert json.loads(predictions_json("x [MASK]", "", guesses))["text_pair"] is None
-    rows = rows_of(predictions_csv(guesses))
+    assert json.loads(write("json", guesses_numbers("x [MASK]", "", guesses)))["text_pair"] is None
+    rows = rows_of(write("csv", guesses_numbers(*texts, guesses)))
     assert len(rows) == 8
     for mask, rank in ((0, 0), (1, 3)):
         token, probability = guesses[mask][rank]
@@ -86,7 +86,7 @@ def test_guesses_read_back(tiny_checkpoint):
 
 def test_no_text_is_a_formula_and_every_text_comes_back():
     guesses = [[(token, 0.5) for token in NASTY]]
-    cells = [row["token"] for row in rows_of(predictions_csv(guesses))]
+    cells = [row["token"] for row in rows_of(write("csv", guesses_numbers("", None, guesses)))]
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))]
     assert [token_of(cell) for cell in cells] == NASTY
     assert cells[NASTY.index("a\nb")] == "a\nb"
@@ -95,27 +95,27 @@ def test_no_text_is_a_formula_and_every_text_comes_back():
 def test_a_file_has_a_limit(monkeypatch):
     maps = maps_of(["a", "b", "c"])
     monkeypatch.setattr(export, "MAX_WEIGHTS", 53)
-    for write in (attention_json, attention_csv):
-        with pytest.raises(InputError, match="54 weights; a file holds 53"):
-            write(maps)
+    with pytest.raises(InputError, match="54 weights; a file holds 53"):
+        attention_numbers(maps)
     monkeypatch.setattr(export, "MAX_WEIGHTS", 54)
-    assert len(rows_of(attention_csv(maps))) == 54
+    assert len(rows_of(write("csv", attention_numbers(maps)))) == 54
 
 
-def test_two_models_stand_in_one_file():
+def test_one_file_holds_two_models():
     one, other = maps_of(NASTY), maps_of(["a", "b\r\nc"])
     titles = ['=my model, "step" 3\r\n', "שלום"]
-    content = json.loads(of_models("json", dict(zip(titles, map(attention_json, (one, other))))))
-    assert content == dict(zip(titles, (json.loads(attention_json(maps)) for maps in (one, other))))
-    rows = rows_of(of_models("csv", dict(zip(titles, map(attention_csv, (one, other))))))
+    content = json.loads(write("json", dict(zip(titles, map(attention_numbers, (one, other))))))
+    alone = [json.loads(write("json", attention_numbers(maps))) for maps in (one, other)]
+    assert content == dict(zip(titles, alone))
+    rows = rows_of(write("csv", dict(zip(titles, map(attention_numbers, (one, other))))))
     assert next(iter(rows[0])) == "model"
     assert list(dict.fromkeys(token_of(row["model"]) for row in rows)) == titles
     for title, maps in zip(titles, (one, other)):
         own = [row for row in rows if token_of(row["model"]) == title]
-        assert own == [{"model": own[0]["model"], **row} for row in rows_of(attention_csv(maps))]
+        assert own == [{"model": own[0]["model"], **row} for row in rows_of(write("csv", attention_numbers(maps)))]
 
 
-def test_a_table_without_rows_or_with_a_long_cell_stands_beside_another():
+def test_one_of_two_tables_may_have_no_rows_or_a_long_cell():
     header, long = ("text", "number"), 'say "no"\n' * 12_000
-    rows = rows_of(of_models("csv", {"empty": table_csv(header, []), "long": table_csv(header, [(long, 1)])}))
+    rows = rows_of(write("csv", {"empty": table(header, []), "long": table(header, [(long, 1)])}))
     assert rows == [{"model": "long", "text": long, "number": "1"}]

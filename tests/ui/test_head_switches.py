@@ -1,6 +1,7 @@
-"""Heads as switches: the answers with and without them, what is kept from one sentence to the next, and the files."""
+"""Heads as switches: the answers with and without them, the hidden word after an edit, and the files."""
 
 import csv
+import dataclasses
 import io
 import json
 
@@ -10,17 +11,18 @@ from bert_core import save_checkpoint
 from bert_core.data.corpus import Corpus
 from bert_core.probes.attention import ablation_map, answers, without
 from ui.attention import head_switches
-from ui.attention.head_switches import LOSS_LEFT_OUT, place_of, switches_code, switches_value
-from ui.parts.export import ablation_csv, ablation_json
+from ui.attention.head_switches import LOSS_LEFT_OUT, hidden_position, switches_code, switches_value
+from ui.parts.export import ablation_numbers, write
+from ui.parts.question import Question
 
-TEXTS = ("how are you", "i am romeo")
+ASKED = Question("how are you", "i am romeo")
 
 
 def test_answers_stand_beside_those_without_the_heads_that_are_off(tiny_checkpoint, dialogue):
-    value = switches_value(tiny_checkpoint, dialogue, *TEXTS, {"off": [[1, 2], [0, 0], [7, 7]], "place": None})
+    value = switches_value(tiny_checkpoint, ASKED, dialogue, {"off": [[1, 2], [0, 0], [7, 7]], "place": None})
     assert value["off"] == [[1, 2], [0, 0]], "a smaller model has fewer switches"
     for setting, off in enumerate(([], [(1, 2), (0, 0)])):
-        found = answers(tiny_checkpoint, without(tiny_checkpoint, off)[None], *TEXTS, position=value["place"])
+        found = answers(tiny_checkpoint, without(tiny_checkpoint, off)[None], *ASKED.texts, position=value["place"])
         assert value["rows"]["word"][setting] == pytest.approx(found.word.item(), abs=1e-4)
         assert value["rows"]["is_next"][setting] == pytest.approx(found.is_next.item(), abs=1e-4)
     assert value["rows"]["loss"][0] != value["rows"]["loss"][1]
@@ -29,36 +31,36 @@ def test_answers_stand_beside_those_without_the_heads_that_are_off(tiny_checkpoi
 
 
 def test_one_sentence_is_not_judged_as_a_pair(tiny_checkpoint, dialogue):
-    assert set(switches_value(tiny_checkpoint, dialogue, "how are you", "", None)["titles"]) == {"word", "loss"}
+    assert set(switches_value(tiny_checkpoint, Question("how are you"), dialogue, None)["titles"]) == {"word", "loss"}
 
 
-def test_the_hidden_word_stays_while_it_stands_in_its_place(tiny_checkpoint):
+def test_the_hidden_word_stays_while_its_position_holds_it(tiny_checkpoint):
     chosen = {"place": 2, "words": [[1, "how"], [2, "are"], [3, "you"]]}
-    assert place_of(tiny_checkpoint, "how are you", "", chosen) == 2
-    assert place_of(tiny_checkpoint, "i are romeo", "", chosen) == 2
-    assert place_of(tiny_checkpoint, "how how how how you", "", chosen) == 3
-    assert place_of(tiny_checkpoint, "how are you", "", None) == 2
+    assert hidden_position(tiny_checkpoint, Question("how are you"), chosen) == 2
+    assert hidden_position(tiny_checkpoint, Question("i are romeo"), chosen) == 2
+    assert hidden_position(tiny_checkpoint, Question("how how how how you"), chosen) == 3
+    assert hidden_position(tiny_checkpoint, Question("how are you"), None) == 2
 
 
 def test_a_slow_model_waits_for_a_press_and_a_very_slow_one_leaves_the_loss_out(tiny_checkpoint, dialogue, monkeypatch):
     monkeypatch.setattr(head_switches, "AT_ONCE", 1)
-    value = switches_value(tiny_checkpoint, dialogue, *TEXTS, None)
+    value = switches_value(tiny_checkpoint, ASKED, dialogue, None)
     assert (value["maps"], bool(value["waits"])) == (None, True)
     monkeypatch.setattr(head_switches, "WITH_LOSS", 1)
-    value = switches_value(tiny_checkpoint, dialogue, *TEXTS, None, at_once=True)
+    value = switches_value(tiny_checkpoint, ASKED, dialogue, None, at_once=True)
     assert set(value["maps"]) == {"word", "is_next"}
     assert (value["waits"], value["notes"]) == ("", [LOSS_LEFT_OUT])
 
 
 def test_a_text_without_pairs_has_no_corpus_loss(tiny_checkpoint):
-    value = switches_value(tiny_checkpoint, Corpus((("how are you",),)), *TEXTS, None)
+    value = switches_value(tiny_checkpoint, ASKED, Corpus((("how are you",),)), None)
     assert set(value["titles"]) == {"word", "is_next"}
 
 
 def test_files_and_python_give_the_same_changes(tiny_checkpoint, tmp_path):
-    changes = ablation_map(tiny_checkpoint, *TEXTS, position=2)
-    content = json.loads(ablation_json(changes))
-    rows = list(csv.DictReader(io.StringIO(ablation_csv(changes))))
+    changes = ablation_map(tiny_checkpoint, *ASKED.texts, position=2)
+    content = json.loads(write("json", ablation_numbers(changes)))
+    rows = list(csv.DictReader(io.StringIO(write("csv", ablation_numbers(changes)))))
     assert (content["answer"], len(rows)) == ("are", 6)
     assert list(rows[0]) == ["layer", "head", "word", "is_next"]
     assert (
@@ -66,5 +68,5 @@ def test_files_and_python_give_the_same_changes(tiny_checkpoint, tmp_path):
     )
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     scope = {}
-    exec(switches_code(str(tmp_path / "model"), *TEXTS, 2), scope)
+    exec(switches_code(dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model")), ASKED, 2), scope)
     assert (scope["changes"].word - changes.word).abs().max() < 1e-6

@@ -1,4 +1,4 @@
-"""Sentence pairs as the page shows them: what is told of a matrix, attention across a pair, files and Python."""
+"""Sentence pairs as the page shows them: notes on a matrix, attention across a pair, files and Python."""
 
 import csv
 import dataclasses
@@ -15,23 +15,12 @@ from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
 from bert_core.probes.attention import attention
 from bert_core.probes.sentence_pairs import PairMatrix, next_sentence, pair_matrix
-from ui.next_sentence.pair_views import (
-    FEWEST,
-    MEAN,
-    MOST,
-    across_value,
-    matrix_code,
-    matrix_file,
-    matrix_value,
-    pair_code,
-    pair_file,
-    told_apart,
-    told_matrix,
-    window_size,
-)
+from ui.next_sentence import pair_views as pairs
+from ui.parts.export import write
 from ui.parts.notes import NEXT, pair_labels
+from ui.parts.question import Question
 
-PAIR = ("how are you", "i am romeo today")
+PAIR = Question("how are you", "i am romeo today")
 
 
 def by_hand(likely: list[list[float]]) -> PairMatrix:
@@ -39,20 +28,20 @@ def by_hand(likely: list[list[float]]) -> PairMatrix:
     return PairMatrix(4, (4, 5, 7), ("a", "b", "c"), torch.tensor(likely, dtype=torch.float), truth)
 
 
-def test_a_matrix_is_told_in_words():
-    found, judged = told_matrix(by_hand([[0.1, 0.9, 0.2], [0.8, 0.3, 0.4], [0.6, 0.1, 0.1]]), NEXT)
-    assert found.startswith("Finds the true next sentence for 1 of 2 sentences")
+def test_a_matrix_is_described_in_words():
+    found, judged = pairs.matrix_notes(by_hand([[0.1, 0.9, 0.2], [0.8, 0.3, 0.4], [0.6, 0.1, 0.1]]), NEXT)
+    assert found == "Ranks the true next sentence first for 1 of 2 sentences."
     assert judged.startswith("Judges 6 of 9 pairs right: it misses 1 of 2 that are IsNext and takes 2 others for")
-    assert judged.endswith("Always answering NotNext would be right 7 times.")
-    assert told_matrix(by_hand([[0, 1, 0], [0, 0, 1], [0, 0, 0]]), NEXT)[1].startswith(
-        "Judges 9 of 9 pairs right. Always"
+    assert judged.endswith("Baseline: always NotNext, right 7 times.")
+    assert pairs.matrix_notes(by_hand([[0, 1, 0], [0, 0, 1], [0, 0, 0]]), NEXT)[1].startswith(
+        "Judges 9 of 9 pairs right. Baseline"
     )
-    *_, long = told_matrix(by_hand([[0.1, torch.nan, 0.2], [0.8, 0.3, 0.4], [0.6, 0.1, torch.nan]]), NEXT)
+    *_, long = pairs.matrix_notes(by_hand([[0.1, torch.nan, 0.2], [0.8, 0.3, 0.4], [0.6, 0.1, torch.nan]]), NEXT)
     assert long == "2 pairs are longer than the model reads and were left out."
 
 
 def test_labelled_pairs_have_no_next_sentence_to_find():
-    [judged] = told_matrix(
+    [judged] = pairs.matrix_notes(
         by_hand([[0.1, 0.9, 0.2], [0.8, 0.3, 0.4], [0.6, 0.1, 0.1]]), ("Paraphrase", "not Paraphrase")
     )
     assert "that are Paraphrase" in judged
@@ -61,16 +50,16 @@ def test_labelled_pairs_have_no_next_sentence_to_find():
 def test_two_matrices_are_subtracted_where_both_have_a_number():
     one = by_hand([[0.1, 0.9, 0.2], [0.8, 0.3, 0.4], [0.6, 0.1, torch.nan]])
     other = by_hand([[0.3, 0.3, 0.2], [0.8, 0.3, 0.4], [0.6, torch.nan, 0.1]])
-    assert told_apart(one, other) == (
+    assert pairs.difference_note(one, other) == (
         "The two models are 11 percentage points apart on average and judge 1 of 7 pairs differently."
     )
-    assert "left out" not in told_apart(one, one)
-    assert "not subtracted" in told_apart(one, dataclasses.replace(one, sentences=("a", "b", "d")))
+    assert "left out" not in pairs.difference_note(one, one)
+    assert "not subtracted" in pairs.difference_note(one, dataclasses.replace(one, sentences=("a", "b", "d")))
 
 
 def test_the_view_has_the_numbers_of_the_matrix(tiny_checkpoint, dialogue):
     matrix = pair_matrix(tiny_checkpoint, dialogue, limit=4, start=1)
-    value = matrix_value(matrix, dialogue, 4, pair_labels(tiny_checkpoint))
+    value = pairs.matrix_value(matrix, dialogue, 4, pair_labels(tiny_checkpoint))
     assert (value["start"], value["total"], value["numbers"]) == (1, 6, [2, 3, 4, 5])
     for shown, probabilities in zip(value["shares"], matrix.probabilities.tolist(), strict=True):
         assert [None if p != p else pytest.approx(p, abs=1e-4) for p in probabilities] == shown
@@ -78,23 +67,23 @@ def test_the_view_has_the_numbers_of_the_matrix(tiny_checkpoint, dialogue):
 
 
 def test_a_large_model_gets_a_small_window(tiny_checkpoint):
-    assert window_size(tiny_checkpoint) == MOST
+    assert pairs.window_size(tiny_checkpoint) == pairs.MOST
     config = BertConfig(vocab_size=30000, hidden_size=768, num_hidden_layers=12)
     with torch.device("meta"):
         base = BertForPreTraining(config)
-    assert window_size(dataclasses.replace(tiny_checkpoint, model=base)) == FEWEST
+    assert pairs.window_size(dataclasses.replace(tiny_checkpoint, model=base)) == pairs.FEWEST
 
 
 def test_files_and_python_give_the_same_matrix(tiny_checkpoint, tmp_path):
     text = Corpus((("how are you", "=1+1 romeo", "${1} {x} 'i' \"am\""), ("you " * 12, "thank you")))
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     scope = {}
-    exec(matrix_code(str(tmp_path / "model"), text, 1, 4), scope)
+    exec(pairs.matrix_code(str(tmp_path / "model"), text, 1, 4), scope)
     matrix = pair_matrix(tiny_checkpoint, text, limit=4, start=1)
     torch.testing.assert_close(scope["matrix"].probabilities, matrix.probabilities, equal_nan=True)
     assert torch.equal(scope["matrix"].labels, matrix.labels)
-    rows = json.loads(matrix_file("json", matrix))
-    table = list(csv.DictReader(io.StringIO(matrix_file("csv", matrix))))
+    rows = json.loads(write("json", pairs.matrix_numbers(matrix)))
+    table = list(csv.DictReader(io.StringIO(write("csv", pairs.matrix_numbers(matrix)))))
     assert len(rows) == len(table) == 16
     assert (rows[0]["first"], rows[0]["first_sentence"], table[0]["first_sentence"]) == (2, "=1+1 romeo", "'=1+1 romeo")
     assert rows[1]["is_true"] == 1
@@ -102,48 +91,48 @@ def test_files_and_python_give_the_same_matrix(tiny_checkpoint, tmp_path):
     assert (rows[10]["probability"], table[10]["probability"]) == (None, ""), "the long one with itself"
 
 
-def test_labels_of_pairs_stand_in_the_python(tiny_checkpoint, tmp_path):
-    pairs = Corpus((("how are you", "i am romeo"), ("thank you", "oh romeo")), labels=(True, False))
+def test_the_python_contains_the_labels_of_pairs(tiny_checkpoint, tmp_path):
+    labelled = Corpus((("how are you", "i am romeo"), ("thank you", "oh romeo")), labels=(True, False))
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     scope = {}
-    exec(matrix_code(str(tmp_path / "model"), pairs, 0, 4), scope)
-    assert torch.equal(scope["matrix"].labels, pair_matrix(tiny_checkpoint, pairs).labels)
+    exec(pairs.matrix_code(str(tmp_path / "model"), labelled, 0, 4), scope)
+    assert torch.equal(scope["matrix"].labels, pair_matrix(tiny_checkpoint, labelled).labels)
 
 
-def test_across_a_pair_words_look_at_the_words_of_the_other_sentence(tiny_checkpoint):
-    maps = attention(tiny_checkpoint, *PAIR)  # [CLS] how are you [SEP] i am romeo today [SEP]
-    value = across_value(tiny_checkpoint, *PAIR)
+def test_across_a_pair_words_attend_to_the_words_of_the_other_sentence(tiny_checkpoint):
+    maps = attention(tiny_checkpoint, *PAIR.texts)  # [CLS] how are you [SEP] i am romeo today [SEP]
+    value = pairs.across_value(tiny_checkpoint, PAIR)
     assert (value["rows"], value["columns"]) == (["how", "are", "you"], ["i", "am", "romeo", "today"])
     expected = maps.weights.mean((0, 1))[1:4, 5:9]
     torch.testing.assert_close(torch.tensor(value["shares"]), expected, rtol=0, atol=1e-5)
-    assert f"take {expected.sum(-1).mean():.0%}" in value["told"]
-    keys = [key for key, _ in value["choices"]]
-    assert (keys[0], len(keys)) == (MEAN, 7)
-    layer, head = map(int, keys[1].split("."))
+    assert value["told"].startswith(f"{expected.sum(-1).mean():.0%} of the first sentence's attention")
+    heads = [head for head, _ in value["choices"]]
+    assert (heads[0], len(heads)) == (None, 7)
+    layer, head = heads[1]
     most = maps.weights[..., 1:4, 5:9].sum((-1, -2))
     assert most[layer, head] == most.max()
-    one = across_value(tiny_checkpoint, *PAIR, choice=keys[1])
+    one = pairs.across_value(tiny_checkpoint, dataclasses.replace(PAIR, head=heads[1]))
     torch.testing.assert_close(torch.tensor(one["shares"]), maps.weights[layer, head, 1:4, 5:9], rtol=0, atol=1e-5)
-    assert across_value(tiny_checkpoint, *PAIR, choice="7.7")["choice"] == MEAN
+    assert pairs.across_value(tiny_checkpoint, dataclasses.replace(PAIR, head=(7, 7)))["head"] is None
 
 
 def test_a_sentence_without_a_word_has_no_attention_to_show(tiny_checkpoint):
     with pytest.raises(InputError, match="no word"):
-        across_value(tiny_checkpoint, "how are you", "...")
+        pairs.across_value(tiny_checkpoint, Question("how are you", "..."))
 
 
-@pytest.mark.parametrize("choice", [MEAN, "1.2"])
-def test_files_and_python_give_the_same_pair(tiny_checkpoint, tmp_path, choice):
+@pytest.mark.parametrize(("head", "heads"), [(None, "mean"), ((1, 2), "layer 2, head 3")])
+def test_files_and_python_give_the_same_pair(tiny_checkpoint, tmp_path, head, heads):
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
-    content = json.loads(pair_file("json", tiny_checkpoint, *PAIR, choice))
-    assert content["is_next"] == pytest.approx(next_sentence(tiny_checkpoint, *PAIR), abs=1e-6)
-    rows = list(csv.DictReader(io.StringIO(pair_file("csv", tiny_checkpoint, *PAIR, choice))))
+    asked = dataclasses.replace(PAIR, head=head)
+    content, table = (write(kind, pairs.pair_numbers(tiny_checkpoint, asked)) for kind in ("json", "csv"))
+    content, rows = json.loads(content), list(csv.DictReader(io.StringIO(table)))
+    assert content["is_next"] == pytest.approx(next_sentence(tiny_checkpoint, PAIR.text, PAIR.pair), abs=1e-6)
     assert [row["from_token"] for row in rows[::4]] == content["attention"]["from"]
     assert float(rows[5]["weight"]) == content["attention"]["weights"][1][1]
-    heads = {MEAN: MEAN, "1.2": "layer 2, head 3"}[choice]
     assert {row["heads"] for row in rows} == {content["attention"]["heads"]} == {heads}
     assert {float(row["is_next"]) for row in rows} == {content["is_next"]}
     scope = {}
-    exec(pair_code(str(tmp_path / "model"), *PAIR, choice), scope)
+    exec(pairs.pair_code(dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model")), asked), scope)
     assert scope["is_next"] == pytest.approx(content["is_next"], abs=1e-6)
     torch.testing.assert_close(scope["shown"], torch.tensor(content["attention"]["weights"]), rtol=0, atol=1e-5)

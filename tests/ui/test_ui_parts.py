@@ -1,4 +1,4 @@
-"""The page's plain Python: masking by place, thinning of curves, settings that differ, what a poll answers."""
+"""The page's plain Python: masking by position, thinning of curves, changed settings, news of a run."""
 
 import csv
 import dataclasses
@@ -22,15 +22,16 @@ from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.runs.prepare import prepare, preview
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.evaluation import EvaluationPoint
-from ui.masked_words.closer_look import VIEWS, closer_code, closer_table, closer_value
-from ui.masked_words.tab import beside_value, guesses_file, guesses_value, put_guess
+from ui.masked_words.closer_look import LENS, MATTERED, SWEEP, VIEWS, closer_code, closer_numbers, closer_value
+from ui.masked_words.tab import all_guesses, beside_value, guesses_code, guesses_value, put_guess
 from ui.masked_words.token_picker import mask_words, picker_value
 from ui.models_tab import open_files
 from ui.next_sentence.tab import verdict_value
 from ui.parts.downloads import file_name
-from ui.parts.export import history_csv, history_json, table_csv, table_json
+from ui.parts.export import history_numbers, write
 from ui.parts.notes import PAIRS_ONLY
 from ui.parts.page import Page
+from ui.parts.question import Question
 from ui.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
 from ui.server.workspaces import Workspaces
 from ui.train.guess_board import GuessBoard
@@ -52,10 +53,10 @@ def pieces() -> Checkpoint:
     return Checkpoint(make_model(config), tokenizer)
 
 
-def test_masks_stand_where_the_words_stood_in_both_sentences(tiny_checkpoint: Checkpoint) -> None:
-    text, pair, places = mask_words(tiny_checkpoint, "No, no, Romeo!", "how [MASK] you?", [1, 2, 3])
-    assert (text, pair) == ("No, [MASK], [MASK]!", "[MASK] [MASK] you?")
-    assert [(place.word.text, place.index, place.mask) for place in places] == [
+def test_masks_replace_the_words_in_both_sentences(tiny_checkpoint: Checkpoint) -> None:
+    masked, words = mask_words(tiny_checkpoint, Question("No, no, Romeo!", "how [MASK] you?", hidden=(1, 2, 3)))
+    assert masked.texts == ("No, [MASK], [MASK]!", "[MASK] [MASK] you?")
+    assert [(word.word.text, word.index, word.mask) for word in words] == [
         ("no", 1, 0),
         ("Romeo", 2, 1),
         ("how", 3, 2),
@@ -64,68 +65,70 @@ def test_masks_stand_where_the_words_stood_in_both_sentences(tiny_checkpoint: Ch
 
 
 def test_a_word_of_several_pieces_gets_as_many_masks_and_each_piece_its_own_guesses(pieces: Checkpoint) -> None:
-    picker = picker_value(pieces, "Say unkind please", "", None)
+    asked = Question("Say unkind please", hidden=(1,))
+    picker = picker_value(pieces, asked, None)
     assert (picker["words"], picker["cuts"]) == (["Say", "unkind", "please"], [[0], [0, 2], [0]])
     assert picker["known"] == [True, True, False]
-    assert mask_words(pieces, "Say unkind please", "", [1])[0] == "Say [MASK] [MASK] please"
-    [mask] = guesses_value(pieces, "Say unkind please", "", [1])["masks"]
+    assert mask_words(pieces, asked)[0].text == "Say [MASK] [MASK] please"
+    [mask] = guesses_value(pieces, asked)["masks"]
     assert [piece["answer"] for piece in mask["pieces"]] == ["un", "##kind"]
 
 
 def test_an_edit_keeps_the_masks_of_words_that_stayed(tiny_checkpoint: Checkpoint) -> None:
-    before = picker_value(tiny_checkpoint, "hello my name", "how are you", None) | {"picked": [0, 2, 5]}
-    assert picker_value(tiny_checkpoint, "hello your name", "how are you", before)["picked"] == [0, 2, 5]
-    assert picker_value(tiny_checkpoint, "hi my", "how are you", before)["picked"] == [4]
-    assert picker_value(tiny_checkpoint, "hello my name", "", before)["picked"] == [0, 2]
+    before = picker_value(tiny_checkpoint, Question("hello my name", "how are you"), None) | {"picked": [0, 2, 5]}
+    assert picker_value(tiny_checkpoint, Question("hello your name", "how are you"), before)["picked"] == [0, 2, 5]
+    assert picker_value(tiny_checkpoint, Question("hi my", "how are you"), before)["picked"] == [4]
+    assert picker_value(tiny_checkpoint, Question("hello my name"), before)["picked"] == [0, 2]
 
 
-def test_a_guess_is_put_where_the_word_or_its_piece_stood(pieces: Checkpoint) -> None:
-    texts = "Say Unkind please", "say [MASK] kind"
-    say, unkind, typed = mask_words(pieces, *texts, [0, 1])[2]
-    assert put_guess(*texts, say, 0, "please") == ("please Unkind please", texts[1])
-    assert put_guess(*texts, unkind, 0, "say") == ("Say saykind please", texts[1])
-    assert put_guess(*texts, unkind, 1, "##s") == ("Say Uns please", texts[1])
-    assert put_guess(*texts, typed, 0, "un") == (texts[0], "say un kind")
-    assert put_guess(*texts, typed, 0, "##s") == (texts[0], "says kind")
+def test_a_guess_replaces_the_word_or_its_piece(pieces: Checkpoint) -> None:
+    asked = Question("Say Unkind please", "say [MASK] kind", hidden=(0, 1))
+    say, unkind, typed = mask_words(pieces, asked)[1]
+    assert put_guess(asked, say, 0, "please").texts == ("please Unkind please", asked.pair)
+    assert put_guess(asked, unkind, 0, "say").texts == ("Say saykind please", asked.pair)
+    assert put_guess(asked, unkind, 1, "##s").texts == ("Say Uns please", asked.pair)
+    assert put_guess(asked, typed, 0, "un").texts == (asked.text, "say un kind")
+    assert put_guess(asked, typed, 0, "##s").texts == (asked.text, "says kind")
 
 
 def test_a_guess_of_ones_own_gets_as_many_masks_as_it_has_pieces(pieces: Checkpoint) -> None:
-    own = guesses_value(pieces, "say kind", "", [1], "unkind")["masks"][0]["own"]
+    own = guesses_value(pieces, Question("say kind", hidden=(1,), guess="unkind"))["masks"][0]["own"]
     alone = rate_guess(pieces, "unkind", "say [MASK] [MASK]")
     assert (own["pieces"], own["ranks"]) == (["un", "##kind"], list(alone.ranks))
     assert own["probability"] == pytest.approx(alone.probability)
-    assert "never learned" in guesses_value(pieces, "say kind", "", [1], "zyzzyva")["masks"][0]["own"]["error"]
+    unknown = guesses_value(pieces, Question("say kind", hidden=(1,), guess="zyzzyva"))["masks"][0]["own"]
+    assert "never learned" in unknown["error"]
 
 
-def test_a_closer_look_tells_the_same_as_the_guesses(tiny_checkpoint: Checkpoint) -> None:
-    asked = (tiny_checkpoint, "hello my name", "how are you", [0, 2])
-    masks = guesses_value(*asked)["masks"]
-    lens = closer_value(tiny_checkpoint, VIEWS[0], *asked[1:], 1)
+def test_the_closer_views_agree_with_the_guesses(tiny_checkpoint: Checkpoint) -> None:
+    asked = Question("hello my name", "how are you", hidden=(0, 2), view=LENS, mask=1)
+    masks = guesses_value(tiny_checkpoint, asked)["masks"]
+    lens = closer_value(tiny_checkpoint, asked)
     assert (lens["places"], lens["place"], lens["watched"]) == (["hello", "name"], 1, "name")
     token, probability = masks[1]["pieces"][0]["guesses"][0]
     assert lens["rows"][-1]["best"] == [token, pytest.approx(probability)]
     assert len(lens["rows"]) == tiny_checkpoint.config.num_hidden_layers + 1
-    mattered = closer_value(tiny_checkpoint, VIEWS[1], *asked[1:], 7)
+    mattered = closer_value(tiny_checkpoint, dataclasses.replace(asked, view=MATTERED, mask=7))
     assert [word["word"] for word in mattered["words"]] == ["my", "how", "are", "you"]
     assert mattered["probability"] == pytest.approx(lens["rows"][-1]["cells"][lens["candidates"].index("name")])
-    assert "Press a word" in closer_value(tiny_checkpoint, VIEWS[1], "hello", "", [], 0)["text"]
+    assert "Click a word" in closer_value(tiny_checkpoint, Question("hello", view=MATTERED))["text"]
 
 
-def test_a_sweep_tells_what_hiding_each_word_alone_would_tell(tiny_checkpoint: Checkpoint) -> None:
-    value = closer_value(tiny_checkpoint, VIEWS[2], "hello my zyzzyva", "how", [0], 0)
+def test_a_sweep_agrees_with_hiding_each_word_alone(tiny_checkpoint: Checkpoint) -> None:
+    value = closer_value(tiny_checkpoint, Question("hello my zyzzyva", "how", hidden=(0,), view=SWEEP))
     assert [word["probability"] is None for word in value["words"]] == [False, False, True, False]
     alone = rate_guess(tiny_checkpoint, "my", "hello [MASK] zyzzyva", "how")
     assert value["words"][1]["probability"] == pytest.approx(alone.probability, rel=1e-4)
-    header, rows = closer_table(value)
-    read = list(csv.DictReader(io.StringIO(table_csv(header, rows))))
+    numbers = closer_numbers(value)
+    read = list(csv.DictReader(io.StringIO(write("csv", numbers))))
     assert [entry["word"] for entry in read] == ["hello", "my", "zyzzyva", "how"]
     assert (read[2]["probability"], read[3]["sentence"]) == ("", "2")
-    assert json.loads(table_json(header, rows))[1]["probability"] == pytest.approx(alone.probability, abs=1e-5)
+    assert json.loads(write("json", numbers))[1]["probability"] == pytest.approx(alone.probability, abs=1e-5)
 
 
-def test_a_look_at_nothing_is_no_file(tiny_checkpoint: Checkpoint) -> None:
-    with pytest.raises(InputError, match="Press a word"):
-        closer_table(closer_value(tiny_checkpoint, VIEWS[0], "hello", "", [], 0))
+def test_a_view_of_no_word_has_no_numbers(tiny_checkpoint: Checkpoint) -> None:
+    with pytest.raises(InputError, match="Click a word"):
+        closer_numbers(closer_value(tiny_checkpoint, Question("hello", view=LENS)))
 
 
 def test_thin_gives_means_and_ends_at_the_last_step() -> None:
@@ -278,12 +281,13 @@ def test_a_loss_is_compared_with_guesses_without_knowledge(finished) -> None:
 
 def test_the_numbers_of_a_run_are_given_as_files(finished) -> None:
     rows, held_out = finished.history(), [EvaluationPoint(20, 1.5, 0.5, 0.25, math.nan)]
-    content = json.loads(history_json(rows, held_out))
+    content, table = (write(kind, history_numbers(rows, held_out)) for kind in ("json", "csv"))
+    content = json.loads(content)
     assert [row["mlm_loss"] for row in content["training"]] == [row.mlm_loss for row in rows]
     assert content["held_out"] == [
         {"step": 20, "mlm_loss": 1.5, "nsp_loss": 0.5, "mlm_accuracy": 0.25, "nsp_accuracy": None}
     ]
-    table = list(csv.DictReader(history_csv(rows, held_out).splitlines()))
+    table = list(csv.DictReader(table.splitlines()))
     assert [float(row["grad_norm"]) for row in table[:-1]] == [row.grad_norm for row in rows]
     assert (table[-1]["part"], table[-1]["step"], table[-1]["mlm_loss"], table[-1]["nsp_accuracy"]) == (
         "held-out",
@@ -293,85 +297,85 @@ def test_the_numbers_of_a_run_are_given_as_files(finished) -> None:
     )
 
 
-def test_typed_masks_and_pressed_words_are_answered_in_reading_order(finished) -> None:
+def test_typed_masks_and_clicked_words_are_answered_in_reading_order(finished) -> None:
     checkpoint = finished.snapshots[-1].checkpoint()
-    text = "hello [MASK] my name"
-    assert picker_value(checkpoint, text, "[MASK] you", None)["words"] == ["hello", "my", "name", "you"]
-    value = guesses_value(checkpoint, text, "[MASK] you", [2, 0])
+    asked = Question("hello [MASK] my name", "[MASK] you", hidden=(2, 0))
+    assert picker_value(checkpoint, asked, None)["words"] == ["hello", "my", "name", "you"]
+    value = guesses_value(checkpoint, asked)
     assert [mask["word"] for mask in value["masks"]] == ["hello", "", "name", ""]
     assert all(len(mask["pieces"][0]["guesses"]) == 5 for mask in value["masks"])
 
 
 def test_guesses_are_given_as_files(finished) -> None:
     checkpoint = finished.snapshots[-1].checkpoint()
-    shown = guesses_value(checkpoint, "hello my name", "[MASK] you", [2, 0])["masks"]
-    content = json.loads(guesses_file("json", checkpoint, "hello my name", "[MASK] you", [2, 0]))
+    asked = Question("hello my name", "[MASK] you", hidden=(2, 0))
+    shown = guesses_value(checkpoint, asked)["masks"]
+    content = json.loads(write("json", all_guesses(checkpoint, asked)))
     assert (content["text"], content["text_pair"]) == ("[MASK] my [MASK]", "[MASK] you")
     first = [[mask["pieces"][0]["guesses"][0][0] for mask in shown], [mask[0]["token"] for mask in content["masks"]]]
     assert first[0] == first[1]
-    rows = guesses_file("csv", checkpoint, "hello my name", "[MASK] you", [2, 0]).splitlines()
+    rows = write("csv", all_guesses(checkpoint, asked)).splitlines()
     assert len(rows) == 1 + 3 * 5
-    with pytest.raises(InputError, match="Press a word"):
-        guesses_file("csv", checkpoint, "hello my name", "", [])
+    for answer in (all_guesses, guesses_code):
+        with pytest.raises(InputError, match="Click words"):
+            answer(checkpoint, Question("hello my name"))
 
 
 def test_another_model_guesses_the_same_hidden_words(tiny_checkpoint: Checkpoint, tiny_config, pieces) -> None:
     other = dataclasses.replace(tiny_checkpoint, model=make_model(tiny_config, seed=1))
-    texts, picked = ("how are you", "i am [MASK]"), [1, 3]
-    value = beside_value(tiny_checkpoint, other, *texts, picked)
-    assert value["masks"] == guesses_value(other, *texts, picked)["masks"]
+    asked = Question("how are you", "i am [MASK]", hidden=(1, 3))
+    value = beside_value(tiny_checkpoint, other, asked)
+    assert value["masks"] == guesses_value(other, asked)["masks"]
     assert [told["word"] for told in value["told"]] == ["are", "i"]
     masked = ("how [MASK] you", "[MASK] am [MASK]")
     for told, mask in zip(value["told"], (0, 1)):
         for checkpoint, name in ((other, "here"), (tiny_checkpoint, "there")):
             assert told[name] == pytest.approx(rate_guess(checkpoint, told["word"], *masked, mask=mask).probability)
-    beside = beside_value(pieces, tiny_checkpoint, "say unkind", "", [1])
+    beside = beside_value(pieces, tiny_checkpoint, Question("say unkind", hidden=(1,)))
     assert (len(beside["masks"][0]["pieces"]), beside["told"]) == (1, []), "the other model has no such word"
 
 
 @pytest.mark.parametrize("kind", VIEWS)
-def test_the_python_of_a_closer_look_gives_the_same_numbers(tiny_checkpoint: Checkpoint, tmp_path, kind: str) -> None:
+def test_the_python_of_a_closer_view_gives_the_same_numbers(tiny_checkpoint: Checkpoint, tmp_path, kind: str) -> None:
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
-    asked = (kind, "how 'are' you", "i am romeo", [0, 2], 1, "juliet")
+    asked = Question("how 'are' you", "i am romeo", hidden=(0, 2), guess="juliet", view=kind, mask=1)
     scope: dict = {}
-    exec(closer_code(named, *asked), scope)
-    found, shown = scope["found"], closer_value(tiny_checkpoint, *asked)
-    if kind == VIEWS[0]:
+    exec(closer_code(named, asked), scope)
+    found, shown = scope["found"], closer_value(tiny_checkpoint, asked)
+    if kind == LENS:
         assert shown["candidates"] == list(found.candidates)
         torch.testing.assert_close(torch.tensor([row["cells"] for row in shown["rows"]]), found.probabilities)
-    elif kind == VIEWS[1]:
+    elif kind == MATTERED:
         assert shown["probability"] == pytest.approx(found.probability)
         assert shown["words"][2]["change"] == pytest.approx(found.without[2].item() - found.probability, abs=1e-6)
     else:
         assert [word["probability"] for word in shown["words"]] == [
             pytest.approx(word.own.probability) if word.own else None for word in found.words
         ]
-    if kind != VIEWS[2]:
+    if kind != SWEEP:
         with pytest.raises(InputError, match="hidden word"):
-            closer_code(named, kind, "how are you", "", [], 0)
+            closer_code(named, Question("how are you", view=kind))
 
 
 def test_the_python_of_guesses_gives_the_same_numbers(tiny_checkpoint: Checkpoint, tmp_path) -> None:
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
     scope: dict = {}
-    exec(guesses_file("py", named, "how are you", "i am romeo", [1]), scope)
-    assert (
-        scope["guesses"][0]
-        == guesses_value(tiny_checkpoint, "how are you", "i am romeo", [1])["masks"][0]["pieces"][0]["guesses"]
-    )
+    asked = Question("how are you", "i am romeo", hidden=(1,))
+    exec(guesses_code(named, asked), scope)
+    assert scope["guesses"][0] == guesses_value(tiny_checkpoint, asked)["masks"][0]["pieces"][0]["guesses"]
 
 
-def test_a_lone_sentence_is_told_to_be_strange_to_a_model_of_pairs(tiny_checkpoint: Checkpoint) -> None:
-    assert PAIRS_ONLY in guesses_value(tiny_checkpoint, "how are you", "", [0])["notes"]
-    assert PAIRS_ONLY not in guesses_value(tiny_checkpoint, "how are you", "i am romeo", [0])["notes"]
+def test_a_model_of_pairs_gets_a_note_with_a_single_sentence(tiny_checkpoint: Checkpoint) -> None:
+    assert PAIRS_ONLY in guesses_value(tiny_checkpoint, Question("how are you", hidden=(0,)))["notes"]
+    assert PAIRS_ONLY not in guesses_value(tiny_checkpoint, Question("how are you", "i am romeo", hidden=(0,)))["notes"]
     words_alone = dataclasses.replace(tiny_checkpoint, missing=frozenset({"nsp"}))
-    assert guesses_value(words_alone, "how are you", "", [0])["notes"] == []
+    assert guesses_value(words_alone, Question("how are you", hidden=(0,)))["notes"] == []
 
 
 def test_unknown_words_are_named(finished) -> None:
-    value = guesses_value(finished.snapshots[-1].checkpoint(), "hello zyzzyva", "", [0])
+    value = guesses_value(finished.snapshots[-1].checkpoint(), Question("hello zyzzyva", hidden=(0,)))
     assert "zyzzyva" in value["notes"][0]
 
 
@@ -424,10 +428,10 @@ def test_sentences_that_are_too_long_for_the_model_are_asked_alone_or_not_at_all
 
 
 def test_a_model_of_labelled_pairs_is_asked_about_its_own_label(tiny_checkpoint: Checkpoint) -> None:
-    told = verdict_value(tiny_checkpoint, "how are you", "i am romeo")
+    told = verdict_value(tiny_checkpoint, Question("how are you", "i am romeo"))
     assert told["labels"] == ["IsNext", "NotNext"]
     assert told["probability"] >= 0.5
     pairs = dataclasses.replace(tiny_checkpoint, recipe={"corpus": {"pair_label": "Paraphrase"}})
-    told = verdict_value(pairs, "how are you", "i am romeo")
+    told = verdict_value(pairs, Question("how are you", "i am romeo"))
     assert told["labels"] == ["Paraphrase", "not Paraphrase"]
     assert "class Paraphrase" in told["sentence"]

@@ -8,16 +8,24 @@ import pytest
 from bert_core import save_checkpoint
 from bert_core.errors import InputError
 from bert_core.probes.vectors import Occurrence
+from ui.parts.export import write
 from ui.parts.notes import EACH_ALONE
-from ui.words_in_context_tab import CONTEXT, ONE_PLACE, contexts_file, contexts_value, snippet
+from ui.words_in_context_tab import (
+    CONTEXT,
+    ONE_OCCURRENCE,
+    contexts_code,
+    contexts_numbers,
+    contexts_value,
+    snippet,
+)
 
 SENTENCES = ["Hello, Romeo!", "", "thank you romeo, <b>romeo</b>"]
 
 
 @pytest.mark.parametrize("layer", [0, 2])
-def test_places_are_counted_and_both_pictures_show_the_layer(layer, tiny_checkpoint):
+def test_occurrences_are_counted_and_both_pictures_show_the_layer(layer, tiny_checkpoint):
     facts, cosine, points = contexts_value(tiny_checkpoint, "romeo", ["Hello, Romeo!", "", "thank you romeo"], layer)
-    assert dict(facts["facts"])["Places"] == dict(facts["facts"])["Sentences"] == "2"
+    assert dict(facts["facts"])["Occurrences"] == dict(facts["facts"])["Sentences"] == "2"
     assert facts["notes"] == [EACH_ALONE]
     [heatmap], [dots] = cosine["data"], points["data"]
     assert dict(facts["facts"])["Mean similarity"] == f"{heatmap['z'][0][1]:.2f}"
@@ -32,9 +40,9 @@ def test_the_layer_changes_what_is_shown(tiny_checkpoint):
     assert shown[0] != shown[1] != shown[2]
 
 
-def test_unknown_words_and_a_single_place_are_said(tiny_checkpoint):
+def test_unknown_words_and_a_single_occurrence_are_noted(tiny_checkpoint):
     facts, _, points = contexts_value(tiny_checkpoint, "quark", ["hello quark"], 1)
-    assert facts["notes"][0] == ONE_PLACE
+    assert facts["notes"][0] == ONE_OCCURRENCE
     assert "quark" in facts["notes"][1]
     assert "Mean similarity" not in dict(facts["facts"])
     assert (points["data"][0]["x"], points["data"][0]["y"]) == ([0], [0])
@@ -43,11 +51,12 @@ def test_unknown_words_and_a_single_place_are_said(tiny_checkpoint):
 def test_files_and_python_give_the_same_similarities(tiny_checkpoint, tmp_path):
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
-    rows = json.loads(contexts_file("json", named, "romeo", SENTENCES, 1))
+    numbers = contexts_numbers(named, "romeo", SENTENCES, 1)
+    rows = json.loads(write("json", numbers))
     assert [row["second_sentence"] for row in rows] == [SENTENCES[0], SENTENCES[2]] * 2
-    assert contexts_file("csv", named, "romeo", SENTENCES, 1).count("\n") == 1 + 4
+    assert write("csv", numbers).count("\n") == 1 + 4
     scope = {}
-    exec(contexts_file("py", named, "romeo", SENTENCES, 1), scope)
+    exec(contexts_code(named, "romeo", SENTENCES, 1), scope)
     cosine = scope["found"].cosine[1]
     assert [row["cosine"] for row in rows] == pytest.approx(cosine.flatten().tolist(), abs=1e-6)
 

@@ -1,41 +1,30 @@
-"""Attention: where each head looks."""
+"""Attention: which words each head attends to."""
 
+import dataclasses
 from typing import Any
 
 import gradio as gr
-from torch import Tensor
 
-from bert_core.errors import InputError
 from bert_core.probes.attention import NAMED_FROM
 from bert_core.storage.checkpoint import Checkpoint
+from ui.attention import values as attention
 from ui.attention.head_switches import connect_switches, head_switches
-from ui.attention.values import (
-    Looked,
-    attention_code,
-    attention_page,
-    detail_value,
-    differences,
-    grid_value,
-    look_at,
-    told_difference,
-    within,
-)
 from ui.handlers import QUIET, on_error, warn
-from ui.parts.compare import caption, choices, compare_with, model_of
-from ui.parts.downloads import exporter, offer, with_other
-from ui.parts.export import attention_csv, attention_json
+from ui.parts.compare import caption, compare_with, fill_lists, model_of
+from ui.parts.downloads import exporter, numbers_of_models, offer
+from ui.parts.export import Numbers, attention_numbers
 from ui.parts.figures import MAP_OPTIONS
 from ui.parts.notes import alone_note, unknown_note
-from ui.parts.page import Page, choose_sentence
+from ui.parts.page import Page, choose_sentence, sentence_box
+from ui.parts.question import Question, Values
 from ui.server.probe_lock import probe_lock
 from ui.views import view
 
 FIRST_PAIR = ("Hello, how are you? I am Romeo.", "Hello, Romeo My name is Juliet. Nice to meet you.")
 HINT = (
-    "Attention says which words a head reads from, not why the model answers as it does: it is a part of the "
-    "computation, not an explanation. What an answer rests on shows when something is taken away: a head, below, or a "
-    f"word, under Masked words. A head has a name when a place gets at least {NAMED_FROM:.0%} of what it could get "
-    "above an even spread."
+    "Attention shows which words a head reads from. It does not explain an answer: to see what an answer depends on, "
+    "switch a head off below, or hide a word under Masked words. "
+    f"A label (→, ←, S) means: at least {NAMED_FROM:.0%} of the way from uniform attention to all of it there."
 )
 
 
@@ -43,23 +32,16 @@ def attention_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
     with gr.Tab("Attention", elem_id="tab-attention") as tab:
         with gr.Row():
-            text = gr.Textbox(FIRST_PAIR[0], label="Sentence", lines=1, max_lines=4, elem_id="attention-text", scale=3)
+            text = sentence_box("Sentence", "attention-text", FIRST_PAIR[0])
             choose_text = choose_sentence("Or choose one", "attention-choose-text")
         with gr.Row():
-            pair = gr.Textbox(
-                FIRST_PAIR[1],
-                label="Second sentence (optional)",
-                lines=1,
-                max_lines=4,
-                elem_id="attention-pair",
-                scale=3,
-            )
+            pair = sentence_box("Second sentence (optional)", "attention-pair", FIRST_PAIR[1])
             choose_pair = choose_sentence("Or choose one", "attention-choose-pair")
         with gr.Row():
             hide = gr.Checkbox(
                 False,
                 label="Hide [CLS] and [SEP]",
-                info="The weights between the words are then scaled so that each row sums to 1 again.",
+                info="The remaining weights of each row are scaled to sum to 1.",
                 elem_id="attention-hide",
                 scale=3,
                 min_width=240,
@@ -77,83 +59,87 @@ def attention_tab(page: Page) -> None:
         )
         switches = head_switches()
 
-    def looked(checkpoint: Checkpoint, text: str, pair: str, hide: bool) -> Looked:
-        if not text.strip():
-            raise InputError("There is no sentence yet; type or choose one first.")
+    def asked(values: Values) -> Question:
+        return Question(values[text], values[pair], values[other], head=values[picked], hide_special=values[hide])
+
+    def attention_of(checkpoint: Checkpoint, question: Question) -> attention.ShownAttention:
         with probe_lock:
-            return look_at(checkpoint, text, pair, hide)
+            return attention.shown_attention(checkpoint, question)
 
-    def beside(
-        first: Looked, token: str, text: str, pair: str, hide: bool, other: str, picked: tuple[int, int]
-    ) -> tuple[dict[str, Any], Any, Tensor | None]:
-        """The two views of the model to compare with, and how far apart the heads of the two models are."""
-        if not other:
-            return {"hidden": True}, None, None
-        model = model_of(page, token, other)
-        seen = looked(model.checkpoint, text, pair, hide)
-        place, apart = within(picked, seen), differences(first, seen)
-        grid = grid_value(seen, place, apart) | {"caption": caption(model), "notes": [told_difference(apart)]}
-        return grid, detail_value(seen, place, apart), apart
+    @on_error(lambda sentence: {other_grid: {"error": sentence}, other_detail: None})
+    def beside(first: attention.ShownAttention, token: str, question: Question) -> dict[Any, Any]:
+        """The two views of the model to compare with; under "apart", how much its heads differ."""
+        if not question.other:
+            return {other_grid: {"hidden": True}, other_detail: None}
+        model = model_of(page, token, question.other)
+        second = attention_of(model.checkpoint, question)
+        head, apart = attention.nearest_head(question.head, second), attention.differences(first, second)
+        value = attention.grid_value(second, head, apart)
+        return {
+            other_grid: value | {"caption": caption(model), "notes": [attention.difference_note(apart)]},
+            other_detail: attention.detail_value(second, head, apart),
+            "apart": apart,
+        }
 
-    beside_or_why = on_error(lambda sentence: ({"error": sentence}, None, None))(beside)
+    @on_error(
+        lambda sentence: {grid: {"error": sentence}, detail: None, other_grid: {"hidden": True}, other_detail: None}
+    )
+    def show(values: Values) -> dict[Any, Any]:
+        """All heads and the picked one, of the model and of the one to compare with."""
+        question, model = asked(values), page.model(values[page.visitor])
+        if not question.text.strip():
+            return {grid: None, detail: None, other_grid: {"hidden": True}, other_detail: None}
+        first = attention_of(model.checkpoint, question)
+        head = attention.nearest_head(question.head, first)
+        notes = unknown_note(model.checkpoint, question.text, question.pair) + alone_note(
+            model.checkpoint, question.pair
+        )
+        others = beside(first, values[page.visitor], dataclasses.replace(question, head=head))
+        value = attention.grid_value(first, head, others.pop("apart", None))
+        value |= {"notes": notes, "caption": caption(model) if question.other else "All heads"}
+        return {grid: value, detail: attention.detail_value(first, head), **others}
 
-    @on_error(lambda sentence: ({"error": sentence}, None, {"hidden": True}, None))
-    def look(token: str, text: str, pair: str, hide: bool, other: str, picked: tuple[int, int]) -> tuple[Any, ...]:
-        """All heads and the picked one, of the model and of the one beside it."""
-        if not text.strip():
-            return None, None, {"hidden": True}, None
-        model = page.model(token)
-        seen = looked(model.checkpoint, text, pair, hide)
-        place = within(picked, seen)
-        notes = unknown_note(model.checkpoint, text, pair) + alone_note(model.checkpoint, pair)
-        *others, apart = beside_or_why(seen, token, text, pair, hide, other, place)
-        grid = grid_value(seen, place, apart) | {"notes": notes, "caption": caption(model) if other else "All heads"}
-        return grid, detail_value(seen, place), *others
+    @on_error(lambda sentence: {picked: warn(sentence)})
+    def pick(values: Values, event: gr.EventData) -> dict[Any, Any]:
+        """Show one head in detail; the grids mark it by themselves."""
+        question = dataclasses.replace(asked(values), head=(int(event.layer), int(event.head)))
+        first = attention_of(page.model(values[page.visitor]).checkpoint, question)
+        others = beside(first, values[page.visitor], question)
+        return {
+            picked: question.head,
+            detail: attention.detail_value(first, attention.nearest_head(question.head, first)),
+            other_detail: others[other_detail],
+        }
 
-    @on_error(lambda sentence: (warn(sentence), gr.skip(), gr.skip()))
-    def pick(token: str, text: str, pair: str, hide: bool, other: str, event: gr.EventData) -> tuple[Any, Any, Any]:
-        """One head close up; the grids show the press by themselves."""
-        place = int(event.layer), int(event.head)
-        seen = looked(page.model(token).checkpoint, text, pair, hide)
-        detail = detail_value(seen, within(place, seen))
-        return place, detail, beside_or_why(seen, token, text, pair, hide, other, place)[1]
+    def numbers(values: Values) -> Numbers | dict[str, Numbers]:
+        question = asked(values)
 
-    def write(kind: str, token: str, text: str, pair: str, hide: bool, other: str, picked: tuple[int, int]) -> str:
-        def weights(checkpoint: Checkpoint) -> str:
-            seen = looked(checkpoint, text, pair, hide)
-            if kind == "html":
-                return attention_page(seen, within(picked, seen), f"Attention: {caption(page.model(token))}")
-            if kind == "py":
-                return attention_code(checkpoint.name, text, pair, within(picked, seen), hide)
-            return attention_json(seen.maps) if kind == "json" else attention_csv(seen.maps)
+        def of_model(checkpoint: Checkpoint) -> Numbers:
+            return attention_numbers(attention_of(checkpoint, question).maps)
 
-        return with_other(page, token, other, kind, weights)
+        return numbers_of_models(page, values[page.visitor], question.other, of_model)
 
-    words = [page.visitor, text, pair, hide]
-    offer(export, "attention", [*words, other, picked], write)
+    def code(values: Values) -> str:
+        with probe_lock:
+            return attention.attention_code(page.model(values[page.visitor]).checkpoint, asked(values))
+
+    def html(values: Values) -> str:
+        question, model = asked(values), page.model(values[page.visitor])
+        first = attention_of(model.checkpoint, question)
+        return attention.attention_page(
+            first, attention.nearest_head(question.head, first), f"Attention: {caption(model)}"
+        )
+
+    always = {"trigger_mode": "always_last", **QUIET}
+    inputs = {page.visitor, text, pair, hide, other, picked}
+    offer(export, "attention", inputs, numbers, code=code, page=html)
     gr.on(
         [tab.select, text.change, pair.change, hide.change, other.input, grid.submit],
-        look,
-        [*words, other, picked],
-        [grid, detail, other_grid, other_detail],
-        trigger_mode="always_last",
-        **QUIET,
+        show,
+        inputs,
+        {grid, detail, other_grid, other_detail},
+        **always,
     )
-    gr.on(
-        [grid.select, other_grid.select],
-        pick,
-        [*words, other],
-        [picked, detail, other_detail],
-        trigger_mode="always_last",
-        **QUIET,
-    )
-
-    connect_switches(page, switches, [tab.select, text.change, pair.change], words[:3])
-
-    def lists(token: str, other: str) -> list[Any]:
-        sentences = gr.update(choices=page.sentences(token))
-        return [sentences, sentences, choices(page, token, other)]
-
-    tab.select(lists, [page.visitor, other], [choose_text, choose_pair, other], **QUIET)
-    for chosen, box in ((choose_text, text), (choose_pair, pair)):
-        chosen.input(lambda sentence: sentence or gr.skip(), chosen, box, **QUIET)
+    gr.on([grid.select, other_grid.select], pick, inputs, {picked, detail, other_detail}, **always)
+    connect_switches(page, switches, [tab.select, text.change, pair.change], text, pair)
+    fill_lists(page, tab, {choose_text: text, choose_pair: pair}, other)

@@ -1,4 +1,4 @@
-"""Three closer looks at masked words: layer by layer, every word in turn, and one word less."""
+"""Three closer views of masked words: layer by layer, every word hidden once, and one more word hidden."""
 
 import math
 from typing import Any
@@ -7,47 +7,50 @@ from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
 from bert_core.probes.masked_words import LeaveOneOut, layer_lens, leave_one_out, sweep
 from bert_core.storage.checkpoint import Checkpoint
-from ui.masked_words.token_picker import Place, mask_words
+from ui.masked_words.token_picker import MaskedWord, mask_words
+from ui.parts.export import Numbers, python_code, table
+from ui.parts.question import Question
 
-VIEWS = ("Layer lens", "Which words mattered", "Sweep")
-NO_MASK = "Press a word above to hide it; this look is at one hidden word."
-LENS = (
-    "The part of the model that guesses words is meant for the last layer. Put on every layer, it shows where the "
-    "answer appears."
+LENS, MATTERED, SWEEP = VIEWS = ("lens", "mattered", "sweep")
+LABELS = {LENS: "Layer lens", MATTERED: "Which words mattered", SWEEP: "Sweep"}
+NO_MASK = "Click a word above to hide it; this view shows one hidden word."
+LENS_HINT = (
+    "The output head, trained for the last layer, applied to each layer: a rough view of when the answer becomes "
+    "readable."
 )
-MATTERED = (
-    "Each other word was hidden too, one at a time. A minus: without this word {answer} is less likely by so many "
-    "percentage points, so the word helped."
+MATTERED_HINT = (
+    "Every other word was hidden too, one at a time. The numbers are the change of {answer}'s probability in "
+    "percentage points; a minus means that the word helped."
 )
-SWEEP = (
-    "Each word was hidden in turn; the fuller the colour, the likelier the model finds the word at its place. Press a "
-    "word for its rivals. Mean log-probability {mean:.2f} (0 is certain). It says how well words fit their places; it "
-    "is not the probability of the sentence, because each word was guessed from all the others."
+SWEEP_HINT = (
+    "Each word was hidden once; the stronger the colour, the likelier the model finds the word. Click a word to see "
+    "alternatives. Mean log-probability {mean:.2f} (0 is certain): how well words fit their positions, each predicted "
+    "from all the others. It is not the probability of the sentence."
 )
 
 
-def closer_value(
-    checkpoint: Checkpoint, kind: str, text: str, pair: str, picked: list[int], place: int, own: str = ""
-) -> dict[str, Any]:
-    """One of VIEWS as the closer view shows it. place: number of the masked place that is looked at. own: a person's
-    own guess, which is shown beside the model's.
-    """
-    if kind == VIEWS[2]:
-        return sweep_value(checkpoint, text, pair)
-    masked, masked_pair, places = mask_words(checkpoint, text, pair, picked)
-    if not places:
+def closer_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
+    """The question's view of VIEWS, as the page draws it."""
+    if question.view == SWEEP:
+        return sweep_value(checkpoint, question)
+    masked, words = mask_words(checkpoint, question)
+    if not words:
         return {"kind": "", "text": NO_MASK}
-    place = min(max(place, 0), len(places) - 1)
-    names = [chosen.word.text if chosen.index is not None else MASK for chosen in places]
-    look = lens_value if kind == VIEWS[0] else mattered_value
-    value = look(checkpoint, masked, masked_pair, places[place], own)
-    return value | {"places": names, "place": place}
+    names = [word.word.text if word.index is not None else MASK for word in words]
+    number = shown_mask(question, words)
+    show = lens_value if question.view == LENS else mattered_value
+    return show(checkpoint, masked, words[number]) | {"places": names, "place": number}
 
 
-def lens_value(checkpoint: Checkpoint, text: str, pair: str, place: Place, own: str) -> dict[str, Any]:
-    """Layers, each with its best guess, the candidates' probabilities and the rank of the word that was hidden."""
-    answer, words = lens_words(place, own)
-    lens = layer_lens(checkpoint, text, pair or None, mask=place.mask, words=words)
+def shown_mask(question: Question, words: list[MaskedWord]) -> int:
+    """Number of the masked word that the view shows: the chosen one, or the nearest one that exists."""
+    return min(max(question.mask, 0), len(words) - 1)
+
+
+def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> dict[str, Any]:
+    """Layers, each with its best guess, the candidates' probabilities and the rank of the hidden word."""
+    answer, words = lens_words(word, masked.guess)
+    lens = layer_lens(checkpoint, *masked.texts, mask=word.mask, words=words)
     tokens = checkpoint.tokenizer.encode(answer, add_special_tokens=False).tokens
     watched = tokens[0] if len(tokens) == 1 and tokens[0] in lens.candidates else lens.candidates[0]
     column = lens.candidates.index(watched)
@@ -55,54 +58,54 @@ def lens_value(checkpoint: Checkpoint, text: str, pair: str, place: Place, own: 
         {"cells": cells, "rank": ranks[column], "best": list(best)}
         for cells, ranks, best in zip(lens.probabilities.tolist(), lens.ranks.tolist(), lens.best)
     ]
-    piece = f" The first of its {place.masks} pieces is shown." if place.masks > 1 else ""
+    piece = f" The first of its {word.masks} pieces is shown." if word.masks > 1 else ""
     return {
-        "kind": "lens",
-        "text": LENS + piece,
+        "kind": LENS,
+        "text": LENS_HINT + piece,
         "candidates": list(lens.candidates),
         "watched": watched,
         "rows": rows,
     }
 
 
-def lens_words(place: Place, own: str) -> tuple[str, list[str]]:
-    """The word whose rank is told, and all that are shown besides the model's guesses."""
-    known = place.index is not None and place.word.is_known
-    answer = place.word.text if known and len(place.word.pieces) == 1 else own.strip()
-    return answer, [word for word in (answer, own) if word.strip()]
+def lens_words(word: MaskedWord, guess: str) -> tuple[str, list[str]]:
+    """The word whose rank the lens shows, and all words that it shows besides the model's guesses."""
+    known = word.index is not None and word.word.is_known
+    answer = word.word.text if known and len(word.word.pieces) == 1 else guess.strip()
+    return answer, [each for each in (answer, guess) if each.strip()]
 
 
-def mattered_value(checkpoint: Checkpoint, text: str, pair: str, place: Place, own: str) -> dict[str, Any]:
+def mattered_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> dict[str, Any]:
     """The words of both sentences, each with the change of the answer's probability when it is hidden too."""
-    answer, left = left_out(checkpoint, text, pair, place, own)
-    named = answer if answer and len(left.answer) == place.masks else " ".join(left.answer)
+    answer, left = left_out(checkpoint, masked, word)
+    named = answer if answer and len(left.answer) == word.masks else " ".join(left.answer)
     words = [
-        {"word": word.text, "sentence": word.sentence, "start": word.start, "change": without - left.probability}
-        for word, without in zip(left.words, left.without.tolist(), strict=True)
+        {"word": each.text, "sentence": each.sentence, "start": each.start, "change": without - left.probability}
+        for each, without in zip(left.words, left.without.tolist(), strict=True)
     ]
     return {
-        "kind": "mattered",
-        "text": MATTERED.format(answer=f"“{named}”"),
+        "kind": MATTERED,
+        "text": MATTERED_HINT.format(answer=f"“{named}”"),
         "answer": named,
         "probability": left.probability,
         "words": words,
     }
 
 
-def left_out(checkpoint: Checkpoint, text: str, pair: str, place: Place, own: str) -> tuple[str | None, LeaveOneOut]:
-    """The word that is watched, None for the likeliest guess, and what became of it."""
-    answer = place.word.text if place.index is not None and place.word.is_known else own.strip() or None
+def left_out(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> tuple[str | None, LeaveOneOut]:
+    """The word whose probability is followed, None for the likeliest guess, and its probabilities."""
+    answer = word.word.text if word.index is not None and word.word.is_known else masked.guess.strip() or None
     try:
-        return answer, leave_one_out(checkpoint, text, pair or None, mask=place.mask, answer=answer)
-    except InputError:  # a guess of one's own that does not fit here
-        return None, leave_one_out(checkpoint, text, pair or None, mask=place.mask)
+        return answer, leave_one_out(checkpoint, *masked.texts, mask=word.mask, answer=answer)
+    except InputError:  # a person's own guess that does not fit here
+        return None, leave_one_out(checkpoint, *masked.texts, mask=word.mask)
 
 
-def sweep_value(checkpoint: Checkpoint, text: str, pair: str) -> dict[str, Any]:
-    """The words of both sentences, each with its own probability and its rivals."""
-    if not text.strip():
+def sweep_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
+    """The words of both sentences, each with its own probability and the likeliest alternatives."""
+    if not question.text.strip():
         return {"kind": "", "text": "Type or choose a sentence first."}
-    swept = sweep(checkpoint, text, pair or None)
+    swept = sweep(checkpoint, *question.texts)
     words = [
         {
             "word": entry.word.text,
@@ -115,51 +118,46 @@ def sweep_value(checkpoint: Checkpoint, text: str, pair: str) -> dict[str, Any]:
         for entry in swept.words
     ]
     mean = swept.mean_log_probability
-    caption = "The model knows none of these words." if math.isnan(mean) else SWEEP.format(mean=mean)
-    return {"kind": "sweep", "text": caption, "words": words}
+    caption = "The model knows none of these words." if math.isnan(mean) else SWEEP_HINT.format(mean=mean)
+    return {"kind": SWEEP, "text": caption, "words": words}
 
 
-def closer_table(value: dict[str, Any]) -> tuple[list[str], list[list[Any]]]:
-    """The same look as a header and rows. Raises InputError when there is nothing to look at."""
-    if value["kind"] == "lens":
+def closer_numbers(value: dict[str, Any]) -> Numbers:
+    """The numbers of `closer_value`. Raises InputError when it shows none."""
+    if value["kind"] == LENS:
         rows = [
             [layer, candidate, p]
             for layer, row in enumerate(value["rows"])
             for candidate, p in zip(value["candidates"], row["cells"])
         ]
-        return ["layer", "token", "probability"], rows
-    if value["kind"] == "mattered":
+        return table(["layer", "token", "probability"], rows)
+    if value["kind"] == MATTERED:
         rows = [[word["sentence"] + 1, word["word"], word["change"]] for word in value["words"]]
-        return ["sentence", "hidden_too", "change_of_probability"], rows
-    if value["kind"] == "sweep":
+        return table(["sentence", "hidden_too", "change_of_probability"], rows)
+    if value["kind"] == SWEEP:
         rows = [[w["sentence"] + 1, w["word"], w["probability"], w["log_probability"]] for w in value["words"]]
-        return ["sentence", "word", "probability", "log_probability"], rows
+        return table(["sentence", "word", "probability", "log_probability"], rows)
     raise InputError(value["text"])
 
 
-def closer_code(
-    checkpoint: Checkpoint, kind: str, text: str, pair: str, picked: list[int], place: int, own: str = ""
-) -> str:
-    """The lines of Python that give the same look; arguments as for `closer_value`. InputError without a mask."""
-    asked = {}
-    if kind == VIEWS[2]:
-        function, told = "sweep", "found.words, found.mean_log_probability"
+def closer_code(checkpoint: Checkpoint, question: Question) -> str:
+    """Python code that computes the same numbers. Raises InputError without a mask."""
+    if question.view == SWEEP:
+        function, options, fields = "sweep", "", ["words", "mean_log_probability"]
     else:
-        text, pair, places = mask_words(checkpoint, text, pair, picked)
-        if not places:
+        question, words = mask_words(checkpoint, question)
+        if not words:
             raise InputError(NO_MASK)
-        chosen = places[min(max(place, 0), len(places) - 1)]
-        asked["mask"] = chosen.mask
-        if kind == VIEWS[0]:
-            function, told = "layer_lens", "found.candidates, found.probabilities, found.ranks, found.best"
-            asked["words"] = lens_words(chosen, own)[1]
+        word = words[shown_mask(question, words)]
+        if question.view == LENS:
+            function, fields = "layer_lens", ["candidates", "probabilities", "ranks", "best"]
+            options = f", mask={word.mask}, words={lens_words(word, question.guess)[1]!r}"
         else:
-            function, told = "leave_one_out", "found.answer, found.probability, found.words, found.without"
-            asked["answer"] = left_out(checkpoint, text, pair, chosen, own)[0]
-    arguments = [repr(text), *([repr(pair)] if pair else []), *(f"{name}={value!r}" for name, value in asked.items())]
-    return (
-        f"from bert_core import {function}, load_checkpoint\n\n"
-        f"checkpoint = load_checkpoint({checkpoint.name!r})\n"
-        f"found = {function}(checkpoint, {', '.join(arguments)})\n"
-        f"{told}\n"
+            function, fields = "leave_one_out", ["answer", "probability", "words", "without"]
+            options = f", mask={word.mask}, answer={left_out(checkpoint, question, word)[0]!r}"
+    return python_code(
+        checkpoint.name,
+        [function],
+        f"found = {function}(checkpoint, {question.texts_code}{options})",
+        ", ".join(f"found.{field}" for field in fields),
     )

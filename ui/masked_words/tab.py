@@ -1,5 +1,6 @@
-"""Masked words: hide words of a sentence and see what the model puts in their place, and why."""
+"""Masked words: hide words of a sentence and see the model's guesses for them, and what they depend on."""
 
+import dataclasses
 from typing import Any
 
 import gradio as gr
@@ -9,13 +10,14 @@ from bert_core.errors import InputError
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, on_error, warn
-from ui.masked_words.closer_look import VIEWS, closer_code, closer_table, closer_value
-from ui.masked_words.token_picker import Place, mask_words, picker_value, pressable, token_picker
-from ui.parts.compare import caption, choices, compare_with, model_of
-from ui.parts.downloads import exporter, offer, with_other
-from ui.parts.export import predictions_csv, predictions_json, table_csv, table_json
+from ui.masked_words.closer_look import LABELS, VIEWS, closer_code, closer_numbers, closer_value
+from ui.masked_words.token_picker import MaskedWord, mask_words, maskable, picker_value, token_picker
+from ui.parts.compare import caption, compare_with, fill_lists, model_of
+from ui.parts.downloads import exporter, numbers_of_models, offer
+from ui.parts.export import Numbers, guesses_numbers, python_code
 from ui.parts.notes import alone_note, unknown_note
-from ui.parts.page import Page, choose_sentence
+from ui.parts.page import Page, choose_sentence, sentence_box
+from ui.parts.question import Question, Values
 from ui.server.probe_lock import probe_lock
 from ui.views import view
 
@@ -23,30 +25,21 @@ FIRST_SENTENCE = "Hello, Romeo My name is Juliet. Nice to meet you."
 FIRST_PICK = 5
 MOST_GUESSES = 5
 NO_WORDS = "Type or choose a sentence first."
-NOBODY = {"masks": [], "notes": []}
-HINT = (
-    "Press a word to hide it from the model; press several to hide them together, or one twice quickly to hide only it."
-)
+NO_GUESSES: dict[str, Any] = {"masks": [], "notes": []}
+NO_VIEW = {"kind": "", "text": ""}
+HINT = "Click words to hide them from the model; double-click a word to hide only that one."
 
 
 def masked_words_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
     with gr.Tab("Masked words", elem_id="tab-masked-words") as tab:
         with gr.Row():
-            sentence = gr.Textbox(
-                FIRST_SENTENCE, label="Sentence", lines=1, max_lines=4, elem_id="masked-sentence", scale=3
-            )
+            sentence = sentence_box("Sentence", "masked-sentence", FIRST_SENTENCE)
             chosen = choose_sentence("Or choose one", "masked-choose")
         picker = token_picker(elem_id="masked-words")
         with gr.Row():
-            pair = gr.Textbox(
-                label="Second sentence (optional)",
-                info="The model learned from pairs of sentences; what follows can help it guess.",
-                lines=1,
-                max_lines=4,
-                elem_id="masked-pair",
-                scale=3,
-            )
+            info = "The model learned from pairs of sentences; what follows can help it guess."
+            pair = sentence_box("Second sentence (optional)", "masked-pair", info=info)
             own = gr.Textbox(
                 label="My guess",
                 info="Any word: its probability and rank at each mask.",
@@ -60,211 +53,204 @@ def masked_words_tab(page: Page) -> None:
             guesses = view("guesses", events=("submit", "select"), elem_id="masked-guesses")
             guesses_beside = view("guesses", elem_id="masked-other-guesses")
         downloads = exporter("the guesses", of="masked-stage", elem_id="masked-download")
-        kind = gr.Radio(list(VIEWS), value=VIEWS[0], label="A closer look", elem_id="masked-kind")
-        place = gr.State(0)
+        kinds = [(LABELS[key], key) for key in VIEWS]
+        kind = gr.Radio(kinds, value=VIEWS[0], label="A closer view", elem_id="masked-kind")
+        mask = gr.State(0)
         closer = view("closer", events=("select",), elem_id="masked-closer")
-        table = exporter("this look", of="masked-closer", elem_id="masked-closer-download")
+        closer_downloads = exporter("this view", of="masked-closer", elem_id="masked-closer-download")
 
-    @on_error(lambda sentence: (no_guesses(sentence), NOBODY, {"kind": "", "text": ""}))
-    def guess(
-        token: str, other: str, text: str, pair: str, picker: dict[str, Any] | None, own: str, kind: str, place: int
-    ) -> tuple[Any, Any, Any]:
-        """The guesses, those of the model beside it, and the closer look."""
-        model, picked = page.model(token), (picker or {}).get("picked", [])
-        with probe_lock:
-            value = guesses_value(model.checkpoint, text, pair, picked, own)
-            closer = closer_value(model.checkpoint, kind, text, pair, picked, place, own)
-        if not other:
-            return value, NOBODY, closer
-        return (
-            value | {"caption": caption(model)},
-            beside(model.checkpoint, token, other, text, pair, picked, own),
-            closer,
+    def asked(values: Values) -> Question:
+        return Question(
+            values[sentence],
+            values[pair],
+            values[other],
+            hidden=tuple((values[picker] or {}).get("picked", ())),
+            guess=values[own],
+            view=values[kind],
+            mask=values[mask],
         )
 
+    def checkpoint_of(values: Values) -> Checkpoint:
+        return page.model(values[page.visitor]).checkpoint
+
+    @on_error(lambda sentence: {guesses: no_guesses(sentence), guesses_beside: NO_GUESSES, closer: NO_VIEW})
+    def guess(values: Values) -> dict[Any, Any]:
+        """The guesses, those of the model to compare with, and the closer view."""
+        model, question = page.model(values[page.visitor]), asked(values)
+        with probe_lock:
+            value = guesses_value(model.checkpoint, question)
+            answer = {guesses: value, guesses_beside: NO_GUESSES, closer: closer_value(model.checkpoint, question)}
+        if question.other:
+            answer[guesses] = value | {"caption": caption(model)}
+            answer[guesses_beside] = beside(model.checkpoint, values[page.visitor], question)
+        return answer
+
     @on_error(lambda sentence: no_guesses(sentence) | {"caption": "The other model"})
-    def beside(
-        first: Checkpoint, token: str, other: str, text: str, pair: str, picked: list[int], own: str
-    ) -> dict[str, Any]:
-        model = model_of(page, token, other)
+    def beside(first: Checkpoint, token: str, question: Question) -> dict[str, Any]:
+        model = model_of(page, token, question.other)
         with probe_lock:
-            return beside_value(first, model.checkpoint, text, pair, picked, own) | {"caption": caption(model)}
+            return beside_value(first, model.checkpoint, question) | {"caption": caption(model)}
 
-    @on_error(lambda sentence: (gr.skip(), no_guesses(sentence), NOBODY, {"kind": "", "text": ""}))
-    def read(
-        token: str, other: str, text: str, pair: str, picker: dict[str, Any] | None, *rest: Any
-    ) -> tuple[Any, Any, Any, Any]:
-        """Cut the sentences into words and guess again; words that stayed stay hidden."""
-        now = picker_value(page.model(token).checkpoint, text, pair, picker)
-        if picker is None and text == FIRST_SENTENCE:
+    @on_error(lambda sentence: {guesses: no_guesses(sentence), guesses_beside: NO_GUESSES, closer: NO_VIEW})
+    def read(values: Values) -> dict[Any, Any]:
+        """Split the sentences into words and guess again; words that did not change stay hidden."""
+        question, before = asked(values), values[picker]
+        now = picker_value(checkpoint_of(values), question, before)
+        if before is None and question.text == FIRST_SENTENCE:
             now["picked"] = [FIRST_PICK]
-        return now, *guess(token, other, text, pair, now, *rest)
+        return {picker: now, **guess({**values, picker: now})}
 
-    @on_error(lambda sentence: (warn(sentence), *[gr.skip()] * 5))
-    def put(
-        event: gr.EventData, token: str, other: str, text: str, pair: str, picker: dict[str, Any] | None, *rest: Any
-    ) -> tuple[Any, ...]:
+    @on_error(lambda sentence: {picker: warn(sentence)})
+    def put(values: Values, event: gr.EventData) -> dict[Any, Any]:
         """Put a guess into the sentence."""
-        checkpoint, picked = page.model(token).checkpoint, (picker or {}).get("picked", [])
-        places = mask_words(checkpoint, text, pair, picked)[2]
-        chosen = places[int(event.place)]
-        text, pair = put_guess(text, pair, chosen, int(event.piece), str(event.token)[:200])
-        kept = (picker or {}) | {"picked": [index for index in picked if index != chosen.index]}
-        return text, pair, *read(token, other, text, pair, kept if picker else None, *rest)
+        question = asked(values)
+        word = mask_words(checkpoint_of(values), question)[1][int(event.place)]
+        edited = put_guess(question, word, int(event.piece), str(event.token)[:200])
+        texts = {sentence: edited.text, pair: edited.pair}
+        if before := values[picker]:
+            before = before | {"picked": [index for index in question.hidden if index != word.index]}
+        return texts | read({**values, **texts, picker: before})
 
-    @on_error(lambda sentence: (gr.skip(), {"kind": "", "text": sentence}))
-    def look(
-        event: gr.EventData,
-        token: str,
-        text: str,
-        pair: str,
-        picker: dict[str, Any] | None,
-        own: str,
-        kind: str,
-    ) -> tuple[int, dict[str, Any]]:
-        """Another mask is looked at."""
-        place, picked = int(event.place), (picker or {}).get("picked", [])
+    @on_error(lambda sentence: {closer: {"kind": "", "text": sentence}})
+    def show_mask(values: Values, event: gr.EventData) -> dict[Any, Any]:
+        """Show another mask in the closer view."""
+        question = dataclasses.replace(asked(values), mask=int(event.place))
         with probe_lock:
-            return place, closer_value(page.model(token).checkpoint, kind, text, pair, picked, place, own)
+            return {mask: question.mask, closer: closer_value(checkpoint_of(values), question)}
 
-    def write(file: str, token: str, other: str, text: str, pair: str, picker: dict[str, Any] | None) -> str:
-        first, picked = page.model(token).checkpoint, (picker or {}).get("picked", [])
+    def numbers(values: Values) -> Numbers | dict[str, Numbers]:
+        first, question = checkpoint_of(values), asked(values)
 
-        def guesses(checkpoint: Checkpoint) -> str:
-            check_words(first, checkpoint, text, pair)
-            return guesses_file(file, checkpoint, text, pair, picked)
+        def of_model(checkpoint: Checkpoint) -> Numbers:
+            check_words(first, checkpoint, question)
+            return all_guesses(checkpoint, question)
 
-        return with_other(page, token, other, file, guesses)
+        return numbers_of_models(page, values[page.visitor], question.other, of_model)
 
-    def write_table(
-        file: str, token: str, text: str, pair: str, picker: dict[str, Any] | None, own: str, kind: str, place: int
-    ) -> str:
-        checkpoint, picked = page.model(token).checkpoint, (picker or {}).get("picked", [])
+    def numbers_of_view(values: Values) -> Numbers:
         with probe_lock:
-            if file == "py":
-                return closer_code(checkpoint, kind, text, pair, picked, place, own)
-            header, rows = closer_table(closer_value(checkpoint, kind, text, pair, picked, place, own))
-        return table_json(header, rows) if file == "json" else table_csv(header, rows)
+            return closer_numbers(closer_value(checkpoint_of(values), asked(values)))
 
-    words = [sentence, pair, picker]
-    looks, inputs = [page.visitor, *words, own, kind], [page.visitor, other, *words, own, kind, place]
-    answers = [guesses, guesses_beside, closer]
+    def code_of_view(values: Values) -> str:
+        with probe_lock:
+            return closer_code(checkpoint_of(values), asked(values))
+
+    inputs = {page.visitor, sentence, pair, other, picker, own, kind, mask}
+    answers = {guesses, guesses_beside, closer}
     always = {"trigger_mode": "always_last", **QUIET}
-    offer(downloads, "guesses", [page.visitor, other, *words], write)
-    offer(table, "closer-look", [*looks, place], write_table)
-    gr.on([tab.select, sentence.change, pair.change], read, inputs, [picker, *answers], **always)
+    offer(downloads, "guesses", inputs, numbers, code=lambda values: guesses_code(checkpoint_of(values), asked(values)))
+    offer(closer_downloads, "closer-view", inputs, numbers_of_view, code=code_of_view)
+    gr.on([tab.select, sentence.change, pair.change], read, inputs, {picker, *answers}, **always)
     gr.on([picker.input, own.change, kind.input, other.input, guesses.submit], guess, inputs, answers, **always)
-    guesses.select(put, inputs, [sentence, pair, picker, *answers], **always)
-    closer.select(look, looks, [place, closer], **always)
-    tab.select(
-        lambda token, other: [gr.update(choices=page.sentences(token)), choices(page, token, other)],
-        [page.visitor, other],
-        [chosen, other],
-        **QUIET,
-    )
-    chosen.input(lambda text: text or gr.skip(), chosen, sentence, **QUIET)
+    guesses.select(put, inputs, {sentence, pair, picker, *answers}, **always)
+    closer.select(show_mask, inputs, {mask, closer}, **always)
+    fill_lists(page, tab, {chosen: sentence}, other)
 
 
-def guesses_value(checkpoint: Checkpoint, text: str, pair: str, picked: list[int], own: str = "") -> dict[str, Any]:
+def guesses_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     """The guesses for every hidden word and every typed [MASK], in reading order, as the guesses view shows them."""
-    masked, masked_pair, places = mask_words(checkpoint, text, pair, picked)
-    if not places:
-        return {"masks": [], "notes": [], "hint": HINT if pressable(checkpoint, text, pair) else NO_WORDS}
-    guesses = fill_mask(checkpoint, masked, masked_pair or None, top_k=MOST_GUESSES)
+    masked, words = mask_words(checkpoint, question)
+    if not words:
+        return NO_GUESSES | {"hint": HINT if maskable(checkpoint, question) else NO_WORDS}
+    guesses = fill_mask(checkpoint, *masked.texts, top_k=MOST_GUESSES)
     masks = []
-    for number, place in enumerate(places):
+    for number, word in enumerate(words):
         pieces = [
             {
-                "answer": piece if place.index is not None and place.word.is_known else None,
-                "guesses": guesses[place.mask + i],
+                "answer": piece if word.index is not None and word.word.is_known else None,
+                "guesses": guesses[word.mask + i],
             }
-            for i, piece in enumerate(place.word.pieces)
+            for i, piece in enumerate(word.word.pieces)
         ]
-        word = "" if place.index is None else place.word.text
-        rated = own_guess(checkpoint, text, pair, picked, number, own) if own.strip() else None
-        masks.append({"word": word, "pieces": pieces, "own": rated})
-    notes = unknown_note(checkpoint, text.replace(MASK, " "), pair.replace(MASK, " ")) + alone_note(checkpoint, pair)
+        text = "" if word.index is None else word.word.text
+        own = rated_guess(checkpoint, question, number, question.guess) if question.guess.strip() else None
+        masks.append({"word": text, "pieces": pieces, "own": own})
+    texts = (text.replace(MASK, " ") for text in (question.text, question.pair))
+    notes = unknown_note(checkpoint, *texts) + alone_note(checkpoint, question.pair)
     return {"masks": masks, "notes": notes}
 
 
-def beside_value(
-    first: Checkpoint, other: Checkpoint, text: str, pair: str, picked: list[int], own: str = ""
-) -> dict[str, Any]:
-    """The guesses of another model for the words that were picked among those of the first, and how far the hidden
-    words' probabilities are apart. Raises InputError when the other model tells other words apart.
+def beside_value(first: Checkpoint, other: Checkpoint, question: Question) -> dict[str, Any]:
+    """Another model's guesses for the words hidden from the first, and both probabilities of each hidden word.
+
+    Raises InputError when the other model splits the texts into other words.
     """
-    check_words(first, other, text, pair)
-    value = guesses_value(other, text, pair, picked, own) | {"beside": True, "told": []}
-    for number, place in enumerate(mask_words(first, text, pair, picked)[2]):
-        if place.index is None:
+    check_words(first, other, question)
+    told = []
+    for number, word in enumerate(mask_words(first, question)[1]):
+        if word.index is None:
             continue
         here, there = (
-            own_guess(each, text, pair, picked, number, place.word.text).get("probability") for each in (other, first)
+            rated_guess(each, question, number, word.word.text).get("probability") for each in (other, first)
         )
         if here is not None and there is not None:
-            value["told"].append({"word": place.word.text, "here": here, "there": there})
-    return value
+            told.append({"word": word.word.text, "here": here, "there": there})
+    return guesses_value(other, question) | {"beside": True, "told": told}
 
 
-def check_words(first: Checkpoint, other: Checkpoint, text: str, pair: str) -> None:
-    """InputError where two models tell other words apart: the same words can't be hidden from both then."""
-    one, two = ([word.text for word in pressable(each, text, pair)] for each in (first, other))
+def check_words(first: Checkpoint, other: Checkpoint, question: Question) -> None:
+    """InputError where two models split the texts into different words: the numbers of hidden words differ then."""
+    one, two = ([word.text for word in maskable(each, question)] for each in (first, other))
     if one != two:
-        raise InputError("This model cuts the text into other words; put [MASK] in place of a word to compare.")
+        raise InputError("This model splits the text into other words; type [MASK] instead of a word to compare.")
 
 
-def own_guess(checkpoint: Checkpoint, text: str, pair: str, picked: list[int], number: int, own: str) -> dict[str, Any]:
-    """A person's own word at one place; the place gets as many masks as the word has pieces."""
-    pieces = checkpoint.tokenizer.encode(own, add_special_tokens=False).tokens
-    masked, masked_pair, places = mask_words(checkpoint, text, pair, picked, {number: max(1, len(pieces))})
+def rated_guess(checkpoint: Checkpoint, question: Question, number: int, guess: str) -> dict[str, Any]:
+    """A person's own guess for masked word `number`, which gets as many masks as the guess has pieces."""
+    pieces = checkpoint.tokenizer.encode(guess, add_special_tokens=False).tokens
+    masked, words = mask_words(checkpoint, question, {number: max(1, len(pieces))})
     try:
-        rated = rate_guess(checkpoint, own, masked, masked_pair or None, mask=places[number].mask)
+        rated = rate_guess(checkpoint, guess, *masked.texts, mask=words[number].mask)
     except InputError as error:
-        return {"word": own.strip(), "error": str(error)}
+        return {"word": guess.strip(), "error": str(error)}
     return {
-        "word": own.strip(),
+        "word": guess.strip(),
         "pieces": list(rated.pieces),
         "probability": rated.probability,
         "ranks": list(rated.ranks),
     }
 
 
-def put_guess(text: str, pair: str, place: Place, piece: int, token: str) -> tuple[str, str]:
-    """Both texts with a guess at a masked place; a piece of a word goes to its place in the word as it was typed."""
-    word = place.word
-    source = (text, pair)[word.sentence]
+def put_guess(question: Question, masked: MaskedWord, piece: int, token: str) -> Question:
+    """The question with a guess in place of a masked word, or of one piece of it, in its texts."""
+    word = masked.word
+    source = (question.text, question.pair)[word.sentence]
     start, end = word.start, word.end
     if len(word.pieces) > 1:
         cuts = [*word.cuts, len(word.text)]
         start, end = word.start + cuts[piece], word.start + cuts[piece + 1]
     if token.startswith("##") and len(token) > 2:
         token = token[2:]
-        if start == word.start:  # a piece that goes on with the word before it
+        if start == word.start:  # the piece continues the word before it
             start = len(source[:start].rstrip())
-    put = source[:start] + token + source[end:]
-    return (put, pair) if word.sentence == 0 else (text, put)
+    edited = source[:start] + token + source[end:]
+    return (
+        dataclasses.replace(question, text=edited) if word.sentence == 0 else dataclasses.replace(question, pair=edited)
+    )
 
 
-def guesses_file(kind: str, checkpoint: Checkpoint, text: str, pair: str, picked: list[int]) -> str:
-    """The same guesses as the content of a JSON or a CSV file, or as Python that gives them ("py").
-
-    Raises InputError when no word is hidden.
-    """
-    masked, masked_pair, places = mask_words(checkpoint, text, pair, picked)
-    if not places:
-        raise InputError(HINT)
-    if kind == "py":
-        texts = f"{masked!r}, {masked_pair!r}" if masked_pair else f"{masked!r}"
-        return (
-            "from bert_core import fill_mask, load_checkpoint\n\n"
-            f"checkpoint = load_checkpoint({checkpoint.name!r})\n"
-            f"guesses = fill_mask(checkpoint, {texts}, top_k={MOST_GUESSES})\n"
-        )
+def all_guesses(checkpoint: Checkpoint, question: Question) -> Numbers:
+    """The same guesses for a file. Raises InputError when no word is hidden."""
+    masked = checked_mask(checkpoint, question)
     with probe_lock:
-        guesses = fill_mask(checkpoint, masked, masked_pair or None, top_k=MOST_GUESSES)
-    return predictions_json(masked, masked_pair, guesses) if kind == "json" else predictions_csv(guesses)
+        return guesses_numbers(*masked.texts, fill_mask(checkpoint, *masked.texts, top_k=MOST_GUESSES))
+
+
+def guesses_code(checkpoint: Checkpoint, question: Question) -> str:
+    """Python code that computes the same guesses. Raises InputError when no word is hidden."""
+    texts = checked_mask(checkpoint, question).texts_code
+    call = f"guesses = fill_mask(checkpoint, {texts}, top_k={MOST_GUESSES})"
+    return python_code(checkpoint.name, ["fill_mask"], call)
+
+
+def checked_mask(checkpoint: Checkpoint, question: Question) -> Question:
+    """The question with [MASK]s in its texts. Raises InputError when no word is hidden."""
+    masked, words = mask_words(checkpoint, question)
+    if not words:
+        raise InputError(HINT)
+    return masked
 
 
 def no_guesses(sentence: str) -> dict[str, Any]:
-    """What the guesses view shows in place of an answer: the sentence that says why there is none."""
-    return {"masks": [], "notes": [], "error": sentence}
+    """An error in place of guesses."""
+    return NO_GUESSES | {"error": sentence}

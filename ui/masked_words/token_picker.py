@@ -1,5 +1,6 @@
-"""The words of one or two sentences as buttons that a person presses to mask them, and the text that comes of it."""
+"""The words of one or two sentences as buttons that mask them, and the masked texts."""
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,13 +9,14 @@ import gradio as gr
 from bert_core.data.tokenizer import MASK
 from bert_core.probes.forward import Word, read_words
 from bert_core.storage.checkpoint import Checkpoint
+from ui.parts.question import Question
 from ui.views import view
 
 
 @dataclass(frozen=True)
-class Place:
-    """A masked word. index: its number among the words that can be pressed, None for a [MASK] that was typed. mask:
-    number of its first [MASK] in reading order; a word of several pieces has as many.
+class MaskedWord:
+    """A masked word. index: its number among the words that have a button, None for a typed [MASK]. mask: number of
+    its first [MASK] in reading order. masks: how many it has, one for each of its pieces.
     """
 
     word: Word
@@ -24,17 +26,17 @@ class Place:
 
 
 def token_picker(*, elem_id: str) -> gr.HTML:
-    """The words as toggle buttons; listen to `.input`. Value: what `picker_value` gives."""
+    """The words as toggle buttons; listen to `.input`. Value: see `picker_value`."""
     return view("tokenPicker", events=("input",), elem_id=elem_id)
 
 
-def picker_value(checkpoint: Checkpoint, text: str, pair: str, before: dict[str, Any] | None) -> dict[str, Any]:
-    """The words to press, and which of them are masked: those that were masked before an edit and stayed.
+def picker_value(checkpoint: Checkpoint, question: Question, before: dict[str, Any] | None) -> dict[str, Any]:
+    """The words with a button; those that were masked `before` an edit of the texts and did not change stay masked.
 
-    {"words": texts, "cuts": where each word's pieces begin, "known": whether the model has the word, "second": the
-    number of the second sentence's first word, "picked": numbers of masked words}
+    {"words": texts, "cuts": where each word's pieces begin, "known": whether the model has the word, "second": number
+    of the second sentence's first word, "picked": numbers of masked words}
     """
-    words = pressable(checkpoint, text, pair)
+    words = maskable(checkpoint, question)
     value = {
         "words": [word.text for word in words],
         "cuts": [list(word.cuts) for word in words],
@@ -44,13 +46,13 @@ def picker_value(checkpoint: Checkpoint, text: str, pair: str, before: dict[str,
     return value | {"picked": keep_picked(before, value)}
 
 
-def pressable(checkpoint: Checkpoint, text: str, pair: str = "") -> list[Word]:
-    """The words that can be masked; a [MASK] that was typed is none of them."""
-    return [word for word in read_words(checkpoint, text, pair or None) if not word.is_special]
+def maskable(checkpoint: Checkpoint, question: Question) -> list[Word]:
+    """The words that can be masked, without any typed [MASK]."""
+    return [word for word in read_words(checkpoint, *question.texts) if not word.is_special]
 
 
 def keep_picked(before: dict[str, Any] | None, now: dict[str, Any]) -> list[int]:
-    """The picked words that are still the same at their place in their sentence after the texts were edited."""
+    """Numbers of the picked words that are still the same at their position in their sentence."""
     if not before:
         return []
     kept = []
@@ -63,23 +65,24 @@ def keep_picked(before: dict[str, Any] | None, now: dict[str, Any]) -> list[int]
 
 
 def mask_words(
-    checkpoint: Checkpoint, text: str, pair: str, picked: list[int], widths: dict[int, int] | None = None
-) -> tuple[str, str, list[Place]]:
-    """Both texts with a [MASK] for each piece of the picked words, and all masked places in reading order.
+    checkpoint: Checkpoint, question: Question, widths: dict[int, int] | None = None
+) -> tuple[Question, list[MaskedWord]]:
+    """The question with a [MASK] for each piece of the hidden words in its texts, and all masked words in order.
 
-    widths: for some places, by number, how many masks they get instead.
+    widths: for some masked words, by number, how many masks they get instead.
     """
-    places: list[Place] = []
-    texts, ends = ["", ""], [0, 0]
+    found: list[MaskedWord] = []
+    sources, texts, ends = (question.text, question.pair), ["", ""], [0, 0]
     index = mask = 0
-    for word in read_words(checkpoint, text, pair or None):
+    for word in read_words(checkpoint, *question.texts):
         typed = word.pieces == (MASK,)
-        if typed or (not word.is_special and index in picked):
-            masks = (widths or {}).get(len(places), len(word.pieces))
-            places.append(Place(word, None if typed else index, mask, masks))
+        if typed or (not word.is_special and index in question.hidden):
+            masks = (widths or {}).get(len(found), len(word.pieces))
+            found.append(MaskedWord(word, None if typed else index, mask, masks))
             mask += masks
-            source = (text, pair)[word.sentence]
-            texts[word.sentence] += source[ends[word.sentence] : word.start] + " ".join([MASK] * masks)
+            unchanged = sources[word.sentence][ends[word.sentence] : word.start]
+            texts[word.sentence] += unchanged + " ".join([MASK] * masks)
             ends[word.sentence] = word.end
         index += not word.is_special
-    return texts[0] + text[ends[0] :], texts[1] + pair[ends[1] :], places
+    text, pair = (done + source[end:] for done, source, end in zip(texts, sources, ends))
+    return dataclasses.replace(question, text=text, pair=pair), found

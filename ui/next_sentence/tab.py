@@ -1,4 +1,4 @@
-"""Next sentence: does the second sentence follow the first? One pair closely, and every pair of the text at once."""
+"""Next sentence: does the second sentence follow the first? One pair in detail, and every pair of the text."""
 
 from typing import Any
 
@@ -8,33 +8,28 @@ from bert_core.errors import BertCoreError, InputError
 from bert_core.probes.sentence_pairs import PairMatrix, next_sentence, pair_matrix
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, on_error
-from ui.next_sentence.pair_views import (
-    MEAN,
-    across_value,
-    matrix_code,
-    matrix_file,
-    matrix_value,
-    pair_code,
-    pair_file,
-    told_apart,
-    window_size,
-)
-from ui.parts.compare import caption, choices, compare_with, model_of
-from ui.parts.downloads import exporter, offer, with_other
+from ui.next_sentence import pair_views as pairs
+from ui.parts.compare import caption, compare_with, fill_lists, model_of
+from ui.parts.downloads import exporter, numbers_of_models, offer
+from ui.parts.export import Numbers
 from ui.parts.figures import MAP_OPTIONS
 from ui.parts.notes import NEXT, pair_labels, unknown_note
-from ui.parts.page import Page, choose_sentence
+from ui.parts.page import Page, choose_sentence, sentence_box
+from ui.parts.question import Question, Values
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Model
 from ui.views import answer_to, view
 
 FIRST_PAIR = ("Oh Congratulations, Juliet", "Thank you Romeo")
-FOLLOWS = "The model thinks the second sentence follows the first:"
-DOES_NOT = "The model thinks the second sentence does not follow the first:"
-IS_PAIR = "The model thinks that this pair belongs to the class {label}:"
-IS_NO_PAIR = "The model thinks that this pair does not belong to the class {label}:"
-HINT = "Type or choose two sentences; the model says whether the second follows the first."
-ALL = "Every sentence against every other"
+# By whether class 0 is IsNext, and whether the model gives it.
+VERDICTS = {
+    (True, True): "The model judges that the second sentence follows the first:",
+    (True, False): "The model judges that the second sentence does not follow the first:",
+    (False, True): "The model judges that this pair belongs to the class {label}:",
+    (False, False): "The model judges that this pair does not belong to the class {label}:",
+}
+HINT = "Type or choose two sentences; the model judges whether the second follows the first."
+ALL = "Every sentence with every other"
 HIDDEN = {"hidden": True}
 
 
@@ -42,14 +37,10 @@ def next_sentence_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
     with gr.Tab("Next sentence", elem_id="tab-next-sentence") as tab:
         with gr.Row():
-            first = gr.Textbox(
-                FIRST_PAIR[0], label="First sentence", lines=1, max_lines=4, elem_id="next-first", scale=3
-            )
+            first = sentence_box("First sentence", "next-first", FIRST_PAIR[0])
             choose_first = choose_sentence("Or choose one", "next-choose-first")
         with gr.Row():
-            second = gr.Textbox(
-                FIRST_PAIR[1], label="Second sentence", lines=1, max_lines=4, elem_id="next-second", scale=3
-            )
+            second = sentence_box("Second sentence", "next-second", FIRST_PAIR[1])
             choose_second = choose_sentence("Or choose one", "next-choose-second")
         with gr.Row(elem_id="next-tools"):
             swap = gr.Button("Swap the sentences", elem_id="next-swap", size="sm")
@@ -65,132 +56,132 @@ def next_sentence_tab(page: Page) -> None:
             matrix_beside = view("pairMatrix", events=("select",), options=MAP_OPTIONS, elem_id="next-other-matrix")
         matrix_export = exporter("the matrix", of="next-matrices", elem_id="next-matrix-download")
 
-    @on_error(lambda sentence: ({"error": sentence}, HIDDEN))
-    def judge(token: str, first: str, second: str, other: str, shown: dict[str, Any] | None) -> tuple[Any, Any]:
-        """The answer for the pair, that of the other model, and how the first sentence looks at the second."""
-        if not first.strip() or not second.strip():
-            return {"hint": HINT}, HIDDEN
-        model = page.model(token)
-        value = verdict_value(model.checkpoint, first, second)
-        if other:
-            value |= {"caption": caption(model), "other": beside(token, first, second, other)}
-        return value, cross(token, first, second, shown)
+    def asked(values: Values) -> Question:
+        head = (values[across] or {}).get("head")
+        return Question(values[first], values[second], values[other], head=head and (int(head[0]), int(head[1])))
+
+    def asked_pair(values: Values) -> Question:
+        question = asked(values)
+        if not question.text.strip() or not question.pair.strip():
+            raise InputError(HINT)
+        return question
+
+    @on_error(lambda sentence: {verdict: {"error": sentence}, across: HIDDEN})
+    def judge(values: Values) -> dict[Any, Any]:
+        """The answer for the pair, that of the model to compare with, and the attention across the pair."""
+        question, model = asked(values), page.model(values[page.visitor])
+        if not question.text.strip() or not question.pair.strip():
+            return {verdict: {"hint": HINT}, across: HIDDEN}
+        value = verdict_value(model.checkpoint, question)
+        if question.other:
+            value |= {"caption": caption(model), "other": beside(values[page.visitor], question)}
+        return {verdict: value, **cross(values)}
 
     @on_error(lambda sentence: {"error": sentence})
-    def beside(token: str, first: str, second: str, other: str) -> dict[str, Any]:
-        model = model_of(page, token, other)
-        return verdict_value(model.checkpoint, first, second) | {"caption": caption(model)}
+    def beside(token: str, question: Question) -> dict[str, Any]:
+        model = model_of(page, token, question.other)
+        return verdict_value(model.checkpoint, question) | {"caption": caption(model)}
 
-    @on_error(lambda sentence: HIDDEN)
-    def cross(token: str, first: str, second: str, shown: dict[str, Any] | None) -> dict[str, Any]:
+    @on_error(lambda sentence: {across: HIDDEN})
+    def cross(values: Values) -> dict[Any, Any]:
         with probe_lock:
-            value = across_value(page.model(token).checkpoint, first, second, choice_of(shown))
-        return answer_to(shown, value)
+            value = pairs.across_value(page.model(values[page.visitor]).checkpoint, asked(values))
+        return {across: answer_to(values[across], value)}
 
     def judged(checkpoint: Checkpoint, token: str, start: int, size: int) -> PairMatrix:
         with probe_lock:
             return pair_matrix(checkpoint, page.corpus(token), limit=size, start=start)
 
-    @on_error(lambda sentence: ({"error": sentence}, HIDDEN))
-    def matrices(token: str, other: str, shown: dict[str, Any] | None) -> tuple[Any, Any]:
-        """All pairs of the window, by the model and by the one beside it."""
-        model, corpus, start = page.model(token), page.corpus(token), start_of(shown)
+    @on_error(lambda sentence: {matrix: {"error": sentence}, matrix_beside: HIDDEN})
+    def matrices(values: Values) -> dict[Any, Any]:
+        """All pairs of the window, by the model and by the one to compare with."""
+        token, key, shown = values[page.visitor], values[other], values[matrix]
+        model, corpus, start = page.model(token), page.corpus(token), window_start(values)
         try:
-            second, why = model_of(page, token, other) if other else None, ""
+            second, why = model_of(page, token, key) if key else None, ""
         except BertCoreError as error:
             second, why = None, str(error)
-        size = min(window_size(each.checkpoint) for each in (model, second) if each)
+        size = min(pairs.window_size(each.checkpoint) for each in (model, second) if each)
         one = judged(model.checkpoint, token, start, size)
-        value = answer_to(shown, matrix_value(one, corpus, size, pair_labels(model.checkpoint)))
+        value = answer_to(shown, pairs.matrix_value(one, corpus, size, pair_labels(model.checkpoint)))
         if second is None:
-            return value | {"caption": ALL}, {"error": why} if why else HIDDEN
-        return value | {"caption": caption(model)}, beside_matrix(second, token, start, size, one)
+            return {matrix: value | {"caption": ALL}, matrix_beside: {"error": why} if why else HIDDEN}
+        return {
+            matrix: value | {"caption": caption(model)},
+            matrix_beside: beside_matrix(second, token, start, size, one),
+        }
 
     @on_error(lambda sentence: {"error": sentence})
     def beside_matrix(model: Model, token: str, start: int, size: int, one: PairMatrix) -> dict[str, Any]:
         two = judged(model.checkpoint, token, start, size)
-        value = matrix_value(two, page.corpus(token), size, pair_labels(model.checkpoint))
-        return value | {"caption": caption(model), "told": [*value["told"], told_apart(one, two)], "beside": True}
+        value = pairs.matrix_value(two, page.corpus(token), size, pair_labels(model.checkpoint))
+        notes = [*value["told"], pairs.difference_note(one, two)]
+        return value | {"caption": caption(model), "told": notes, "beside": True}
 
-    def write_pair(kind: str, token: str, other: str, first: str, second: str, shown: dict[str, Any] | None) -> str:
-        if not first.strip() or not second.strip():
-            raise InputError(HINT)
+    def window_start(values: Values) -> int:
+        return int((values[matrix] or {}).get("start", 0))
 
-        def pair(checkpoint: Checkpoint) -> str:
-            if kind == "py":
-                return pair_code(checkpoint.name, first, second, choice_of(shown))
+    def shown_size(values: Values, checkpoint: Checkpoint) -> int:
+        size = pairs.window_size(checkpoint)
+        return min(size, int((values[matrix] or {}).get("size", size)))
+
+    def numbers_of_pair(values: Values) -> Numbers | dict[str, Numbers]:
+        question = asked_pair(values)
+
+        def of_model(checkpoint: Checkpoint) -> Numbers:
             with probe_lock:
-                return pair_file(kind, checkpoint, first, second, choice_of(shown))
+                return pairs.pair_numbers(checkpoint, question)
 
-        return with_other(page, token, other, kind, pair)
+        return numbers_of_models(page, values[page.visitor], question.other, of_model)
 
-    def write_matrix(kind: str, token: str, other: str, shown: dict[str, Any] | None) -> str:
-        start = start_of(shown)
+    def code_of_pair(values: Values) -> str:
+        return pairs.pair_code(page.model(values[page.visitor]).checkpoint, asked_pair(values))
 
-        def matrix(checkpoint: Checkpoint) -> str:
-            size = window_size(checkpoint)
-            size = min(size, int((shown or {}).get("size", size)))
-            if kind == "py":
-                return matrix_code(checkpoint.name, page.corpus(token), start, size)
-            return matrix_file(kind, judged(checkpoint, token, start, size))
+    def numbers_of_matrix(values: Values) -> Numbers | dict[str, Numbers]:
+        token = values[page.visitor]
 
-        return with_other(page, token, other, kind, matrix)
+        def of_model(checkpoint: Checkpoint) -> Numbers:
+            return pairs.matrix_numbers(judged(checkpoint, token, window_start(values), shown_size(values, checkpoint)))
+
+        return numbers_of_models(page, token, values[other], of_model)
+
+    def code_of_matrix(values: Values) -> str:
+        token, checkpoint = values[page.visitor], page.model(values[page.visitor]).checkpoint
+        size = shown_size(values, checkpoint)
+        return pairs.matrix_code(checkpoint.name, page.corpus(token), window_start(values), size)
 
     def load(event: gr.EventData) -> tuple[str, str]:
-        """A cell was pressed: its pair is looked at closely."""
         return str(event.first), str(event.second)
 
     always = {"trigger_mode": "always_last", **QUIET}
+    of_pair, of_matrix = {page.visitor, first, second, other, across}, {page.visitor, other, matrix}
     gr.on(
         [tab.select, first.change, second.change, other.input, verdict.submit],
         judge,
-        [page.visitor, first, second, other, across],
-        [verdict, across],
+        of_pair,
+        {verdict, across},
         **always,
     )
-    across.input(cross, [page.visitor, first, second, across], across, **always)
+    across.input(cross, of_pair, {across}, **always)
     gr.on(
-        [tab.select, other.input, matrix.input, matrix.submit],
-        matrices,
-        [page.visitor, other, matrix],
-        [matrix, matrix_beside],
-        **always,
+        [tab.select, other.input, matrix.input, matrix.submit], matrices, of_matrix, {matrix, matrix_beside}, **always
     )
     gr.on([matrix.select, matrix_beside.select], load, None, [first, second], **always)
-    offer(pair_export, "pair", [page.visitor, other, first, second, across], write_pair)
-    offer(matrix_export, "matrix", [page.visitor, other, matrix], write_matrix)
+    offer(pair_export, "pair", of_pair, numbers_of_pair, code=code_of_pair)
+    offer(matrix_export, "matrix", of_matrix, numbers_of_matrix, code=code_of_matrix)
     swap.click(None, [first, second], [first, second], js="(first, second) => [second, first]", **QUIET)
-    tab.select(
-        lambda token, other: [*[gr.update(choices=page.sentences(token))] * 2, choices(page, token, other)],
-        [page.visitor, other],
-        [choose_first, choose_second, other],
-        **QUIET,
-    )
-    for chosen, box in ((choose_first, first), (choose_second, second)):
-        chosen.input(lambda text: text or gr.skip(), chosen, box, **QUIET)
+    fill_lists(page, tab, {choose_first: first, choose_second: second}, other)
 
 
-def start_of(shown: dict[str, Any] | None) -> int:
-    """Where the window of the shown matrix begins."""
-    return int((shown or {}).get("start", 0))
-
-
-def choice_of(shown: dict[str, Any] | None) -> str:
-    """The heads that were chosen where attention across the pair is shown."""
-    return str((shown or {}).get("choice", MEAN))
-
-
-def verdict_value(checkpoint: Checkpoint, first: str, second: str) -> dict[str, Any]:
+def verdict_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     """The answer in words, its probability, and the probability of IsNext."""
     with probe_lock:
-        is_next = next_sentence(checkpoint, first, second)
-    follows = is_next >= 0.5
+        is_next = next_sentence(checkpoint, question.text, question.pair)
     labels = pair_labels(checkpoint)
-    yes, no = (FOLLOWS, DOES_NOT) if labels == NEXT else (IS_PAIR, IS_NO_PAIR)
     return {
-        "sentence": (yes if follows else no).format(label=labels[0]),
+        "sentence": VERDICTS[labels == NEXT, is_next >= 0.5].format(label=labels[0]),
         "labels": list(labels),
-        "probability": is_next if follows else 1 - is_next,
+        "probability": max(is_next, 1 - is_next),
         "is_next": is_next,
-        "notes": unknown_note(checkpoint, first, second),
+        "notes": unknown_note(checkpoint, question.text, question.pair),
     }

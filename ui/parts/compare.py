@@ -1,21 +1,22 @@
-"""A second model, or another step of a run, beside the one that the page looks at."""
+"""A second model, or another step of a run, beside the one that the page shows."""
 
 from typing import Any
 
 import gradio as gr
 
 from bert_core.errors import BertCoreError
+from ui.handlers import QUIET
 from ui.parts.page import Page
 from ui.server.workspace import Model, Workspace
 
-NOBODY = "Nothing"
+NOTHING = "Nothing"
 MOST_STEPS = 12  # of one run in the list
 
 
 def compare_with(elem_id: str) -> gr.Dropdown:
-    """The list of models to compare with; filled when the tab opens, by `choices`."""
+    """The list of models to compare with; `fill_lists` fills it when the tab opens."""
     return gr.Dropdown(
-        [(NOBODY, "")],
+        [(NOTHING, "")],
         value="",
         label="Compare with",
         info="Another model, or another step of a run, on the same sentences.",
@@ -24,16 +25,23 @@ def compare_with(elem_id: str) -> gr.Dropdown:
     )
 
 
-def choices(page: Page, token: str, other: str) -> dict[str, Any]:
-    """The list for a visitor; the chosen one stays as long as it is in the list."""
-    found = model_choices(page, token)
-    return gr.update(choices=found, value=other if other in dict(map(reversed, found)) else "")
+def fill_lists(page: Page, tab: gr.Tab, boxes: dict[gr.Dropdown, gr.Textbox], other: gr.Dropdown) -> None:
+    """Fill the tab's lists when it opens: `other`, and lists of sentences, from which one goes into its box."""
+
+    def fill(token: str, key: str) -> dict[Any, Any]:
+        sentences, models = gr.update(choices=page.sentences(token)), model_choices(page, token)
+        chosen = key if key in {value for _, value in models} else ""
+        return {**dict.fromkeys(boxes, sentences), other: gr.update(choices=models, value=chosen)}
+
+    tab.select(fill, [page.visitor, other], {*boxes, other}, **QUIET)
+    for chosen, box in boxes.items():
+        chosen.input(lambda text: text or gr.skip(), chosen, box, **QUIET)
 
 
 def model_choices(page: Page, token: str) -> list[tuple[str, str]]:
-    """What the model can be compared with: (words for the person, key); of a run some of its steps."""
+    """Models to compare with, (label, key) each; of a run some of its steps."""
     space = page.space(token) or Workspace("")
-    found = [(NOBODY, ""), *((name, name) for name in page.workspaces.shipped_names)]
+    found = [(NOTHING, ""), *((name, name) for name in page.workspaces.shipped_names)]
     found += [(f"{model.title} ({model.detail})", key) for key, model in list(space.models.items())]
     for number, run in enumerate(list(space.runs.values()), 1):
         steps = [snapshot.step for snapshot in run.snapshots]
@@ -45,7 +53,7 @@ def model_choices(page: Page, token: str) -> list[tuple[str, str]]:
 
 
 def model_of(page: Page, token: str, key: str) -> Model:
-    """The model of a key of `model_choices`. Raises BertCoreError for what is not (or no longer) the visitor's."""
+    """The model with a key of `model_choices`. Raises BertCoreError when the visitor does not have it (any more)."""
     space = page.space(token) or Workspace("")
     if key in page.workspaces.shipped_names:
         return page.workspaces.shipped(key)
@@ -54,10 +62,10 @@ def model_of(page: Page, token: str, key: str) -> Model:
     run_id, _, step = key.partition("@")
     run = space.run(run_id)
     if not step.isdigit() or (found := space.checkpoint(run, int(step))) is None:
-        raise BertCoreError("This step is not kept any more; choose another one.")
+        raise BertCoreError("This step is no longer kept; choose another one.")
     return Model(f"Your run: {run.recipe.title}", f"step {found[0]:,}", found[1])
 
 
 def caption(model: Model) -> str:
-    """How a model is named above its own view."""
+    """The model's name above its view."""
     return f"{model.title}, {model.detail}"

@@ -1,6 +1,6 @@
-"""One exporter for every view: its picture, its numbers, a page of its own, and the lines of Python that give the same.
+"""One exporter for every view: its picture, its numbers, a page of its own, and the Python code that computes them.
 
-Pictures are made in the browser from what is shown there (assets/js/export.js); everything else is written here.
+The browser makes pictures from what it shows (assets/js/export.js); everything else is written here.
 """
 
 import re
@@ -15,7 +15,7 @@ import gradio as gr
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, on_error, warn
 from ui.parts.compare import caption, model_of
-from ui.parts.export import of_models
+from ui.parts.export import Numbers, write
 from ui.parts.page import Page
 from ui.views import view
 
@@ -31,10 +31,10 @@ class Exporter:
 
 
 def exporter(what: str, *, of: str, elem_id: str, kinds: tuple[str, ...] = ("json", "csv", "py")) -> Exporter:
-    """Lay out the row "Save <what> as" with PNG and SVG, which need nothing more, and the `kinds` that `offer` writes.
+    """Lay out the row "Save <what> as" with PNG and SVG, which the browser makes, and the `kinds` that `offer` writes.
 
-    of: elem_id of what is drawn. kinds: of "json", "csv", "html", which become files, and "py", which is shown to be
-    copied. A button has the id `<elem_id>-<kind>`.
+    of: elem_id of the picture. kinds: "json", "csv", "html" become files; "py" is code to copy. A button has the id
+    `<elem_id>-<kind>`.
     """
     options = {"id": elem_id, "of": of, "what": what, "kinds": [*PICTURES, *kinds]}
     buttons = view("exporter", events=("select", "submit"), options=options, elem_id=elem_id)
@@ -42,43 +42,60 @@ def exporter(what: str, *, of: str, elem_id: str, kinds: tuple[str, ...] = ("jso
     return Exporter(buttons, gr.DownloadButton("File", visible="hidden", elem_id=f"{elem_id}-file"))
 
 
-def offer(export: Exporter, name: str, inputs: list[Any], write: Callable[..., str]) -> None:
-    """Connect the buttons: `write(kind, *values of the inputs)` gives the content of the file `name.kind`."""
+def offer(
+    export: Exporter,
+    name: str,
+    inputs: Any,
+    numbers: Callable[..., Numbers | dict[str, Numbers]],
+    *,
+    code: Callable[..., str] | None = None,
+    page: Callable[..., str] | None = None,
+) -> None:
+    """Connect the buttons to functions of the inputs' values.
+
+    name: of the files, without their ending. numbers: for JSON and CSV. code: Python code. page: an HTML page.
+    """
     link = export.link
     click = f"() => document.querySelector('#{link.elem_id} a, #{link.elem_id}').click()"
 
-    # After an error the link has no file, so that the press does not give an older one.
+    # After an error the link has no file, so that the click does not download an older one.
     @on_error(lambda sentence: warn(sentence) and None)
-    def give(event: gr.EventData, *values: Any) -> str:
+    def save(event: gr.EventData, *values: Any) -> Any:
         kind = str(event.kind)
-        if kind not in ("json", "csv", "html"):
+        if kind in ("json", "csv"):
+            content = write(kind, numbers(*values))
+        elif kind == "html" and page:
+            content = page(*values)
+        else:
             return gr.skip()
         with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
             path = Path(scratch) / f"{name}.{kind}"
-            path.write_text(write(kind, *values), encoding="utf-8", newline="")
+            path.write_text(content, encoding="utf-8", newline="")
             # Files in the component's cache are deleted when they are old (delete_cache).
             return link.move_resource_to_block_cache(str(path))
 
     @on_error(warn)
-    def show(*values: Any) -> dict[str, str]:
-        return {"code": write("py", *values)}
+    def show(*values: Any) -> Any:
+        return {"code": code(*values)} if code else gr.skip()
 
-    export.buttons.select(give, inputs, link, **QUIET).success(None, None, None, js=click)
+    export.buttons.select(save, inputs, link, **QUIET).success(None, None, None, js=click)
     export.buttons.submit(show, inputs, export.buttons, **QUIET)
 
 
-def with_other(page: Page, token: str, other: str, kind: str, write: Callable[[Checkpoint], str]) -> str:
-    """What `write` gives for the model that the page looks at, in JSON and CSV also for the one beside it.
+def numbers_of_models(
+    page: Page, token: str, other: str, numbers: Callable[[Checkpoint], Numbers]
+) -> Numbers | dict[str, Numbers]:
+    """The numbers of the visitor's model or, with another one to compare with, of both by title.
 
-    other: key of that one, "" for none. Raises BertCoreError where either model has nothing to give.
+    other: key of that one, "" for none. Raises BertCoreError where either model has no numbers.
     """
     model = page.model(token)
-    if not other or kind not in ("json", "csv"):
-        return write(model.checkpoint)
+    if not other:
+        return numbers(model.checkpoint)
     beside = model_of(page, token, other)
     first, second = caption(model), caption(beside)
     second += " (2)" if second == first else ""
-    return of_models(kind, {first: write(model.checkpoint), second: write(beside.checkpoint)})
+    return {first: numbers(model.checkpoint), second: numbers(beside.checkpoint)}
 
 
 def file_name(title: str) -> str:

@@ -1,8 +1,8 @@
-"""What a view shows as a file: JSON for programs, CSV for a spreadsheet.
+"""The numbers of a view as a file, JSON for programs and CSV for a spreadsheet, and as Python code.
 
 JSON holds every token as it is. In a CSV a text that begins with = + - @ or a control character would be a formula
 to a spreadsheet, which may run programs; such a text gets an apostrophe in front, and so does one that begins with an
-apostrophe itself. So a reader who takes one leading apostrophe away has the token again. Numbers are never changed.
+apostrophe itself. A reader who removes one leading apostrophe has the token again. Numbers are never changed.
 """
 
 import csv
@@ -10,8 +10,8 @@ import dataclasses
 import io
 import json
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,99 +23,132 @@ from bert_core.probes.attention import Ablation, Answers, AttentionMaps
 MAX_WEIGHTS = 4_000_000  # 12 layers of 12 heads over 166 tokens; a spreadsheet opens a million rows
 _DIGITS = 6
 _FIRST_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
-_ROW = re.compile(r'(?:[^"\r]+|"[^"]*")*\r\n')  # of a CSV: a line's end between quotes belongs to a cell
-
-Guesses = Sequence[Sequence[tuple[str, float]]]
 
 
-def attention_json(maps: AttentionMaps) -> str:
-    """{"tokens": T, "token_type_ids": T, "weights": layers x heads x T x T}. Raises InputError for too many weights."""
-    _check_size(maps)
-    content = {"tokens": maps.tokens, "token_type_ids": maps.token_type_ids, "weights": _rounded(maps.weights.tolist())}
-    return _json(content)
+@dataclass(frozen=True)
+class Numbers:
+    """What a view shows. header, rows: the table of a CSV file. content: returns what a JSON file holds instead of a
+    list of the rows, each {name: value}.
+    """
+
+    header: Sequence[str]
+    rows: Iterable[Sequence[Any]]
+    content: Callable[[], Any] | None = None
+
+    def as_json(self) -> Any:
+        """What a JSON file holds."""
+        return self.content() if self.content else [dict(zip(self.header, row, strict=True)) for row in self.rows]
 
 
-def attention_csv(maps: AttentionMaps) -> str:
-    """A row for each weight: layer, head, the token that looks and the one it looks at. All counted from 1, as on the
-    page. Raises InputError for too many weights."""
-    _check_size(maps)
-    cells = [_no_formula(token) for token in maps.tokens]
+def write(kind: str, numbers: Numbers | Mapping[str, Numbers]) -> str:
+    """The text of a "json" or "csv" file. numbers: of one model, or of several by title.
+
+    Of several models, JSON has a key for each title, and the first column of the CSV holds the title.
+    """
+    if isinstance(numbers, Numbers):
+        return _json(numbers.as_json()) if kind == "json" else _csv(numbers.header, numbers.rows)
+    if kind == "json":
+        return _json({title: each.as_json() for title, each in numbers.items()})
+    header = next(iter(numbers.values())).header
+    return _csv(("model", *header), ((title, *row) for title, each in numbers.items() for row in each.rows))
+
+
+def python_code(folder: str, functions: Sequence[str], *lines: str) -> str:
+    """Python code that computes the same numbers with functions of bert_core. folder: with the model's files."""
+    names = ", ".join(sorted([*functions, "load_checkpoint"]))
+    return "\n".join([f"from bert_core import {names}\n", f"checkpoint = load_checkpoint({folder!r})", *lines, ""])
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> Numbers:
+    """A table whose numbers are rounded to six digits; None stands for no value."""
+    return Numbers(header, [[_rounded(value) for value in row] for row in rows])
+
+
+def attention_numbers(maps: AttentionMaps) -> Numbers:
+    """A row for each weight: layer, head, the token that attends and the token attended to, all counted from 1.
+
+    JSON: {"tokens": T, "token_type_ids": T, "weights": layers x heads x T x T}. Raises InputError for too many weights.
+    """
+    if maps.weights.numel() > MAX_WEIGHTS:
+        raise InputError(
+            f"All heads together have {maps.weights.numel():,} weights; a file holds {MAX_WEIGHTS:,}. Shorten the text."
+        )
     rows = (
-        (layer, head, i, cells[i - 1], j, cells[j - 1], round(weight, _DIGITS))
+        (layer, head, i, maps.tokens[i - 1], j, maps.tokens[j - 1], _rounded(weight))
         for layer, heads in enumerate(maps.weights.tolist(), 1)
-        for head, shares in enumerate(heads, 1)
-        for i, row in enumerate(shares, 1)
+        for head, weights in enumerate(heads, 1)
+        for i, row in enumerate(weights, 1)
         for j, weight in enumerate(row, 1)
     )
-    return _csv(("layer", "head", "from_position", "from_token", "to_position", "to_token", "weight"), rows)
+    header = ("layer", "head", "from_position", "from_token", "to_position", "to_token", "weight")
+    return Numbers(
+        header,
+        rows,
+        lambda: {
+            "tokens": maps.tokens,
+            "token_type_ids": maps.token_type_ids,
+            "weights": _rounded(maps.weights.tolist()),
+        },
+    )
 
 
-def ablation_json(changes: Ablation) -> str:
-    """{"answer": the hidden word, "intact": {name: number}, "changes": {name: layers x heads}}."""
-    intact = {name: _rounded(values.item()) for name, values in _asked(changes.intact).items()}
-    maps = {name: _rounded(values.tolist()) for name, values in _asked(changes).items()}
-    return _json({"answer": changes.intact.answer, "intact": intact, "changes": maps})
+def ablation_numbers(changes: Ablation) -> Numbers:
+    """A row for each head, counted from 1, with the change of each answer when that head alone is off.
 
-
-def ablation_csv(changes: Ablation) -> str:
-    """A row for each head, counted from 1, with the change of each answer when that head alone is off."""
-    maps = _asked(changes)
+    JSON: {"answer": the hidden word, "intact": {name: number}, "changes": {name: layers x heads}}.
+    """
+    maps, intact = _measured(changes), _measured(changes.intact)
     heads = [(layer, head) for values in [*maps.values()][:1] for layer, head in np.ndindex(*values.shape)]
-    rows = ((i + 1, j + 1, *(_rounded(values[i, j].item()) for values in maps.values())) for i, j in heads)
-    return _csv(("layer", "head", *maps), rows)
+    return Numbers(
+        ("layer", "head", *maps),
+        ((i + 1, j + 1, *(_rounded(values[i, j].item()) for values in maps.values())) for i, j in heads),
+        lambda: {
+            "answer": changes.intact.answer,
+            "intact": {name: _rounded(values.item()) for name, values in intact.items()},
+            "changes": {name: _rounded(values.tolist()) for name, values in maps.items()},
+        },
+    )
 
 
-def _asked(answers: Ablation | Answers) -> dict[str, Tensor]:
+def _measured(answers: Ablation | Answers) -> dict[str, Tensor]:
     found = {name: getattr(answers, name) for name in ("word", "is_next", "loss")}
     return {name: values for name, values in found.items() if values is not None}
 
 
-def predictions_json(text: str, text_pair: str | None, guesses: Guesses) -> str:
-    """{"text", "text_pair", "masks": for each [MASK] its guesses as {"token", "probability"}, likeliest first}.
+def guesses_numbers(text: str, text_pair: str | None, guesses: Sequence[Sequence[tuple[str, float]]]) -> Numbers:
+    """A row for each guess: number of the [MASK] in reading order, rank, token, probability; counted from 1.
 
-    guesses: what `fill_mask` answered for the texts.
+    guesses: what `fill_mask` returns for the texts. JSON: {"text", "text_pair", "masks": for each [MASK] its guesses
+    as {"token", "probability"}, likeliest first}.
     """
-    masks = [[{"token": token, "probability": _rounded(p)} for token, p in row] for row in guesses]
-    return _json({"text": text, "text_pair": text_pair or None, "masks": masks})
-
-
-def predictions_csv(guesses: Guesses) -> str:
-    """A row for each guess: number of the [MASK] in reading order, rank, token, probability; counted from 1."""
     rows = (
-        (mask, rank, _no_formula(token), _rounded(p))
+        (mask, rank, token, _rounded(p))
         for mask, row in enumerate(guesses, 1)
         for rank, (token, p) in enumerate(row, 1)
     )
-    return _csv(("mask", "rank", "token", "probability"), rows)
+    return Numbers(
+        ("mask", "rank", "token", "probability"),
+        rows,
+        lambda: {
+            "text": text,
+            "text_pair": text_pair or None,
+            "masks": [[{"token": token, "probability": _rounded(p)} for token, p in row] for row in guesses],
+        },
+    )
 
 
-def history_json(rows: Sequence[Any], held_out: Sequence[Any]) -> str:
-    """{"training": [a row a step], "held_out": [a row for each look at held-out text]}; null where nothing was asked.
+def history_numbers(rows: Sequence[Any], held_out: Sequence[Any]) -> Numbers:
+    """A row for each step (StepMetrics) and for each evaluation on held-out text (EvaluationPoint).
 
-    rows: StepMetrics. held_out: EvaluationPoints.
+    JSON: {"training": rows, "held_out": rows}; null where nothing was measured.
     """
-    return _json({"training": [_numbers(row) for row in rows], "held_out": [_numbers(point) for point in held_out]})
-
-
-def history_csv(rows: Sequence[Any], held_out: Sequence[Any]) -> str:
-    """The same in one table, whose first column says to which part a row belongs."""
-    table = [{"part": "training", **_numbers(row)} for row in rows]
-    table += [{"part": "held-out", **_numbers(point)} for point in held_out]
-    names = list(table[0]) if table else ["part"]
-    return _csv(names, ([row.get(name) for name in names] for row in table))
-
-
-def of_models(kind: str, files: Mapping[str, str]) -> str:
-    """One "json" or "csv" file of the same view of several models. files: the content of each, by the model's title.
-
-    In JSON a key for each model holds what its own file holds; in CSV the first column says whose row it is.
-    """
-    if kind == "json":
-        parts = (f"{json.dumps(title, ensure_ascii=False)}: {content.strip()}" for title, content in files.items())
-        return f"{{{', '.join(parts)}}}\n"
-    tables = {_csv([_no_formula(title)], ())[:-2]: _ROW.findall(content) for title, content in files.items()}
-    [[header, *_], *_] = tables.values()
-    return "".join([f"model,{header}", *(f"{cell},{row}" for cell, rows in tables.items() for row in rows[1:])])
+    parts = {"training": [_numbers(row) for row in rows], "held-out": [_numbers(point) for point in held_out]}
+    names = list([*parts["training"], *parts["held-out"], {}][0])
+    return Numbers(
+        ("part", *names),
+        ([part, *(row.get(name) for name in names)] for part, records in parts.items() for row in records),
+        lambda: {"training": parts["training"], "held_out": parts["held-out"]},
+    )
 
 
 def _numbers(record: Any) -> dict[str, Any]:
@@ -125,42 +158,23 @@ def _numbers(record: Any) -> dict[str, Any]:
     }
 
 
-def table_json(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A list of rows, each {name: value}; numbers are rounded to six digits."""
-    return _json([dict(zip(header, map(_cell, row), strict=True)) for row in rows])
-
-
-def table_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """The same rows; an empty cell where there is no value."""
-    return _csv(header, [[_no_formula(v) if isinstance(v, str) else _cell(v) for v in row] for row in rows])
-
-
-def _cell(value: Any) -> Any:
+def _rounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
     return round(value, _DIGITS) if isinstance(value, float) else value
-
-
-def _check_size(maps: AttentionMaps) -> None:
-    if maps.weights.numel() > MAX_WEIGHTS:
-        raise InputError(
-            f"All heads together have {maps.weights.numel():,} weights; a file holds {MAX_WEIGHTS:,}. Shorten the text."
-        )
-
-
-def _rounded(values: Any) -> Any:
-    return [_rounded(value) for value in values] if isinstance(values, list) else round(values, _DIGITS)
 
 
 def _json(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _no_formula(text: str) -> str:
-    return "'" + text if text.startswith(_FIRST_OF_FORMULAS) else text
+def _no_formula(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FIRST_OF_FORMULAS) else cell
 
 
 def _csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     file = io.StringIO()
     writer = csv.writer(file)
     writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerows(map(_no_formula, row) for row in rows)
     return file.getvalue()

@@ -1,7 +1,8 @@
 """Numbers to Plotly figures, as plain dictionaries {"data": [...], "layout": {...}} that Plotly.react takes.
 
-Backgrounds are transparent and letters mid-grey, so that one figure suits a light and a dark page. Words that a
-person typed go in as text that Plotly can't read as markup.
+assets/js/parts/plotly_view.js draws them: gr.Plot loses zoom at every update and loads an older Plotly.js. Backgrounds
+are transparent and letters mid-grey, so that one figure suits a light and a dark page. What a person typed becomes
+text that Plotly can't read as markup.
 """
 
 from collections.abc import Sequence

@@ -93,6 +93,11 @@ def header(demo: gr.Blocks, workspaces: Workspaces) -> Page:
     return Page(demo, workspaces, visitor, model_line)
 
 
+def sentence_box(label: str, elem_id: str, text: str = "", *, info: str | None = None) -> gr.Textbox:
+    """A box for one sentence, which grows with it."""
+    return gr.Textbox(text or None, label=label, info=info, lines=1, max_lines=4, elem_id=elem_id, scale=3)
+
+
 def choose_sentence(label: str, elem_id: str) -> gr.Dropdown:
     """A list of the corpus' sentences; filled when the tab opens."""
     return gr.Dropdown([], value=None, label=label, elem_id=elem_id, filterable=True, min_width=240)

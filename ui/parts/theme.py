@@ -1,11 +1,11 @@
-"""How the page looks: theme, style sheet and scripts, all from this machine."""
+"""The page's theme, style sheet and document head; nothing comes from another machine."""
 
+import importlib.util
 import json
 from pathlib import Path
 
 import gradio as gr
 
-from ui.parts.plotly_view import plotly_script
 from ui.parts.scripts import ASSETS, tags
 
 SYSTEM_FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]
@@ -49,6 +49,14 @@ def theme() -> gr.themes.Base:
 def style_sheet() -> Path:
     """The style sheet of our own components."""
     return ASSETS / "css" / "balcony.css"
+
+
+def plotly_script() -> Path:
+    """The plotly.min.js of the installed package, found without importing plotly."""
+    package = importlib.util.find_spec("plotly")
+    assert package is not None
+    assert package.origin is not None
+    return Path(package.origin).parent / "package_data" / "plotly.min.js"
 
 
 def head() -> str:

@@ -10,7 +10,7 @@ from bert_core.probes.batch import RowJudgement, RowView
 from bert_core.runs.run import ENDED, Run
 from ui.handlers import on_error
 from ui.parts.downloads import exporter, offer
-from ui.parts.export import table_csv, table_json
+from ui.parts.export import Numbers, table
 from ui.parts.notes import pair_labels
 from ui.parts.page import Page
 from ui.server.probe_lock import probe_lock
@@ -41,16 +41,15 @@ def batch_view(page: Page) -> None:
         microscope = view("batch", server_functions=[look], options={"pairs": PAIRS_SHOWN}, elem_id="batch")
         downloads = exporter("the batch", of="batch", elem_id="batch-download", kinds=("json", "csv"))
 
-    def write(kind: str, token: str, at: dict[str, int] | None) -> str:
+    def numbers(token: str, at: dict[str, int] | None) -> Numbers:
         if not at:
             raise InputError(NO_RUN)
         value = look([token, at["step"], at["first"], at["again"]])
         if "text" in value:
             raise InputError(value["text"])
-        rows = batch_table(value)
-        return table_json(COLUMNS, rows) if kind == "json" else table_csv(COLUMNS, rows)
+        return table(COLUMNS, batch_table(value))
 
-    offer(downloads, "batch", [page.visitor, microscope], write)
+    offer(downloads, "batch", [page.visitor, microscope], numbers)
 
 
 def batch_value(space: Workspace, run: Run, step: int | None, first: int, again: int) -> dict[str, Any]:

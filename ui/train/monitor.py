@@ -15,7 +15,7 @@ from bert_core.errors import RunError
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
 from ui.handlers import on_error
-from ui.parts.export import history_csv, history_json
+from ui.parts.export import history_numbers, write
 from ui.parts.figures import curves
 from ui.server.news import CURVES, MORE_CURVES, POINTS_AT_FIRST, thin
 from ui.server.workspace import NO_MODEL_YET, Workspace
@@ -47,8 +47,7 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
         """All numbers of a run as the content of a file."""
         visitor, run_id, kind = arguments
         run = workspaces.find(visitor).run(run_id)
-        write = history_json if kind == "json" else history_csv
-        return {"content": write(run.history(), run.evaluations())}
+        return {"content": write(kind, history_numbers(run.history(), run.evaluations()))}
 
     @on_error(lambda sentence: {"error": sentence})
     def curve(arguments: list[Any]) -> dict[str, Any]:

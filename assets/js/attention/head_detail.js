@@ -184,7 +184,7 @@ export function headDetail(root, { options }) {
       extra.replaceChildren();
       title.textContent = `${place}, head ${value.head + 1}`;
       map(matrixOf(layer, value.head), HINT);
-      if (value.apart) told.textContent = `${percent(value.apart[value.head])} of a word's weight lies elsewhere than in the other model.`;
+      if (value.apart) told.textContent = `${percent(value.apart[value.head])} of a word's attention goes to other words than in the other model.`;
     } else if (shared.mode === "lines") {
       drawChips();
       extra.replaceChildren(chips, ...(value.segments.includes(1) ? [el("label", {}, "Lines ", filter)] : []));

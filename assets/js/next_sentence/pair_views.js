@@ -13,6 +13,9 @@ const MATRIX_HINT = "Rows are first sentences, columns second ones; point at a c
 const shared = new EventTarget();
 shared.order = "text";
 
+/** The option of a head, [layer, head]; null is the mean of all. */
+const keyOf = (head) => (head ? head.join(".") : "mean");
+
 const empty = (root, value) => root.replaceChildren(...(value && value.error ? [note(value.error, true)] : []));
 
 export function pairAcross(root, { choose, options }) {
@@ -21,7 +24,7 @@ export function pairAcross(root, { choose, options }) {
   const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Attention of ", heads));
   const title = el("h3", {}, "From the first sentence to the second"), map = heatMap(readout);
   let value = null, width = 0;
-  heads.addEventListener("change", () => choose({ choice: heads.value }));
+  heads.addEventListener("change", () => choose({ head: value.choices[heads.selectedIndex][0] }));
   new ResizeObserver(() => { if (value && root.clientWidth && root.clientWidth !== width) show(); }).observe(root);
 
   function show() {
@@ -40,10 +43,10 @@ export function pairAcross(root, { choose, options }) {
     if (!value) { empty(root, next); return; }
     const now = JSON.stringify(value.choices);
     if (heads.dataset.choices !== now) {
-      heads.replaceChildren(...value.choices.map(([key, text]) => el("option", { value: key }, text)));
+      heads.replaceChildren(...value.choices.map(([head, text]) => el("option", { value: keyOf(head) }, text)));
       heads.dataset.choices = now;
     }
-    heads.value = value.choice;
+    heads.value = keyOf(value.head);
     told.textContent = value.told;
     if (!tools.isConnected) root.replaceChildren(title, tools, map.element, readout, told);
     show();
