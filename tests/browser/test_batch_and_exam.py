@@ -98,7 +98,7 @@ def test_a_saved_run_goes_on_for_somebody_else(visit: Callable[[], Page], tmp_pa
     wait_for_points(page, 5)
     page.locator("#pause").click()
     wait_for_status(page, "Paused")
-    open_part(page, "Save a run and go on later")
+    open_part(page, "Save a run and continue later")
     with page.expect_download() as waiting:
         page.locator("#save-run").click()
     saved = tmp_path / waiting.value.suggested_filename
@@ -107,10 +107,10 @@ def test_a_saved_run_goes_on_for_somebody_else(visit: Callable[[], Page], tmp_pa
     assert {"model.safetensors", "training_state.json", "training_state.safetensors"} <= names
     steps = int(page.locator("#run-step").inner_text().split(" of ")[0].replace(",", ""))
 
-    open_part(other, "Save a run and go on later")
+    open_part(other, "Save a run and continue later")
     letter = tmp_path / "letter.zip"
     letter.write_bytes(b"Dear Juliet")
-    said = other.locator("#resume-said")
+    said = other.locator("#resume-problem")
     other.locator("#resume input[type=file]").set_input_files(letter)
     expect(said.get_by_role("alert")).to_contain_text("not a plain zip file")
     expect(other.locator("#run-status")).to_have_text("No run yet")
@@ -125,7 +125,7 @@ def test_a_saved_run_goes_on_for_somebody_else(visit: Callable[[], Page], tmp_pa
     assert_curve_is_whole(other)
     # A run that has not ended stays as it is.
     page.locator("#resume input[type=file]").set_input_files(saved)
-    expect(page.locator("#resume-said").get_by_role("alert")).to_contain_text("has not ended")
+    expect(page.locator("#resume-problem").get_by_role("alert")).to_contain_text("has not ended")
     wait_for_status(page, "Paused")
     page.locator("#stop").click()
     wait_for_status(page, "Stopped")

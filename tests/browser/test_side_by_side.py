@@ -125,7 +125,7 @@ def test_a_run_is_run_again_over_its_own_curve_and_reset(page: Page) -> None:
 
 def test_an_experiment_answers_its_question(page: Page) -> None:
     change_setting(page, "steps", "20")
-    open_part(page, "Experiments: change one thing")
+    open_part(page, "Experiments: change one setting")
     page.get_by_role("radio", name="With and without position embeddings").check()
     expect(page.locator("#experiment-choice")).to_contain_text("as a bag, in no order?")
     page.get_by_role("radio", name="Three seeds").check()
@@ -146,7 +146,7 @@ def test_an_experiment_answers_its_question(page: Page) -> None:
     )
     page.get_by_label("Run 2 in the curves").uncheck()
     page.reload()
-    open_part(page, "Experiments: change one thing")
+    open_part(page, "Experiments: change one setting")
     expect(page.locator("#experiment-answer")).to_be_visible()
     open_part(page, "Your runs side by side")
     for number in range(1, 7):
@@ -155,7 +155,7 @@ def test_an_experiment_answers_its_question(page: Page) -> None:
 
 def test_an_experiment_is_stopped_as_a_whole(page: Page) -> None:
     change_setting(page, "steps", "50000")
-    open_part(page, "Experiments: change one thing")
+    open_part(page, "Experiments: change one setting")
     page.get_by_role("button", name="Start experiment").click()
     expect(page.locator("#experiment-status")).to_contain_text("Run 1 of 3")
     expect(page.locator("#experiment-start")).to_be_disabled()

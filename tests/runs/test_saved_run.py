@@ -53,7 +53,7 @@ def test_a_run_goes_on_from_its_zip_with_the_same_numbers(service, link, text: C
         run.step()
         wait(lambda step=step: run.progress().step == step)
     path = packed(run, link)
-    assert Path(path).name == "romeo-and-juliet-quick-step-9-to-go-on.zip"
+    assert Path(path).name == "romeo-and-juliet-quick-step-9-training-state.zip"
     kinds = []
     again = resumed(service.resume, path, lambda recipe: kinds.append(recipe.text_kind) or text)
     wait(lambda: again.status == "finished")

@@ -34,9 +34,9 @@ from ui.parts.page import Page
 from ui.parts.question import Question
 from ui.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
 from ui.server.workspaces import Workspaces
+from ui.train.form import SHOWN, overrides, values_of, with_labels
 from ui.train.guess_board import GuessBoard
 from ui.train.monitor import levels, run_guesses
-from ui.train.settings import SHOWN, overrides, values_of, with_labels
 from ui.train.tab import preview_value
 
 

@@ -1,4 +1,4 @@
-// An experiment: how far its runs are, then a line of numbers for each side and a sentence that answers the question.
+// An experiment: the progress of its runs, then a row of numbers for each variant and a sentence that answers the question.
 
 import { el, note } from "../parts/elements.js";
 import { duration } from "../parts/numbers.js";
@@ -21,7 +21,7 @@ export function experiment(root, { server }) {
   shown.hidden = true;
   let visitor = null;
   let number = 0;
-  let seen = 0;
+  let cursor = 0;
   let timer = 0;
 
   function table({ columns, rows, answer, how }) {
@@ -33,7 +33,7 @@ export function experiment(root, { server }) {
     return [
       el("p", { class: "balcony-answer", id: "experiment-answer" }, answer),
       el("div", { class: "balcony-scroll" }, el("table", { class: "balcony-sides" },
-        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, el("span", { class: "balcony-unseen" }, "Side")),
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, el("span", { class: "balcony-unseen" }, "Variant")),
           ...columns.map((name) => el("th", { scope: "col", class: "balcony-number" }, name)))),
         el("tbody", {}, ...rows.map((row) => el("tr", {},
           el("th", { scope: "row" }, el("span", { class: "balcony-side" }, dot(row.colour), row.title)),
@@ -50,44 +50,44 @@ export function experiment(root, { server }) {
       result.replaceChildren();
     }
     if (news.ended) {
-      // After a reload all of them come again: those that were told before stay ticked or not, as the person left them.
+      // A reloaded page gets all of them again; those from before the reload stay ticked or not, as the person left them.
       const [before, known] = number ? [number, 0] : kept("experiment", visitor) || [0, 0];
       const isNew = news.number !== before;
       const ended = isNew ? news.ended : news.ended.slice(known);
       if (isNew || ended.length) runs.choose(isNew ? ended : [...runs.chosen, ...ended]);
     }
-    ({ number, seen } = news);
-    keep("experiment", visitor, [number, seen]);
+    ({ number, cursor } = news);
+    keep("experiment", visitor, [number, cursor]);
     shown.hidden = false;
-    const isGoing = news.share !== undefined;
-    bar.hidden = !isGoing;
-    if (isGoing) {
+    const isActive = news.fraction !== undefined;
+    bar.hidden = !isActive;
+    if (isActive) {
       const left = news.left === null ? "" : `, about ${duration(news.left)} left`;
       status.textContent = `Run ${news.done + 1} of ${news.of}: ${news.now}${left}.`;
-      fill.style.width = `${news.share * 100}%`;
-      bar.setAttribute("aria-valuenow", Math.round(news.share * 100));
+      fill.style.width = `${news.fraction * 100}%`;
+      bar.setAttribute("aria-valuenow", Math.round(news.fraction * 100));
       result.replaceChildren();
     } else {
       status.textContent = news.reason || "";
       result.replaceChildren(...(news.result ? table(news.result) : []));
     }
-    return isGoing;
+    return isActive;
   }
 
   const ask = latest(async () => {
     clearTimeout(timer);
-    if (visitor !== runs.visitor) { visitor = runs.visitor; number = seen = 0; }
+    if (visitor !== runs.visitor) { visitor = runs.visitor; number = cursor = 0; }
     if (!visitor) return;
-    const isGoing = take(await server.news(visitor, number, seen));
-    if (isGoing && document.visibilityState === "visible") timer = setTimeout(careful, ASK_MS);
+    const isActive = take(await server.news(visitor, number, cursor));
+    if (isActive && document.visibilityState === "visible") timer = setTimeout(poll, ASK_MS);
   });
-  const careful = () => ask().catch((error) => { console.warn(error); timer = setTimeout(careful, 2 * ASK_MS); });
+  const poll = () => ask().catch((error) => { console.warn(error); timer = setTimeout(poll, 2 * ASK_MS); });
 
-  bus.addEventListener("runs", careful);
-  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") careful(); });
-  careful();
+  bus.addEventListener("runs", poll);
+  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") poll(); });
+  poll();
   return function draw(value) {
     problem.replaceChildren(...(value && value.error ? [note(value.error, true)] : []));
-    careful();
+    poll();
   };
 }

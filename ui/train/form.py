@@ -1,0 +1,156 @@
+"""The form of the Train tab: a text, a recipe, a seed, a pace, and the settings under "More settings".
+
+A setting's hint, range and choices stand once, beside its field in bert_core.config. SHOWN says which settings a
+person sees and in which order.
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
+from bert_core.data.corpus import Corpus
+from bert_core.errors import CorpusError
+from bert_core.runs.recipe import Recipe, recipe_corpus, recipe_named
+
+_CLASSES = {"tokenizer": TokenizerConfig, "model": BertConfig, "data": DataConfig, "training": TrainingConfig}
+_POSITIONS = "model.max_position_embeddings"
+
+SHOWN = {
+    "training.steps": "Steps",
+    "data.batch_size": "Batch size",
+    "training.learning_rate": "Learning rate",
+    "data.mask_probability": "Fraction to predict",
+    "model.num_hidden_layers": "Layers",
+    "model.num_attention_heads": "Heads per layer",
+    "model.hidden_size": "Hidden size",
+    "model.intermediate_size": "Feed-forward size",
+    "data.sequence_length": "Longest pair in tokens",
+    "tokenizer.kind": "Tokenizer",
+    "tokenizer.vocab_size": "Vocabulary size",
+}
+OWN_TEXT, PASTED, UPLOADED = "The recipe's own text", "Paste a text", "Upload a .txt file"
+
+
+@dataclass(frozen=True)
+class TrainingForm:
+    """What a person filled in. pace: steps per second, None for full speed. settings: the values of SHOWN, in order."""
+
+    source: str
+    pasted: str
+    uploaded: str | None
+    recipe_name: str
+    seed: int
+    pace: float | None
+    settings: tuple[Any, ...]
+
+    def recipe(self) -> Recipe:
+        """The recipe with the settings of the form. Raises BertCoreError."""
+        own = recipe_named(self.recipe_name)
+        return own.override(overrides(own, self.settings))
+
+    def corpus(self, recipe: Recipe) -> Corpus:
+        """The chosen text, read as that recipe asks. Raises CorpusError."""
+        if self.source == PASTED:
+            return Corpus.from_text(self.pasted, recipe.text_kind, name="Your text")
+        if self.source == UPLOADED:
+            if not self.uploaded:
+                raise CorpusError("Choose a .txt file first.")
+            path = Path(self.uploaded)
+            return Corpus.from_bytes(path.read_bytes(), recipe.text_kind, name=path.name)
+        return recipe_corpus(recipe)
+
+
+@dataclass(frozen=True)
+class FormControls:
+    """The controls of the form, one for each field of TrainingForm."""
+
+    source: gr.Radio
+    pasted: gr.Textbox
+    uploaded: gr.File
+    recipe: gr.Dropdown
+    seed: gr.Number
+    pace: gr.Dropdown
+    settings: tuple[gr.components.Component, ...]
+
+    @property
+    def text_and_recipe(self) -> list[gr.components.Component]:
+        """The controls that decide what the text gives, except the uploaded file."""
+        return [self.source, self.pasted, self.recipe, *self.settings]
+
+    @property
+    def all(self) -> set[gr.components.Component]:
+        """All controls, as a handler's `inputs`."""
+        return {*self.text_and_recipe, self.uploaded, self.seed, self.pace}
+
+    def read(self, values: Mapping[Any, Any]) -> TrainingForm:
+        """The form from the values that Gradio gives a handler whose inputs are a set of components."""
+        return TrainingForm(
+            values[self.source],
+            values[self.pasted] or "",
+            values[self.uploaded],
+            values[self.recipe],
+            int(values[self.seed] or 0),
+            values[self.pace] or None,
+            tuple(values[control] for control in self.settings),
+        )
+
+
+def settings_controls(recipe: Recipe) -> tuple[gr.components.Component, ...]:
+    """One control per setting of SHOWN with the recipe's value, two in a row."""
+    settings = list(zip(SHOWN, values_of(recipe), strict=True))
+    controls = []
+    for start in range(0, len(settings), 2):
+        with gr.Row():
+            controls += [_control(key, value) for key, value in settings[start : start + 2]]
+    return tuple(controls)
+
+
+def values_of(recipe: Recipe) -> list[Any]:
+    """The recipe's own value for each setting of SHOWN; an empty text stands for None."""
+    own = [getattr(getattr(recipe, section), name) for section, name in (key.split(".") for key in SHOWN)]
+    return ["" if value is None else value for value in own]
+
+
+def overrides(recipe: Recipe, values: Sequence[Any]) -> dict[str, Any]:
+    """The settings that differ from the recipe's, as `recipe.override` takes them.
+
+    Pairs longer than the model reads raise its number of positions too, which has no control of its own.
+    """
+    changed = {
+        key: value
+        for key, value, own in zip(SHOWN, values, values_of(recipe), strict=True)
+        if value != own and value is not None
+    }
+    longest = changed.get("data.sequence_length", 0)
+    return changed | ({_POSITIONS: longest} if longest > recipe.model.max_position_embeddings else {})
+
+
+def with_labels(sentence: str) -> str:
+    """The sentence with the labels of the controls in place of the settings' names."""
+    labels = {key.split(".")[1]: label for key, label in SHOWN.items()}
+    labels[_POSITIONS.split(".")[1]] = SHOWN["data.sequence_length"]
+    return re.sub(r"\b\w+_\w+\b|^\w+(?= is )", lambda name: labels.get(name[0], name[0]), sentence)
+
+
+def _control(key: str, value: Any) -> gr.components.Component:
+    section, name = key.split(".")
+    field = next(item for item in dataclasses.fields(_CLASSES[section]) if item.name == name)
+    common = {
+        "value": value,
+        "label": SHOWN[key],
+        "info": field.metadata["hint"],
+        "elem_id": "setting-" + name.replace("_", "-"),
+        "min_width": 140,
+    }
+    if "choices" in field.metadata:
+        return gr.Dropdown(list(field.metadata["choices"]), **common)
+    if field.metadata["optional"]:
+        # An empty gr.Number becomes 0; a text stays empty, and the setting's own check reads the number in it.
+        return gr.Textbox(**common)
+    return gr.Number(precision=0 if field.type in (int, int | None) else None, **common)
