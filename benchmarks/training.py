@@ -37,7 +37,7 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bert_core import BertConfig, Recipe, load_recipe, prepare, read_corpus
-from bert_core.costs import batch_operations
+from bert_core.costs import batch_operations, faster_precision
 from bert_core.data.batches import IGNORED, Batch
 
 Step = Callable[[int], object]  # trains on the batch of that number
@@ -133,18 +133,26 @@ def measure(name: str, options: argparse.Namespace) -> None:
     config, dtype, weights = prepared.model.config, getattr(torch, options.precision), prepared.model.state_dict()
     weights = {key: tensor.clone() for key, tensor in weights.items()}
 
-    def here() -> Step:
-        trainer = dataclasses.replace(prepared, model=copy.deepcopy(prepared.model)).trainer(device)
-        trainer.batches = 2 * trimmed
-        return lambda _: next(trainer)
+    def here(precision: str) -> Callable[[], Step]:
+        training = dataclasses.replace(prepared.recipe.training, precision=precision)
+        recipe = dataclasses.replace(prepared.recipe, training=training)
+
+        def build() -> Step:
+            trainer = dataclasses.replace(prepared, recipe=recipe, model=copy.deepcopy(prepared.model)).trainer(device)
+            trainer.batches = 2 * trimmed
+            return lambda _: next(trainer)
+
+        return build
 
     def their(kind: type[nn.Module], batches: Sequence[Batch]) -> Callable[[], Step]:
-        # Their batches are on the device beforehand; ours are brought there in each step.
-        placed = [Batch(*(part.to(device) for part in vars(batch).values())) for batch in batches]
-        return lambda: peer(kind(config, weights).to(device), placed, training.learning_rate, dtype)
+        # Their batches are on the device beforehand; ours travel there in each step.
+        moved = [Batch(*(part.to(device) for part in vars(batch).values())) for batch in batches]
+        return lambda: peer(kind(config, weights).to(device), moved, training.learning_rate, dtype)
 
+    other = "bfloat16" if options.precision == "float32" else "float32"
     contestants = {
-        "here": here,
+        "here": here(options.precision),
+        f"here, {other}": here(other),
         "transformers, padded": their(Transformers, padded),
         "transformers, trimmed": their(Transformers, trimmed),
         "TransformerEncoder, padded": their(Encoder, padded),
@@ -155,7 +163,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
     for who, build in contestants.items():
         memory[who], steps[who] = grown(build, device)
     if device == "cuda":
-        block(steps["here"], 0, count, device)  # so that every shape of batch is recorded before it is measured
+        block(steps["here"], 0, count, device)  # records every shape of batch before it is measured
     for k in range(options.rounds + 1):
         for who, step in steps.items():
             times[who].append(block(step, k, options.steps, device))
@@ -165,7 +173,8 @@ def measure(name: str, options: argparse.Namespace) -> None:
     useful = sum(operations) / count
     print(
         f"\n{name}: {title}, {options.precision}, {where(device)} with a peak of {peak:.0f} GFLOP/s; "
-        f"{tokens:.0f} real tokens and {useful / 1e9:.2f} GFLOP a step; drawing a batch {drawing:.2f} ms\n"
+        f"{tokens:.0f} real tokens and {useful / 1e9:.2f} GFLOP a step; drawing a batch {drawing:.2f} ms; "
+        f"precision auto would choose {faster_precision(operations[0], device)}\n"
     )
     print("| | ms per step | real tokens/s | useful GFLOP/s | share of the peak | memory, MB | slower than here |")
     print("|---|---|---|---|---|---|---|")
@@ -181,12 +190,12 @@ def measure(name: str, options: argparse.Namespace) -> None:
 
 
 def where(device: str) -> str:
-    """What works on the steps."""
+    """The device that does the steps."""
     return torch.cuda.get_device_name() if device == "cuda" else f"{torch.get_num_threads()} threads"
 
 
 def wait(device: str) -> None:
-    """Until the device has done all its work."""
+    """Wait until the device has done all its work."""
     if device == "cuda":
         torch.cuda.synchronize()
 
@@ -202,7 +211,7 @@ def block(step: Step, k: int, steps: int, device: str) -> float:
 
 
 def grown(build: Callable[[], Step], device: str) -> tuple[float, Step]:
-    """Bytes by which memory grew at its highest while two steps were made, and the steps to go on with."""
+    """Bytes by which memory grew at its peak during two steps, and a fresh step function."""
     _rest(device)
     before = torch.cuda.memory_allocated() if device == "cuda" else _resident("VmRSS")
     step = build()
@@ -214,7 +223,7 @@ def grown(build: Callable[[], Step], device: str) -> tuple[float, Step]:
 
 
 def _rest(device: str) -> None:
-    """Give free memory back to the system and let its record of the highest start anew."""
+    """Return free memory to the system and reset its record of the peak."""
     gc.collect()
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()

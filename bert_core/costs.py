@@ -1,4 +1,4 @@
-"""What a training run costs on this machine: memory, operations, time. Arithmetic; nothing of the model is built."""
+"""What a training run costs on this machine: memory, operations, time. All by arithmetic: no model is built."""
 
 import math
 import os
@@ -18,18 +18,18 @@ Precision = Literal["float32", "bfloat16"]  # of the matrix products
 _BYTES_PER_PARAMETER = 16
 _MEMORY_SHARE = 0.6
 
-# A kept number is written and read about four times in a step, at some 5 GB/s where the arrays are small.
+# A step writes and reads each kept number about four times, at some 5 GB/s for small arrays.
 _SECONDS_PER_NUMBER = 16 / 5e9
 
-# Operations under which a second processor thread costs more than it brings.
+# Below this many operations, a second processor thread costs more than it saves.
 _SMALL_STEP = 2e9
 
-# Operations of a step from which bfloat16 products save more time than its conversions cost. On processors with
-# AVX512-BF16 or AMX the dialogue (2.5e8) takes 1.7 times as long in bfloat16, the mini case of benchmarks/training.py
-# (5e10) 0.7 times; that of GPUs is an estimate.
+# Operations of a step from which bfloat16 saves more time in the products than it costs in conversions. On a processor
+# with bfloat16 units the dialogue (2.5e8) took 1.7 times as long in bfloat16, the mini case of benchmarks/training.py
+# (5e10) 0.7 times as long. The number for GPUs is an estimate.
 _STEP_FOR_BFLOAT16 = {"cpu": 1e10, "cuda": 1e11}
 
-# Operations of a step which a GPU does in the time that it takes to start some hundred kernels (an estimate: 2 ms).
+# Operations that a GPU computes while some hundred kernels are started, about 2 ms (an estimate).
 _STEP_TO_RECORD = 1e11
 
 
@@ -51,8 +51,8 @@ def check_size(config: BertConfig, data: DataConfig, device: str = "cpu") -> Non
 def _activations(config: BertConfig, length: float) -> float:
     """Numbers that the forward pass keeps for each token of a pair of this length.
 
-    A layer keeps about 12 vectors of the hidden size, two of the feed-forward block, and the attention weights; that
-    the last one keeps less is not counted.
+    A layer keeps about 12 vectors of the hidden size, two of the feed-forward size, and the attention weights. The last
+    layer keeps less, which is not counted.
     """
     layer = 12 * config.hidden_size + 2 * config.intermediate_size + config.num_attention_heads * length
     return config.num_hidden_layers * layer
@@ -65,44 +65,43 @@ def _memory(device: str) -> int:
 
 
 def batch_operations(config: BertConfig, lengths: Tensor, asked: float) -> float:
-    """Floating-point operations of the matrix products that the losses of a training step depend on, forward and twice
-    that backward.
+    """Floating-point operations of a training step's matrix products, forward and twice as many backward.
 
-    lengths: (B,) real tokens of each pair. asked: words asked in all of them. Behind its attention, the last layer
-    works for the asked words and the first tokens alone.
+    lengths: (B,) real tokens of each pair. asked: asked positions of the whole batch. After attention, the last layer
+    computes only the asked positions and the first tokens.
     """
     d, f, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
     lengths, pairs = lengths.double(), len(lengths)
     tokens = float(lengths.sum())
     attention = layers * (3 * d * d * tokens + 2 * d * float((lengths**2).sum()))
-    behind = (d * d + 2 * d * f) * ((layers - 1) * tokens + asked + pairs)
-    return 6 * (attention + behind + asked * d * (d + config.vocab_size) + pairs * d * (d + 2))
+    after_attention = (d * d + 2 * d * f) * ((layers - 1) * tokens + asked + pairs)
+    return 6 * (attention + after_attention + asked * d * (d + config.vocab_size) + pairs * d * (d + 2))
 
 
 def step_operations(data: DataConfig, config: BertConfig, pair_tokens: float) -> float:
-    """`batch_operations` of a batch whose pairs have so many tokens each."""
+    """`batch_operations` of a batch whose pairs all have `pair_tokens` tokens."""
     asked = min(data.max_predictions, max(1.0, data.mask_probability * pair_tokens))
     return data.batch_size * batch_operations(config, torch.tensor([pair_tokens]), asked)
 
 
 def processor_cores() -> int:
-    """Cores that this process may use, which are not always all that the machine has."""
+    """Cores that this process may use, which may be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def threads_for(operations: float) -> int:
-    """Processor threads for a piece of work: one for a small piece, all cores for a large one."""
+    """Processor threads for some work: one for little work, all cores for much."""
     return 1 if operations < _SMALL_STEP else processor_cores()
 
 
 def probe_operations(config: BertConfig, tokens: int) -> float:
-    """Floating-point operations of one forward pass over so many tokens."""
+    """Floating-point operations of one forward pass over this many tokens."""
     d, f = config.hidden_size, config.intermediate_size
     return 2 * tokens * config.num_hidden_layers * (4 * d * d + 2 * d * f)
 
 
 def has_fast_bfloat16(device: str) -> bool:
-    """Whether a kind of device multiplies matrices of bfloat16 in its own circuits; emulated, they are slower than
+    """Whether a kind of device has circuits for products of bfloat16 matrices; emulated, these are slower than
     float32."""
     if device == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
@@ -113,13 +112,13 @@ def has_fast_bfloat16(device: str) -> bool:
 
 
 def faster_precision(operations: float, device: str) -> Precision:
-    """The precision in which a training step of so many operations is faster on a kind of device."""
+    """The precision in which a training step of this many operations is faster on a kind of device."""
     is_large = operations >= _STEP_FOR_BFLOAT16.get(device, math.inf)
     return "bfloat16" if is_large and has_fast_bfloat16(device) else "float32"
 
 
 def is_worth_recording(operations: float, training: TrainingConfig, device: str) -> bool:
-    """Whether steps of so many operations are recorded as CUDA graphs: those of a small model on a GPU."""
+    """Whether to record steps of this many operations as CUDA graphs: those of a small model on a GPU."""
     can_be = device == "cuda" and not training.alternating and training.optimizer != "adadelta"
     return can_be and operations < _STEP_TO_RECORD
 
@@ -127,8 +126,8 @@ def is_worth_recording(operations: float, training: TrainingConfig, device: str)
 def estimate_seconds(
     steps: int, data: DataConfig, config: BertConfig, pair_tokens: float, device: str = "cpu"
 ) -> float:
-    """A rough training time in seconds: arithmetic over the device's measured rate, the numbers that are read and
-    written between the matrix products, and a fixed cost per layer.
+    """A rough training time in seconds: operations over the device's measured rate, plus the numbers that are read and
+    written between the matrix products, plus a fixed cost per layer.
     """
     arithmetic = step_operations(data, config, pair_tokens) / _rate(device)
     moved = 0.0
@@ -140,7 +139,7 @@ def estimate_seconds(
 
 @cache
 def _rate(device: str) -> float:
-    """Operations a second that a training step reaches here: half of what a matrix product does, measured once."""
+    """Operations per second of a training step here: half the rate of a matrix product, measured once."""
     n = 512 if device == "cpu" else 4096
     a = torch.ones(n, n, device=device)
     best = float("inf")

@@ -341,8 +341,8 @@ def _initialise(model: "BertModel | BertForPreTraining", generator: torch.Genera
 
 def sinusoids(positions: int, width: int, std: float) -> Tensor:
     """Position vectors (positions, width) of waves from 2 pi to 20,000 pi long (Vaswani et al. 2017, section 3.5), with
-    the sines first. One place further is the same turn everywhere, so that looking at a neighbour is learned once and
-    not for each place."""
+    the sines first. One position further is the same rotation everywhere, so a head learns once to attend to a
+    neighbour and not anew for each position."""
     half = (width + 1) // 2
     angles = torch.arange(positions)[:, None] * 10000.0 ** (-2 * torch.arange(half) / width)  # (P, D/2)
     return torch.cat([angles.sin(), angles.cos()], 1)[:, :width] * std * math.sqrt(2)
