@@ -3,9 +3,11 @@
 import { headDetail } from "./head_detail.js";
 import { headGrid } from "./head_grid.js";
 
-const { grid, detail, layers, options, title } = JSON.parse(document.getElementById("data").textContent);
-document.querySelector("h1").textContent = title;
-const show = headDetail(document.getElementById("detail"), { options });
+/** @param {string} id */
+const part = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
+const { grid, detail, layers, options, title } = JSON.parse(part("data").textContent ?? "");
+part("title").textContent = title;
+const show = headDetail(part("detail"), { options });
 const trigger = (name, { layer, head }) => show({ ...detail, layer, head, weights: layers[layer] });
-headGrid(document.getElementById("grid"), { options, trigger })(grid);
+headGrid(part("grid"), { options, trigger })(grid);
 show(detail);

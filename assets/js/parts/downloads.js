@@ -23,7 +23,7 @@ async function savePicture(kind, element, name) {
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
   const canvas = el("canvas", { width: 2 * width, height: 2 * height });
-  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
   canvas.toBlob((blob) => save(blob, `${name}.png`));
 }
 
@@ -35,7 +35,7 @@ export function exporter(root, { trigger, options }) {
       await navigator.clipboard.writeText(code.textContent);
       copied.textContent = "Copied";
     } catch {  // a page that is not served from this machine or by https may not write there
-      getSelection().selectAllChildren(code);
+      getSelection()?.selectAllChildren(code);
       copied.textContent = "Marked; copy it with your keyboard";
     }
   });

@@ -1,13 +1,16 @@
-// Which model at which step the page looks at: a line of words, and for a run the time slider above all tabs.
-// A move is told to the server, then to the open tab by one event, "model" on the bus; latest wins in both.
+// The model of the page and its step: a line of words, and for a run the time slider above all tabs.
+// A move goes to the server, then to the open tab as the event "model"; the latest move wins in both.
 
 import { el } from "./elements.js";
 import { count } from "./numbers.js";
-import { bus, latest, tabs, visitor } from "./page.js";
+import { announce, latest, on, tabs, visitor } from "./page.js";
 
 const REPLAY_MS = 250;
-const MOST_STEPS = 60; // the server keeps about 40; with more here, it is time to ask which
+const MOST_STEPS = 60; // the server keeps about 40 snapshots; with more here, ask which are left
 
+/** @typedef {{name: string, detail: string, visitor: string, run: string | null, steps: number[], at: number | null}} ModelLine */
+
+/** @type {View} */
 export function modelLine(root, { server }) {
   const name = el("bdi", { class: "balcony-model-name" });
   const detail = el("span", { class: "balcony-model-detail", id: "model-step" });
@@ -17,47 +20,51 @@ export function modelLine(root, { server }) {
   const time = el("div", { class: "balcony-time", role: "group", "aria-label": "Time" }, replay, slider, live);
   root.append(
     el("p", { class: "balcony-model" }, el("span", { class: "balcony-model-label" }, "Looking at"), name, detail), time);
-  let value = null;
+  /** @type {ModelLine} */
+  let value;
+  /** @type {number[]} */
   let steps = [];
+  /** @type {number | null} */
   let at = null; // null is live
   let playing = 0;
 
   function show() {
     const last = Math.max(0, steps.length - 1);
-    slider.max = last;
-    slider.value = at === null ? last : nearest(at);
+    slider.max = `${last}`;
+    slider.value = `${at === null ? last : nearest(at)}`;
     slider.disabled = replay.disabled = steps.length < 2;
     const words = at === null ? (steps.length ? `step ${count(steps[last])}` : value.detail) : `step ${count(at)}`;
     slider.setAttribute("aria-valuetext", at === null ? `Live, ${words}` : words);
-    live.setAttribute("aria-pressed", at === null);
+    live.setAttribute("aria-pressed", `${at === null}`);
     detail.textContent = value.run ? words : value.detail;
     time.style.visibility = value.run ? "visible" : "hidden";
   }
 
+  /** @param {number} step @returns {number} */
   const nearest = (step) =>
     steps.reduce((best, other, index) => (Math.abs(other - step) < Math.abs(steps[best] - step) ? index : best), 0);
 
-  function announce(chosen) {
-    bus.dispatchEvent(new CustomEvent("model", { detail: { run: value.run, step: at, chosen } }));
-  }
+  /** @param {boolean} chosen by the person */
+  const announceModel = (chosen) => announce("model", { run: value.run, step: at, chosen });
 
-  const tell = latest(async (run, step) => {
+  const send = latest(async (/** @type {string | null} */ run, /** @type {number | null} */ step) => {
     const answer = await server.look(value.visitor, run, step);
     if (run !== value.run) return;
     if (answer.error) { detail.textContent = answer.error; return; }
     if (step === at) {
-      // The snapshot that was asked for may have been dropped meanwhile; the server took the one next to it.
+      // The server may have dropped this snapshot meanwhile; it then takes the nearest one.
       at = answer.at;
       if (!slider.matches(":active")) steps = answer.steps;
       show();
     }
-    announce(true);
+    announceModel(true);
   });
 
-  function look(step) {
+  /** @param {number | null} step */
+  function select(step) {
     at = step;
     show();
-    tell(value.run, step).catch((error) => { detail.textContent = "connection lost"; console.warn(error); });
+    send(value.run, step).catch((error) => { detail.textContent = "connection lost"; console.warn(error); });
   }
 
   function play() {
@@ -66,7 +73,7 @@ export function modelLine(root, { server }) {
     replay.textContent = "Stop";
     playing = setInterval(() => {
       const isLast = next >= steps.length - 1;
-      look(isLast ? null : steps[next]);
+      select(isLast ? null : steps[next]);
       next += 1;
       if (isLast) stop();
     }, REPLAY_MS);
@@ -81,22 +88,22 @@ export function modelLine(root, { server }) {
   slider.addEventListener("input", () => {
     stop();
     const index = Number(slider.value);
-    look(index === steps.length - 1 ? null : steps[index]);
+    select(index === steps.length - 1 ? null : steps[index]);
   });
   slider.addEventListener("change", () => tabs.postMessage(value.visitor));
-  live.addEventListener("click", () => { stop(); look(null); });
+  live.addEventListener("click", () => { stop(); select(null); });
   replay.addEventListener("click", () => (playing ? stop() : play()));
 
-  bus.addEventListener("snapshots", ({ detail: news }) => {
+  on("snapshots", (news) => {
     const fresh = news.steps.filter((step) => step > (steps.at(-1) ?? -1));
     if (!value || value.run !== news.run || !fresh.length) return;
     steps.push(...fresh);
     show();
-    if (at === null) announce(false);
-    if (steps.length > MOST_STEPS && !slider.matches(":active")) look(at);
+    if (at === null) announceModel(false);
+    if (steps.length > MOST_STEPS && !slider.matches(":active")) select(at);
   });
 
-  return function draw(next) {
+  return function draw(/** @type {ModelLine | null} */ next) {
     if (!next) return;
     const before = value;
     const isOther = before && (before.name !== next.name || before.run !== next.run);
@@ -111,6 +118,6 @@ export function modelLine(root, { server }) {
     steps = [...next.steps];
     at = next.at;
     show();
-    if (before && moved) announce(true);
+    if (before && moved) announceModel(true);
   };
 }

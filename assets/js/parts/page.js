@@ -1,21 +1,53 @@
 // What the views of one page share.
 
-/** Events between the views: "model", "runs", "chosen", "snapshots", "status". */
-export const bus = new EventTarget();
-/** Messages between the browser tabs of one visitor: the visitor's token, after a run started or another model was chosen. */
+/**
+ * Events between the views, with their details.
+ * @typedef {object} Events
+ * @property {{run: string | null, step: number | null, chosen: boolean}} model the model of the page or its step changed
+ *   (null: the newest step); chosen: by the person, not by training
+ * @property {{run: string, steps: number[]}} snapshots a run has new snapshots
+ * @property {null} status the run of the page has another status
+ * @property {null} runs another run is watched, or its status changed
+ * @property {null} chosen other runs are chosen for the curves
+ */
+
+const bus = new EventTarget();
+/** Messages between a visitor's browser tabs: the visitor's token, after a run started or another model was chosen. */
 export const tabs = new BroadcastChannel("balcony");
 /** The visitor's token, once it is known. */
-export const visitor = { token: null };
+export const visitor = { token: /** @type {string | null} */ (null) };
 
-/** Keep a value of a visitor while this browser tab is open, so that a reload finds it; not where the browser forbids it. */
+/**
+ * @template {keyof Events} Name
+ * @param {Name} name @param {Events[Name]} detail
+ */
+export function announce(name, detail) {
+  bus.dispatchEvent(new CustomEvent(name, { detail }));
+}
+
+/**
+ * @template {keyof Events} Name
+ * @param {Name} name @param {(detail: Events[Name]) => void} callback
+ */
+export function on(name, callback) {
+  bus.addEventListener(name, (event) => callback(/** @type {CustomEvent} */ (event).detail));
+}
+
+/**
+ * Keep a value of a visitor while this browser tab is open, so that a reload finds it; not where the browser forbids it.
+ * @param {string} name @param {string | null} owner @param {any} value
+ */
 export function keep(name, owner, value) {
   try { sessionStorage.setItem(`balcony-${name}`, JSON.stringify([owner, value])); } catch (error) { console.warn(error); }
 }
 
-/** What was kept under that name for this visitor, else null. */
+/**
+ * What was kept under that name for this visitor, else null.
+ * @param {string} name @param {string | null} owner
+ */
 export function kept(name, owner) {
   try {
-    const [whose, value] = JSON.parse(sessionStorage.getItem(`balcony-${name}`)) || [];
+    const [whose, value] = JSON.parse(sessionStorage.getItem(`balcony-${name}`) ?? "[]");
     return whose === owner ? value : null;
   } catch (error) {
     console.warn(error);
@@ -23,19 +55,26 @@ export function kept(name, owner) {
   }
 }
 
-/** A function that runs `work` once at a time: of the calls that come meanwhile only the last is done. */
+/**
+ * A function that runs `work` once at a time: of the calls during a run only the last one follows.
+ * @template {any[]} Values
+ * @param {(...values: Values) => Promise<void>} work
+ * @returns {(...values: Values) => Promise<void>}
+ */
 export function latest(work) {
+  /** @type {Values | null} */
   let waiting = null;
   let busy = false;
-  return async function (...wanted) {
-    waiting = wanted;
+  return async function (...values) {
+    waiting = values;
     if (busy) return;
     busy = true;
     try {
       while (waiting) {
-        const now = waiting;
+        /** @type {Values} */
+        const next = waiting;
         waiting = null;
-        await work(...now);
+        await work(...next);
       }
     } finally {
       busy = false;
@@ -44,19 +83,20 @@ export function latest(work) {
 }
 
 /**
- * Call back when the model the page looks at is another one and `root` is in the open tab: at once when the person
- * chose it, at most once a second while a model learns. rest: milliseconds that the choice must last first, for
- * what is slow and stands below the picture that the person is looking at.
+ * Call back when the model of the page changed and `root` is in the open tab: at once when the person chose it, at most
+ * once a second while a model learns.
+ * @param {HTMLElement} root @param {() => void} callback
+ * @param {number} [rest] milliseconds that a choice must last first, for slow answers below the main view
  */
 export function follow(root, callback, rest = 0) {
   let last = -Infinity;
   let timer = 0;
-  bus.addEventListener("model", ({ detail }) => {
+  on("model", ({ chosen }) => {
     clearTimeout(timer);
     timer = setTimeout(() => {
       if (root.offsetParent === null) return;
       last = performance.now();
       callback();
-    }, detail.chosen ? rest : Math.max(0, last + 1000 - performance.now()));
+    }, chosen ? rest : Math.max(0, last + 1000 - performance.now()));
   });
 }

@@ -1,13 +1,14 @@
-// Plotly figures. Plotly.js is large, so it is fetched once, from this server, when the page has gone quiet
-// or when the first figure asks for it, whichever comes first.
+// Plotly figures. Plotly.js is large, so it is fetched once, from this server: when the page is idle, or earlier for
+// the first figure.
 
 import { el } from "./elements.js";
 
 const CONFIG = { responsive: false, displaylogo: false, displayModeBar: false, doubleClick: "reset" };
+/** @type {Promise<PlotlyLibrary> | null} */
 let loading = null;
 
 export function loadPlotly() {
-  loading = loading || new Promise((resolve, reject) => {
+  loading ||= new Promise((resolve, reject) => {
     const script = document.createElement("script");
     script.src = window.Balcony.plotly;
     script.onload = () => resolve(window.Plotly);
@@ -22,32 +23,37 @@ const loadInAdvance = () => whenIdle(() => loadPlotly().catch(console.error), { 
 if (document.readyState === "complete") loadInAdvance();
 else window.addEventListener("load", loadInAdvance);
 
+/** @typedef {{data: object[], layout: object}} Figure */
+
 /**
- *  A chart in `box`: `show(figure)` draws it anew, `extend(update, traces)` adds points and keeps zoom and hover,
- *  `relayout(update)` changes the layout alone. */
+ * A chart in `box`: `show` draws a figure anew, `extend` adds points and keeps zoom and hover, `relayout` changes the
+ * layout alone.
+ * @param {HTMLElement} box
+ */
 export function newChart(box) {
-  let drawn = null;
-  // A chart that was drawn in a hidden tab has no width; the observer sees the tab open.
+  let drawn = false;
+  // A chart that was drawn in a hidden tab has no width; the observer notices when the tab opens.
   new ResizeObserver(() => {
     if (drawn && box.offsetWidth) window.Plotly.Plots.resize(box);
   }).observe(box);
   return {
-    async show(figure) {
+    async show(/** @type {Figure} */ figure) {
       const Plotly = await loadPlotly();
       // Plotly writes into what it is given; the value belongs to Gradio.
       const { data, layout } = structuredClone(figure);
       await Plotly.react(box, data, layout, CONFIG);
       drawn = true;
     },
-    async relayout(update) {
+    async relayout(/** @type {object} */ update) {
       if (drawn) await window.Plotly.relayout(box, update);
     },
-    async extend(update, traces) {
+    async extend(/** @type {object} */ update, /** @type {number[]} */ traces) {
       if (drawn) await window.Plotly.extendTraces(box, update, traces);
     },
   };
 }
 
+/** @type {View} */
 export function plot(root) {
   const box = el("div", { class: "balcony-chart" });
   const caption = el("p", { class: "balcony-empty" });

@@ -4,7 +4,7 @@
 
 import { el } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
-import { bus, follow, latest, visitor } from "../parts/page.js";
+import { follow, latest, on, visitor } from "../parts/page.js";
 
 const ASKED = new Set(["masked", "replaced", "kept"]);
 
@@ -69,6 +69,7 @@ function summary(value) {
   return `${before}${drawn}.${asks}`;
 }
 
+/** @type {View} */
 export function batch(root, { server, setValue, options }) {
   const said = el("p", { class: "balcony-batch-said" });
   const place = el("span", { class: "balcony-batch-place" });
@@ -91,6 +92,7 @@ export function batch(root, { server, setValue, options }) {
       + "and whether B follows A. Every step draws new pairs and new words. The curve's loss was measured during the step, "
       + "these answers come after it, without dropout."),
     tools, said, pairs, key);
+  /** @type {{step: number} | null} */
   let shown = null;
   let first = 0;
   let again = 0;
@@ -134,7 +136,7 @@ export function batch(root, { server, setValue, options }) {
     setValue({ step: value.step, first: value.first, again: value.again });
   }
 
-  bus.addEventListener("model", ({ detail }) => { if (detail.chosen) again = 0; });
+  on("model", ({ chosen }) => { if (chosen) again = 0; });
   follow(root, () => { if (!again) ask(); });
   new IntersectionObserver(([entry]) => { if (entry.isIntersecting && !again) ask(); }).observe(root);
   paint({ text: "" });

@@ -7,6 +7,9 @@ import { newChart } from "../parts/plotly_view.js";
 const SMOOTH_SHARE = 0.02; // of the run's steps: how far back a smoothed point remembers
 const LOGARITHMIC = ["yaxis", "yaxis5"];
 
+/** @typedef {(number | null)[]} Point step, then the values of `options.series` */
+/** @typedef {{number: number, colour: string, steps: number, points: Point[]}} OtherRun */
+
 /** An exponential mean over steps, so that it does not matter how many steps a point stands for. */
 function smoother(steps) {
   const memory = Math.max(2, SMOOTH_SHARE * steps);
@@ -36,7 +39,9 @@ function toggle(label, id, checked, change) {
  */
 export function curves(root, options, actions) {
   const view = { smooth: true, log: false, more: false };
-  const box = el("div", { class: "balcony-chart balcony-curves", id: "run-curves" });
+  // Plotly adds the figure to the element that it draws in.
+  const box = /** @type {HTMLDivElement & import("../parts/plotly_view.js").Figure} */ (
+    el("div", { class: "balcony-chart balcony-curves", id: "run-curves" }));
   const button = (kind) => {
     const item = el("button", { type: "button", class: "balcony-small-button", id: `curves-${kind}` }, kind.toUpperCase());
     item.addEventListener("click", () => (kind === "png" ? picture() : actions.file(kind)));
@@ -53,12 +58,19 @@ export function curves(root, options, actions) {
     }),
     el("span", { class: "balcony-files" }, "Save as", ...["png", "csv", "json"].map(button))));
   const chart = newChart(box);
+  /** @type {{run: string, steps: number} | null} */
   let run = null;
+  /** @type {Point[]} */
   let points = [];
+  /** @type {Point[]} */
   let held = [];
+  /** @type {Record<string, number>} */
   let levels = {};
+  /** @type {OtherRun[]} */
   let others = [];
+  /** @type {number | null} */
   let marked = null;
+  /** @type {Record<string, ReturnType<typeof smoother>>} */
   let smoothers = {};
   let queue = Promise.resolve();
   const inOrder = (work) => { queue = queue.then(work).catch(console.error); };
@@ -113,10 +125,11 @@ export function curves(root, options, actions) {
       if (trace.meta.kind === "held") trace.visible = held.length > 0;
     }
     data.push(...overlaid());
-    for (const axis of Object.keys(layout).filter((name) => name.startsWith("xaxis"))) {
+    if (run) {
       // The axis is as long as the run from the start: the curve grows into it and nothing jumps.
-      const end = Math.max(...[run, ...others].filter(Boolean).map(({ steps }) => steps));
-      if (run) Object.assign(layout[axis], { range: [0, end], autorange: false });
+      const end = Math.max(run.steps, ...others.map(({ steps }) => steps));
+      const axes = Object.keys(layout).filter((name) => name.startsWith("xaxis"));
+      for (const axis of axes) Object.assign(layout[axis], { range: [0, end], autorange: false });
     }
     if (view.log) for (const axis of LOGARITHMIC) if (layout[axis]) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
     layout.uirevision = run ? run.run : "none";
@@ -158,7 +171,7 @@ export function curves(root, options, actions) {
       if (!fresh.length) return;
       inOrder(() => {
         points.push(...fresh);
-        box.dataset.points = points.length;
+        box.dataset.points = `${points.length}`;
         const changed = figure().data.map((trace, index) => ({ index, meta: trace.meta }))
           .filter(({ meta }) => meta.kind === "line" || (meta.kind === "raw" && view.smooth));
         const parts = changed.map(({ meta }) => part(meta, fresh));

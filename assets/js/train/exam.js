@@ -2,13 +2,14 @@
 
 import { el } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
-import { bus, latest, visitor } from "../parts/page.js";
+import { latest, on, visitor } from "../parts/page.js";
 
 function cell([right, asked]) {
   return el("td", { class: "balcony-number" }, asked ? `${percent(right / asked)} ` : "–",
     el("small", {}, asked ? `${right} of ${asked}` : ""));
 }
 
+/** @type {View} */
 export function exam(root, { server }) {
   let isSeen = false;
 
@@ -28,8 +29,8 @@ export function exam(root, { server }) {
     root.replaceChildren(el("h3", {}, "Memorised or learned?"), el("p", { class: "balcony-empty" }, value.text), ...(table ? [table] : []));
   }
 
-  bus.addEventListener("model", ({ detail }) => { if (detail.chosen) ask(); });
-  bus.addEventListener("status", () => ask());
+  on("model", ({ chosen }) => { if (chosen) ask(); });
+  on("status", () => ask());
   new IntersectionObserver(([entry]) => {
     isSeen = entry.isIntersecting;
     ask();

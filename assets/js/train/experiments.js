@@ -2,11 +2,12 @@
 
 import { el, note } from "../parts/elements.js";
 import { duration } from "../parts/numbers.js";
-import { bus, keep, kept, latest } from "../parts/page.js";
+import { keep, kept, latest, on } from "../parts/page.js";
 import { runs } from "./runs_list.js";
 
 const ASK_MS = 1000;
 
+/** @type {View} */
 export function experiment(root, { server }) {
   const title = el("h3", {});
   const question = el("p", { class: "balcony-empty" });
@@ -19,6 +20,7 @@ export function experiment(root, { server }) {
   const problem = el("div", {});
   root.append(problem, shown);
   shown.hidden = true;
+  /** @type {string | null} */
   let visitor = null;
   let number = 0;
   let cursor = 0;
@@ -65,7 +67,7 @@ export function experiment(root, { server }) {
       const left = news.left === null ? "" : `, about ${duration(news.left)} left`;
       status.textContent = `Run ${news.done + 1} of ${news.of}: ${news.now}${left}.`;
       fill.style.width = `${news.fraction * 100}%`;
-      bar.setAttribute("aria-valuenow", Math.round(news.fraction * 100));
+      bar.setAttribute("aria-valuenow", `${Math.round(news.fraction * 100)}`);
       result.replaceChildren();
     } else {
       status.textContent = news.reason || "";
@@ -83,7 +85,7 @@ export function experiment(root, { server }) {
   });
   const poll = () => ask().catch((error) => { console.warn(error); timer = setTimeout(poll, 2 * ASK_MS); });
 
-  bus.addEventListener("runs", poll);
+  on("runs", poll);
   document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") poll(); });
   poll();
   return function draw(value) {

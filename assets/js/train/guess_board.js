@@ -32,7 +32,7 @@ export function guessBoard(root) {
         cells[1].replaceChildren(el("bdi", {}, guess));
         cells[2].textContent = percent(probability);
         cells[3].textContent = isRight ? "✓ right" : "✗ wrong";
-        body.children[index].dataset.right = Boolean(isRight);
+        /** @type {HTMLElement} */ (body.children[index]).dataset.right = `${Boolean(isRight)}`;
       });
       table.hidden = false;
       empty.hidden = true;

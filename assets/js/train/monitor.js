@@ -3,7 +3,7 @@
 
 import { el } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
-import { bus, latest, tabs } from "../parts/page.js";
+import { announce, latest, on, tabs } from "../parts/page.js";
 import { curves } from "./curves.js";
 import { guessBoard } from "./guess_board.js";
 import { runs } from "./runs_list.js";
@@ -71,7 +71,7 @@ function dashboard(root) {
       this.say(WORDS[news.status] || news.status, news.reason || NEXT[news.status], news.status);
       const share = news.steps ? news.step / news.steps : 0;
       fill.style.width = `${share * 100}%`;
-      bar.setAttribute("aria-valuenow", Math.round(share * 100));
+      bar.setAttribute("aria-valuenow", `${Math.round(share * 100)}`);
       tiles.step.textContent = `${count(news.step)} of ${count(news.steps)}`;
       tiles.left.textContent = ENDED.has(news.status) ? "–" : duration(news.left);
       tiles.rate.textContent = news.rate ? count(Math.round(news.rate)) : "–";
@@ -84,11 +84,16 @@ function dashboard(root) {
   };
 }
 
+/** @typedef {{visitor: string, run: string, device: string, steps: number}} WatchedRun */
+
+/** @type {View} */
 export function runMonitor(root, { trigger, server, options }) {
   const board = dashboard(root);
   const chart = curves(root, options, { more: () => { cursors[0] = 0; later(0); }, file: save });
   const table = guessBoard(root);
+  /** @type {WatchedRun | null} */
   let run = null;
+  /** @type {string | null} */
   let visitor = null;
   let cursors = [...FIRST];
   let status = "";
@@ -96,6 +101,7 @@ export function runMonitor(root, { trigger, server, options }) {
   let timer = 0;
   let asking = false;
   // The moment that the time slider shows; null is live.
+  /** @type {number | null} */
   let moment = null;
   // Questions to ask quickly after a button was pressed: what it did takes a moment to show.
   let eager = 0;
@@ -127,7 +133,7 @@ export function runMonitor(root, { trigger, server, options }) {
     let wait = RETRY_MS;
     try {
       const fresh = await news(asked, more, cursors);
-      if (asked === run && more === chart.more) { take(fresh); wait = pause(); } else wait = 0;
+      if (asked === run && more === chart.more) { take(asked, fresh); wait = pause(); } else wait = 0;
     } catch (error) {
       board.say("Connection lost", "Trying again; the run goes on without this page.");
     } finally {
@@ -136,7 +142,8 @@ export function runMonitor(root, { trigger, server, options }) {
     if (run) later(asked === run ? wait : 0);
   }
 
-  function take(news) {
+  /** @param {WatchedRun} asked @param {any} news */
+  function take(asked, news) {
     if (news.error) {
       const seen = steps ? ` The last step seen here was ${count(steps)}; it was freed after hours without a visit, or the app was started anew.` : "";
       board.say("Run not found", news.error + seen);
@@ -150,24 +157,21 @@ export function runMonitor(root, { trigger, server, options }) {
     board.show(news);
     chart.add(news.points);
     if (news.held) chart.hold(news.held);
-    if (news.snapshots.length) {
-      bus.dispatchEvent(new CustomEvent("snapshots", { detail: { run: run.run, steps: news.snapshots } }));
-    }
+    if (news.snapshots.length) announce("snapshots", { run: asked.run, steps: news.snapshots });
     if (news.status !== status) {
       status = news.status;
-      bus.dispatchEvent(new CustomEvent("status"));
-      runs.watch(visitor, run.run);
+      announce("status", null);
+      runs.watch(visitor, asked.run);
       trigger("status");
     }
-    guess();
+    guess(asked);
   }
 
-  /** Ask for the guesses of the newest model, once the last have been there for a while; an ended run's at once. */
-  async function guess() {
+  /** Ask for the guesses of the newest model, once the last have been there for a while; an ended run's at once. @param {WatchedRun} asked */
+  async function guess(asked) {
     const isFirst = guessed < 0, isOver = ENDED.has(status), began = performance.now();
     if (guessing || cursors[1] <= guessed || (moment !== null && !isFirst)) return;
     if (!isOver && (!cursors[0] || began < rested)) return;
-    const asked = run;
     guessing = true;
     try {
       const answer = await server.guesses(asked.visitor, asked.run, null, isFirst);
@@ -182,15 +186,15 @@ export function runMonitor(root, { trigger, server, options }) {
       guessing = false;
       rested = now + Math.max(GUESS_RESTS * rest, (now - began) / GUESS_SHARE);
     }
-    if (ENDED.has(status) && !isOver) guess();
+    if (run && ENDED.has(status) && !isOver) guess(run);
   }
 
-  const recall = latest(async (asked, step) => {
+  const recall = latest(async (/** @type {WatchedRun} */ asked, /** @type {number | null} */ step) => {
     const answer = await server.guesses(asked.visitor, asked.run, step, false);
     if (asked === run && !answer.error) table.show(answer, step === null ? null : answer.step);
   });
 
-  bus.addEventListener("model", ({ detail }) => {
+  on("model", (detail) => {
     if (!run || detail.run !== run.run || !detail.chosen || detail.step === moment) return;
     moment = detail.step;
     chart.mark(moment);
@@ -206,7 +210,7 @@ export function runMonitor(root, { trigger, server, options }) {
     }
     chart.overlay(wanted.filter((id) => fetched.has(id)).map((id) => fetched.get(id)));
   });
-  bus.addEventListener("chosen", () => overlay().catch(console.warn));
+  on("chosen", () => overlay().catch(console.warn));
 
   async function save(kind) {
     if (!run) return;
@@ -236,8 +240,8 @@ export function runMonitor(root, { trigger, server, options }) {
       board.begin(value);
       chart.begin(value);
       table.begin();
-      fetched.delete(run.run); // it goes on, and is fetched again once another run is watched
-      runs.watch(visitor, run.run);
+      fetched.delete(value.run); // it goes on, and is fetched again once another run is watched
+      runs.watch(visitor, value.run);
       overlay().catch(console.warn);
     }
     eager = 5;

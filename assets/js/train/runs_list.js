@@ -3,29 +3,32 @@
 
 import { el, note } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
-import { bus, keep, kept, latest } from "../parts/page.js";
+import { announce, keep, kept, latest, on } from "../parts/page.js";
 
 const STATUS = { queued: "waiting", running: "training", paused: "paused", finished: "finished", stopped: "stopped", failed: "failed" };
 const IS_GOING = new Set(["queued", "running", "paused"]);
+/** @param {number | null} value */
 const loss = (value) => (value === null ? "–" : value.toFixed(3));
+/** @param {number | null} value */
 const share = (value) => (value === null ? "–" : percent(value));
+/** @type {[name: string, words: (value: number | null) => string][]} */
 const COLUMNS = [["MLM loss", loss], ["NSP loss", loss], ["Words right", share], ["Pairs right", share]];
 
 // What the list, the experiments and the curves have in common: whose runs, which of them is watched, which are chosen.
 export const runs = {
-  visitor: null,
-  watched: null,
-  chosen: new Set(),
+  visitor: /** @type {string | null} */ (null),
+  watched: /** @type {string | null} */ (null),
+  chosen: /** @type {Set<string>} */ (new Set()),
   /** Another run is watched, or it stands differently. */
   watch(visitor, run) {
     if (visitor !== runs.visitor) runs.chosen = new Set(kept("ticks", visitor));
     Object.assign(runs, { visitor, watched: run });
-    bus.dispatchEvent(new CustomEvent("runs"));
+    announce("runs", null);
   },
   choose(ids) {
     runs.chosen = new Set(ids);
     keep("ticks", runs.visitor, [...runs.chosen]);
-    bus.dispatchEvent(new CustomEvent("chosen"));
+    announce("chosen", null);
   },
 };
 
@@ -36,6 +39,7 @@ const dot = (row) => {
   return swatch;
 };
 
+/** @type {View} */
 export function runsList(root, { trigger, server }) {
   const head = el("thead", {}, el("tr", {}, ...["In the curves", "Run", "Seed", "Steps", ...COLUMNS.map(([name]) => name), "Again"].map(
     (name, index) => el("th", { scope: "col", class: index > 1 && index < 8 ? "balcony-number" : null },
@@ -111,9 +115,9 @@ export function runsList(root, { trigger, server }) {
   });
 
   const show = () => {
-    const focused = body.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
+    const focused = body.querySelector(":focus")?.getAttribute("aria-label");
     body.replaceChildren(...rows.map(line));
-    if (focused) body.querySelector(`[aria-label="${CSS.escape(focused)}"]`)?.focus();
+    if (focused) /** @type {HTMLElement | null} */ (body.querySelector(`[aria-label="${CSS.escape(focused)}"]`))?.focus();
     table.hidden = hint.hidden = rows.length === 0;
     empty.hidden = rows.length > 0;
     compare().catch(console.warn);
@@ -129,8 +133,8 @@ export function runsList(root, { trigger, server }) {
     else show();
   });
 
-  bus.addEventListener("runs", () => refresh().catch(console.warn));
-  bus.addEventListener("chosen", show);
+  on("runs", () => refresh().catch(console.warn));
+  on("chosen", show);
   refresh().catch(console.warn);
   return function draw() {};
 }
