@@ -11,7 +11,8 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from bert_core.data.arrays import Append, gather
-from bert_core.data.corpus import Corpus, StoredSentences
+from bert_core.data.corpus import Corpus
+from bert_core.data.stored_text import StoredSentences
 from bert_core.data.tokenizer import UNK
 
 IS_NEXT, NOT_NEXT = 0, 1

@@ -12,11 +12,13 @@ from bert_core.config import DataConfig
 from bert_core.data import corpus as corpus_module
 from bert_core.data import encoding as encoded_module
 from bert_core.data import sentences as sentences_module
+from bert_core.data import stored_text as stored_module
 from bert_core.data.arrays import cache_folder
 from bert_core.data.batches import PretrainingBatches
-from bert_core.data.corpus import Corpus, StoredSentences, read_corpus
+from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.encoding import encode_corpus, mix, text_numbers
 from bert_core.data.sentences import decoded_blocks
+from bert_core.data.stored_text import StoredSentences
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import CorpusError
 from bert_core.runs.prepare import prepare
@@ -30,7 +32,7 @@ def few_bytes(monkeypatch, tmp_path):
     """Files of more than 100 bytes count as long, and blocks are so small that many are needed."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(corpus_module, "IN_MEMORY_BYTES", 100)
-    monkeypatch.setattr(corpus_module, "_READ_AT_ONCE", 7)
+    monkeypatch.setattr(stored_module, "_READ_AT_ONCE", 7)
     monkeypatch.setattr(encoded_module, "_ENCODED_AT_ONCE", 6)
     monkeypatch.setattr(sentences_module.decoded_blocks, "__defaults__", (37,))
 

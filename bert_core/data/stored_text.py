@@ -1,0 +1,113 @@
+"""Sentences of a long text in a folder: written once, then read in parts.
+
+The arrays of the folder (see `bert_core.data.arrays`): text (UTF-8; one sentence per line and an empty line after every
+document), sentences (S + 1, where each sentence begins in text, and the end), documents (D + 1, the number of each
+document's first sentence, and of all sentences), and labels (D,) for pairs.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bert_core.data.arrays import Append, Arrays
+
+_READ_AT_ONCE = 10_000  # sentences
+
+
+class StoredSentences(Sequence[str]):
+    """Sentences `start` to `stop` of a folder; offsets: its array `sentences`.
+
+    They are read and not mapped: mapped pages would count as memory of this process while the whole text is read.
+    """
+
+    def __init__(self, folder: Path, offsets: np.ndarray, start: int, stop: int) -> None:
+        self.folder, self.start, self.stop, self._offsets = folder, start, stop, offsets
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            start, stop, _ = index.indices(len(self))
+            return StoredSentences(self.folder, self._offsets, self.start + start, self.start + max(start, stop))
+        number = range(len(self))[index]
+        return next(iter(self[number : number + 1]))
+
+    def __iter__(self) -> Iterator[str]:
+        for (start, stop), block in zip(self._ranges(), self.blocks()):
+            offsets = (self._offsets[start : stop + 1] - self._offsets[start]).tolist()
+            for begin, end in itertools.pairwise(offsets):
+                yield block[begin:end].rstrip(b"\n").decode()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the sentences and the line breaks after them."""
+        return int(self._offsets[self.stop] - self._offsets[self.start])
+
+    def blocks(self) -> Iterator[bytes]:
+        """The lines of these sentences as the folder holds them, in blocks."""
+        for start, stop in self._ranges():
+            begin, end = int(self._offsets[start]), int(self._offsets[stop])
+            yield np.fromfile(self.folder / "text.bin", np.uint8, end - begin, offset=begin).tobytes()
+
+    def _ranges(self) -> Iterator[tuple[int, int]]:
+        for start in range(self.start, self.stop, _READ_AT_ONCE):
+            yield start, min(start + _READ_AT_ONCE, self.stop)
+
+
+class StoredDocuments(Sequence[StoredSentences]):
+    """Documents of a folder; bounds: (D + 1,) the number of each document's first sentence, and of the one after."""
+
+    def __init__(self, sentences: StoredSentences, bounds: np.ndarray) -> None:
+        self._all, self._bounds = sentences, bounds
+
+    @classmethod
+    def of(cls, folder: Path, arrays: Arrays) -> "StoredDocuments":
+        """All documents of a folder with these arrays."""
+        offsets = arrays["sentences"]
+        return cls(StoredSentences(folder, offsets, 0, len(offsets) - 1), arrays["documents"])
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            start, stop, _ = index.indices(len(self))
+            return StoredDocuments(self._all, self._bounds[start : max(start, stop) + 1])
+        number = range(len(self))[index]
+        return self._all[self._bounds[number] : self._bounds[number + 1]]
+
+    @property
+    def sentences(self) -> StoredSentences:
+        """All sentences of these documents."""
+        return self._all[self._bounds[0] : self._bounds[-1]]
+
+
+def append_text(parts: Iterable[list[str] | None], append: Append) -> None:
+    """Append the arrays text, sentences and documents; parts: what `SentenceReader.read` yields."""
+    append("sentences", np.zeros(1, np.int64))
+    append("documents", np.zeros(1, np.int64))
+    count, end, lines = 0, 0, _lines(parts)
+    while block := list(itertools.islice(lines, _READ_AT_ONCE)):
+        append("text", np.frombuffer(b"".join(block), np.uint8))
+        ends = end + np.fromiter(map(len, block), np.int64, len(block)).cumsum()
+        append("sentences", ends)
+        is_last = np.array([line.endswith(b"\n\n") for line in block])
+        append("documents", count + 1 + np.flatnonzero(is_last))
+        count, end = count + len(block), int(ends[-1])
+
+
+def _lines(parts: Iterable[list[str] | None]) -> Iterator[bytes]:
+    """One line for each sentence; the last one of a document has the empty line after it too."""
+    line = b""  # not yielded yet, because its document may end here
+    for sentences in itertools.chain(parts, [None]):
+        for sentence in sentences or ():
+            if line:
+                yield line
+            line = f"{sentence}\n".encode()
+        if sentences is None and line:
+            yield line + b"\n"
+            line = b""
