@@ -41,7 +41,20 @@ class TrainingState:
     text: str
     trainer: TrainerState
     history: Sequence[StepMetrics]
-    evaluations: Sequence[EvaluationPoint] = ()
+    evaluations: Sequence[EvaluationPoint]
+
+    @classmethod
+    def of(
+        cls,
+        prepared: Prepared,
+        trainer: Trainer,
+        history: Sequence[StepMetrics],
+        evaluations: Sequence[EvaluationPoint],
+    ) -> "TrainingState":
+        """A copy of the state of a trainer, with the rows so far."""
+        recipe = dataclasses.replace(prepared.recipe, training=trainer.config)
+        text = prepared.corpus.fingerprint
+        return cls(recipe, prepared.seed, text, trainer.state(), list(history), list(evaluations))
 
     def text_to_go_on(self, corpus: Corpus | None) -> Corpus:
         """The text of the run: the one that is given or else the recipe's own. Raises CorpusError for another one."""

@@ -1,13 +1,11 @@
-"""One background thread trains everybody's runs.
+"""One background thread trains the runs of all visitors.
 
-`TrainingService` goes round its visitors in slices of some tens of milliseconds, the one who has had the least time
-first, so that a room of people share the machine fairly. The runs of one visitor, who share a budget, come one after
-the other: two or twenty of them take no more of the machine than one. A second thread prepares new runs (tokenizer,
-encoding, initial weights) in the order of their coming, so that a long text holds up nobody's training.
+`TrainingService` gives each visitor slices of some tens of milliseconds, first the one who has had the least time, so
+that a room of people share the machine fairly. The runs of one visitor, which share a budget, train one after the
+other: twenty of them get no more of the machine than one. A second thread prepares new runs (tokenizer, encoding,
+initial weights) first come, first served, so that a long text does not delay anybody's training.
 """
 
-import logging
-import math
 import os
 import tempfile
 import threading
@@ -16,28 +14,25 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
 from bert_core.costs import processor_cores
 from bert_core.data.corpus import Corpus
-from bert_core.errors import BertCoreError, ConfigError, RunError
+from bert_core.errors import ConfigError, RunError
 from bert_core.runs.recipe import Recipe, check_seed, load_recipe
-from bert_core.runs.run import ENDED, Run
+from bert_core.runs.run import ENDED, Run, Text
 from bert_core.runs.saved_state import read_training_state
 from bert_core.runs.snapshots import BUDGET_BYTES, Budget
+from bert_core.runs.timing import RunningMean
 from bert_core.storage.checkpoint import load_checkpoint, unpack_checkpoint
 
-TICK_SECONDS = 0.5  # how often leases are looked at
-
-Text = Corpus | Callable[[], Corpus] | None
-
-_log = logging.getLogger(__name__)
+TICK_SECONDS = 0.5  # between two checks of the leases
 
 
 class Leased(Protocol):
-    """What is looked at every TICK_SECONDS, to see whether whoever it is for is still there."""
+    """An object whose lease the service checks every TICK_SECONDS."""
 
     def check_lease(self, now: float) -> None: ...
 
@@ -46,24 +41,25 @@ class TrainingService:
     """Trains runs in the background until `close()`.
 
     device: "auto" takes a GPU when there is one, then Apple's MPS, then the CPU; or "cuda", "mps", "cpu". clock: of
-    leases and paces, monotonic seconds. Raises ConfigError for a device that is not there.
+    leases and paces, monotonic seconds. changed: guards all runs and wakes the training thread. Raises ConfigError for
+    a device that is not there.
     """
 
     def __init__(self, device: str = "auto", *, clock: Callable[[], float] = time.monotonic) -> None:
         self.device = choose_device(device)
         self.device_name = _describe_device(self.device)
+        self.changed = threading.Condition(threading.RLock())
         self._clock = clock
-        self._wake = threading.Condition(threading.RLock())
         self._active: list[Run] = []
-        self._waiting: list[tuple[Run, Text]] = []  # for another run of the same visitor to be over
-        self._line: list[Run] = []  # to be prepared, in the order of their coming
-        self._served = 0.0  # seconds that whoever had the last turn had had before
+        self._waiting: list[tuple[Run, Text]] = []  # for the visitor's earlier runs to end
+        self._queue: list[Run] = []  # to be prepared, first come, first served
+        self._served = 0.0  # training time of the last visitor to train, before that slice
         self._leased: weakref.WeakSet[Leased] = weakref.WeakSet()
-        self._prepare_seconds = math.nan  # running mean
-        self._closing = False
-        self._preparing = ThreadPoolExecutor(1, thread_name_prefix="prepare")
-        self._thread = threading.Thread(target=self._train, name="train", daemon=True)
-        self._thread.start()
+        self._prepare_seconds = RunningMean(0.3)
+        self._is_closing = False
+        self._preparer = ThreadPoolExecutor(1, thread_name_prefix="prepare")
+        self._trainer = threading.Thread(target=self._train, name="train", daemon=True)
+        self._trainer.start()
 
     def start(
         self,
@@ -77,18 +73,18 @@ class TrainingService:
     ) -> Run:
         """Queue a run and return at once.
 
-        recipe: a recipe or the name of one. corpus: None takes the recipe's own; a function is called when it is this
-        run's turn to be prepared, for a text that takes long to read. paused: wait before the first step. lease:
-        seconds after which a run that nobody has touched is paused; after FREE_AFTER times as long it is freed. None
-        leaves it alone. budget: shared by the runs of one visitor, which wait for each other: each is prepared when
-        those before it have ended. None gives the run one of its own.
+        recipe: a recipe or the name of one. corpus: None takes the recipe's own; a function is called when this run
+        is prepared, for a text that takes long to read. paused: wait before the first step. lease: seconds without a
+        `touch` after which the run is paused; after FREE_AFTER times as long it is freed. None for no limit. budget:
+        shared by the runs of one visitor; each is prepared when those before it have ended. None gives the run one of
+        its own.
 
-        Raises ConfigError for an unknown recipe or a seed out of range; what is wrong with the text is found while
-        the run is prepared and ends it as failed, with the reason.
+        Raises ConfigError for an unknown recipe or a seed out of range. A text that cannot be used ends the run as
+        failed, with the reason.
         """
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
         check_seed(seed)
-        return self._queue(Run(recipe, seed, self, lease, budget or self.budget()), corpus, paused)
+        return self._add(Run(recipe, seed, self, budget or self.budget(), paused=paused, lease=lease), corpus)
 
     def resume(
         self,
@@ -99,41 +95,41 @@ class TrainingService:
         lease: float | None = None,
         budget: Budget | None = None,
     ) -> Run:
-        """Go on with a run that `Run.save` or `Run.pack` wrote, bit for bit as if it had never stopped.
+        """Continue a run that `Run.save` or `Run.pack` wrote, bit for bit as if it had never stopped.
 
         corpus: its text, where that is not the recipe's own. Other arguments as for `start`. Raises CheckpointError or
-        ConfigError for files that cannot be used, CorpusError for a text that is another one.
+        ConfigError for files that cannot be used, CorpusError for another text.
         """
         with tempfile.TemporaryDirectory(prefix="resume-") as temporary:
             folder = Path(folder_or_zip)
             if folder.is_file():
                 folder = Path(temporary, "model")
                 unpack_checkpoint(folder_or_zip, folder)
-            checkpoint, state = load_checkpoint(folder), read_training_state(folder)
+            saved = load_checkpoint(folder), read_training_state(folder)
+        state = saved[1]
         corpus = state.text_to_go_on(corpus)
-        run = Run(state.recipe, state.seed, self, lease, budget or self.budget())
-        run._saved = checkpoint, state
-        return self._queue(run, corpus, paused)
+        return self._add(
+            Run(state.recipe, state.seed, self, budget or self.budget(), paused=paused, lease=lease, saved=saved),
+            corpus,
+        )
 
-    def _queue(self, run: Run, corpus: Text, paused: bool) -> Run:
-        with self._wake:
-            run._paused = paused
-            self._take_up(run)
+    def _add(self, run: Run, corpus: Text) -> Run:
+        with self.changed:
+            self.enlist(run)
             self._waiting.append((run, corpus))
-            self._call_up()
-            if run._lease is not None:
-                self.watch(run)
+            self._queue_first_runs()
+            self.watch(run)
         return run
 
     def budget(self, limit: int = BUDGET_BYTES) -> Budget:
         """A byte budget that runs of this service and other threads may share."""
-        return Budget(limit, self._wake)
+        return Budget(limit, self.changed)
 
     def watch(self, leased: Leased) -> None:
-        """Call its `check_lease` with `now()` every TICK_SECONDS, under the service's lock, as long as it lives."""
-        with self._wake:
+        """Call its `check_lease` with `now()` every TICK_SECONDS, under the lock, as long as the object lives."""
+        with self.changed:
             self._leased.add(leased)
-            self._wake.notify_all()
+            self.changed.notify_all()
 
     def now(self) -> float:
         """Seconds by the clock of leases and paces."""
@@ -141,103 +137,93 @@ class TrainingService:
 
     def close(self) -> None:
         """Stop all runs and end the threads."""
-        with self._wake:
-            self._closing = True
+        with self.changed:
+            self._is_closing = True
             for run in self._active:
                 run.stop("The app was closed.")
-            self._wake.notify_all()
-        self._preparing.shutdown(wait=True, cancel_futures=True)
-        self._thread.join()
+            self.changed.notify_all()
+        self._preparer.shutdown(wait=True, cancel_futures=True)
+        self._trainer.join()
 
-    def _take_up(self, run: Run) -> None:
-        """Train a run from now on, when those of the same visitor before it have ended."""
-        if self._closing:
+    # --- The scheduler, as a run sees it ------------------------------------------------------------------------------
+
+    def enlist(self, run: Run) -> None:
+        """Train a run once the visitor's earlier runs have ended. Raises RunError while the service is closing."""
+        if self._is_closing:
             raise RunError("The service is closing; start the app again.")
         self._active.append(run)
 
-    def _firsts(self) -> list[Run]:
-        """The runs whose turn it is: of each visitor the first one that has not ended."""
+    def queue_ahead(self, run: Run) -> tuple[int, float | None]:
+        """The number of runs that are prepared before this one, and the estimated wait in seconds, None if unknown."""
+        ahead = 0
+        if run in self._queue and run.status not in ENDED:
+            ahead = sum(other.status not in ENDED for other in self._queue[: self._queue.index(run)])
+        is_known = self._prepare_seconds.is_known or not ahead
+        return ahead, (ahead and ahead * self._prepare_seconds.value) if is_known else None
+
+    def count_sharing(self) -> int:
+        """The number of runs that share the training thread now."""
+        return sum(run.wants_steps for run in self._first_runs())
+
+    # --- The two threads ----------------------------------------------------------------------------------------------
+
+    def _first_runs(self) -> list[Run]:
+        """Of each visitor the first run that has not ended."""
         firsts: dict[Budget, Run] = {}
         for run in self._active:
             if run.status not in ENDED:
-                firsts.setdefault(run._budget, run)
+                firsts.setdefault(run.budget, run)
         return list(firsts.values())
 
-    def _call_up(self) -> None:
-        """Send the runs whose turn it is to be prepared."""
-        firsts, waiting = self._firsts(), self._waiting
+    def _queue_first_runs(self) -> None:
+        firsts, waiting = self._first_runs(), self._waiting
         self._waiting = [(run, text) for run, text in waiting if run not in firsts and run.status not in ENDED]
         for run, text in waiting:
             if run in firsts:
-                self._line.append(run)
-                self._preparing.submit(self._prepare, run, text)
+                self._queue.append(run)
+                self._preparer.submit(self._prepare, run, text)
 
-    def _prepare(self, run: Run, corpus: Text) -> None:
+    def _prepare(self, run: Run, text: Text) -> None:
         started = time.monotonic()
         if run.status not in ENDED:
-            self._guard(run, run._prepare, corpus, self.device)
-            seconds = time.monotonic() - started
-            known = math.isfinite(self._prepare_seconds)
-            self._prepare_seconds = 0.7 * self._prepare_seconds + 0.3 * seconds if known else seconds
-        with self._wake:
-            run._preparing = ""
-            self._line.remove(run)
-
-    def _line_before(self, run: Run) -> tuple[int, float | None]:
-        """How many runs are prepared before this one, and the seconds which that takes by experience."""
-        place = 0
-        if run in self._line and run.status not in ENDED:
-            place = sum(other.status not in ENDED for other in self._line[: self._line.index(run)])
-        known = math.isfinite(self._prepare_seconds)
-        return place, place * self._prepare_seconds if known or not place else None
-
-    def _sharing(self) -> int:
-        return sum(run._wants_turn() for run in self._firsts())
+            run.prepare(text, self.device)
+            self._prepare_seconds.add(time.monotonic() - started)
+        with self.changed:
+            self._queue.remove(run)
 
     def _train(self) -> None:
         while True:
-            with self._wake:
-                while (run := self._next()) is None and not self._closing:
-                    self._wake.wait(self._nap())
-                if self._closing:
+            with self.changed:
+                while (run := self._next_run()) is None and not self._is_closing:
+                    self.changed.wait(self._idle_seconds())
+                if run is None or self._is_closing:
                     return
-                run._busy = True
-            self._guard(run, run._train_slice)
-            with self._wake:
-                run._settle()
-            del run  # whoever waits holds no run that its visitor has left
+                run.begin_slice()
+            run.train_slice()
+            del run  # so that a waiting thread does not keep a run whose visitor has left
 
-    def _next(self) -> Run | None:
-        """Whose turn it is: of the runs that want one and whose pace allows it, that of the visitor who has had the
-        least time. Who was away has no claim on the time that passed meanwhile."""
-        now = self._clock()
+    def _next_run(self) -> Run | None:
+        """Of the runs that want steps and are due, the one whose visitor has had the least training time.
+
+        A visitor whose runs were paused does not catch up on missed time: it counts as no less than that of the
+        visitor who trained last.
+        """
+        now = self.now()
         for leased in list(self._leased):
             leased.check_lease(now)
         self._active = [run for run in self._active if run.status not in ENDED]
-        self._call_up()
-        ready = [run for run in self._firsts() if run._wants_turn() and run._due <= now]
-        run = min(ready, key=lambda run: max(run._budget.seconds, self._served), default=None)
+        self._queue_first_runs()
+        ready = [run for run in self._first_runs() if run.wants_steps and run.due <= now]
+        run = min(ready, key=lambda run: max(run.budget.seconds, self._served), default=None)
         if run is not None:
-            run._budget.seconds = self._served = max(run._budget.seconds, self._served)
+            run.budget.seconds = self._served = max(run.budget.seconds, self._served)
         return run
 
-    def _nap(self) -> float | None:
-        """How long there is nothing to do unless somebody calls; None for ever."""
-        now = self._clock()
-        waits = [run._due - now for run in self._firsts() if run._wants_turn()]
+    def _idle_seconds(self) -> float | None:
+        """The time until a run is due or the leases are checked; None to wait for a notification."""
+        now = self.now()
+        waits = [run.due - now for run in self._first_runs() if run.wants_steps]
         return max(0.0, min([*waits, TICK_SECONDS])) if waits or self._leased else None
-
-    def _guard(self, run: Run, work: Callable[..., None], *arguments: Any) -> None:
-        """Do a piece of a run's work; whatever goes wrong ends that run alone, with a reason."""
-        try:
-            work(*arguments)
-        except BertCoreError as error:
-            run._end("failed", str(error))
-        except torch.OutOfMemoryError:
-            run._end("failed", "The device ran out of memory; choose a smaller model or smaller batches.")
-        except Exception as error:
-            _log.exception("run %s", run.id[:6])
-            run._end("failed", f"Training stopped on an internal error ({type(error).__name__}); the log has more.")
 
 
 def choose_device(device: str) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import math
 import random
 import threading
 import time
@@ -14,6 +15,7 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, RunError
 from bert_core.probes.batch import interleaved
 from bert_core.probes.masked_words import fill_mask
+from bert_core.runs import worker
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
 from bert_core.runs.run import ENDED, Run
@@ -127,6 +129,18 @@ def test_pausing_stepping_and_resuming_change_no_loss(service, recipe):
     assert numbers(finished(run).history()) == alone(recipe, 5)
 
 
+@pytest.mark.parametrize(("command", "status"), [(Run.pause, "paused"), (Run.stop, "stopped")])
+def test_a_run_that_rests_has_a_snapshot_of_its_last_step(service, recipe, monkeypatch, command, status):
+    monkeypatch.setattr(worker, "SNAPSHOT_SECONDS", math.inf)
+    monkeypatch.setattr(worker, "SNAPSHOT_GROWTH", math.inf)
+    runs = [service.start(recipe.override({"training.steps": 100_000}), seed=seed) for seed in range(4)]
+    wait(lambda: all(len(run.history()) > 5 for run in runs))
+    for run in runs:  # most of them between two slices
+        command(run)
+        wait(lambda run=run: run.status == status)
+        assert run.snapshots[-1].step == len(run.history())
+
+
 def test_a_run_can_be_started_paused_step_by_step(service, recipe):
     run = service.start(recipe, paused=True)
     run.step()
@@ -238,6 +252,11 @@ def test_who_was_away_has_no_claim_on_the_time_of_the_others(service, recipe):
     assert budget.seconds - stood > 0.1  # its turns take a share of the time, also where the machine stands still
 
 
+class BrokenBatches:
+    def __getitem__(self, k):
+        return 1 / 0
+
+
 def test_a_run_that_fails_says_why_and_the_others_go_on(service, recipe, monkeypatch):
     good = service.start(recipe.override({"training.steps": 400}))
     bad_text = service.start(recipe, corpus=Corpus((("only one",),)))
@@ -247,7 +266,7 @@ def test_a_run_that_fails_says_why_and_the_others_go_on(service, recipe, monkeyp
 
     broken = service.start(recipe.override({"training.steps": 100_000}))
     wait(lambda: len(broken.history()) > 3)
-    monkeypatch.setattr(broken._trainer.batches, "_draw_group", lambda g: 1 / 0)
+    monkeypatch.setattr(broken.worker.trainer, "batches", BrokenBatches())
     wait(lambda: broken.status in ENDED)
     assert broken.status == "failed"
     assert "internal error (ZeroDivisionError)" in broken.reason
@@ -259,7 +278,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_last_finite_model(s
     wait(lambda: len(run.history()) > 20)
     run.pause()
     wait(lambda: run.status == "paused")
-    run._trainer.model.bert.embeddings.LayerNorm.eps = float("nan")
+    run.worker.trainer.model.bert.embeddings.LayerNorm.eps = float("nan")
     stood = len(run.history())
     run.resume()
     wait(lambda: run.status in ENDED)
@@ -287,13 +306,14 @@ def test_a_wrong_request_is_refused_at_once(service):
 
 
 def test_closing_stops_everything(recipe):
+    before = set(threading.enumerate())
     service = TrainingService("cpu")
     runs = [service.start(recipe.override({"training.steps": 100_000}), seed=seed) for seed in range(3)]
     wait(lambda: any(run.history() for run in runs))
     service.close()
     assert all(run.status == "stopped" for run in runs)
     assert all(run.reason == "The app was closed." for run in runs)
-    assert not service._thread.is_alive()
+    assert set(threading.enumerate()) <= before
     with pytest.raises(RunError, match="closing"):
         service.start(recipe)
     service.close()
@@ -500,7 +520,7 @@ def test_a_run_that_nobody_looks_at_is_paused_and_a_touch_wakes_it(slow_service,
     wait(lambda: run.history())
     clock.now += 10.5
     wait(lambda: run.status == "paused")
-    assert "nobody was looking" in run.reason
+    assert "nobody was watching" in run.reason
     assert kept.status == "running"  # without a lease
     stood = len(run.history())
     finished(slow_service.start(recipe))
@@ -527,9 +547,9 @@ def test_long_after_its_lease_a_run_is_freed(slow_service, clock, recipe):
     over = finished(slow_service.start(recipe, lease=10))
     wait(lambda: going.history())
     clock.now += 181
-    wait(lambda: (going.snapshots, going._trainer, over._trainer) == ((), None, None))
+    wait(lambda: (going.snapshots, going.worker, over.worker) == ((), None, None))
     assert going.status == "stopped"
-    assert "nobody had looked" in going.reason
+    assert "nobody had visited" in going.reason
     assert over.status == "finished"
     assert len(over.history()) == 60
     with pytest.raises(RunError, match="no longer kept"):
@@ -545,7 +565,7 @@ def test_visitors_who_left_leave_nothing_behind(slow_service, clock, recipe):
         for number in range(20):
             run = slow_service.start(short if number % 2 else recipe.override({"training.steps": 10_000}), lease=10)
             wait(lambda run=run: run.history())
-            gone += [weakref.ref(run), weakref.ref(run._trainer.model), weakref.ref(run.snapshots[0])]
+            gone += [weakref.ref(run), weakref.ref(run.worker.trainer.model), weakref.ref(run.snapshots[0])]
         del run
         clock.now += 181
 
@@ -568,15 +588,15 @@ def test_a_run_says_how_many_are_prepared_before_it(service, recipe):
 
     runs = [service.start(recipe, text_behind(door)) for door in doors]
     wait(lambda: runs[0].progress().preparing == "reading the text")
-    assert [run.progress().place for run in runs] == [0, 1, 2]
+    assert [run.progress().runs_ahead for run in runs] == [0, 1, 2]
     assert runs[2].progress().wait_seconds is None  # nothing is known yet
     runs[1].stop()
-    assert [run.progress().place for run in runs] == [0, 0, 1]
+    assert [run.progress().runs_ahead for run in runs] == [0, 0, 1]
     doors[0].set()
     finished(runs[0])
     assert runs[0].progress().preparing == ""
     wait(lambda: runs[2].progress().preparing)
-    assert runs[2].progress().place == 0
+    assert runs[2].progress().runs_ahead == 0
     for door in doors:
         door.set()
     assert runs[1].status == "stopped"

@@ -89,7 +89,7 @@ def test_the_batch_is_given_as_a_table(space: Workspace, run: Run) -> None:
 
 
 def test_a_run_without_weights_or_batches_says_so(space: Workspace, run: Run, service: TrainingService) -> None:
-    waiting = Run(RECIPE, 0, service, None, run._budget)
+    waiting = Run(RECIPE, 0, service, run.budget)
     with pytest.raises(RunError, match="in a moment"):
         batch_value(space, waiting, None, 0, 0)
     waiting.stop()

@@ -229,8 +229,8 @@ def test_the_more_runs_share_the_machine_the_less_often_a_page_asks(finished, to
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ({"place": 2, "wait_seconds": 3.6}, "2 runs are prepared before yours, about 4 s."),
-        ({"place": 1}, "One run is prepared before yours."),
+        ({"runs_ahead": 2, "wait_seconds": 3.6}, "2 runs are prepared before yours, about 4 s."),
+        ({"runs_ahead": 1}, "One run is prepared before yours."),
         ({"preparing": "training the tokenizer"}, "Training the tokenizer."),
         ({}, "Getting ready."),
         ({"status": "running", "sharing": 1}, ""),
@@ -240,7 +240,7 @@ def test_the_more_runs_share_the_machine_the_less_often_a_page_asks(finished, to
     ],
 )
 def test_the_status_line_says_what_a_run_waits_for(finished, told, sentence) -> None:
-    queued = {"status": "queued", "place": 0, "wait_seconds": None, "preparing": ""}
+    queued = {"status": "queued", "runs_ahead": 0, "wait_seconds": None, "preparing": ""}
     assert status_line(dataclasses.replace(finished.progress(), **{**queued, **told})) == sentence
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from bert_core import TrainingService, load_recipe
 from bert_core.errors import RunError
-from bert_core.runs.run import ENDED, FREE_AFTER, Run
+from bert_core.runs.run import ENDED, Run
+from bert_core.runs.timing import FREE_AFTER
 from bert_core.storage.checkpoint import Checkpoint
 from ui.server.news import run_news
 from ui.server.workspace import MODEL_BYTES, MOST_RUNS, NOT_YOURS, Model, Workspace
@@ -173,7 +174,8 @@ def test_visitors_who_left_leave_nothing_behind(workspaces: Workspaces, clock: C
             space.select(run.id, 3)
             kept = Model("kept", "kept", workspaces.model(space).checkpoint)
             space.add_model(kept)
-            left += map(weakref.ref, [space, run, *run.snapshots, run._trainer.model, kept, kept.checkpoint.model])
+            models = [run.worker.trainer.model, kept.checkpoint.model]
+            left += map(weakref.ref, [space, run, *run.snapshots, kept, *models])
 
         def alive(left: list[weakref.ref] = left) -> list[type]:
             gc.collect()

@@ -99,8 +99,8 @@ def status_line(progress: Progress) -> str:
         return f"Sharing the machine with {progress.sharing - 1} other{'s' if progress.sharing > 2 else ''}."
     if progress.status != "queued":
         return ""
-    if progress.place:
-        ahead = "One run is" if progress.place == 1 else f"{progress.place} runs are"
+    if progress.runs_ahead:
+        ahead = "One run is" if progress.runs_ahead == 1 else f"{progress.runs_ahead} runs are"
         wait = "" if progress.wait_seconds is None else f", about {max(1, round(progress.wait_seconds))} s"
         return f"{ahead} prepared before yours{wait}."
     stage = progress.preparing or "getting ready"

@@ -12,8 +12,9 @@ from pathlib import Path
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe
-from bert_core.runs.run import FREE_AFTER, TRAINING, Run
-from bert_core.runs.service import Text, TrainingService
+from bert_core.runs.run import TRAINING, Run, Text
+from bert_core.runs.service import TrainingService
+from bert_core.runs.timing import FREE_AFTER
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.trainer import give_back_memory
 from ui.server.workspace import NO_MODEL_YET, NOT_YOURS, Model, Workspace

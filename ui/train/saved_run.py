@@ -54,7 +54,7 @@ def packed(run: Run | None, link: gr.DownloadButton) -> str:
     """Path of a run's zip file in the component's cache, which deletes old files. Raises RunError."""
     if run is None:
         raise RunError(NO_RUN_YET)
-    if not run.can_go_on:
+    if not run.can_continue:
         raise RunError(NOT_KEPT)
     with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
         path = Path(scratch) / f"{file_name(f'{run.recipe.title} step {run.progress().step}')}-training-state.zip"
