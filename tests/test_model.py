@@ -77,7 +77,7 @@ def test_every_number_agrees_with_transformers(config):
 
 
 @torch.no_grad()
-def test_fused_attention_equals_the_written_out_one(config, monkeypatch):
+def test_fused_attention_equals_plain_products(config, monkeypatch):
     monkeypatch.setattr("bert_core.model._SHORT", 0)  # otherwise so short a text is never worth the fused kernel
     model, batch = make_model(config), make_batch(config)
     fused, written = model(**batch), model(**batch, output_attentions=True)
@@ -219,7 +219,7 @@ def test_weights_start_as_truncated_normal_numbers():
             assert abs(parameter.mean().item()) < 0.001, name
 
 
-def test_sinusoidal_positions_turn_alike_from_each_place_to_the_next(tiny_config):
+def test_sinusoidal_vectors_rotate_alike_from_each_position_to_the_next(tiny_config):
     config = dataclasses.replace(tiny_config, initial_positions="sinusoidal")
     plain, waves = (
         BertForPreTraining(each, generator=torch.Generator().manual_seed(3)) for each in (tiny_config, config)
@@ -283,7 +283,7 @@ def test_dropout_works_in_training_and_is_off_otherwise(tiny_config):
 
 @torch.no_grad()
 @pytest.mark.parametrize("maps", [False, True])
-def test_attention_dropout_is_there_in_both_kinds_of_attention(tiny_config, maps):
+def test_both_kinds_of_attention_have_dropout(tiny_config, maps):
     config = BertConfig(**{**vars(tiny_config), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.5})
     model, batch = make_model(config).train(), make_batch(config)
     with torch.random.fork_rng():
@@ -300,7 +300,7 @@ def test_names_and_number_of_parameters_are_those_of_the_reference(config):
 
 
 @torch.no_grad()
-def test_copies_and_reloaded_weights_answer_alike(tiny_config):
+def test_copies_and_reloaded_weights_give_the_same_scores(tiny_config):
     model, batch = make_model(tiny_config), make_batch(tiny_config)
     copied = copy.deepcopy(model)
     for parameter in model.parameters():

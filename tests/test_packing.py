@@ -20,7 +20,7 @@ def batch():
     return ids, mask, segments
 
 
-def test_real_tokens_are_taken_out_and_put_back_in_their_places():
+def test_packing_and_unpacking_keep_the_real_tokens_at_their_positions():
     _, mask, _ = batch()
     packing = Packing.of(mask)
     padded = torch.arange(4 * 7 * 2, dtype=torch.float32).view(4, 7, 2)
@@ -31,7 +31,7 @@ def test_real_tokens_are_taken_out_and_put_back_in_their_places():
 
 
 @pytest.mark.parametrize("lengths", [LENGTHS, (7, 7, 7, 7), (1, 1, 1, 2)])
-def test_a_model_that_packs_or_answers_only_what_is_asked_has_the_scores_and_gradients_of_a_whole_one(lengths):
+def test_packing_and_asked_positions_change_neither_scores_nor_gradients(lengths):
     config = BertConfig(
         vocab_size=23,
         hidden_size=12,
@@ -67,7 +67,7 @@ def test_a_model_that_packs_or_answers_only_what_is_asked_has_the_scores_and_gra
             torch.testing.assert_close(other, whole, atol=1e-5, rtol=1e-4)
 
 
-def test_a_step_does_the_operations_that_are_told_and_no_more(tiny_model):
+def test_a_step_does_exactly_the_operations_that_are_estimated(tiny_model):
     """Counted by PyTorch: words are scored where they are asked, and the last layer answers just there."""
     data = DataConfig(batch_size=3, sequence_length=12, mask_probability=0.25, max_predictions=5)
     asked = (torch.arange(3)[:, None] * 12 + torch.tensor([4, 9, 11])).flatten()

@@ -48,7 +48,7 @@ class Recorder:
 
 
 @pytest.mark.parametrize("k", range(4))
-def test_a_batch_that_is_filled_up_gives_the_same_losses_and_gradients(k):
+def test_padding_a_batch_to_a_shape_changes_neither_losses_nor_gradients(k):
     model, batches, _ = parts()
     model.eval()
     results = []
@@ -65,14 +65,14 @@ def test_a_batch_that_is_filled_up_gives_the_same_losses_and_gradients(k):
     assert layout.T - 16 < batches[k].input_ids.shape[1] <= layout.T
 
 
-def test_no_batch_is_filled_up_over_the_positions_of_its_model():
+def test_padding_to_a_shape_never_exceeds_the_positions_of_the_model():
     settings = {"model.max_position_embeddings": 30, "data.sequence_length": 30}
     trainer = CapturedTrainer(*parts(**settings), mask_token_id=MASK, record=Recorder())
     assert len(read_metrics(list(trainer))) == 12
     assert max(layout.T for layout in trainer.recorded) == 30
 
 
-def test_recorded_steps_train_as_others_do_and_each_shape_is_recorded_once():
+def test_recorded_steps_train_like_plain_ones_and_each_shape_is_recorded_once():
     settings = {"model.hidden_dropout_prob": 0.0, "model.attention_probs_dropout_prob": 0.0}
     model, batches, config = parts(**settings)
     plain = Trainer(model, batches, config, seed=3, mask_token_id=MASK)
@@ -88,7 +88,7 @@ def test_recorded_steps_train_as_others_do_and_each_shape_is_recorded_once():
     torch.testing.assert_close(plain.flat.weights, recorded.flat.weights, atol=1e-3, rtol=1e-3)
 
 
-def test_where_nothing_can_be_recorded_the_steps_are_done_as_they_are(caplog):
+def test_steps_run_unrecorded_where_recording_fails(caplog):
     def refuse(work):
         raise RuntimeError("operation not permitted when stream is capturing")
 
@@ -127,7 +127,7 @@ def test_small_steps_on_a_gpu_are_recorded():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_cuda_graphs_give_what_their_kernels_give_one_by_one():
+def test_cuda_graphs_give_the_losses_of_their_kernels_one_by_one():
     settings = {"model.hidden_size": 64, "model.num_attention_heads": 4, "model.hidden_dropout_prob": 0.1}
 
     def trainer(**options):

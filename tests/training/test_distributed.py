@@ -88,7 +88,7 @@ def test_two_processes_have_the_losses_of_one(tmp_path, alternating):
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are found by /proc")
 @pytest.mark.parametrize("killed", [0, 1])
-def test_the_end_of_one_process_ends_all_and_what_was_saved_goes_on(tmp_path, monkeypatch, killed):
+def test_the_end_of_one_process_ends_all_and_the_saved_training_resumes(tmp_path, monkeypatch, killed):
     folder = tmp_path / "model"
     settings = ["--save-every", "20", "--set", *TINY, "training.steps=1000000"]
     with two_processes("--output", folder, *settings) as process:

@@ -100,7 +100,7 @@ def test_a_run_counts_masked_replaced_and_kept_words():
     assert sum(n * share for n, share in zip(counts, shares)) == pytest.approx(row.mlm_accuracy * sum(counts))
 
 
-def test_padding_and_what_stands_on_it_change_neither_loss_nor_gradient():
+def test_padding_changes_neither_loss_nor_gradient_whatever_ids_it_has():
     batch = labelled_batch()
     wider = Batch(
         F.pad(batch.input_ids, (0, 4), value=9),
@@ -199,7 +199,7 @@ def test_each_part_of_a_training_has_its_own_schedule():
 
 
 @pytest.mark.parametrize("settings", [{}, {"training.alternating": True}, {"training.optimizer": "adadelta"}])
-def test_a_trainer_goes_on_from_a_state_bit_for_bit(settings):
+def test_a_trainer_resumes_from_a_state_bit_for_bit(settings):
     dropout = {"model.hidden_dropout_prob": 0.1, **settings}
     whole = losses(small_run(steps=9, **dropout))
     for cut in (0, 1, 4):
@@ -241,7 +241,7 @@ def test_metrics_count_real_tokens_and_time():
     assert 0 < rows[0].seconds < rows[1].seconds < rows[2].seconds
 
 
-def test_a_loss_that_is_no_number_is_noticed_and_leaves_the_weights_finite():
+def test_a_loss_that_is_not_finite_is_noticed_and_leaves_the_weights_finite():
     model = make_model(CONFIG)
     batches = [labelled_batch() for _ in range(3)]
     trainer = Trainer(model, batches, TrainingConfig(steps=3))
@@ -271,13 +271,13 @@ def test_flat_weights_are_the_model():
     assert all(torch.equal(other.state_dict()[name], tensor) for name, tensor in state.items())
 
 
-def test_the_first_losses_are_those_of_ignorance():
+def test_the_first_losses_are_those_of_uniform_guesses():
     row = read_metrics([next(small_run(**{"data.batch_size": 64, "model.initializer_range": 0.02}))])[0]
     assert row.mlm_loss == pytest.approx(math.log(41), abs=0.1)
     assert row.nsp_loss == pytest.approx(math.log(2), abs=0.05)
 
 
-def test_in_turns_each_step_follows_one_objective_with_an_optimizer_of_its_own():
+def test_alternating_steps_follow_one_objective_each_with_its_own_optimizer():
     still = BertConfig(**{**vars(CONFIG), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
     config = TrainingConfig(
         steps=4, learning_rate=0.01, weight_decay=0.0, max_grad_norm=0, alternating=True, decay="none"
@@ -296,7 +296,7 @@ def test_in_turns_each_step_follows_one_objective_with_an_optimizer_of_its_own()
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "adam", "adadelta"])
-def test_every_optimizer_lowers_the_loss_and_survives_a_loss_that_is_no_number(optimizer):
+def test_every_optimizer_lowers_the_loss_and_survives_a_loss_that_is_not_finite(optimizer):
     rate = {"adadelta": 1.0}.get(optimizer, 0.005)
     trainer = small_run(steps=60, **{"training.optimizer": optimizer, "training.learning_rate": rate})
     rows = read_metrics([next(trainer) for _ in range(40)])
@@ -339,7 +339,7 @@ def test_the_optimizers_are_pytorchs(name):
     assert all(torch.equal(p, q) for p, q in zip(ours.parameters(), kept)) or name == "adadelta"
 
 
-def test_evaluation_is_without_dropout_and_repeats_itself():
+def test_evaluation_is_without_dropout_and_repeatable():
     trainer = small_run(**{"model.hidden_dropout_prob": 0.5})
     first, again = (evaluate(trainer.model, trainer.batches, 3, step=5) for _ in range(2))
     assert first == again
@@ -406,12 +406,12 @@ print(before - resident())
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="what is freed is given back by this C library")
-def test_freed_memory_between_blocks_that_are_in_use_is_given_back():
+def test_freed_memory_between_used_blocks_returns_to_the_system():
     done = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
     assert float(done.stdout) > 200, "of 286 MB, all but a fiftieth was free"
 
 
-def test_a_long_training_gives_memory_back_now_and_then(monkeypatch):
+def test_a_long_training_returns_memory_from_time_to_time(monkeypatch):
     given_back = []
     monkeypatch.setattr(trainer_module, "give_back_memory", lambda: given_back.append(True))
     trainer = small_run(steps=9)
