@@ -1,1 +1,1 @@
-"""Questions to a finished model: masked words, sentence pairs, attention, vectors, the exam, a batch in words."""
+"""Questions to a finished model: masked words, sentence pairs, attention, vectors, the exam, a batch as text."""

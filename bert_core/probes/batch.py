@@ -1,7 +1,9 @@
-"""A training batch as a person reads it: which words were hidden and how, and what a model says to it.
+"""A training batch as text: which tokens were masked and how, and a model's answers to it.
 
 Data are a function of seed and step, so the batch of any step can be drawn again at any time. A batch holds its IsNext
-pairs before the others, and its order is nothing to the model: here they are shown in turns, see `interleaved`.
+pairs before the others. The model does not see the order of rows; views show both kinds interleaved.
+
+Shapes: B pairs, T tokens, N asked tokens of the batch.
 """
 
 import dataclasses
@@ -14,6 +16,8 @@ from torch import Tensor
 
 from bert_core.data.batches import IGNORED, IS_NEXT, Batch
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, special_ids
+from bert_core.probes.forward import likeliest, log_probabilities, logits
+from bert_core.probes.reading import token_text
 from bert_core.storage.checkpoint import Checkpoint
 
 Kind = Literal["masked", "replaced", "kept", "untouched", "special", "padding"]
@@ -21,9 +25,9 @@ Kind = Literal["masked", "replaced", "kept", "untouched", "special", "padding"]
 
 @dataclass(frozen=True)
 class RowView:
-    """One pair. tokens: (T,) as the model is shown them. kinds: (T,); masked, replaced and kept are asked, untouched,
-    special and padding are not. segments: (T,) 0 for sentence A and 1 for B. is_next: whether B follows A in the text.
-    labels: the true token at each asked position, by position.
+    """One pair. tokens: (T,) the model's input. kinds: (T,); masked, replaced and kept are asked, untouched, special
+    and padding are not. segments: (T,) 0 for sentence A and 1 for B. is_next: whether B follows A in the text. labels:
+    the true token at each asked position, by position.
     """
 
     tokens: tuple[str, ...]
@@ -35,7 +39,7 @@ class RowView:
 
 @dataclass(frozen=True)
 class Guess:
-    """What a model says at an asked position. loss: -ln of the true token's probability, in nats."""
+    """A model's guess at an asked position. loss: -ln of the true token's probability, in nats."""
 
     position: int
     loss: float
@@ -54,73 +58,67 @@ class RowJudgement:
 
 @dataclass(frozen=True)
 class BatchView:
-    """The batch of a step, or a part of it: a row for each pair, both kinds in turns. step counts from 1. pairs: of the
-    whole batch."""
+    """The batch of a step, or a part of it. step: from 1. rows: one for each pair, in the order of `interleaved`.
+    pairs: of the whole batch.
+    """
 
     step: int
     rows: tuple[RowView, ...]
     pairs: int
     _batch: Batch
 
-    @torch.no_grad()
     def judge(self, checkpoint: Checkpoint) -> tuple[RowJudgement, ...]:
-        """What a model says to each row, dropout off. A checkpoint of the same run: it must have its vocabulary."""
-        batch, model = self._batch, checkpoint.model
-        device = model.device
-        rows, positions = (batch.labels != IGNORED).nonzero(as_tuple=True)
-        truth = batch.labels[rows, positions]
-        output = model(
-            batch.input_ids.to(device),
-            batch.attention_mask.to(device),
-            batch.token_type_ids.to(device),
-            asked_positions=rows * batch.labels.shape[1] + positions,
-        )
-        words = output.prediction_logits.float().log_softmax(-1).cpu()  # (N, V)
-        is_next = output.seq_relationship_logits.float().softmax(-1)[:, IS_NEXT].tolist()
-        best = words.max(-1)
-        guesses: list[list[Guess]] = [[] for _ in is_next]
-        losses = -words.gather(1, truth[:, None]).squeeze(1)
-        columns = (rows, positions, losses, best.indices, best.values.exp(), best.indices == truth)
-        for row, position, loss, token, probability, is_right in zip(*(column.tolist() for column in columns)):
-            word = checkpoint.tokenizer.id_to_token(token)
-            guesses[row].append(Guess(position, loss, word, probability, is_right))
-        return tuple(RowJudgement(tuple(found), share) for found, share in zip(guesses, is_next))
+        """A model's answers to each row, dropout off. A checkpoint of the same run: it must have its vocabulary."""
+        batch = self._batch
+        positions, labels = batch.asked()  # (N,)
+        inputs = batch.input_ids, batch.attention_mask, batch.token_type_ids
+        words, pairs = logits(checkpoint, inputs, positions)
+        guesses: list[list[Guess]] = [[] for _ in self.rows]
+        for at, label, scores in zip(positions.tolist(), labels.tolist(), log_probabilities(checkpoint, words).cpu()):
+            row, position = divmod(at, batch.labels.shape[1])
+            [(token, probability)] = likeliest(checkpoint, scores, 1)
+            is_right = token == self.rows[row].labels[position]
+            guesses[row].append(Guess(position, -scores[label].item(), token, probability, is_right))
+        is_next = pairs.softmax(-1)[:, IS_NEXT].tolist()
+        return tuple(RowJudgement(tuple(found), p) for found, p in zip(guesses, is_next, strict=True))
 
 
 def view_batch(batch: Batch, tokenizer: Tokenizer, step: int, rows: slice = slice(None)) -> BatchView:
     """Some pairs of a batch, all by default, with their tokens as text and the kind of each position.
 
-    rows: which of them, in the order of `interleaved`.
+    rows: the pairs to view, in the order of `interleaved`.
     """
-    specials, pairs = special_ids(tokenizer), len(batch.input_ids)
+    pairs = len(batch.input_ids)
     wanted = interleaved(batch.next_sentence_label)[rows]
-    batch = Batch(*(getattr(batch, part.name)[wanted] for part in dataclasses.fields(Batch)))
-    views = []
-    for number in range(len(batch.input_ids)):
-        shown, truth, segments = (
-            tensor[number].tolist() for tensor in (batch.input_ids, batch.labels, batch.token_type_ids)
-        )
-        views.append(
-            RowView(
-                tokens=tuple(map(tokenizer.id_to_token, shown)),
-                kinds=tuple(_kind(token, label, specials) for token, label in zip(shown, truth)),
-                segments=tuple(segments),
-                is_next=int(batch.next_sentence_label[number]) == IS_NEXT,
-                labels={i: tokenizer.id_to_token(label) for i, label in enumerate(truth) if label != IGNORED},
-            )
-        )
+    batch = Batch(*(getattr(batch, field.name)[wanted] for field in dataclasses.fields(Batch)))
+    tensors = batch.input_ids, batch.labels, batch.token_type_ids, batch.next_sentence_label
+    views = [_view_row(tokenizer, *row) for row in zip(*(tensor.tolist() for tensor in tensors))]
     return BatchView(step, tuple(views), pairs, batch)
 
 
 def interleaved(next_sentence_label: Tensor) -> Tensor:
-    """The rows of a batch, (B,), in an order in which IsNext and NotNext come in turns, spread evenly whatever their
-    shares; each kind keeps its own order. next_sentence_label: (B,)."""
-    places = torch.empty(len(next_sentence_label), dtype=torch.double)
+    """The rows of a batch, (B,), in an order that spreads IsNext and NotNext evenly over the batch, whatever their
+    numbers; each kind keeps its own order. next_sentence_label: (B,).
+    """
+    middles = torch.empty(len(next_sentence_label), dtype=torch.double)  # row i of n of a kind, at (i + 1/2) / n
     for kind in next_sentence_label.unique():
         rows = next_sentence_label == kind
         count = int(rows.sum())
-        places[rows] = (torch.arange(count, dtype=torch.double) + 0.5) / count
-    return places.argsort(stable=True)
+        middles[rows] = (torch.arange(count, dtype=torch.double) + 0.5) / count
+    return middles.argsort(stable=True)
+
+
+def _view_row(
+    tokenizer: Tokenizer, ids: list[int], labels: list[int], segments: list[int], next_sentence_label: int
+) -> RowView:
+    specials = special_ids(tokenizer)
+    return RowView(
+        tokens=tuple(token_text(tokenizer, token) for token in ids),
+        kinds=tuple(_kind(token, label, specials) for token, label in zip(ids, labels)),
+        segments=tuple(segments),
+        is_next=next_sentence_label == IS_NEXT,
+        labels={i: token_text(tokenizer, label) for i, label in enumerate(labels) if label != IGNORED},
+    )
 
 
 def _kind(token: int, label: int, specials: dict[str, int]) -> Kind:

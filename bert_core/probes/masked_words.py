@@ -1,14 +1,14 @@
-"""Words under a mask, looked at closely: one's own guess, layer by layer, every word in turn, one word less.
+"""Masked words: what a model puts at each [MASK], how likely any word is, and what its answer rests on.
 
 A word of several pieces is masked whole, with a [MASK] for each piece, as in whole-word masking: a model that sees
-"juli" finds "##et" without thinking. Its probability is then the product of its pieces' probabilities, each guessed
-without the others.
+"juli" completes it with "##et" from the spelling alone. The word's probability is the product of its pieces'
+probabilities, each guessed without the others.
 
-Shapes: L layers, C candidates, N words. Probabilities are a softmax over the whole vocabulary.
+Shapes: L layers, C candidates, N words, V tokens of the vocabulary. Probabilities are a softmax over all of it.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,53 +17,15 @@ from torch import Tensor
 
 from bert_core.data.tokenizer import MASK, UNK
 from bert_core.errors import InputError
-from bert_core.probes.forward import (
-    Row,
-    Word,
-    batches,
-    encode_text,
-    forward,
-    forward_rows,
-    read_words,
-    require,
-)
+from bert_core.probes.forward import Guess, hidden_states, likeliest, log_probabilities, require, word_scores
+from bert_core.probes.reading import Row, Word, encode_text, masked_row, read_words, row_of, token_text
 from bert_core.storage.checkpoint import Checkpoint
-
-
-def fill_mask(
-    checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5
-) -> list[list[tuple[str, float]]]:
-    """The likeliest words at each [MASK], in reading order: (token, probability), likeliest first.
-
-    Probabilities are a softmax over the whole vocabulary. text_pair: a second sentence, in segment B. Raises
-    InputError when there is no [MASK], the input is too long, or the model has no masked-word head.
-    """
-    require(checkpoint, "mlm", "guess masked words")
-    if top_k < 1:
-        raise InputError(f"top_k is {top_k}; ask for at least 1 guess.")
-    encoding = encode_text(checkpoint, text, text_pair)
-    at = [i for i, token in enumerate(encoding.tokens) if token == MASK]
-    if not at:
-        raise InputError(f"There is no {MASK} in the text; put one where a word is to be guessed.")
-    output = forward(checkpoint, encoding, asked_positions=torch.tensor(at))
-    probabilities = output.prediction_logits.float().softmax(-1).cpu()  # (N, V)
-    # An embedding may have more rows than the tokenizer has tokens; those stand for no word.
-    best = probabilities[:, : checkpoint.tokenizer.get_vocab_size()].topk(
-        min(top_k, checkpoint.tokenizer.get_vocab_size())
-    )
-    return [
-        [(checkpoint.tokenizer.id_to_token(i), p) for i, p in zip(ids, values)]
-        for ids, values in zip(best.indices.tolist(), best.values.tolist())
-    ]
-
-
-Guess = tuple[str, float]
 
 
 @dataclass(frozen=True)
 class WordGuess:
-    """A word at a place that is masked. pieces: its tokens. log_probabilities, ranks: of each piece at its [MASK],
-    natural logarithm; rank 1 is the likeliest of the whole vocabulary.
+    """A word at a masked position. pieces: its tokens. log_probabilities, ranks: of each piece at its [MASK], natural
+    logarithm; rank 1 is the likeliest of the whole vocabulary.
     """
 
     pieces: tuple[str, ...]
@@ -83,7 +45,7 @@ class WordGuess:
 
 @dataclass(frozen=True)
 class LayerLens:
-    """What each layer would say at one [MASK]. candidates: C tokens. probabilities: (L + 1, C), the embeddings first.
+    """Each layer's guesses at one [MASK]. candidates: C tokens. probabilities: (L + 1, C), the embeddings first.
     ranks: (L + 1, C), 1 is the likeliest. best: L + 1 guesses, (token, probability).
     """
 
@@ -95,8 +57,8 @@ class LayerLens:
 
 @dataclass(frozen=True)
 class SweptWord:
-    """A word that was masked. own: itself at its place, None for a word the vocabulary lacks. rivals: for each piece
-    the likeliest tokens.
+    """A word that was masked. own: the word itself at its position, None for one that the vocabulary lacks. rivals:
+    the likeliest tokens for each piece.
     """
 
     word: Word
@@ -106,9 +68,9 @@ class SweptWord:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Every word masked in turn. mean_log_probability: natural logarithm, over the words the vocabulary has; nan when
-    it has none. It says how well words fit their places and is not the logarithm of a sentence's probability: each
-    word was guessed from all others.
+    """Every word masked once. mean_log_probability: natural logarithm, over the words that the vocabulary has; nan if
+    it has none. It measures how well words fit their positions. It is not the logarithm of the sentence's probability,
+    because each word was guessed from all others.
     """
 
     words: tuple[SweptWord, ...]
@@ -117,14 +79,31 @@ class Sweep:
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """A word at a [MASK] when one more word is masked. answer: its pieces. probability: with all words there. words:
-    the N others. without: (N,), the probability without each.
+    """A word at a [MASK] when one more word is masked. answer: its pieces. probability: with all other words visible.
+    words: the N others. without: (N,), the probability without each.
     """
 
     answer: tuple[str, ...]
     probability: float
     words: tuple[Word, ...]
     without: Tensor
+
+
+def fill_mask(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> list[list[Guess]]:
+    """The likeliest words at each [MASK], in reading order: (token, probability), likeliest first.
+
+    text_pair: a second sentence, in segment B. Raises InputError when there is no [MASK], the input is too long, or
+    the model has no masked-word head.
+    """
+    require(checkpoint, "mlm")
+    if top_k < 1:
+        raise InputError(f"top_k is {top_k}; ask for at least 1 guess.")
+    encoding = encode_text(checkpoint, text, text_pair)
+    positions = _mask_positions(encoding)
+    if not positions:
+        raise InputError(f"There is no {MASK} in the text; put one where a word is to be guessed.")
+    [(_, scores)] = word_scores(checkpoint, [row_of(encoding)], [positions])
+    return [list(likeliest(checkpoint, row, top_k)) for row in scores]
 
 
 def rate_guess(
@@ -135,7 +114,8 @@ def rate_guess(
     mask: number of the [MASK] in reading order, from 0. A word of several pieces needs as many neighbouring [MASK]s,
     of which `mask` is the first. Raises InputError when there are too few, or the vocabulary lacks the word.
     """
-    return _at_mask(checkpoint, text, text_pair, mask, guess)[2]
+    encoding, positions = _masks(checkpoint, text, text_pair, mask)
+    return _guess_at_mask(checkpoint, encoding, positions, mask, guess)[1]
 
 
 @torch.inference_mode()
@@ -150,130 +130,110 @@ def layer_lens(
 ) -> LayerLens:
     """The masked-word head applied to every layer's hidden state at one [MASK] ("logit lens", nostalgebraist 2020).
 
-    The head was trained on the last layer alone, where the answer is that of `fill_mask`; at the others it shows how
-    far the answer has come. mask: number of the [MASK] in reading order, from 0. The candidates are the last layer's
-    `top_k` likeliest tokens, then those of `words` that are one known token. Raises InputError when there is no such
-    [MASK].
+    The head was trained on the last layer, where it gives the answer of `fill_mask`; on earlier layers it shows roughly
+    when that answer becomes readable. mask: number of the [MASK] in reading order, from 0. The candidates are the last
+    layer's `top_k` likeliest tokens, then those of `words` that are one known token. Raises InputError when there is no
+    such [MASK].
     """
-    encoding, places = _masks(checkpoint, text, text_pair, mask)
-    output = forward(checkpoint, encoding, asked_positions=torch.tensor(places), output_hidden_states=True)
-    states = torch.stack([state[0, places[mask]] for state in output.hidden_states])  # (L + 1, D)
-    scores = _known(checkpoint, checkpoint.model.score_words(states))  # (L + 1, V)
+    encoding, positions = _masks(checkpoint, text, text_pair, mask)
+    states = hidden_states(checkpoint, encoding)[:, positions[mask]]  # (L + 1, D)
+    scores = log_probabilities(checkpoint, checkpoint.model.score_words(states).float()).cpu()  # (L + 1, V)
     ids = scores[-1].topk(min(top_k, scores.shape[1])).indices.tolist()
     for word in words:
         encoded = checkpoint.tokenizer.encode(word, add_special_tokens=False)
         if len(encoded) == 1 and encoded.tokens != [UNK]:
             ids += [i for i in encoded.ids if i not in ids]
     return LayerLens(
-        candidates=tuple(map(checkpoint.tokenizer.id_to_token, ids)),
+        candidates=tuple(token_text(checkpoint.tokenizer, i) for i in ids),
         probabilities=scores[:, ids].exp(),
         ranks=(scores[:, :, None] > scores[:, None, ids]).sum(1) + 1,
-        best=tuple(_best(checkpoint, row, 1)[0] for row in scores),
+        best=tuple(likeliest(checkpoint, row, 1)[0] for row in scores),
     )
 
 
 def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> Sweep:
-    """Mask every word of one or two sentences in turn and see how likely it is at its place.
+    """Mask each word of one or two sentences, one at a time, and rate it at its position.
 
-    A [MASK] that was typed stays one all along. Raises InputError for an empty or too long text.
+    A [MASK] that was typed stays one throughout. Raises InputError for an empty or too long text.
     """
-    require(checkpoint, "mlm", "guess masked words")
+    require(checkpoint, "mlm")
     encoding = encode_text(checkpoint, text, text_pair)
-    words = _other_words(checkpoint, text, text_pair)
-    rows = [_masked(checkpoint, (encoding.ids, encoding.type_ids), word) for word in words]
-    swept: dict[int, SweptWord] = {}
-    for number, scores in _scores(checkpoint, rows, [range(word.first, word.last) for word in words]):
+    words, rows = _words_and_masked_rows(checkpoint, encoding, text, text_pair)
+    swept = []
+    for number, scores in word_scores(checkpoint, rows, [range(word.first, word.last) for word in words]):
         word = words[number]
-        own = _rated(checkpoint, word.pieces, scores) if word.is_known else None
-        swept[number] = SweptWord(word, own, tuple(_best(checkpoint, row, top_k) for row in scores))
-    ordered = tuple(swept[number] for number in range(len(words)))
-    logs = [entry.own.log_probability for entry in ordered if entry.own]
-    return Sweep(ordered, sum(logs) / len(logs) if logs else math.nan)
+        own = _rated(checkpoint, encoding.ids[word.first : word.last], scores) if word.is_known else None
+        swept.append(SweptWord(word, own, tuple(likeliest(checkpoint, row, top_k) for row in scores)))
+    swept.sort(key=lambda entry: entry.word.first)
+    logs = [entry.own.log_probability for entry in swept if entry.own]
+    return Sweep(tuple(swept), sum(logs) / len(logs) if logs else math.nan)
 
 
 def leave_one_out(
     checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, mask: int = 0, answer: str | None = None
 ) -> LeaveOneOut:
-    """Which words the answer at a [MASK] rests on: each other word is masked in turn.
+    """Which words the answer at a [MASK] rests on: each other word is masked too, one at a time.
 
-    mask: number of the [MASK] in reading order, from 0. answer: the word that is watched; None watches the likeliest
+    mask: number of the [MASK] in reading order, from 0. answer: the word that is rated; None takes the likeliest
     guess. One of several pieces needs as many neighbouring [MASK]s, of which `mask` is the first. Raises InputError as
     `rate_guess` does.
     """
-    encoding, asked, rated = _at_mask(checkpoint, text, text_pair, mask, answer)
-    words = _other_words(checkpoint, text, text_pair)
-    rows = [_masked(checkpoint, (encoding.ids, encoding.type_ids), word) for word in words]
+    encoding, positions = _masks(checkpoint, text, text_pair, mask)
+    ids, rated = _guess_at_mask(checkpoint, encoding, positions, mask, answer)
+    words, rows = _words_and_masked_rows(checkpoint, encoding, text, text_pair)
+    asked = positions[mask : mask + len(ids)]
     without = torch.empty(len(words))
-    for number, scores in _scores(checkpoint, rows, [asked] * len(rows)):
-        without[number] = _rated(checkpoint, rated.pieces, scores).probability
+    for number, scores in word_scores(checkpoint, rows, [asked] * len(rows)):
+        without[number] = _rated(checkpoint, ids, scores).probability
     return LeaveOneOut(rated.pieces, rated.probability, tuple(words), without)
 
 
+def _mask_positions(encoding: Encoding) -> list[int]:
+    return [i for i, token in enumerate(encoding.tokens) if token == MASK]
+
+
 def _masks(checkpoint: Checkpoint, text: str, text_pair: str | None, mask: int) -> tuple[Encoding, list[int]]:
-    """The input and where its masks stand."""
-    require(checkpoint, "mlm", "guess masked words")
+    """The input and the positions of its masks, of which number `mask` must be one."""
+    require(checkpoint, "mlm")
     encoding = encode_text(checkpoint, text, text_pair)
-    places = [i for i, token in enumerate(encoding.tokens) if token == MASK]
-    if not 0 <= mask < len(places):
-        raise InputError(f"There are {len(places)} {MASK} in the text, counted from 0; number {mask} is none of them.")
-    return encoding, places
-
-
-def _at_mask(
-    checkpoint: Checkpoint, text: str, text_pair: str | None, mask: int, word: str | None
-) -> tuple[Encoding, range, WordGuess]:
-    """The input, the tokens that a word takes from a mask on, and the word there; None takes the likeliest guess."""
-    encoding, places = _masks(checkpoint, text, text_pair, mask)
-    scores = _known(checkpoint, forward(checkpoint, encoding, asked_positions=torch.tensor(places)).prediction_logits)
-    if word is None:
-        pieces = (_best(checkpoint, scores[mask], 1)[0][0],)
-    else:
-        pieces = tuple(checkpoint.tokenizer.encode(word, add_special_tokens=False).tokens)
-        if not pieces or UNK in pieces:
-            raise InputError(f"The model never learned the word {word.strip()[:60]!r}; try another.")
-    asked = range(places[mask], places[mask] + len(pieces))
-    if places[mask : mask + len(pieces)] != list(asked):
+    positions = _mask_positions(encoding)
+    if not 0 <= mask < len(positions):
         raise InputError(
-            f"{word.strip()[:60]!r} is {len(pieces)} pieces to the model; put as many {MASK} beside each other."
+            f"The text has {len(positions)} {MASK}, counted from 0; there is no number {mask}. Choose another."
         )
-    return encoding, asked, _rated(checkpoint, pieces, scores[mask : mask + len(pieces)])
+    return encoding, positions
 
 
-def _other_words(checkpoint: Checkpoint, text: str, text_pair: str | None) -> list[Word]:
-    return [word for word in read_words(checkpoint, text, text_pair) if not word.is_special]
+def _guess_at_mask(
+    checkpoint: Checkpoint, encoding: Encoding, positions: list[int], mask: int, word: str | None
+) -> tuple[list[int], WordGuess]:
+    """The ids of a word's pieces, and the word at a mask and those after it; None takes the likeliest guess."""
+    [(_, scores)] = word_scores(checkpoint, [row_of(encoding)], [positions])
+    if word is None:
+        ids = [int(scores[mask].argmax())]
+    else:
+        pieces = checkpoint.tokenizer.encode(word, add_special_tokens=False)
+        ids, named = pieces.ids, repr(word.strip()[:60])
+        if not ids or UNK in pieces.tokens:
+            raise InputError(f"The model never learned the word {named}; try another.")
+        if positions[mask : mask + len(ids)] != list(range(positions[mask], positions[mask] + len(ids))):
+            raise InputError(f"{named} is {len(ids)} pieces to the model; put as many {MASK} beside each other.")
+    return ids, _rated(checkpoint, ids, scores[mask : mask + len(ids)])
 
 
-def _masked(checkpoint: Checkpoint, row: Row, word: Word) -> Row:
-    """The row with a [MASK] for each piece of the word."""
-    ids, segments = row
-    mask = checkpoint.tokenizer.token_to_id(MASK)
-    return [*ids[: word.first], *[mask] * len(word.pieces), *ids[word.last :]], segments
+def _words_and_masked_rows(
+    checkpoint: Checkpoint, encoding: Encoding, text: str, text_pair: str | None
+) -> tuple[list[Word], list[Row]]:
+    """The words of the input, and for each the row in which it is masked."""
+    words = [word for word in read_words(checkpoint, text, text_pair) if not word.is_special]
+    return words, [masked_row(checkpoint, row_of(encoding), word.first, word.last) for word in words]
 
 
-@torch.inference_mode()
-def _scores(
-    checkpoint: Checkpoint, rows: Sequence[Row], asked: Sequence[Sequence[int]]
-) -> Iterator[tuple[int, Tensor]]:
-    """Each row's number and the logarithms of the probabilities at its asked tokens, (asked, V)."""
-    for part in batches(checkpoint, rows):
-        places = [(at, token) for at, number in enumerate(part) for token in asked[number]]
-        logits = forward_rows(checkpoint, [rows[number] for number in part], places).prediction_logits
-        yield from zip(part, _known(checkpoint, logits).split([len(asked[number]) for number in part]))
-
-
-def _known(checkpoint: Checkpoint, logits: Tensor) -> Tensor:
-    """Logarithms of the probabilities of the tokens: an embedding may have more rows than there are tokens."""
-    return logits.float().log_softmax(-1)[:, : checkpoint.tokenizer.get_vocab_size()].cpu()
-
-
-def _rated(checkpoint: Checkpoint, pieces: Sequence[str], scores: Tensor) -> WordGuess:
-    """A word whose pieces were scored, (pieces, V)."""
-    ids = torch.tensor([checkpoint.tokenizer.token_to_id(piece) for piece in pieces])
-    own = scores.gather(1, ids[:, None])  # (pieces, 1)
-    return WordGuess(tuple(pieces), tuple(own[:, 0].tolist()), tuple(((scores > own).sum(1) + 1).tolist()))
-
-
-def _best(checkpoint: Checkpoint, scores: Tensor, top_k: int) -> tuple[Guess, ...]:
-    """The likeliest tokens of one place, (V,), likeliest first."""
-    best = scores.topk(min(top_k, len(scores)))
-    return tuple(zip(map(checkpoint.tokenizer.id_to_token, best.indices.tolist()), best.values.exp().tolist()))
+def _rated(checkpoint: Checkpoint, ids: Sequence[int], scores: Tensor) -> WordGuess:
+    """A word by the ids and the log-probabilities of its pieces, (pieces, V)."""
+    own = scores.gather(1, torch.tensor(ids)[:, None])  # (pieces, 1)
+    return WordGuess(
+        pieces=tuple(token_text(checkpoint.tokenizer, number) for number in ids),
+        log_probabilities=tuple(own[:, 0].tolist()),
+        ranks=tuple(((scores > own).sum(1) + 1).tolist()),
+    )

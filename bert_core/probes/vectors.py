@@ -1,4 +1,7 @@
-"""Vectors of words and sentences: every layer's hidden states, and how alike they are."""
+"""Vectors of words and sentences: every layer's hidden states, and how similar they are.
+
+Shapes: L layers, T tokens, D hidden size, N occurrences or texts, B rows of a pass.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,16 +10,8 @@ import torch
 from torch import Tensor
 
 from bert_core.errors import InputError
-from bert_core.probes.forward import (
-    MAX_CHARACTERS,
-    NO_WORDS,
-    batches,
-    encode_text,
-    forward,
-    padded,
-    read_words,
-    words,
-)
+from bert_core.probes.forward import batches, hidden_states
+from bert_core.probes.reading import MAX_CHARACTERS, Word, encode_text, read_words, row_of
 from bert_core.storage.checkpoint import Checkpoint
 
 MAX_OCCURRENCES = 100
@@ -25,7 +20,7 @@ POOLINGS = ("cls", "mean")
 
 @dataclass(frozen=True)
 class HiddenStates:
-    """tokens: (T,). states: (layers + 1, T, D) float32 on the CPU, the embeddings first."""
+    """tokens: (T,). states: (L + 1, T, D) float32 on the CPU, the embeddings first."""
 
     tokens: list[str]
     states: Tensor
@@ -33,7 +28,7 @@ class HiddenStates:
 
 @dataclass(frozen=True)
 class Occurrence:
-    """Where a word stands: the number of its text, and the characters [start, end) there."""
+    """One occurrence of a word: the number of its text, and its characters [start, end) there."""
 
     text: int
     start: int
@@ -42,8 +37,8 @@ class Occurrence:
 
 @dataclass(frozen=True)
 class WordInContexts:
-    """One word in N places. vectors: (layers + 1, N, D), the embeddings first. cosine: (layers + 1, N, N), the cosine
-    of the angle between two vectors. points: (layers + 1, N, 2), each layer's vectors on a plane. All float32, CPU.
+    """The N occurrences of a word. vectors: (L + 1, N, D), the embeddings first. cosine: (L + 1, N, N), the cosine of
+    the angle between two vectors. points: (L + 1, N, 2), each layer's vectors on a plane. All float32, CPU.
     """
 
     occurrences: tuple[Occurrence, ...]
@@ -55,8 +50,7 @@ class WordInContexts:
 def encode(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> HiddenStates:
     """Every layer's hidden states for one or two sentences. Raises InputError when the input is empty or too long."""
     encoding = encode_text(checkpoint, text, text_pair)
-    output = forward(checkpoint, encoding, asked_positions=NO_WORDS, output_hidden_states=True)
-    return HiddenStates(encoding.tokens, torch.stack([state[0] for state in output.hidden_states]).float().cpu())
+    return HiddenStates(encoding.tokens, hidden_states(checkpoint, encoding).cpu())
 
 
 def sentence_vector(checkpoint: Checkpoint, text: str, pooling: str = "cls") -> Tensor:
@@ -69,63 +63,59 @@ def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str 
     """Texts as vectors of the last layer, (N, D) float32 on the CPU.
 
     pooling: "cls" takes the hidden state of the first token, "mean" the mean over all tokens of the text, [CLS] and
-    [SEP] among them and padding left out (Reimers & Gurevych 2019, section 3). Texts go through the model together,
-    and the vector of each is what it would be alone. Raises InputError for no text, an empty or too long one, or
-    another pooling.
+    [SEP] among them and padding left out (Reimers & Gurevych 2019, section 3). Texts share forward passes without
+    affecting each other. Raises InputError for no text, an empty or too long one, or another pooling.
     """
     if pooling not in POOLINGS:
         raise InputError(f"The pooling {pooling!r} is unknown; it can be one of: {', '.join(POOLINGS)}.")
     if not texts:
         raise InputError("There is no text; give at least one.")
-    encodings = [encode_text(checkpoint, text) for text in texts]
-    rows = [(encoding.ids, encoding.type_ids) for encoding in encodings]
+    rows = [row_of(encode_text(checkpoint, text)) for text in texts]
     vectors = torch.empty(len(rows), checkpoint.config.hidden_size)
-    for part in batches(checkpoint, rows):
-        ids, mask, segments = padded(checkpoint, [rows[number] for number in part])
+    for group, (ids, mask, segments) in batches(checkpoint, rows):
         states = checkpoint.model.bert(ids, mask, segments).last_hidden_state.float()  # (B, T, D)
         if pooling == "cls":
-            vectors[part] = states[:, 0].cpu()
+            vectors[group] = states[:, 0].cpu()
         else:
-            shares = mask / mask.sum(1, keepdim=True)  # (B, T)
-            vectors[part] = torch.einsum("bt,btd->bd", shares, states).cpu()
+            parts = mask / mask.sum(1, keepdim=True)  # (B, T)
+            vectors[group] = torch.einsum("bt,btd->bd", parts, states).cpu()
     return vectors
 
 
 @torch.inference_mode()
 def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -> WordInContexts:
-    """The vectors of one word wherever it stands in some texts, at every layer, and how alike they are.
+    """The vectors of every occurrence of a word in some texts, at every layer, and how similar they are.
 
     word: as a person types it; it may be several, or one that the tokenizer cuts at a hyphen. It is found where the
     tokenizer reads the same words, so in capitals too if the tokenizer ignores them. texts: each is read alone; empty
     ones are left out. The vector of an occurrence is the mean over its pieces. Raises InputError when there is no
-    word, it stands in none of the texts or in more than 100 places, or the texts are too long.
+    word, it occurs in none of the texts or more than 100 times, or the texts are too long.
     """
-    wanted = _readings(checkpoint, word)
+    wanted = [_normalized(checkpoint, each) for each in read_words(checkpoint, word)]
     if not wanted:
-        raise InputError("There is no word to look for; type one that stands in the sentences.")
+        raise InputError("There is no word to find; type one that occurs in the sentences.")
     if (characters := sum(map(len, texts))) > MAX_CHARACTERS:
-        raise InputError(
-            f"The sentences have {characters:,} characters; the limit is {MAX_CHARACTERS:,}. Shorten them."
-        )
-    occurrences, vectors = [], []
+        raise InputError(f"The texts have {characters:,} characters; the limit is {MAX_CHARACTERS:,}. Shorten them.")
+    occurrences: list[Occurrence] = []
+    vectors: list[Tensor] = []
     for number, text in enumerate(texts):
-        spans = read_words(checkpoint, text)
-        read = [_reading(checkpoint, span.text) for span in spans]
+        words = read_words(checkpoint, text)
+        read = [_normalized(checkpoint, each) for each in words]
         found = [i for i in range(len(read) - len(wanted) + 1) if read[i : i + len(wanted)] == wanted]
         if not found:
             continue
         if len(occurrences) + len(found) > MAX_OCCURRENCES:
-            raise InputError(f"The word stands in more than {MAX_OCCURRENCES} places, which is the limit. Shorten.")
-        states = encode(checkpoint, text).states  # (layers + 1, T, D)
+            raise InputError(
+                f"The word occurs more than {MAX_OCCURRENCES} times, which is the limit. Shorten the text."
+            )
+        states = encode(checkpoint, text).states  # (L + 1, T, D)
         for i in found:
-            first, last = spans[i], spans[i + len(wanted) - 1]
+            first, last = words[i], words[i + len(wanted) - 1]
             occurrences.append(Occurrence(number, first.start, last.end))
             vectors.append(states[:, first.first : last.last].mean(1))
     if not occurrences:
-        raise InputError(
-            f"The word {word.strip()[:100]!r} stands in none of the sentences; type it as it stands there."
-        )
-    stacked = torch.stack(vectors, 1)  # (layers + 1, N, D)
+        raise InputError(f"The word {word.strip()[:100]!r} is in none of the sentences; type it as it stands there.")
+    stacked = torch.stack(vectors, 1)  # (L + 1, N, D)
     unit = torch.nn.functional.normalize(stacked.double(), dim=-1)
     cosine = (unit @ unit.transpose(1, 2)).clamp(-1, 1).float()
     return WordInContexts(tuple(occurrences), stacked, cosine, torch.stack([plane(layer) for layer in stacked]))
@@ -134,10 +124,10 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
 def plane(vectors: Tensor) -> Tensor:
     """Vectors (N, D) as points (N, 2) on the plane of their largest differences (principal components).
 
-    Distances are those of the vectors along the two directions. A direction may be turned round without meaning
-    anything, so of each the largest entry is made positive; with fewer than two directions the rest is 0.
+    Distances are those of the vectors along the two directions. The sign of a direction has no meaning, so the largest
+    entry of each is made positive; with fewer than two directions the rest is 0.
     """
-    exact = vectors.double()  # equal vectors have no difference then, not one of rounding
+    exact = vectors.double()  # in float32, rounding would make equal vectors differ
     centred = exact - exact.mean(0)
     directions = torch.linalg.svd(centred, full_matrices=False).Vh[:2]  # (2, D), or fewer
     largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
@@ -145,11 +135,6 @@ def plane(vectors: Tensor) -> Tensor:
     return torch.nn.functional.pad(points, (0, 2 - points.shape[1])).float()
 
 
-def _readings(checkpoint: Checkpoint, text: str) -> list[str]:
-    """The words of a text as the tokenizer reads them."""
-    return [_reading(checkpoint, word) for word in words(checkpoint, text)]
-
-
-def _reading(checkpoint: Checkpoint, word: str) -> str:
-    """A word as the tokenizer reads it, in small letters if it ignores capitals; unknown words stay themselves."""
-    return checkpoint.tokenizer.normalizer.normalize_str(word).strip()
+def _normalized(checkpoint: Checkpoint, word: Word) -> str:
+    """A word as the tokenizer reads it, in small letters if it ignores capitals; unknown words keep their spelling."""
+    return checkpoint.tokenizer.normalizer.normalize_str(word.text).strip()

@@ -176,9 +176,9 @@ def test_two_models_stand_side_by_side(page: Page, tmp_path: Path) -> None:
 
 def test_a_lone_sentence_is_told_to_be_strange_to_a_model_of_pairs(page: Page) -> None:
     open_attention(page)
-    expect(page.locator("#attention-heads")).not_to_contain_text("only ever saw pairs")
+    expect(page.locator("#attention-heads")).not_to_contain_text("trained on pairs")
     page.locator("#attention-pair textarea").fill("")
-    expect(page.locator("#attention-heads")).to_contain_text("only ever saw pairs")
+    expect(page.locator("#attention-heads")).to_contain_text("trained on pairs")
 
 
 def test_odd_words_stand_in_every_picture_and_file_as_they_are(page: Page, browser: Browser, tmp_path: Path) -> None:

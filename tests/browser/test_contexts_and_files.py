@@ -26,7 +26,7 @@ def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
     assert page.locator("#context-cosine img").count() == 0
     assert page.title() == "Balcony"
     page.locator("#context-word input, #context-word textarea").fill("zebra")
-    expect(facts).to_contain_text("stands in none of the sentences")
+    expect(facts).to_contain_text("is in none of the sentences")
     expect(title).to_be_hidden()
     page.locator("#context-word input, #context-word textarea").fill("")
     expect(facts).to_contain_text("Type a word")

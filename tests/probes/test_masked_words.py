@@ -10,8 +10,9 @@ from helpers import make_model
 from bert_core.config import BertConfig
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import InputError
-from bert_core.probes.forward import batches, read_words
+from bert_core.probes.forward import batches
 from bert_core.probes.masked_words import fill_mask, layer_lens, leave_one_out, rate_guess, sweep
+from bert_core.probes.reading import read_words
 from bert_core.storage.checkpoint import Checkpoint
 
 PAIR = ("Hello, how are you?", "I am [MASK] Romeo.")
@@ -169,8 +170,8 @@ def test_leave_one_out_watches_the_likeliest_guess_and_words_of_pieces(piece_che
 @pytest.mark.parametrize(
     ("probe", "message"),
     [
-        (lambda c: layer_lens(c, "no mask"), r"There are 0 \[MASK\]"),
-        (lambda c: layer_lens(c, "[MASK]", mask=1), "number 1 is none of them"),
+        (lambda c: layer_lens(c, "no mask"), r"The text has 0 \[MASK\]"),
+        (lambda c: layer_lens(c, "[MASK]", mask=1), "there is no number 1"),
         (lambda c: rate_guess(c, "zebra", "[MASK]"), "never learned the word 'zebra'"),
         (lambda c: rate_guess(c, " ", "[MASK]"), "never learned"),
         (lambda c: rate_guess(c, "how are", "[MASK]"), "2 pieces"),

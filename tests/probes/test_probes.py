@@ -15,8 +15,9 @@ from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import InputError
 from bert_core.probes.attention import attention
 from bert_core.probes.exam import exam
-from bert_core.probes.forward import forward_rows, unknown_words, words
+from bert_core.probes.forward import word_scores
 from bert_core.probes.masked_words import fill_mask
+from bert_core.probes.reading import read_words, unknown_words
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.vectors import Occurrence, encode, plane, sentence_vector, sentence_vectors, words_in_contexts
 from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
@@ -126,8 +127,9 @@ def test_a_part_that_the_files_lacked_is_not_asked(tiny_checkpoint, part, probe)
 
 def test_words_are_spelled_as_typed(tiny_checkpoint):
     text = "Hello, <b>Romeo</b>! ${1} [MASK] -- naïve 你好"
-    assert words(tiny_checkpoint, text) == ["Hello", "<b>Romeo</b>", "${1}", "[MASK]", "naïve", "你好"]
-    assert words(tiny_checkpoint, "") == []
+    words = [word.text for word in read_words(tiny_checkpoint, text)]
+    assert words == ["Hello", "<b>Romeo</b>", "${1}", "[MASK]", "naïve", "你好"]
+    assert read_words(tiny_checkpoint, "") == []
 
 
 def test_unknown_words_are_named_once(tiny_checkpoint):
@@ -268,7 +270,7 @@ def test_several_words_and_a_word_with_a_hyphen_are_found(piece_checkpoint):
 
 
 def test_a_word_is_not_found_inside_another_and_unknown_words_differ(tiny_checkpoint):
-    with pytest.raises(InputError, match="'rome' stands in none of the sentences"):
+    with pytest.raises(InputError, match="'rome' is in none of the sentences"):
         words_in_contexts(tiny_checkpoint, "rome", ["hello romeo"])
     found = words_in_contexts(tiny_checkpoint, "zebra", ["hello zebra", "hello quark"])
     assert [place.text for place in found.occurrences] == [0]
@@ -277,10 +279,10 @@ def test_a_word_is_not_found_inside_another_and_unknown_words_differ(tiny_checkp
 @pytest.mark.parametrize(
     ("word", "texts", "says"),
     [
-        ("", ["hello"], "no word to look for"),
-        ("...", ["hello"], "no word to look for"),
-        ("hello", [], "stands in none"),
-        ("you", ["you " * 14] * 8, "more than 100 places"),
+        ("", ["hello"], "no word to find"),
+        ("...", ["hello"], "no word to find"),
+        ("hello", [], "is in none of"),
+        ("you", ["you " * 14] * 8, "more than 100 times"),
         ("you", ["you " * 40], "the model reads 17"),
         ("you", ["you " * 3000, "you " * 3000], "24,000 characters; the limit is 20,000"),
         ("\ud800", ["hello"], "surrogate"),
@@ -334,7 +336,7 @@ def test_a_small_probe_takes_one_processor_thread_and_leaves_the_number_as_it_wa
     torch.set_num_threads(3)
     try:
         fill_mask(tiny_checkpoint, "hello [MASK]")
-        forward_rows(tiny_checkpoint, [([2, 6, 3], [0, 0, 0])], [(0, 1)])
+        list(word_scores(tiny_checkpoint, [([2, 6, 3], [0, 0, 0])], [[1]]))
         assert (seen, torch.get_num_threads()) == ([1, 1], 3)
     finally:
         torch.set_num_threads(before)

@@ -62,7 +62,7 @@ def test_files_and_python_give_the_same_similarities(tiny_checkpoint, tmp_path):
 
 
 def test_a_word_that_is_nowhere_is_an_error(tiny_checkpoint):
-    with pytest.raises(InputError, match="stands in none"):
+    with pytest.raises(InputError, match="is in none of"):
         contexts_value(tiny_checkpoint, "zebra", SENTENCES, 1)
 
 

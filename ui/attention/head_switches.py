@@ -10,7 +10,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import CLS, PAD, SEP
 from bert_core.errors import BertCoreError, InputError
 from bert_core.probes.attention import Ablation, ablation_map, answers, corpus_batch, without
-from bert_core.probes.forward import encode_text
+from bert_core.probes.reading import encode_text
 from bert_core.probes.sentence_pairs import window
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, on_error

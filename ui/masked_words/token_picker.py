@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 
 from bert_core.data.tokenizer import MASK
-from bert_core.probes.forward import Word, read_words
+from bert_core.probes.reading import Word, read_words
 from bert_core.storage.checkpoint import Checkpoint
 from ui.parts.question import Question
 from ui.views import view

@@ -1,20 +1,18 @@
-"""Sentences that warn of what a model cannot know about a text."""
+"""Sentences that warn of what a model cannot know about a text, and the names of its two kinds of pairs."""
 
-from bert_core.probes.forward import unknown_words
+from bert_core.probes.reading import unknown_words
 from bert_core.storage.checkpoint import Checkpoint
 
 NEXT = ("IsNext", "NotNext")
-PAIRS_ONLY = (
-    "This model only ever saw pairs of sentences, so a single one is strange to it; give it a second sentence too."
-)
+PAIRS_ONLY = "This model was trained on pairs of sentences, not on single ones; add a second sentence."
 EACH_ALONE = (
-    "This model only ever saw pairs of sentences; here it reads each sentence alone, which is strange to it, so its "
-    "vectors may differ from those it learned with."
+    "This model was trained on pairs of sentences; here it reads each sentence alone, so its vectors may differ from "
+    "those in training."
 )
 
 
 def unknown_note(checkpoint: Checkpoint, *texts: str) -> list[str]:
-    """A sentence that names the words the model does not know, or nothing."""
+    """A sentence that names the words the vocabulary lacks, or nothing."""
     unknown = list(dict.fromkeys(word for text in texts if text.strip() for word in unknown_words(checkpoint, text)))
     if not unknown:
         return []
@@ -22,13 +20,13 @@ def unknown_note(checkpoint: Checkpoint, *texts: str) -> list[str]:
     return [f"The model never learned these words and reads each as [UNK]: {named}."]
 
 
-def alone_note(checkpoint: Checkpoint, pair: str, told: str = PAIRS_ONLY) -> list[str]:
-    """What to tell when a model of pairs gets one sentence only, or nothing."""
-    return [] if pair.strip() or "nsp" in checkpoint.missing else [told]
+def alone_note(checkpoint: Checkpoint, pair: str, note: str = PAIRS_ONLY) -> list[str]:
+    """The note, if a model that was trained on pairs gets one sentence only; otherwise nothing."""
+    return [] if pair.strip() or "nsp" in checkpoint.missing else [note]
 
 
 def pair_labels(checkpoint: Checkpoint) -> tuple[str, str]:
-    """What classes 0 and 1 of the sentence-pair head stand for: IsNext, or what the recipe's labelled pairs are."""
+    """The names of classes 0 and 1 of the sentence-pair head: IsNext and NotNext, or those of the recipe's pairs."""
     corpus = (checkpoint.recipe or {}).get("corpus")
     label = corpus.get("pair_label") if isinstance(corpus, dict) else None
     return (label, f"not {label}") if isinstance(label, str) and label != NEXT[0] else NEXT

@@ -1,0 +1,126 @@
+"""A text as the model reads it: its tokens, its words, and the row of token ids that enters a forward pass."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tokenizers import Encoding, Tokenizer
+
+from bert_core.data.tokenizer import CLS, MASK, SEP, UNK, special_ids
+from bert_core.errors import InputError
+from bert_core.storage.checkpoint import Checkpoint
+
+MAX_CHARACTERS = 20_000  # a probe answers while a person waits
+
+Row = tuple[list[int], list[int]]  # token ids and segments
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word as the tokenizer separates it.
+
+    text: spelled as typed. sentence: 0 or 1. start, end: its characters in that sentence. first, last: its tokens in
+    the model's input, [first, last). pieces: those tokens. cuts: where each piece begins, as characters of `text`.
+    """
+
+    text: str
+    sentence: int
+    start: int
+    end: int
+    first: int
+    last: int
+    pieces: tuple[str, ...]
+    cuts: tuple[int, ...]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the vocabulary has the word; the model reads any other as [UNK]."""
+        return UNK not in self.pieces
+
+    @property
+    def is_special(self) -> bool:
+        """Whether the word is a special token that was typed, such as [MASK]."""
+        return self.pieces[0] in (CLS, SEP, MASK)
+
+
+def tokenize(checkpoint: Checkpoint, text: str, text_pair: str | None, *, add_special_tokens: bool = True) -> Encoding:
+    """A text as tokens, however many. Raises InputError for far too long a text or half a character."""
+    for part in (text, text_pair or ""):
+        if len(part) > MAX_CHARACTERS:
+            raise InputError(f"This text has {len(part):,} characters; the limit is {MAX_CHARACTERS:,}. Shorten it.")
+        if any("\ud800" <= character <= "\udfff" for character in part):
+            raise InputError("This text holds half of a character (a lone surrogate); type it again.")
+    return checkpoint.tokenizer.encode(text, text_pair or None, add_special_tokens=add_special_tokens)
+
+
+def encode_text(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> Encoding:
+    """A text as the model's input. Raises InputError when it is empty or longer than the model reads."""
+    encoding = tokenize(checkpoint, text, text_pair)
+    limit = checkpoint.config.max_position_embeddings
+    if len(encoding) > limit:
+        raise InputError(f"This text has {len(encoding)} tokens; the model reads {limit}. Shorten it.")
+    if len(encoding) <= encoding.special_tokens_mask.count(1) and MASK not in encoding.tokens:
+        raise InputError("There is no word in this text; type a sentence.")
+    return encoding
+
+
+def read_words(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> list[Word]:
+    """The words of one or two sentences in reading order, without characters that the tokenizer drops."""
+    encoding = tokenize(checkpoint, text, text_pair)
+    found: list[tuple[int, list[int]]] = []  # sentence and tokens of each word
+    before: object = None
+    for i, (token, word, sentence) in enumerate(zip(encoding.tokens, encoding.word_ids, encoding.sequence_ids)):
+        if sentence is None:  # [CLS] and [SEP] around the sentences
+            continue
+        # A special token that was typed, such as [MASK], is a word of its own.
+        number = (sentence, word) if token not in (CLS, SEP, MASK) else (sentence, token, i)
+        if found and word is not None and before == number:
+            found[-1][1].append(i)
+        else:
+            found.append((sentence, [i]))
+        before = number
+    return [_word(encoding, tokens, sentence, (text, text_pair or "")[sentence]) for sentence, tokens in found]
+
+
+def unknown_words(checkpoint: Checkpoint, text: str) -> list[str]:
+    """The words of a text that the vocabulary lacks, each once, in reading order; the model reads them as [UNK]."""
+    encoding = tokenize(checkpoint, text, None, add_special_tokens=False)
+    spelled = (text[s:e] for token, (s, e) in zip(encoding.tokens, encoding.offsets) if token == UNK)
+    return list(dict.fromkeys(spelled))
+
+
+def row_of(encoding: Encoding) -> Row:
+    """An input's token ids and segments."""
+    return encoding.ids, encoding.type_ids
+
+
+def pair_row(checkpoint: Checkpoint, a: Sequence[int], b: Sequence[int]) -> Row:
+    """Two sentences of token ids as [CLS] a [SEP] b [SEP], however long."""
+    ids = special_ids(checkpoint.tokenizer)
+    return [ids[CLS], *a, ids[SEP], *b, ids[SEP]], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+
+
+def masked_row(checkpoint: Checkpoint, row: Row, first: int, last: int) -> Row:
+    """The row with a [MASK] for each of the tokens [first, last)."""
+    ids, segments = row
+    return [*ids[:first], *[special_ids(checkpoint.tokenizer)[MASK]] * (last - first), *ids[last:]], segments
+
+
+def token_text(tokenizer: Tokenizer, number: int) -> str:
+    """The token with this id, which must be below the size of the vocabulary."""
+    text = tokenizer.id_to_token(number)
+    assert text is not None, number
+    return text
+
+
+def _word(encoding: Encoding, tokens: list[int], sentence: int, text: str) -> Word:
+    start, end = encoding.offsets[tokens[0]][0], encoding.offsets[tokens[-1]][1]
+    return Word(
+        text=text[start:end],
+        sentence=sentence,
+        start=start,
+        end=end,
+        first=tokens[0],
+        last=tokens[-1] + 1,
+        pieces=tuple(encoding.tokens[i] for i in tokens),
+        cuts=tuple(encoding.offsets[i][0] - start for i in tokens),
+    )
