@@ -10,7 +10,7 @@ from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, on_error
 from ui.parts.downloads import exporter, offer
 from ui.parts.export import Numbers, python_code, table
-from ui.parts.figures import similarity_map, word_points
+from ui.parts.figures import MAP_OPTIONS, word_points
 from ui.parts.notes import EACH_ALONE, alone_note, unknown_note
 from ui.parts.page import Page
 from ui.parts.question import Values
@@ -57,7 +57,7 @@ def words_in_context_tab(page: Page) -> None:
         facts = view("facts", events=("submit",), options={"follows": True}, elem_id="context-facts")
         with gr.Row(elem_classes="balcony-split", elem_id="context-stage"):
             with gr.Column(scale=1, min_width=320):
-                cosine = view("plot", elem_id="context-cosine")
+                cosine = view("similarityMap", options=MAP_OPTIONS, elem_id="context-cosine")
             with gr.Column(scale=1, min_width=320):
                 points = view("plot", elem_id="context-points")
         export = exporter("the similarities", of="context-stage", elem_id="context-download")
@@ -103,7 +103,7 @@ def words_in_context_tab(page: Page) -> None:
 def contexts_value(
     checkpoint: Checkpoint, word: str, sentences: list[str], layer: int
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """What the facts view and the two charts show for one layer."""
+    """The values of the facts view, the heat map and the chart for one layer."""
     with probe_lock:
         found = words_in_contexts(checkpoint, word, sentences)
     texts = [sentences[occurrence.text] for occurrence in found.occurrences]
@@ -116,7 +116,7 @@ def contexts_value(
     title = f"Layer {layer}" if layer else "Before the first layer"
     return (
         {"facts": facts, "notes": [*([ONE_OCCURRENCE] if len(labels) == 1 else []), *notes]},
-        similarity_map(labels, found.cosine[layer].tolist(), title=f"{title}: cosine similarity"),
+        {"title": f"{title}: cosine similarity", "labels": labels, "cosine": found.cosine[layer].tolist()},
         word_points(labels, found.points[layer].tolist(), title=f"{title}: the vectors in two dimensions"),
     )
 

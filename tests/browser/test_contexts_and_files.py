@@ -22,7 +22,7 @@ def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
     expect(title).to_have_text("Before the first layer: the vectors in two dimensions")
     page.locator("#context-sentences textarea").fill(f"Thank you Romeo\n{MARKUP}")
     expect(facts).to_contain_text("Occurrences2")
-    expect(page.locator("#context-cosine .ytick text").nth(1)).to_contain_text("e'>")
+    expect(page.locator("#context-cosine .balcony-map-word title").nth(1)).to_contain_text("e'>")
     assert page.locator("#context-cosine img").count() == 0
     assert page.title() == "Balcony"
     page.locator("#context-word input, #context-word textarea").fill("zebra")

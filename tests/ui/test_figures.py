@@ -5,7 +5,7 @@ import itertools
 import plotly.graph_objects as go
 import pytest
 
-from ui.parts.figures import curves, literal, similarity_map, word_points
+from ui.parts.figures import curves, literal, word_points
 
 TOKENS = ["[CLS]", "<b>hi</b>", "$x$", "שלום", "&lt;"]
 WEIGHTS = [[(row + column) / 10 for column in range(5)] for row in range(5)]
@@ -16,9 +16,7 @@ WEIGHTS = [[(row + column) / 10 for column in range(5)] for row in range(5)]
     [
         curves(),
         curves(more=True),
-        similarity_map(TOKENS, WEIGHTS, title="Layer 1"),
         word_points(TOKENS, [row[:2] for row in WEIGHTS], title="Layer 1"),
-        similarity_map([], []),
         word_points([], []),
     ],
 )
@@ -38,6 +36,8 @@ def test_every_curve_is_shown_as_it_is_as_raw_points_and_on_held_out_text() -> N
 def test_more_curves_have_axes_of_their_own_that_do_not_overlap() -> None:
     figure = curves(more=True)
     assert {trace["yaxis"] for trace in figure["data"]} == {"y", "y2", "y3", "y4", "y5"}
+    titles = [figure["layout"][name]["title"]["text"] for name in figure["layout"]["meta"]["logarithmic"]]
+    assert titles == ["Loss", "Gradient norm"]
     domains = sorted(axis["domain"] for name, axis in figure["layout"].items() if name.startswith("yaxis"))
     assert len(domains) == 5
     assert all(below[1] < above[0] for below, above in itertools.pairwise(domains))
@@ -46,21 +46,8 @@ def test_more_curves_have_axes_of_their_own_that_do_not_overlap() -> None:
 @pytest.mark.parametrize(
     ("typed", "markup"), [("<b>hi</b>", "<"), ("$x$", "$x"), ("&lt;", "&l"), ("<a href='x'>", "<")]
 )
-def test_words_are_no_markup(typed: str, markup: str) -> None:
+def test_typed_markup_is_shown_as_text(typed: str, markup: str) -> None:
     assert markup not in literal(typed)
-
-
-def test_the_same_word_twice_keeps_both_rows() -> None:
-    [heatmap] = similarity_map(["a", "a"], [[1, 0], [0, 1]])["data"]
-    assert heatmap["y"] == [0, 1]
-
-
-def test_opposite_and_equal_vectors_stand_at_the_ends_of_the_colours() -> None:
-    [heatmap] = similarity_map(["a", "b"], [[1, -0.5], [-0.5, 1]])["data"]
-    assert (heatmap["zmin"], heatmap["zmax"]) == (-1, 1)
-    assert heatmap["z"] == [[1, -0.5], [-0.5, 1]]
-    assert heatmap["text"][0][1] == "1 a and 2: -0.500"
-    assert len({colour for _, colour in heatmap["colorscale"]}) == 3
 
 
 def test_points_are_numbered_and_one_unit_is_as_long_both_ways() -> None:

@@ -27,16 +27,16 @@ def test_occurrences_are_counted_and_both_pictures_show_the_layer(layer, tiny_ch
     facts, cosine, points = contexts_value(tiny_checkpoint, "romeo", ["Hello, Romeo!", "", "thank you romeo"], layer)
     assert dict(facts["facts"])["Occurrences"] == dict(facts["facts"])["Sentences"] == "2"
     assert facts["notes"] == [EACH_ALONE]
-    [heatmap], [dots] = cosine["data"], points["data"]
-    assert dict(facts["facts"])["Mean similarity"] == f"{heatmap['z'][0][1]:.2f}"
-    assert len(dots["x"]) == len(heatmap["z"]) == 2
+    [dots] = points["data"]
+    assert dict(facts["facts"])["Mean similarity"] == f"{cosine['cosine'][0][1]:.2f}"
+    assert len(dots["x"]) == len(cosine["cosine"]) == len(cosine["labels"]) == 2
     named = "Layer 2" if layer else "Before the first layer"
-    assert cosine["layout"]["title"]["text"].startswith(named)
+    assert cosine["title"].startswith(named)
     assert points["layout"]["title"]["text"].startswith(named)
 
 
 def test_the_layer_changes_what_is_shown(tiny_checkpoint):
-    shown = [contexts_value(tiny_checkpoint, "romeo", SENTENCES, layer)[1]["data"][0]["z"] for layer in (0, 1, 2)]
+    shown = [contexts_value(tiny_checkpoint, "romeo", SENTENCES, layer)[1]["cosine"] for layer in (0, 1, 2)]
     assert shown[0] != shown[1] != shown[2]
 
 

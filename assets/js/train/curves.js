@@ -5,7 +5,6 @@ import { el } from "../parts/elements.js";
 import { newChart } from "../parts/plotly_view.js";
 
 const SMOOTH_SHARE = 0.02; // of the run's steps: how far back a smoothed point remembers
-const LOGARITHMIC = ["yaxis", "yaxis5"];
 
 /** @typedef {(number | null)[]} Point step, then the values of `options.series` */
 /** @typedef {{number: number, colour: string, steps: number, points: Point[]}} OtherRun */
@@ -131,9 +130,9 @@ export function curves(root, options, actions) {
       const axes = Object.keys(layout).filter((name) => name.startsWith("xaxis"));
       for (const axis of axes) Object.assign(layout[axis], { range: [0, end], autorange: false });
     }
-    if (view.log) for (const axis of LOGARITHMIC) if (layout[axis]) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
+    if (view.log) for (const axis of layout.meta.logarithmic) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
     layout.uirevision = run ? run.run : "none";
-    for (const axis of LOGARITHMIC) if (layout[axis]) layout[axis].uirevision = `${layout.uirevision} ${view.log}`;
+    for (const axis of layout.meta.logarithmic) layout[axis].uirevision = `${layout.uirevision} ${view.log}`;
     layout.shapes = shapes();
     return { data, layout };
   }
