@@ -1,4 +1,4 @@
-"""Masked words by hand: one press and two, two sentences, guesses put in, the closer looks."""
+"""Masked words by hand: one press and two, two sentences, guesses put in, the closer views."""
 
 import pytest
 from browser_steps import open_tab
@@ -47,4 +47,4 @@ def test_each_closer_look_answers(page: Page, words: Locator) -> None:
     expect(closer).to_contain_text("With all words there, Juliet has")
     page.get_by_role("radio", name="Sweep").check()
     closer.get_by_role("button", name="Romeo").click()
-    expect(closer).to_contain_text("In the place of romeo")
+    expect(closer).to_contain_text("Instead of romeo")

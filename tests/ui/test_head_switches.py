@@ -19,10 +19,10 @@ ASKED = Question("how are you", "i am romeo")
 
 
 def test_answers_stand_beside_those_without_the_heads_that_are_off(tiny_checkpoint, dialogue):
-    value = switches_value(tiny_checkpoint, ASKED, dialogue, {"off": [[1, 2], [0, 0], [7, 7]], "place": None})
+    value = switches_value(tiny_checkpoint, ASKED, dialogue, {"off": [[1, 2], [0, 0], [7, 7]], "position": None})
     assert value["off"] == [[1, 2], [0, 0]], "a smaller model has fewer switches"
     for setting, off in enumerate(([], [(1, 2), (0, 0)])):
-        found = answers(tiny_checkpoint, without(tiny_checkpoint, off)[None], *ASKED.texts, position=value["place"])
+        found = answers(tiny_checkpoint, without(tiny_checkpoint, off)[None], *ASKED.texts, position=value["position"])
         assert value["rows"]["word"][setting] == pytest.approx(found.word.item(), abs=1e-4)
         assert value["rows"]["is_next"][setting] == pytest.approx(found.is_next.item(), abs=1e-4)
     assert value["rows"]["loss"][0] != value["rows"]["loss"][1]
@@ -35,7 +35,7 @@ def test_one_sentence_is_not_judged_as_a_pair(tiny_checkpoint, dialogue):
 
 
 def test_the_hidden_word_stays_while_its_position_holds_it(tiny_checkpoint):
-    chosen = {"place": 2, "words": [[1, "how"], [2, "are"], [3, "you"]]}
+    chosen = {"position": 2, "words": [[1, "how"], [2, "are"], [3, "you"]]}
     assert hidden_position(tiny_checkpoint, Question("how are you"), chosen) == 2
     assert hidden_position(tiny_checkpoint, Question("i are romeo"), chosen) == 2
     assert hidden_position(tiny_checkpoint, Question("how how how how you"), chosen) == 3

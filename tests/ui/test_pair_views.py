@@ -61,7 +61,7 @@ def test_the_view_has_the_numbers_of_the_matrix(tiny_checkpoint, dialogue):
     matrix = pair_matrix(tiny_checkpoint, dialogue, limit=4, start=1)
     value = pairs.matrix_value(matrix, dialogue, 4, pair_labels(tiny_checkpoint))
     assert (value["start"], value["total"], value["numbers"]) == (1, 6, [2, 3, 4, 5])
-    for shown, probabilities in zip(value["shares"], matrix.probabilities.tolist(), strict=True):
+    for shown, probabilities in zip(value["probabilities"], matrix.probabilities.tolist(), strict=True):
         assert [None if p != p else pytest.approx(p, abs=1e-4) for p in probabilities] == shown
     json.dumps(value, allow_nan=False)
 
@@ -104,15 +104,15 @@ def test_across_a_pair_words_attend_to_the_words_of_the_other_sentence(tiny_chec
     value = pairs.across_value(tiny_checkpoint, PAIR)
     assert (value["rows"], value["columns"]) == (["how", "are", "you"], ["i", "am", "romeo", "today"])
     expected = maps.weights.mean((0, 1))[1:4, 5:9]
-    torch.testing.assert_close(torch.tensor(value["shares"]), expected, rtol=0, atol=1e-5)
-    assert value["told"].startswith(f"{expected.sum(-1).mean():.0%} of the first sentence's attention")
+    torch.testing.assert_close(torch.tensor(value["weights"]), expected, rtol=0, atol=1e-5)
+    assert value["note"].startswith(f"{expected.sum(-1).mean():.0%} of the first sentence's attention")
     heads = [head for head, _ in value["choices"]]
     assert (heads[0], len(heads)) == (None, 7)
     layer, head = heads[1]
     most = maps.weights[..., 1:4, 5:9].sum((-1, -2))
     assert most[layer, head] == most.max()
     one = pairs.across_value(tiny_checkpoint, dataclasses.replace(PAIR, head=heads[1]))
-    torch.testing.assert_close(torch.tensor(one["shares"]), maps.weights[layer, head, 1:4, 5:9], rtol=0, atol=1e-5)
+    torch.testing.assert_close(torch.tensor(one["weights"]), maps.weights[layer, head, 1:4, 5:9], rtol=0, atol=1e-5)
     assert pairs.across_value(tiny_checkpoint, dataclasses.replace(PAIR, head=(7, 7)))["head"] is None
 
 

@@ -104,7 +104,7 @@ def test_the_closer_views_agree_with_the_guesses(tiny_checkpoint: Checkpoint) ->
     asked = Question("hello my name", "how are you", hidden=(0, 2), view=LENS, mask=1)
     masks = guesses_value(tiny_checkpoint, asked)["masks"]
     lens = closer_value(tiny_checkpoint, asked)
-    assert (lens["places"], lens["place"], lens["watched"]) == (["hello", "name"], 1, "name")
+    assert (lens["masks"], lens["mask"], lens["watched"]) == (["hello", "name"], 1, "name")
     token, probability = masks[1]["pieces"][0]["guesses"][0]
     assert lens["rows"][-1]["best"] == [token, pytest.approx(probability)]
     assert len(lens["rows"]) == tiny_checkpoint.config.num_hidden_layers + 1
@@ -210,7 +210,7 @@ def test_the_first_guesses_bring_what_does_not_change(service: TrainingService, 
 
 
 @pytest.mark.parametrize(
-    ("told", "milliseconds"),
+    ("changed", "milliseconds"),
     [
         ({"step": 0}, 120),
         ({}, 400),
@@ -221,13 +221,13 @@ def test_the_first_guesses_bring_what_does_not_change(service: TrainingService, 
         ({"status": "finished"}, 60_000),
     ],
 )
-def test_the_more_runs_share_the_machine_the_less_often_a_page_asks(finished, told, milliseconds) -> None:
+def test_the_more_runs_share_the_machine_the_less_often_a_page_asks(finished, changed, milliseconds) -> None:
     running = {"status": "running", "step": 7, "sharing": 1}
-    assert poll_delay(dataclasses.replace(finished.progress(), **(running | told))) == milliseconds
+    assert poll_delay(dataclasses.replace(finished.progress(), **(running | changed))) == milliseconds
 
 
 @pytest.mark.parametrize(
-    ("told", "sentence"),
+    ("changed", "sentence"),
     [
         ({"runs_ahead": 2, "wait_seconds": 3.6}, "2 runs are prepared before yours, about 4 s."),
         ({"runs_ahead": 1}, "One run is prepared before yours."),
@@ -239,9 +239,9 @@ def test_the_more_runs_share_the_machine_the_less_often_a_page_asks(finished, to
         ({"status": "paused", "sharing": 3}, ""),
     ],
 )
-def test_the_status_line_says_what_a_run_waits_for(finished, told, sentence) -> None:
+def test_the_status_line_says_what_a_run_waits_for(finished, changed, sentence) -> None:
     queued = {"status": "queued", "runs_ahead": 0, "wait_seconds": None, "preparing": ""}
-    assert status_line(dataclasses.replace(finished.progress(), **{**queued, **told})) == sentence
+    assert status_line(dataclasses.replace(finished.progress(), **{**queued, **changed})) == sentence
 
 
 def test_the_header_does_not_wait_for_the_model_of_a_run_that_has_ended(service: TrainingService) -> None:
@@ -250,8 +250,8 @@ def test_the_header_does_not_wait_for_the_model_of_a_run_that_has_ended(service:
     run = workspaces.start(space, load_recipe("romeo-juliet"), Corpus.from_text("one sentence only\n", "lines"))
     while run.status != "failed":
         time.sleep(0.02)
-    told = Page(None, workspaces, None, None).model_line_value(space.token)
-    assert (told["detail"], told["steps"]) == ("ended before it had a model", [])
+    line = Page(None, workspaces, None, None).model_line_value(space.token)
+    assert (line["detail"], line["steps"]) == ("ended before it had a model", [])
 
 
 def test_a_longer_text_brings_its_held_out_curve(service: TrainingService) -> None:
@@ -272,11 +272,11 @@ def test_a_longer_text_brings_its_held_out_curve(service: TrainingService) -> No
 
 def test_a_loss_is_compared_with_guesses_without_knowledge(finished) -> None:
     checkpoint = finished.snapshots[-1].checkpoint()
-    told = levels(Corpus.from_text("hello romeo\nhello juliet\n", "lines"), checkpoint)
+    found = levels(Corpus.from_text("hello romeo\nhello juliet\n", "lines"), checkpoint)
     # hello stands for half of the words, the other two for a quarter each: 1/2 ln 2 + 2 x 1/4 ln 4.
-    assert told["unigram"] == pytest.approx(1.5 * math.log(2), abs=1e-4)
-    assert told["ignorance"] == pytest.approx(math.log(checkpoint.config.vocab_size), abs=1e-4)
-    assert told["coin"] == pytest.approx(math.log(2), abs=1e-4)
+    assert found["unigram"] == pytest.approx(1.5 * math.log(2), abs=1e-4)
+    assert found["ignorance"] == pytest.approx(math.log(checkpoint.config.vocab_size), abs=1e-4)
+    assert found["coin"] == pytest.approx(math.log(2), abs=1e-4)
 
 
 def test_the_numbers_of_a_run_are_given_as_files(finished) -> None:
@@ -326,13 +326,13 @@ def test_another_model_guesses_the_same_hidden_words(tiny_checkpoint: Checkpoint
     asked = Question("how are you", "i am [MASK]", hidden=(1, 3))
     value = beside_value(tiny_checkpoint, other, asked)
     assert value["masks"] == guesses_value(other, asked)["masks"]
-    assert [told["word"] for told in value["told"]] == ["are", "i"]
+    assert [both["word"] for both in value["comparison"]] == ["are", "i"]
     masked = ("how [MASK] you", "[MASK] am [MASK]")
-    for told, mask in zip(value["told"], (0, 1)):
+    for both, mask in zip(value["comparison"], (0, 1)):
         for checkpoint, name in ((other, "here"), (tiny_checkpoint, "there")):
-            assert told[name] == pytest.approx(rate_guess(checkpoint, told["word"], *masked, mask=mask).probability)
+            assert both[name] == pytest.approx(rate_guess(checkpoint, both["word"], *masked, mask=mask).probability)
     beside = beside_value(pieces, tiny_checkpoint, Question("say unkind", hidden=(1,)))
-    assert (len(beside["masks"][0]["pieces"]), beside["told"]) == (1, []), "the other model has no such word"
+    assert (len(beside["masks"][0]["pieces"]), beside["comparison"]) == (1, []), "the other model has no such word"
 
 
 @pytest.mark.parametrize("kind", VIEWS)
@@ -428,10 +428,10 @@ def test_sentences_that_are_too_long_for_the_model_are_asked_alone_or_not_at_all
 
 
 def test_a_model_of_labelled_pairs_is_asked_about_its_own_label(tiny_checkpoint: Checkpoint) -> None:
-    told = verdict_value(tiny_checkpoint, Question("how are you", "i am romeo"))
-    assert told["labels"] == ["IsNext", "NotNext"]
-    assert told["probability"] >= 0.5
+    verdict = verdict_value(tiny_checkpoint, Question("how are you", "i am romeo"))
+    assert verdict["labels"] == ["IsNext", "NotNext"]
+    assert verdict["probability"] >= 0.5
     pairs = dataclasses.replace(tiny_checkpoint, recipe={"corpus": {"pair_label": "Paraphrase"}})
-    told = verdict_value(pairs, Question("how are you", "i am romeo"))
-    assert told["labels"] == ["Paraphrase", "not Paraphrase"]
-    assert "class Paraphrase" in told["sentence"]
+    verdict = verdict_value(pairs, Question("how are you", "i am romeo"))
+    assert verdict["labels"] == ["Paraphrase", "not Paraphrase"]
+    assert "class Paraphrase" in verdict["sentence"]

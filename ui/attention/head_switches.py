@@ -83,7 +83,7 @@ def switches_value(
 ) -> dict[str, Any]:
     """The answers with all heads and without those that are off, and the change for each head alone.
 
-    chosen: the last value, in which the page changed "off" or "place". at_once: measure each head even with a model
+    chosen: the last value, in which the page changed "off" or "position". at_once: measure each head even with a model
     that is slow at it.
     """
     L, H = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
@@ -104,7 +104,7 @@ def switches_value(
         "layers": L,
         "heads": H,
         "off": [list(head) for head in off],
-        "place": position,
+        "position": position,
         "words": maskable_tokens(checkpoint, question),
         "titles": {name: titles[name] for name in shown},
         "rows": {name: [round(value, 5) for value in values] for name, values in shown.items()},
@@ -143,7 +143,7 @@ def hidden_position(checkpoint: Checkpoint, question: Question, chosen: dict[str
     """Position of the hidden token: the chosen one as long as it holds the same token, else the middle one."""
     words = maskable_tokens(checkpoint, question)
     before = dict(map(tuple, (chosen or {}).get("words", [])))
-    position = (chosen or {}).get("place")
+    position = (chosen or {}).get("position")
     kept = [at for at, token in words if at == position and before.get(position) == token]
     return kept[0] if kept else words[len(words) // 2][0]
 

@@ -39,7 +39,7 @@ def closer_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     names = [word.word.text if word.index is not None else MASK for word in words]
     number = shown_mask(question, words)
     show = lens_value if question.view == LENS else mattered_value
-    return show(checkpoint, masked, words[number]) | {"places": names, "place": number}
+    return show(checkpoint, masked, words[number]) | {"masks": names, "mask": number}
 
 
 def shown_mask(question: Question, words: list[MaskedWord]) -> int:

@@ -104,7 +104,7 @@ def masked_words_tab(page: Page) -> None:
     def put(values: Values, event: gr.EventData) -> dict[Any, Any]:
         """Put a guess into the sentence."""
         question = asked(values)
-        word = mask_words(checkpoint_of(values), question)[1][int(event.place)]
+        word = mask_words(checkpoint_of(values), question)[1][int(event.mask)]
         edited = put_guess(question, word, int(event.piece), str(event.token)[:200])
         texts = {sentence: edited.text, pair: edited.pair}
         if before := values[picker]:
@@ -114,7 +114,7 @@ def masked_words_tab(page: Page) -> None:
     @on_error(lambda sentence: {closer: {"kind": "", "text": sentence}})
     def show_mask(values: Values, event: gr.EventData) -> dict[Any, Any]:
         """Show another mask in the closer view."""
-        question = dataclasses.replace(asked(values), mask=int(event.place))
+        question = dataclasses.replace(asked(values), mask=int(event.mask))
         with probe_lock:
             return {mask: question.mask, closer: closer_value(checkpoint_of(values), question)}
 
@@ -176,7 +176,7 @@ def beside_value(first: Checkpoint, other: Checkpoint, question: Question) -> di
     Raises InputError when the other model splits the texts into other words.
     """
     check_words(first, other, question)
-    told = []
+    comparison = []
     for number, word in enumerate(mask_words(first, question)[1]):
         if word.index is None:
             continue
@@ -184,8 +184,8 @@ def beside_value(first: Checkpoint, other: Checkpoint, question: Question) -> di
             rated_guess(each, question, number, word.word.text).get("probability") for each in (other, first)
         )
         if here is not None and there is not None:
-            told.append({"word": word.word.text, "here": here, "there": there})
-    return guesses_value(other, question) | {"beside": True, "told": told}
+            comparison.append({"word": word.word.text, "here": here, "there": there})
+    return guesses_value(other, question) | {"beside": True, "comparison": comparison}
 
 
 def check_words(first: Checkpoint, other: Checkpoint, question: Question) -> None:

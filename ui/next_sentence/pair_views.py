@@ -23,16 +23,17 @@ def window_size(checkpoint: Checkpoint) -> int:
 
 def matrix_value(matrix: PairMatrix, corpus: Corpus, size: int, labels: tuple[str, str]) -> dict[str, Any]:
     """The matrix as its view draws it. size: number of sentences in the window."""
+    probabilities = matrix.probabilities.tolist()
     return {
         "start": matrix.start,
         "size": size,
         "total": len(corpus.sentences),
         "numbers": [number + 1 for number in matrix.numbers],
         "sentences": list(matrix.sentences),
-        "shares": [[None if math.isnan(p) else round(p, 4) for p in row] for row in matrix.probabilities.tolist()],
-        "truth": matrix.labels.tolist(),
+        "probabilities": [[None if math.isnan(p) else round(p, 4) for p in row] for row in probabilities],
+        "pair_labels": matrix.labels.tolist(),
         "labels": list(labels),
-        "told": matrix_notes(matrix, labels),
+        "notes": matrix_notes(matrix, labels),
     }
 
 
@@ -116,13 +117,13 @@ def across_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     return {
         "rows": rows,
         "columns": columns,
-        "shares": [[round(weight, 5) for weight in row] for row in shown.tolist()],
+        "weights": [[round(weight, 5) for weight in row] for row in shown.tolist()],
         "head": head,
         "choices": [
             [None, f"mean of all heads ({fractions.mean():.0%})"],
             *([each, f"{head_label(each)} ({fractions[each]:.0%})"] for each in heads),
         ],
-        "told": f"{shown.sum(-1).mean():.0%} of the first sentence's attention goes to the second.",
+        "note": f"{shown.sum(-1).mean():.0%} of the first sentence's attention goes to the second.",
     }
 
 
@@ -136,7 +137,7 @@ def pair_numbers(checkpoint: Checkpoint, question: Question) -> Numbers:
     shown = across_value(checkpoint, question)
     is_next, heads = round(next_sentence(checkpoint, question.text, question.pair), 6), head_label(shown["head"])
     rows = [
-        (is_next, heads, i, a, j, c, shown["shares"][i - 1][j - 1])
+        (is_next, heads, i, a, j, c, shown["weights"][i - 1][j - 1])
         for i, a in enumerate(shown["rows"], 1)
         for j, c in enumerate(shown["columns"], 1)
     ]
@@ -144,7 +145,7 @@ def pair_numbers(checkpoint: Checkpoint, question: Question) -> Numbers:
         "sentence_a": question.text,
         "sentence_b": question.pair,
         "is_next": is_next,
-        "attention": {"heads": heads, "from": shown["rows"], "to": shown["columns"], "weights": shown["shares"]},
+        "attention": {"heads": heads, "from": shown["rows"], "to": shown["columns"], "weights": shown["weights"]},
     }
     header = ("is_next", "heads", "from_position", "from_token", "to_position", "to_token", "weight")
     return Numbers(header, rows, lambda: content)

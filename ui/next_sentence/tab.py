@@ -115,8 +115,8 @@ def next_sentence_tab(page: Page) -> None:
     def beside_matrix(model: Model, token: str, start: int, size: int, one: PairMatrix) -> dict[str, Any]:
         two = judged(model.checkpoint, token, start, size)
         value = pairs.matrix_value(two, page.corpus(token), size, pair_labels(model.checkpoint))
-        notes = [*value["told"], pairs.difference_note(one, two)]
-        return value | {"caption": caption(model), "told": notes, "beside": True}
+        notes = [*value["notes"], pairs.difference_note(one, two)]
+        return value | {"caption": caption(model), "notes": notes, "beside": True}
 
     def window_start(values: Values) -> int:
         return int((values[matrix] or {}).get("start", 0))

@@ -30,7 +30,7 @@ export function headSwitches(root, { trigger, choose }) {
       grid, caption, notes));
   let value = null, shape = "";
 
-  word.addEventListener("change", () => choose({ place: Number(word.value), words: value.words }));
+  word.addEventListener("change", () => choose({ position: Number(word.value), words: value.words }));
   measure.addEventListener("change", show);
   allOn.addEventListener("click", () => choose({ off: [] }));
   each.addEventListener("click", () => {
@@ -79,7 +79,7 @@ export function headSwitches(root, { trigger, choose }) {
   function show() {
     choices(word, value.words);
     choices(measure, Object.entries(value.titles));
-    word.value = value.place;
+    word.value = value.position;
     const count = value.off.length;
     without.textContent = count === 0 ? "Without" : count === 1 ? "Without 1 head" : `Without ${count} heads`;
     allOn.disabled = count === 0;

@@ -64,7 +64,7 @@ function sweep(value, open, press) {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === index));
     const word = value.words[index];
     rivals.replaceChildren(...word.rivals.map((guesses, i) => el("p", {},
-      "In the place of ", el("bdi", { class: "balcony-hidden-word" }, word.pieces[i]), ": ",
+      "Instead of ", el("bdi", { class: "balcony-hidden-word" }, word.pieces[i]), ": ",
       ...guesses.flatMap(([token, share], at) => [at ? ", " : "", el("bdi", {}, token), ` ${percent(share)}`]))));
   }
 
@@ -83,11 +83,11 @@ export function closer(root, { trigger }) {
   const parts = { lens, mattered, sweep: (value) => sweep(value, open, (index) => { open = index; }) };
 
   /** Which of several masked words is looked at. */
-  function places(value) {
-    const buttons = value.places.map((name, place) => {
-      const button = el("button", { type: "button", class: "balcony-small", "aria-pressed": place === value.place },
-        `Mask ${place + 1}: `, el("bdi", {}, name));
-      button.addEventListener("click", () => trigger("select", { place }));
+  function masks(value) {
+    const buttons = value.masks.map((name, mask) => {
+      const button = el("button", { type: "button", class: "balcony-small", "aria-pressed": mask === value.mask },
+        `Mask ${mask + 1}: `, el("bdi", {}, name));
+      button.addEventListener("click", () => trigger("select", { mask }));
       return button;
     });
     const group = el("div", { class: "balcony-export", role: "group", "aria-label": "The masked word to look at" }, ...buttons);
@@ -101,7 +101,7 @@ export function closer(root, { trigger }) {
     if (now !== words) open = Infinity;
     words = now;
     root.replaceChildren(
-      ...(value.places && value.places.length > 1 ? [places(value)] : []),
+      ...(value.masks && value.masks.length > 1 ? [masks(value)] : []),
       ...(value.kind ? [parts[value.kind](value)] : []),
       el("p", { class: "balcony-empty" }, value.text));
   };

@@ -39,22 +39,22 @@ export function guesses(root, { trigger }) {
       `: ${percent(here)} here, ${percent(there)} by the other model, ${points > 0 ? "+" : points < 0 ? "−" : ""}${Math.abs(points)} points.`);
   }
 
-  function card(mask, place, isBeside) {
-    const title = el("h3", {}, `Mask ${place + 1}`);
+  function card(mask, number, isBeside) {
+    const title = el("h3", {}, `Mask ${number + 1}`);
     if (mask.word) title.append(" for ", el("bdi", { class: "balcony-hidden-word" }, mask.word));
     const several = mask.pieces.length > 1;
     const lists = mask.pieces.flatMap(({ answer, guesses }, piece) => [
       ...(several ? [el("h4", {}, `Piece ${piece + 1} of ${mask.pieces.length}`)] : []),
-      el("ol", {}, ...guesses.map((guess) => row(guess, guess[0] === answer, isBeside ? null : { place, piece }))),
+      el("ol", {}, ...guesses.map((guess) => row(guess, guess[0] === answer, isBeside ? null : { mask: number, piece }))),
     ]);
     return el("section", { class: "balcony-card" }, title, ...lists, ...(mask.own ? [own(mask.own)] : []));
   }
 
   return function draw(value) {
     if (!value) return;
-    const parts = [...(value.told || []).map(apart), ...value.notes.map((text) => note(text))];
+    const parts = [...(value.comparison || []).map(apart), ...value.notes.map((text) => note(text))];
     if (value.error) parts.unshift(note(value.error, true));
-    if (value.masks.length) parts.unshift(el("div", { class: "balcony-cards" }, ...value.masks.map((mask, place) => card(mask, place, value.beside))));
+    if (value.masks.length) parts.unshift(el("div", { class: "balcony-cards" }, ...value.masks.map((mask, number) => card(mask, number, value.beside))));
     if (value.hint) parts.unshift(el("p", { class: "balcony-empty" }, value.hint));
     if (value.caption) parts.unshift(el("h3", { class: "balcony-caption", dir: "auto" }, value.caption));
     root.replaceChildren(...parts);

@@ -19,7 +19,7 @@ const keyOf = (head) => (head ? head.join(".") : "mean");
 const empty = (root, value) => root.replaceChildren(...(value && value.error ? [note(value.error, true)] : []));
 
 export function pairAcross(root, { choose, options }) {
-  const heads = el("select", {}), told = el("p", { class: "balcony-empty" });
+  const heads = el("select", {}), summary = el("p", { class: "balcony-empty" });
   const readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
   const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Attention of ", heads));
   const title = el("h3", {}, "From the first sentence to the second"), map = heatMap(readout);
@@ -29,12 +29,12 @@ export function pairAcross(root, { choose, options }) {
 
   function show() {
     width = root.clientWidth;
-    const { rows, columns, shares } = value;
+    const { rows, columns, weights } = value;
     map.draw({
-      rows, columns, values: shares.flat(), colour: options.colour, room: width || 500, largest: 44, hint: ACROSS_HINT,
+      rows, columns, values: weights.flat(), colour: options.colour, room: width || 500, largest: 44, hint: ACROSS_HINT,
       alpha: (weight) => Math.max(0.03, Math.sqrt(weight)),
       label: "Attention of the first sentence to the second; the arrow keys go from cell to cell",
-      describe: (i, j) => [el("bdi", {}, rows[i]), " → ", el("bdi", {}, columns[j]), `: ${shares[i][j].toFixed(3)}`],
+      describe: (i, j) => [el("bdi", {}, rows[i]), " → ", el("bdi", {}, columns[j]), `: ${weights[i][j].toFixed(3)}`],
     });
   }
 
@@ -47,15 +47,15 @@ export function pairAcross(root, { choose, options }) {
       heads.dataset.choices = now;
     }
     heads.value = keyOf(value.head);
-    told.textContent = value.told;
-    if (!tools.isConnected) root.replaceChildren(title, tools, map.element, readout, told);
+    summary.textContent = value.note;
+    if (!tools.isConnected) root.replaceChildren(title, tools, map.element, readout, summary);
     show();
   };
 }
 
 export function pairMatrix(root, { trigger, choose, options }) {
   follow(root, () => { if (!value || !value.beside) trigger("submit"); }, 400);
-  const title = el("h3", { dir: "auto" }), told = el("div", { class: "balcony-told" });
+  const title = el("h3", { dir: "auto" }), notes = el("div", { class: "balcony-notes" });
   const order = el("select", {}, ...Object.entries(ORDERS).map(([key, text]) => el("option", { value: key }, text)));
   const from = el("input", { type: "range", min: "0", step: "1", "aria-label": "Where the window of sentences begins" });
   const shown = el("output", {}), moving = el("label", {}, from, " ", shown);
@@ -63,7 +63,7 @@ export function pairMatrix(root, { trigger, choose, options }) {
   const readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
   const legend = el("p", { class: "balcony-empty" });
   const map = heatMap(readout), picture = el("div", {}, tools, map.element, readout);
-  const panel = el("div", { class: "balcony-matrix" }, title, picture, el("div", {}, told, legend));
+  const panel = el("div", { class: "balcony-matrix" }, title, picture, el("div", {}, notes, legend));
   let value = null, width = 0;
   order.addEventListener("change", () => {
     shared.order = order.value;
@@ -81,10 +81,10 @@ export function pairMatrix(root, { trigger, choose, options }) {
 
   /** What the rows are ordered by, largest first; a row without it comes last. */
   function worth(i) {
-    const cells = value.sentences.map((_, j) => [value.shares[i][j], value.truth[i][j]]).filter(([share]) => share !== null);
-    if (shared.order === "next") return Math.max(-1, ...cells.filter(([, truth]) => truth === 1).map(([share]) => share));
-    const asked = cells.filter(([, truth]) => truth >= 0);
-    return asked.length ? asked.filter(([share, truth]) => (share >= 0.5) === (truth === 1)).length / asked.length : -1;
+    const cells = value.sentences.map((_, j) => [value.probabilities[i][j], value.pair_labels[i][j]]).filter(([likely]) => likely !== null);
+    if (shared.order === "next") return Math.max(-1, ...cells.filter(([, actual]) => actual === 1).map(([likely]) => likely));
+    const asked = cells.filter(([, actual]) => actual >= 0);
+    return asked.length ? asked.filter(([likely, actual]) => (likely >= 0.5) === (actual === 1)).length / asked.length : -1;
   }
 
   function rowsInOrder() {
@@ -95,23 +95,23 @@ export function pairMatrix(root, { trigger, choose, options }) {
   function show() {
     order.value = shared.order;
     width = picture.clientWidth;
-    const { sentences, numbers, shares, truth, labels } = value, rows = rowsInOrder();
-    const isWrong = (i, j) => shares[i][j] !== null && truth[i][j] >= 0 && (shares[i][j] >= 0.5) !== (truth[i][j] === 1);
+    const { sentences, numbers, probabilities, pair_labels: actual, labels } = value, rows = rowsInOrder();
+    const isWrong = (i, j) => probabilities[i][j] !== null && actual[i][j] >= 0 && (probabilities[i][j] >= 0.5) !== (actual[i][j] === 1);
 
     function describe(row, j) {
-      const i = rows[row], share = shares[i][j];
-      const fact = { 1: `${labels[0]} in the text`, 0: `${labels[1]} in the text` }[truth[i][j]];
+      const i = rows[row], likely = probabilities[i][j];
+      const fact = { 1: `${labels[0]} in the text`, 0: `${labels[1]} in the text` }[actual[i][j]];
       return [`${numbers[i]} `, el("bdi", {}, sentences[i]), ` → ${numbers[j]} `, el("bdi", {}, sentences[j]),
-        share === null ? ": longer than the model reads" : `: P(${labels[0]}) ${percent(share)}`,
-        ...(share !== null && fact ? [`; ${fact}, judged ${isWrong(i, j) ? "wrong" : "right"}`] : [])];
+        likely === null ? ": longer than the model reads" : `: P(${labels[0]}) ${percent(likely)}`,
+        ...(likely !== null && fact ? [`; ${fact}, judged ${isWrong(i, j) ? "wrong" : "right"}`] : [])];
     }
 
     map.draw({
       rows: rows.map((i) => `${numbers[i]} ${sentences[i]}`), columns: numbers.map(String),
-      values: rows.flatMap((i) => shares[i]), colour: options.colour, room: width || 500, largest: 44, letters: width > 520 ? 36 : 14, hint: MATRIX_HINT, describe,
-      alpha: (share) => 0.03 + 0.97 * share,
+      values: rows.flatMap((i) => probabilities[i]), colour: options.colour, room: width || 500, largest: 44, letters: width > 520 ? 36 : 14, hint: MATRIX_HINT, describe,
+      alpha: (likely) => 0.03 + 0.97 * likely,
       label: `${title.textContent}: which follows which; the arrow keys go from cell to cell, Enter looks at the pair`,
-      outlined: (row, j) => truth[rows[row]][j] === 1, crossed: (row, j) => isWrong(rows[row], j),
+      outlined: (row, j) => actual[rows[row]][j] === 1, crossed: (row, j) => isWrong(rows[row], j),
       press: (row, j) => trigger("select", { first: sentences[rows[row]], second: sentences[j] }),
     });
   }
@@ -120,7 +120,7 @@ export function pairMatrix(root, { trigger, choose, options }) {
     value = next && next.sentences ? next : null;
     if (!value) { empty(root, next); return; }
     title.textContent = value.caption;
-    told.replaceChildren(...value.told.map((sentence) => el("p", {}, sentence)));
+    notes.replaceChildren(...value.notes.map((sentence) => el("p", {}, sentence)));
     legend.textContent = `The fuller the colour, the likelier ${value.labels[0]}. Outlined: ${value.labels[0]} in the text. Crossed: judged wrong.`;
     from.max = Math.max(0, value.total - value.size);
     from.value = value.start;
