@@ -210,6 +210,7 @@ def test_held_out_parts_are_no_part_of_the_training(recipe):
         ("\n".join(f"one {i % 50}" for i in range(230)), 1, 23),  # one long document is cut
         ("\n".join(f"one {i % 50}" for i in range(199)), 0, 0),
         ("\n".join(f"one{i}" for i in range(230)), 0, 0),  # no word of the end is known from the beginning
+        ("\n".join(f"one{i} here" for i in range(230)), 0, 0),  # what is left of each is the same
         ("\n\n".join(f"one {i}" + "\ntwo" * (i < 8) for i in range(10)), 0, 0),  # the last has no pair
     ],
 )
@@ -226,8 +227,22 @@ def test_a_tenth_of_a_longer_text_is_held_out_unless_the_recipe_says_otherwise(r
     assert prepare(recipe.override({"corpus.validation_share": 0}), corpus).held_out is None
 
 
+def test_what_is_held_out_is_decided_before_the_tokenizer_whose_errors_surface(recipe, monkeypatch):
+    def train_tokenizer(corpus, **options):
+        raise CorpusError("no word")
+
+    monkeypatch.setattr(prepare_module, "train_tokenizer", train_tokenizer)
+    with pytest.raises(CorpusError, match="no word"):
+        prepare(recipe, Corpus.from_text("\n\n".join(f"one {i}\ntwo {i}" for i in range(20))))
+    seen = []
+    monkeypatch.setattr(prepare_module, "train_tokenizer", lambda corpus, **_: seen.append(corpus) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        prepare(recipe, Corpus.from_text("\n".join(f"one{i}" for i in range(230))))
+    assert len(seen[0].sentences) == 230  # one tokenizer is trained, on all of the text
+
+
 def test_a_long_text_is_previewed_from_its_beginning(monkeypatch):
-    monkeypatch.setattr(prepare_module, "MOST_PREVIEWED", 60)
+    monkeypatch.setattr(prepare_module, "MAX_PREVIEWED", 60)
     words = ("one", "two", "three", "four", "five", "six", "seven")
     lines = [f"{words[i % 7]} {words[i * i % 7]} {words[i % 3]}" for i in range(240)]
     recipe = load_recipe("romeo-juliet").override({"training.epochs": 3, "corpus.validation_share": 0.1})
