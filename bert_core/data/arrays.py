@@ -1,7 +1,7 @@
-"""Long flat arrays of numbers, gathered piece by piece: in memory, or in a folder of plain files that are mapped.
+"""Long flat arrays of numbers, gathered piece by piece: in memory, or in a folder of files that are mapped into memory.
 
-The folder holds NAME.bin for each array, its numbers and nothing else, and header.json with types, lengths and facts.
-Mapped numbers are read from the disk when they are used, and the system takes their memory back when it is short.
+The folder holds NAME.bin for each array, only its numbers, and header.json with types, lengths and facts. Mapped
+numbers are read from the disk when they are used, and the operating system frees their memory when it is short.
 """
 
 import contextlib
@@ -23,31 +23,31 @@ Append = Callable[[str, np.ndarray], None]
 
 
 def cache_folder() -> Path:
-    """Where large texts are kept in a form that a second run finds: `balcony` in the user's cache folder."""
+    """The folder in which large texts are stored for later runs: `balcony` in the user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "balcony"
 
 
 def gather(fill: Callable[[Append], dict[str, Any]], folder: Path | None) -> tuple[Arrays, dict[str, Any]]:
     """The arrays that `fill` appends to by name, each flat and of one type, and the facts that it returns.
 
-    folder: None gathers in memory. Otherwise the arrays are written there and mapped, and if the folder holds them
-    already, `fill` is not called. Raises CorpusError when the folder cannot be written.
+    folder: None gathers the arrays in memory. Otherwise they are written there and mapped; if the folder already holds
+    them, `fill` is not called. Raises CorpusError if the folder cannot be written.
     """
     if folder is None:
         pieces: dict[str, list[np.ndarray]] = {}
         facts = fill(lambda name, piece: pieces.setdefault(name, []).append(piece))
         return {name: np.concatenate(parts) for name, parts in pieces.items()}, facts
-    if (found := _mapped(folder)) is None:
-        try:
-            with replacing(folder, last=HEADER, members=()) as new:
-                _write(fill, new)
-        except OSError as error:
-            raise CorpusError(
-                f"The text cannot be kept in {folder.parent} ({error.strerror or error}); make room there, or name "
-                "another cache folder in XDG_CACHE_HOME."
-            ) from None
-        found = _mapped(folder)
-    return found
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):  # missing or damaged files
+        return _mapped(folder)
+    try:
+        with replacing(folder, last=HEADER, members=()) as new:
+            _write(fill, new)
+    except OSError as error:
+        raise CorpusError(
+            f"The text cannot be stored in {folder.parent} ({error.strerror or error}); make room there, or choose "
+            "another cache folder with XDG_CACHE_HOME."
+        ) from None
+    return _mapped(folder)
 
 
 def _write(fill: Callable[[Append], dict[str, Any]], folder: Path) -> None:
@@ -66,18 +66,15 @@ def _write(fill: Callable[[Append], dict[str, Any]], folder: Path) -> None:
     (folder / HEADER).write_text(json.dumps({"arrays": sizes, "facts": facts}), encoding="utf-8")
 
 
-def _mapped(folder: Path) -> tuple[Arrays, dict[str, Any]] | None:
-    """What a folder holds, or None if that is not whole."""
-    try:
-        header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
-        arrays = {name: _map(folder / f"{name}.bin", *size) for name, size in header["arrays"].items()}
-        return arrays, header["facts"]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
+def _mapped(folder: Path) -> tuple[Arrays, dict[str, Any]]:
+    """The arrays and facts of a folder; raises one of many errors if something is missing or damaged."""
+    header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
+    arrays = {name: _map(folder / f"{name}.bin", *size) for name, size in header["arrays"].items()}
+    return arrays, header["facts"]
 
 
 def _map(path: Path, kind: str, length: int) -> np.ndarray:
     if path.stat().st_size != length * np.dtype(kind).itemsize:
         raise ValueError(path)
-    # A plain array: operations on np.memmap would give more of its kind, each with a hold on the file.
+    # A plain array: operations on a np.memmap would return more of them, each keeping the file open.
     return np.asarray(np.memmap(path, kind, "r")) if length else np.empty(0, kind)

@@ -1,4 +1,7 @@
-"""A corpus as flat arrays of token ids, in memory or, for a long text, in files that are mapped."""
+"""A corpus as flat arrays of token ids, in memory or, for a long text, in files that are mapped into memory.
+
+Shapes: S sentences, D documents. Sentences without a token are left out.
+"""
 
 import hashlib
 import itertools
@@ -18,18 +21,18 @@ from bert_core.data.tokenizer import UNK
 IS_NEXT, NOT_NEXT = 0, 1
 
 _ENCODED_AT_ONCE = 10_000  # sentences; an even number, so that pairs stay together
-_MOST_KNOWN = 500_000  # words with their ids
+_MOST_CACHED = 500_000  # words
 
 
 @dataclass(frozen=True)
 class EncodedCorpus:
     """A corpus as one array of token ids.
 
-    ids: all tokens in reading order, of the smallest unsigned type that holds the vocabulary. offsets: (S + 1,),
-    sentence s is ids[offsets[s] : offsets[s + 1]]. documents: (D + 1,), document d is the sentences documents[d] to
-    documents[d + 1] - 1; it may have none, because sentences without a token are left out. texts: (S,) 64-bit numbers,
-    the same for sentences of the same tokens. unknown_share: share of the tokens that are [UNK]. pair_labels:
-    (S / 2,) for labelled pairs, of which pair p is the sentences 2p and 2p + 1; otherwise None.
+    ids: all tokens in reading order, of the smallest unsigned type that holds the vocabulary. offsets: (S + 1,);
+    sentence s is ids[offsets[s] : offsets[s + 1]]. documents: (D + 1,); document d is the sentences documents[d] to
+    documents[d + 1] - 1, or empty if none of its sentences has a token. texts: (S,) 64-bit numbers, equal for sentences
+    of the same tokens. unknown_share: fraction of the tokens that are [UNK]. pair_labels: (S / 2,) for labelled pairs,
+    of which pair p is the sentences 2p and 2p + 1; otherwise None.
     """
 
     ids: np.ndarray
@@ -40,48 +43,50 @@ class EncodedCorpus:
     pair_labels: np.ndarray | None = None
 
     def __len__(self) -> int:
-        """Sentences."""
+        """Number of sentences."""
         return len(self.texts)
 
     @property
     def lengths(self) -> np.ndarray:
-        """(S,) tokens per sentence."""
+        """(S,) number of tokens in each sentence."""
         return np.diff(self.offsets)
 
     def lengths_of(self, sentences: np.ndarray) -> np.ndarray:
-        """Tokens of these sentences."""
+        """Number of tokens in each of these sentences."""
         return self.offsets[sentences + 1] - self.offsets[sentences]
 
     @property
     def unigram_entropy(self) -> float:
-        """Entropy of the token frequencies in nats: the MLM loss of who knows these and nothing else."""
+        """Entropy of the token frequencies in nats: the MLM loss of a model that knows only these frequencies."""
         counts = np.unique(self.ids, return_counts=True)[1]
-        shares = counts / counts.sum()
-        return float(-(shares * np.log(shares)).sum())
+        frequencies = counts / counts.sum()
+        return float(-(frequencies * np.log(frequencies)).sum())
 
     @property
     def has_next(self) -> np.ndarray:
         """(S,) whether another sentence of the same document follows."""
         has_next = np.ones(len(self), bool)
         last = self.documents[1:] - 1
-        has_next[last[last >= 0]] = False  # empty documents may stand before the first sentence
+        has_next[last[last >= 0]] = False  # -1: an empty document before the first sentence
         return has_next
 
 
 def encode_corpus(
-    corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[float], None] = lambda share: None
+    corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[float], None] = lambda fraction: None
 ) -> EncodedCorpus:
     """Turn every sentence into token ids, without special tokens: a "[MASK]" in the text is a word like any other.
 
-    Words that are new in a block are encoded on all processor cores, the others are looked up. A text that is kept in
-    a folder has its ids kept there too, for every tokenizer. progress: called with the share of the sentences that are
-    done.
+    New words of a block are encoded on all processor cores; the ids of the others are cached. The ids of a stored text
+    are stored beside it, for each tokenizer. progress: called with the fraction of the sentences that are encoded.
     """
-    arrays, facts = gather(lambda append: _encode(corpus, tokenizer, append, progress), _place(corpus, tokenizer))
-    return EncodedCorpus(**arrays, **facts)
+    folder = _ids_folder(corpus, tokenizer)
+    arrays, facts = gather(lambda append: _encode(corpus, tokenizer, append, progress), folder)
+    fields: dict[str, Any] = {**arrays, **facts}
+    return EncodedCorpus(**fields)
 
 
-def _place(corpus: Corpus, tokenizer: Tokenizer) -> Path | None:
+def _ids_folder(corpus: Corpus, tokenizer: Tokenizer) -> Path | None:
+    """The folder for the ids of a stored text; None for a text in memory."""
     sentences = corpus.sentences
     if not isinstance(sentences, StoredSentences):
         return None
@@ -93,27 +98,27 @@ def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Call
     unknown = tokenizer.token_to_id(UNK)
     tokenizer = Tokenizer.from_str(tokenizer.to_str())
     tokenizer.encode_special_tokens = True
-    kind = np.min_scalar_type(tokenizer.get_vocab_size())
+    dtype = np.min_scalar_type(tokenizer.get_vocab_size())
     sentences, end, unknowns = corpus.sentences, 0, 0
-    # A space ends a word always, so that what stands between two of them has the same ids wherever it stands.
-    known: dict[str, Sequence[int]] = {}
+    # A space always ends a word, so the text between two spaces has the same ids in every sentence.
+    ids_of: dict[str, Sequence[int]] = {}
     kept_parts = []
     append("offsets", np.zeros(1, np.int64))
     for start in range(0, len(sentences), _ENCODED_AT_ONCE):
         progress(start / len(sentences))
         rows = [sentence.split(" ") for sentence in sentences[start : start + _ENCODED_AT_ONCE]]
-        parts = list(itertools.chain.from_iterable(rows))
-        if len(known) > _MOST_KNOWN:
-            known.clear()
-        new = list(set(parts).difference(known))
-        known.update(zip(new, (row.ids for row in tokenizer.encode_batch_fast(new, add_special_tokens=False))))
-        found = [known[part] for part in parts]
-        lengths = np.fromiter(map(len, found), np.int64, len(found))  # (parts,)
-        counts = np.fromiter(map(len, rows), np.int64, len(rows))
-        ids = np.fromiter(itertools.chain.from_iterable(found), kind, lengths.sum())
-        lengths = np.add.reduceat(lengths, counts.cumsum() - counts)  # (sentences,)
+        words = list(itertools.chain.from_iterable(rows))
+        if len(ids_of) > _MOST_CACHED:
+            ids_of.clear()
+        new = list(set(words).difference(ids_of))
+        ids_of.update(zip(new, (row.ids for row in tokenizer.encode_batch_fast(new, add_special_tokens=False))))
+        found = [ids_of[word] for word in words]
+        word_lengths = np.fromiter(map(len, found), np.int64, len(found))  # (words,)
+        ids = np.fromiter(itertools.chain.from_iterable(found), dtype, word_lengths.sum())
+        word_counts = np.fromiter(map(len, rows), np.int64, len(rows))  # (sentences,)
+        lengths = np.add.reduceat(word_lengths, word_counts.cumsum() - word_counts)  # (sentences,)
         kept = lengths > 0
-        if corpus.labels is not None:  # a pair goes as a whole
+        if corpus.labels is not None:  # a pair is kept or left out as a whole
             kept = kept.reshape(-1, 2).all(1).repeat(2)
             labels = np.asarray(corpus.labels[start // 2 : (start + len(rows)) // 2])
             append("pair_labels", np.where(labels, IS_NEXT, NOT_NEXT)[kept[::2]])
@@ -131,19 +136,19 @@ def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Call
 
 
 def text_numbers(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """A 64-bit number for each sentence, (S,), made of its ids and their places.
+    """A 64-bit number for each sentence, (S,), computed from its ids and their positions.
 
-    Two different sentences among ten million have the same number with a chance of 3 in a million; then a pair or two
-    that could have served as NotNext is not drawn.
+    Among ten million different sentences, two have the same number with a probability of 3 in a million. The only
+    effect is that one or two pairs are never drawn as NotNext.
     """
     starts = lengths.cumsum() - lengths
-    places = np.arange(len(ids), dtype=np.uint64) - starts.astype(np.uint64).repeat(lengths)
-    mixed = mix(places << np.uint64(32) | ids)
+    positions = np.arange(len(ids), dtype=np.uint64) - starts.astype(np.uint64).repeat(lengths)
+    mixed = mix(positions << np.uint64(32) | ids)
     return np.add.reduceat(mixed, starts) if len(ids) else np.empty(0, np.uint64)
 
 
 def mix(numbers: np.ndarray) -> np.ndarray:
-    """Spread 64-bit numbers over all 64-bit numbers, one to one (the finalizer of SplitMix64, Steele et al. 2014)."""
+    """A bijection that scrambles 64-bit numbers (the finalizer of SplitMix64, Steele et al. 2014)."""
     numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
     numbers = (numbers ^ numbers >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     numbers = (numbers ^ numbers >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)

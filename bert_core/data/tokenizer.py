@@ -1,8 +1,8 @@
-"""Tokenizers: trained on a text, or rebuilt from a vocabulary that somebody else wrote.
+"""Tokenizers: trained on a text, or built from a vocabulary.
 
-A tokenizer here is always a `tokenizers.Tokenizer` that was put together by `build_tokenizer` from a vocabulary and
-a `Scheme` of plain flags. A foreign tokenizer.json is read as JSON and never handed to the library's own loader,
-which can abort the process on a hostile file.
+A tokenizer here is always a `tokenizers.Tokenizer` that `build_tokenizer` made from a vocabulary and a `Scheme` of
+plain flags. An untrusted tokenizer.json is read as JSON (see `bert_core.storage`), never by the library's own loader,
+which can abort the process on a malicious file.
 """
 
 import json
@@ -11,17 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tokenizers import (
-    AddedToken,
-    Regex,
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-    trainers,
-)
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from bert_core.config import TokenizerConfig
 from bert_core.data.corpus import Corpus
@@ -31,8 +21,7 @@ from bert_core.errors import CheckpointError, ConfigError, CorpusError, quoted
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
 
-# The dialogue tutorials drop these marks and nothing else.
-DROPPED_MARKS = r"[.,!?\-]"
+DROPPED_MARKS = r"[.,!?\-]"  # the marks that the dialogue tutorials remove
 
 LEARNED_BYTES = 100 * 2**20  # of text; more would take memory and hardly change the vocabulary
 DEFAULT_PIECES = 30_000
@@ -44,10 +33,10 @@ _REPEATED_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class Scheme:
-    """Everything about a tokenizer but its vocabulary. `model` is "WordLevel", "WordPiece" or "BPE".
+    """Everything about a tokenizer except its vocabulary. `model` is "WordLevel", "WordPiece" or "BPE".
 
-    `normalizer` is "words" (lower case, the marks `. , ! ? -` dropped, split at white space) or "bert" (Google's
-    BasicTokenizer, steered by the three flags below it).
+    `normalizer` is "words" (lower case, without the marks `. , ! ? -`, split at white space) or "bert" (Google's
+    BasicTokenizer, controlled by the three flags below it).
     """
 
     model: str = "WordLevel"
@@ -60,19 +49,18 @@ class Scheme:
 def train_tokenizer(
     corpus: Corpus, *, kind: str = "word", vocab_size: int | None = None, min_frequency: int = 1
 ) -> Tokenizer:
-    """Learn a vocabulary from a text.
+    """Learn a vocabulary from a text. The same corpus and settings give the same ids in every process.
 
     corpus: the sentences to learn from; of more than 100 MB an even sample of that size. kind: "word" (a token per
-    word), "wordpiece" (Schuster & Nakajima 2012) or "bpe" (Sennrich et al. 2016: pairs of pieces merged in the order
-    they were learned; every character of the text is known). vocab_size: most tokens, special ones included; None
-    keeps every word, or 30,000 pieces. min_frequency: a word or piece must occur this often. The same corpus and
-    settings give the same ids in every process.
-    Raises ConfigError for settings out of range or fewer tokens than "bpe" needs for the characters, and CorpusError
-    when no word is left.
+    word), "wordpiece" (Schuster & Nakajima 2012) or "bpe" (Sennrich et al. 2016: pairs of pieces are merged in the
+    order in which they were learned; every character of the text is known). vocab_size: maximum number of tokens,
+    including the special ones; None keeps every word, or 30,000 pieces. min_frequency: how often a word or piece must
+    occur. Raises ConfigError for settings out of range or too few tokens for the characters of "bpe", and CorpusError
+    if no word is left.
     """
     config = TokenizerConfig(kind=kind, vocab_size=vocab_size, min_frequency=min_frequency)
-    learn = {"word": _train_words, "wordpiece": _train_wordpiece, "bpe": _train_bpe}[kind]
-    tokenizer = learn(corpus, config)
+    train = {"word": _train_words, "wordpiece": _train_wordpiece, "bpe": _train_bpe}[kind]
+    tokenizer = train(corpus, config)
     if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
         raise CorpusError(
             f"No word occurs {min_frequency} times or more in {corpus.name}; lower min_frequency or give a longer text."
@@ -88,28 +76,27 @@ def _train_words(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
         special_tokens=list(SPECIAL_TOKENS),
         show_progress=False,
     )
-    tokenizer = _text_reader(models.WordLevel(unk_token=UNK), scheme)
+    tokenizer = _without_special_tokens(models.WordLevel(unk_token=UNK), scheme)
     tokenizer.train_from_iterator(corpus.sample(LEARNED_BYTES), trainer)
     return build_tokenizer(tokenizer.get_vocab(), scheme)
 
 
 def _train_wordpiece(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
     scheme = Scheme(model="WordPiece", normalizer="bert")
-    tokenizer = _text_reader(models.WordPiece(unk_token=UNK), scheme)
-    words = Counter(
-        {word: n for word, n in _count_words(tokenizer, corpus).items() if len(word) <= MAX_WORD_CHARACTERS}
-    )
+    tokenizer = _without_special_tokens(models.WordPiece(unk_token=UNK), scheme)
+    counted = _count_words(tokenizer, corpus)
+    words = Counter({word: count for word, count in counted.items() if len(word) <= MAX_WORD_CHARACTERS})
     vocab_size = config.vocab_size or DEFAULT_PIECES
     alphabet = _alphabet(words, vocab_size - len(SPECIAL_TOKENS))
     trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, **_piece_options(alphabet, config))
-    known = Counter({word: n for word, n in words.items() if alphabet.issuperset(word)})
-    tokenizer.train_from_iterator(_repeated(known), trainer)
+    spelled = Counter({word: count for word, count in words.items() if alphabet.issuperset(word)})
+    tokenizer.train_from_iterator(_repeated(spelled), trainer)
     return build_tokenizer(tokenizer.get_vocab(), scheme)
 
 
 def _train_bpe(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
     scheme = Scheme(model="BPE", normalizer="bert")
-    tokenizer = _text_reader(models.BPE(unk_token=UNK, continuing_subword_prefix=PREFIX), scheme)
+    tokenizer = _without_special_tokens(models.BPE(unk_token=UNK, continuing_subword_prefix=PREFIX), scheme)
     words = _count_words(tokenizer, corpus)
     vocab_size = config.vocab_size or DEFAULT_PIECES
     alphabet = _alphabet(words, MAX_TOKENIZER_TOKENS)
@@ -118,22 +105,21 @@ def _train_bpe(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
             f"vocab_size is {vocab_size:,}; the characters of {corpus.name}, each first and inside a word, and the "
             f"special tokens are {len(alphabet) + len(SPECIAL_TOKENS):,}. Choose at least as many."
         )
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size, continuing_subword_prefix=PREFIX, **_piece_options(alphabet, config)
-    )
+    options = _piece_options(alphabet, config)
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, continuing_subword_prefix=PREFIX, **options)
     tokenizer.train_from_iterator(_repeated(words), trainer)
     merges = json.loads(tokenizer.to_str())["model"]["merges"]
     return build_tokenizer(tokenizer.get_vocab(), scheme, merges)
 
 
 def _count_words(tokenizer: Tokenizer, corpus: Corpus) -> Counter[str]:
-    """The words of a corpus as the tokenizer cuts them, normalised."""
-    written: Counter[str] = Counter()
+    """The words of a corpus, normalised and split by the tokenizer."""
+    parts: Counter[str] = Counter()
     for sentence in corpus.sample(LEARNED_BYTES):
-        written.update(sentence.split(" "))
+        parts.update(sentence.split(" "))
     words: Counter[str] = Counter()
-    # A space ends a word always, so that what stands between two of them is looked at once and not at every place.
-    for part, count in written.items():
+    # A space always ends a word, so the text between two spaces is split once and not at every occurrence.
+    for part, count in parts.items():
         for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(part)):
             words[word] += count
     return words
@@ -147,20 +133,17 @@ def _repeated(words: Counter[str]) -> Iterator[str]:
 
 
 def _piece_options(alphabet: set[str], config: TokenizerConfig) -> dict[str, Any]:
-    """What both trainers of pieces are told.
+    """Options of both piece trainers.
 
-    The library walks its alphabet in hash order, so that ids and pieces would differ from process to process.
-    Listed as special tokens of the training, the characters come first and in a fixed order.
+    The library visits its alphabet in hash order, so that ids and pieces would differ from process to process. Listed
+    as special tokens during training, the characters come first and in a fixed order.
     """
-    return {
-        "min_frequency": config.min_frequency,
-        "special_tokens": [*SPECIAL_TOKENS, *sorted(alphabet)],
-        "show_progress": False,
-    }
+    tokens = [*SPECIAL_TOKENS, *sorted(alphabet)]
+    return {"min_frequency": config.min_frequency, "special_tokens": tokens, "show_progress": False}
 
 
 def _alphabet(words: Counter[str], size: int) -> set[str]:
-    """The most frequent characters, each alone and, where words have it inside, as a ##piece; at most `size` in all."""
+    """The most frequent characters, each alone and, if it occurs inside a word, as a ##piece; at most `size` pieces."""
     counts: Counter[str] = Counter()
     inside: set[str] = set()
     for word, count in words.items():
@@ -177,21 +160,21 @@ def _alphabet(words: Counter[str], size: int) -> set[str]:
 
 
 def build_tokenizer(vocabulary: dict[str, int], scheme: Scheme, merges: Sequence[Sequence[str]] = ()) -> Tokenizer:
-    """Put a tokenizer together from a vocabulary (token -> id) and a scheme.
+    """Build a tokenizer from a vocabulary (token -> id) and a scheme.
 
-    merges: of a BPE, the pairs of pieces in the order in which they are joined. The vocabulary must hold the five
-    special tokens and use every id from 0 once, and what merges join and give; CheckpointError says what is missing.
+    merges: for BPE, the pairs of pieces in the order in which they are joined. Raises CheckpointError unless the
+    vocabulary holds the five special tokens and the pieces and results of all merges, and uses every id from 0 once.
     """
-    check_vocabulary(vocabulary)
+    _check_vocabulary(vocabulary)
+    model: models.Model
     if scheme.model == "WordLevel":
         model = models.WordLevel(vocabulary, unk_token=UNK)
     elif scheme.model == "WordPiece":
         model = models.WordPiece(vocabulary, unk_token=UNK, max_input_chars_per_word=MAX_WORD_CHARACTERS)
     else:
-        model = models.BPE(
-            vocabulary, _checked_merges(merges, vocabulary), unk_token=UNK, continuing_subword_prefix=PREFIX
-        )
-    tokenizer = _text_reader(model, scheme)
+        pairs = _checked_merges(merges, vocabulary)
+        model = models.BPE(vocabulary, pairs, unk_token=UNK, continuing_subword_prefix=PREFIX)
+    tokenizer = _without_special_tokens(model, scheme)
     if scheme.model != "WordLevel":
         tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -203,8 +186,8 @@ def build_tokenizer(vocabulary: dict[str, int], scheme: Scheme, merges: Sequence
     return tokenizer
 
 
-def _text_reader(model: models.Model, scheme: Scheme) -> Tokenizer:
-    """A tokenizer that knows how text is cut and has no special tokens yet: to it, "[MASK]" in a text is a word."""
+def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
+    """A tokenizer with the scheme's normalizer and pre-tokenizer; it reads a "[MASK]" in a text as a word."""
     tokenizer = Tokenizer(model)
     if scheme.normalizer == "words":
         steps = [normalizers.Lowercase()] if scheme.lowercase else []
@@ -220,8 +203,8 @@ def _text_reader(model: models.Model, scheme: Scheme) -> Tokenizer:
     return tokenizer
 
 
-def check_vocabulary(vocabulary: dict[str, int]) -> None:
-    """Raise CheckpointError unless the five special tokens are there and the ids are 0, 1, 2, ... without a gap."""
+def _check_vocabulary(vocabulary: dict[str, int]) -> None:
+    """Raise CheckpointError unless the vocabulary has the five special tokens and the ids 0, 1, 2, ... without gaps."""
     missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
     if missing:
         raise CheckpointError(f"The vocabulary lacks the special tokens {', '.join(missing)}; a BERT needs all five.")
@@ -230,7 +213,7 @@ def check_vocabulary(vocabulary: dict[str, int]) -> None:
 
 
 def _checked_merges(merges: Sequence[Sequence[str]], vocabulary: dict[str, int]) -> list[tuple[str, str]]:
-    """Merges that the library can take: it cuts the prefix off the second piece without looking."""
+    """Merges that the library can use: it removes the prefix of the second piece without a check."""
     for first, second in merges:
         is_inside = second.startswith(PREFIX) and len(second) > len(PREFIX)
         if not is_inside or not {first, second, first + second[len(PREFIX) :]} <= vocabulary.keys():
@@ -238,6 +221,13 @@ def _checked_merges(merges: Sequence[Sequence[str]], vocabulary: dict[str, int])
     return [(first, second) for first, second in merges]
 
 
+def token_id(tokenizer: Tokenizer, token: str) -> int:
+    """The id of a token that the vocabulary holds, such as a special token."""
+    found = tokenizer.token_to_id(token)
+    assert found is not None, token
+    return found
+
+
 def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
     """The ids of the five special tokens in this tokenizer's own vocabulary."""
-    return {token: tokenizer.token_to_id(token) for token in SPECIAL_TOKENS}
+    return {token: token_id(tokenizer, token) for token in SPECIAL_TOKENS}

@@ -1,4 +1,4 @@
-"""Flat arrays piece by piece: the same in memory and in a folder, and found there again."""
+"""Flat arrays, gathered piece by piece: the same in memory and in a folder, which a later call reads."""
 
 import numpy as np
 import pytest
@@ -24,14 +24,14 @@ def test_pieces_become_one_array_of_their_type(tmp_path, is_kept):
     assert all(type(array) is np.ndarray for array in arrays.values())
 
 
-def test_what_a_folder_holds_is_not_gathered_again(tmp_path):
+def test_arrays_that_a_folder_holds_are_not_gathered_again(tmp_path):
     gather(pieces, tmp_path / "kept")
-    arrays, facts = gather(lambda append: pytest.fail("it was gathered again"), tmp_path / "kept")
+    arrays, facts = gather(lambda append: pytest.fail("fill was called again"), tmp_path / "kept")
     assert (arrays["odd"].sum(), facts["sum"]) == (21, 21)
 
 
 @pytest.mark.parametrize("damage", ["shorter", "no header", "no array", "foreign header"])
-def test_a_damaged_folder_is_written_anew(tmp_path, damage):
+def test_a_damaged_folder_is_written_again(tmp_path, damage):
     folder = tmp_path / "kept"
     gather(pieces, folder)
     if damage == "shorter":
@@ -57,5 +57,5 @@ def test_a_failure_leaves_nothing_behind(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(CorpusError, match=r"cannot be kept in .*file.*XDG_CACHE_HOME"):
+    with pytest.raises(CorpusError, match=r"cannot be stored in .*file.*XDG_CACHE_HOME"):
         gather(pieces, tmp_path / "file" / "kept")

@@ -25,7 +25,7 @@ def test_documents_are_split_into_sentences():
     assert corpus.documents == (("Dr. Jekyll left.", "Who came in?", "Mr. Hyde!"), ("The end.",))
 
 
-def test_short_lines_above_a_paragraph_are_headings_and_no_sentences():
+def test_short_lines_above_a_paragraph_are_headings_and_not_sentences():
     paragraph = "A long paragraph begins here and goes on for a while. " * 3
     text = f"Jarred Shaw\n{paragraph}\nCareer.\n{paragraph}\nHe left.\n\nYes!\n{paragraph}\n\nAn end.\nShort one."
     corpus = Corpus.from_text(text, "documents")
@@ -43,7 +43,7 @@ def test_headings_of_markdown_end_a_document_and_blank_lines_do_not():
     assert mixed.documents == (("One.", "Two."), ("Three.",), ("Four.",))
 
 
-def test_auto_looks_at_the_length_of_the_typical_line():
+def test_auto_chooses_by_the_length_of_the_typical_line():
     assert Corpus.from_text("One. Two.\nThree. Four.").sentences == ("One. Two.", "Three. Four.")
     assert len(Corpus.from_text("This is a sentence. " * 20).sentences) == 20
 
@@ -65,13 +65,13 @@ def test_auto_looks_at_the_length_of_the_typical_line():
         ("Wait... what?", ["Wait...", "what?"]),
     ],
 )
-def test_where_a_sentence_ends(paragraph, sentences):
+def test_sentences_end_at_their_marks(paragraph, sentences):
     assert split_sentences(paragraph) == sentences
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.sampled_from("ab AB.!?…。'\")]é Dr. "), max_size=60))
-def test_splitting_loses_nothing_but_white_space(paragraph):
+def test_splitting_removes_only_white_space(paragraph):
     sentences = split_sentences(paragraph)
     assert "".join("".join(sentences).split()) == "".join(paragraph.split())
     assert all(sentence == sentence.strip() != "" for sentence in sentences)
@@ -79,7 +79,7 @@ def test_splitting_loses_nothing_but_white_space(paragraph):
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=80), st.sampled_from(["auto", "lines", "documents"]))
-def test_any_text_is_read_or_refused_in_one_sentence(text, kind):
+def test_any_text_is_read_or_refused(text, kind):
     try:
         corpus = Corpus.from_text(text, kind)
     except CorpusError:
@@ -100,7 +100,7 @@ def test_any_text_is_read_or_refused_in_one_sentence(text, kind):
         (codecs.BOM_UTF32_BE, "utf-32-be", "UTF-32"),
     ],
 )
-def test_byte_order_marks_decide_the_encoding_and_it_is_named(mark, encoding, note):
+def test_a_byte_order_mark_selects_the_encoding_and_a_note_names_it(mark, encoding, note):
     corpus = Corpus.from_bytes(mark + "Grüße, 世界 👍\nשלום".encode(encoding))
     assert corpus.sentences == ("Grüße, 世界 👍", "שלום")
     assert corpus.notes == ((f"Read as {note}.",) if note else ())
@@ -121,7 +121,7 @@ def test_byte_order_marks_decide_the_encoding_and_it_is_named(mark, encoding, no
         (codecs.BOM_UTF16_LE + b"a\x00\x00\x00", 4),
     ],
 )
-def test_what_is_no_text_is_refused_with_the_byte(data, byte):
+def test_a_file_that_is_not_text_is_refused_with_the_byte(data, byte):
     with pytest.raises(CorpusError, match=rf"the file is not plain text \(byte {byte}\)"):
         Corpus.from_bytes(data)
 
@@ -137,17 +137,17 @@ def test_an_empty_text_is_refused(text):
         Corpus.from_text(text)
 
 
-def test_a_mark_of_byte_order_in_a_pasted_text_is_no_word():
+def test_a_byte_order_mark_in_a_pasted_text_is_ignored():
     assert Corpus.from_text("\ufeffHello there").sentences == ("Hello there",)
 
 
-def test_long_words_are_cut_and_it_is_said():
+def test_long_words_are_cut_and_a_note_says_so():
     corpus = Corpus.from_text("a " + "b" * 101 + "\n" + "c" * 100 + "\n" + "d" * 1_000_000)
     assert corpus.sentences == ("a " + "b" * 100, "c" * 100, "d" * 100)
     assert corpus.notes == ("2 words longer than 100 characters were cut.",)
 
 
-def test_texts_over_the_limit_are_refused_and_not_read(monkeypatch):
+def test_texts_over_the_limit_are_refused_unread(monkeypatch):
     monkeypatch.setattr(corpus_module, "MAX_BYTES", 2 * 2**20)
     with pytest.raises(CorpusError, match="3 MB; the limit is 2 MB"):
         Corpus.from_bytes(b"\xff" * 3 * 2**20)
@@ -159,13 +159,13 @@ def test_texts_over_the_limit_are_refused_and_not_read(monkeypatch):
     "text",
     ["x" * 2_000_000, "a. " * 300_000, "." * 200_000, "J. " * 100_000, "'" * 200_000 + ".\n", "." + ")" * 50_000],
 )
-def test_odd_texts_take_no_longer_than_plain_ones(text):
+def test_odd_texts_take_no_more_than_seconds(text):
     start = time.perf_counter()
     Corpus.from_text(text, "documents")
     assert time.perf_counter() - start < 5
 
 
-def test_files_texts_and_kinds(tmp_path):
+def test_a_path_is_read_and_other_strings_are_texts(tmp_path):
     path = tmp_path / "my text.txt"
     path.write_text("One\nTwo", encoding="utf-8")
     assert read_corpus(path).sentences == read_corpus(str(path)).sentences == ("One", "Two")
@@ -218,7 +218,7 @@ def test_an_excerpt_keeps_documents_and_their_labels() -> None:
     assert pairs.excerpt(5) == Corpus((("a", "b"), ("c", "d")), labels=(True, False))
 
 
-def test_a_file_that_is_read_in_blocks_gives_the_sentences_of_its_text():
+def test_a_file_read_in_blocks_has_the_sentences_of_its_text():
     text = "".join(f"thé word {i} goes on\n" + "\n" * (i % 7 == 0) for i in range(200_000))
     assert len(text) > BLOCK_BYTES
     assert Corpus.from_bytes(text.encode(), "lines", "a book") == Corpus.from_text(text, "lines", "a book")

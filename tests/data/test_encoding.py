@@ -1,4 +1,4 @@
-"""Long texts: cut and encoded once, kept in files, read in blocks, and giving what short ones give."""
+"""Long texts are split and encoded once, stored in files and read in blocks; they give the same as short texts."""
 
 import io
 import itertools
@@ -10,7 +10,7 @@ import pytest
 
 from bert_core.config import DataConfig
 from bert_core.data import corpus as corpus_module
-from bert_core.data import encoding as encoded_module
+from bert_core.data import encoding as encoding_module
 from bert_core.data import sentences as sentences_module
 from bert_core.data import stored_text as stored_module
 from bert_core.data.arrays import cache_folder
@@ -33,7 +33,7 @@ def few_bytes(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(corpus_module, "IN_MEMORY_BYTES", 100)
     monkeypatch.setattr(stored_module, "_READ_AT_ONCE", 7)
-    monkeypatch.setattr(encoded_module, "_ENCODED_AT_ONCE", 6)
+    monkeypatch.setattr(encoding_module, "_ENCODED_AT_ONCE", 6)
     monkeypatch.setattr(sentences_module.decoded_blocks, "__defaults__", (37,))
 
 
@@ -78,13 +78,13 @@ def test_a_long_file_has_the_sentences_of_a_short_one(few_bytes, tmp_path, kind)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
-def test_characters_may_be_cut_by_the_end_of_a_block(few_bytes, tmp_path, encoding):
+def test_a_character_may_continue_in_the_next_block(few_bytes, tmp_path, encoding):
     path = tmp_path / "long.txt"
     path.write_bytes(("Grüße, 世界 👍\nשלום\n\r\nnoch eins\r\n" + "ü😀 " * 40 + "\n").encode(encoding))
     same_text(read_corpus(path, kind="lines"), Corpus.from_bytes(path.read_bytes(), "lines", "long.txt"))
 
 
-def test_pairs_and_one_long_document_are_kept_too(few_bytes, tmp_path):
+def test_pairs_and_one_long_document_are_stored_too(few_bytes, tmp_path):
     pairs = tmp_path / "pairs.txt"
     pairs.write_text("".join(f"left {i}\tright  {i}\t{i % 2}\n" for i in range(30)) + "\tnothing left\t1\n")
     stored, held = read_corpus(pairs, kind="pairs"), Corpus.from_bytes(pairs.read_bytes(), "pairs", "pairs.txt")
@@ -97,7 +97,7 @@ def test_pairs_and_one_long_document_are_kept_too(few_bytes, tmp_path):
 
 
 @pytest.mark.parametrize(("wrong", "byte"), [(b"\xff", 300), (b"\x00", 300)])
-def test_what_is_no_text_is_refused_with_the_byte_and_leaves_nothing(few_bytes, tmp_path, wrong, byte):
+def test_a_file_that_is_not_text_is_refused_with_the_byte_and_leaves_nothing(few_bytes, tmp_path, wrong, byte):
     path = tmp_path / "long.txt"
     path.write_bytes(("ü 123456\n" * 30).encode() + wrong + b"ab\n" * 50)
     with pytest.raises(CorpusError, match=rf"long\.txt is not plain text \(byte {byte}\)"):
@@ -125,19 +125,19 @@ def test_a_file_is_read_in_blocks_of_whole_lines():
     assert file.largest == 64
 
 
-def test_a_line_without_end_is_refused(monkeypatch):
+def test_a_line_that_is_too_long_is_refused(monkeypatch):
     monkeypatch.setattr(sentences_module, "MAX_LINE_BYTES", 2**20)
     with pytest.raises(CorpusError, match="a line of more than 1 MB"):
         list(decoded_blocks(io.BytesIO(b"word " * 10**6), "x", [], size=2**16))
 
 
-def test_the_second_run_finds_text_and_ids(few_bytes, tmp_path, monkeypatch):
+def test_a_second_run_reads_the_stored_text_and_ids(few_bytes, tmp_path, monkeypatch):
     path = written(tmp_path / "long.txt")
     corpus = read_corpus(path, kind="lines")
     tokenizer = train_tokenizer(corpus)
     encoded = encode_corpus(corpus, tokenizer)
-    monkeypatch.setattr(corpus_module.SentenceReader, "read", lambda *_: pytest.fail("the text was cut again"))
-    monkeypatch.setattr(encoded_module, "_encode", lambda *_: pytest.fail("the text was encoded again"))
+    monkeypatch.setattr(corpus_module.SentenceReader, "read", lambda *_: pytest.fail("the text was split again"))
+    monkeypatch.setattr(encoding_module, "_encode", lambda *_: pytest.fail("the text was encoded again"))
     again = encode_corpus(read_corpus(os.fspath(path), kind="lines"), tokenizer)
     assert isinstance(again.ids.base, np.memmap)
     for name in ("ids", "offsets", "documents", "texts"):
@@ -146,7 +146,7 @@ def test_the_second_run_finds_text_and_ids(few_bytes, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["word", "wordpiece", "bpe"])
-def test_mapped_ids_give_the_batches_of_ids_in_memory(few_bytes, tmp_path, kind):
+def test_mapped_ids_give_the_same_batches_as_ids_in_memory(few_bytes, tmp_path, kind):
     path = written(tmp_path / "long.txt", documents=20)
     stored, held = read_corpus(path, kind="lines"), Corpus.from_bytes(path.read_bytes(), "lines", "long.txt")
     tokenizers = [train_tokenizer(corpus, kind=kind, vocab_size=90) for corpus in (stored, held)]
@@ -184,7 +184,7 @@ def test_a_tokenizer_learns_from_an_even_sample_of_a_text_that_is_too_long(few_b
     assert max(b - a for a, b in itertools.pairwise([0, *sampled, 1000])) < 60
 
 
-def test_texts_are_numbered_by_their_tokens():
+def test_sentences_of_the_same_tokens_have_the_same_number():
     ids = np.array([1, 2, 3, 1, 2, 3, 2, 1, 3, 0, 1, 1], np.uint8)
     lengths = np.array([3, 3, 3, 1, 1, 1])
     a, b, other_order, zero, one, same = text_numbers(ids, lengths)
@@ -196,9 +196,9 @@ def test_texts_are_numbered_by_their_tokens():
 
 
 @pytest.mark.parametrize("kind", ["word", "wordpiece", "bpe"])
-def test_words_looked_up_one_by_one_are_the_sentence_as_the_tokenizer_reads_it(monkeypatch, kind):
-    monkeypatch.setattr(encoded_module, "_ENCODED_AT_ONCE", 2)
-    monkeypatch.setattr(encoded_module, "_MOST_KNOWN", 3)
+def test_ids_of_cached_words_are_those_of_the_whole_sentence(monkeypatch, kind):
+    monkeypatch.setattr(encoding_module, "_ENCODED_AT_ONCE", 2)
+    monkeypatch.setattr(encoding_module, "_MOST_CACHED", 3)
     sentences = (
         "ΟΔΟΣ ΣΑΣ, «Οδός»  İstanbul!",
         "日本 語です。 naïve-é é́ ca­fe\u200b no\u00a0break",

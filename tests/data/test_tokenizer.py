@@ -1,4 +1,4 @@
-"""Tokenizers: the same ids in every process, the ids of `transformers`, and files that are not to be trusted."""
+"""Tokenizers: the same ids in every process and in `transformers`; untrusted files are checked."""
 
 import itertools
 import json
@@ -74,7 +74,7 @@ def test_wordpiece_gives_the_ids_of_transformers_on_any_text(text):
     assert _OURS.encode(text).ids == _THEIRS(text).input_ids
 
 
-def test_words_are_lower_cased_and_lose_the_five_marks(word_tokenizer):
+def test_words_are_lower_cased_and_without_the_five_marks(word_tokenizer):
     ids = special_ids(word_tokenizer)
     encoded = word_tokenizer.encode("Hello, how are-you?  ROMEO!", "My [MASK] is Juliet.")
     assert encoded.tokens == [CLS, "hello", "how", UNK, "romeo", SEP, "my", MASK, "is", "juliet", SEP]
@@ -89,7 +89,7 @@ def test_special_tokens_have_different_ids_and_come_first(word_tokenizer):
     assert ids == {PAD: 0, UNK: 1, CLS: 2, SEP: 3, MASK: 4}
 
 
-def test_words_stand_by_frequency_then_alphabet():
+def test_words_are_ordered_by_frequency_then_alphabet():
     tokenizer = train_tokenizer(Corpus.from_text("b a c c\nd c a b"))
     assert [tokenizer.id_to_token(index) for index in range(5, 9)] == ["c", "a", "b", "d"]
     assert train_tokenizer(Corpus.from_text("b a c c\nd c a b"), min_frequency=2).get_vocab_size() == 5 + 3
@@ -108,7 +108,7 @@ def test_special_tokens_in_a_training_text_are_words_like_any_other(kind):
 
 def test_ids_are_the_same_in_every_process(dialogue):
     program = (
-        "import json, sys; from bert_core.data.corpus import Corpus; from bert_core.data.tokenizer import train_tokenizer\n"
+        "import sys\nfrom bert_core.data.corpus import Corpus\nfrom bert_core.data.tokenizer import train_tokenizer\n"
         "corpus = Corpus.from_text(sys.stdin.read())\n"
         "for kind in ('word', 'wordpiece', 'bpe'): print(train_tokenizer(corpus, kind=kind, vocab_size=120).to_str())"
     )
@@ -129,7 +129,7 @@ def test_ids_are_the_same_in_every_process(dialogue):
     assert outputs[0] == outputs[1] == outputs[2]
 
 
-def test_wordpiece_keeps_to_its_size_and_knows_every_character_it_can(dialogue):
+def test_wordpiece_keeps_its_vocabulary_limit_and_knows_every_character_that_fits(dialogue):
     tokenizer = train_tokenizer(dialogue, kind="wordpiece", vocab_size=60)
     assert tokenizer.get_vocab_size() == 60
     full = train_tokenizer(dialogue, kind="wordpiece")
@@ -150,7 +150,7 @@ def _merged_by_hand(word: str, merges: list[list[str]]) -> list[str]:
         pieces[i : i + 2] = [pieces[i] + pieces[i + 1].removeprefix("##")]
 
 
-def test_bpe_joins_pieces_in_the_order_that_was_learned(dialogue):
+def test_bpe_merges_pieces_in_the_order_in_which_they_were_learned(dialogue):
     tokenizer = train_tokenizer(dialogue, kind="bpe", vocab_size=90)
     assert tokenizer.get_vocab_size() == 90
     merges = json.loads(tokenizer.to_str())["model"]["merges"]
@@ -159,7 +159,7 @@ def test_bpe_joins_pieces_in_the_order_that_was_learned(dialogue):
         assert tokenizer.encode(word, add_special_tokens=False).tokens == _merged_by_hand(word, merges), word
 
 
-def test_the_first_merge_of_bpe_is_the_commonest_pair():
+def test_the_first_merge_of_bpe_is_the_most_frequent_pair():
     corpus = Corpus.from_text("aab aab\naac aac\nxy")
     characters = 9  # a, b, c and y at the start and inside of a word, x at the start
     tokenizer = train_tokenizer(corpus, kind="bpe", vocab_size=5 + characters + 1)
@@ -181,7 +181,7 @@ def test_bpe_knows_every_character_of_its_text_and_decodes_to_it(dialogue):
     assert UNK not in train_tokenizer(many, kind="bpe", vocab_size=505).encode(many.sentences[0]).tokens
 
 
-def test_transformers_reads_a_bpe_with_the_same_ids(dialogue, tmp_path):
+def test_transformers_opens_a_bpe_with_the_same_ids(dialogue, tmp_path):
     ours = train_tokenizer(dialogue, kind="bpe", vocab_size=110)
     save_tokenizer(ours, tmp_path / "tokenizer.json")
     specials = {f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS}
@@ -225,7 +225,7 @@ def test_a_bpe_of_older_files_spells_its_merges_with_a_space(dialogue, tmp_path)
         ("continuing_subword_prefix", "@@", "do not continue with ##"),
     ],
 )
-def test_a_bpe_that_we_do_not_compute_is_refused(field, value, says, dialogue, tmp_path):
+def test_a_bpe_with_unsupported_settings_is_refused(field, value, says, dialogue, tmp_path):
     content = json.loads(train_tokenizer(dialogue, kind="bpe", vocab_size=110).to_str())
     content["model"][field] = value
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
@@ -255,7 +255,7 @@ def test_vocabularies_need_all_special_tokens_and_ids_without_gaps():
 
 
 @pytest.mark.parametrize("kind", ["word", "wordpiece", "bpe"])
-def test_a_saved_tokenizer_comes_back(kind, dialogue, tmp_path):
+def test_a_saved_tokenizer_loads_unchanged(kind, dialogue, tmp_path):
     tokenizer = train_tokenizer(dialogue, kind=kind)
     save_tokenizer(tokenizer, tmp_path / "tokenizer.json")
     loaded = load_tokenizer(tmp_path / "tokenizer.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
@@ -288,7 +288,7 @@ def test_vocab_txt_is_read_line_by_line(tmp_path):
         ("tokenizer.json", "PreTrainedTokenizerFast"),
     ],
 )
-def test_flags_of_tokenizer_config_count_as_in_transformers(file, cls, flags, tmp_path):
+def test_flags_of_tokenizer_config_mean_the_same_as_in_transformers(file, cls, flags, tmp_path):
     if file == "vocab.txt":
         (tmp_path / file).write_text("\n".join(PIECES), encoding="utf-8")
     else:
@@ -333,9 +333,9 @@ def _change(path: str, value: object):
         ("pre_tokenizer", {"type": "Split", "pattern": {"Regex": "(x+x+)+y"}}, "neither BERT's nor"),
     ],
 )
-def test_a_tokenizer_json_that_is_no_berts_is_refused(path, value, says, word_tokenizer, tmp_path):
+def test_a_tokenizer_json_that_is_not_a_berts_is_refused(path, value, says, word_tokenizer, tmp_path):
     content = json.loads(word_tokenizer.to_str())
-    # A list is reached by its number.
+    # The path names an item of the list by its number.
     content["normalizer"]["normalizers"] = dict(enumerate(content["normalizer"]["normalizers"]))
     content["normalizer"]["normalizers"] = {
         str(key): step for key, step in content["normalizer"]["normalizers"].items()
@@ -364,7 +364,7 @@ def test_a_tokenizer_json_that_is_no_berts_is_refused(path, value, says, word_to
     ],
     ids=["empty", "list", "pickle", "deep list", "deep object", "twice", "nan", "long number", "large"],
 )
-def test_files_that_hurt_a_json_reader_are_refused(data, says, tmp_path):
+def test_json_files_made_to_harm_a_reader_are_refused(data, says, tmp_path):
     (tmp_path / "tokenizer.json").write_bytes(data)
     with pytest.raises(CheckpointError, match=says):
         load_tokenizer(tmp_path / "tokenizer.json")
@@ -383,12 +383,12 @@ def test_tokens_added_to_a_vocabulary_are_refused(word_tokenizer, tmp_path):
             load_tokenizer(path)
 
 
-def test_flags_that_are_no_flags_are_refused(tmp_path):
+def test_flags_that_are_not_booleans_are_refused(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(PIECES), encoding="utf-8")
     for name in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
         with pytest.raises(CheckpointError, match="must be true or false"):
             load_tokenizer(tmp_path / "vocab.txt", {name: "no"})
 
 
-def test_a_word_of_a_megabyte_is_unknown_at_once():
+def test_a_word_of_a_megabyte_is_unknown():
     assert _OURS.encode("a" * 1_000_000).tokens == [CLS, UNK, SEP]
