@@ -28,7 +28,7 @@ def test_every_curve_is_shown_as_it_is_as_raw_points_and_on_held_out_text() -> N
     shown = [(trace["meta"]["series"], trace["meta"]["kind"], trace["yaxis"]) for trace in curves()["data"]]
     for series, axis in (("mlm_loss", "y"), ("nsp_loss", "y"), ("mlm_accuracy", "y2"), ("nsp_accuracy", "y2")):
         assert {(series, kind, axis) for kind in ("line", "raw", "held")} <= set(shown)
-    assert {series for series, kind, _ in shown if kind == "reference"} == {"ignorance", "unigram", "coin"}
+    assert {series for series, kind, _ in shown if kind == "baseline"} == {"uniform", "unigram", "coin"}
     styles = {trace["line"]["dash"] for trace in curves()["data"] if trace["meta"]["kind"] == "line"}
     assert len(styles) == 2, "the curves differ by more than colour"
 

@@ -36,7 +36,7 @@ from ui.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
 from ui.server.workspaces import Workspaces
 from ui.train.form import SHOWN, overrides, values_of, with_labels
 from ui.train.guess_board import GuessBoard
-from ui.train.monitor import levels, run_guesses
+from ui.train.monitor import baselines, run_guesses
 from ui.train.tab import preview_value
 
 
@@ -202,7 +202,7 @@ def test_the_first_guesses_bring_what_does_not_change(service: TrainingService, 
     first = run_guesses(space, finished, None, first=True)
     assert first["step"] == 40
     assert len(first["sentences"]) == len(first["words"]) == 5
-    assert first["levels"].keys() == {"ignorance", "unigram", "coin"}
+    assert first["baselines"].keys() == {"uniform", "unigram", "coin"}
     early = run_guesses(space, finished, 1, first=False)
     assert early.keys() == {"step", "words"}
     assert early["step"] < 40
@@ -270,13 +270,14 @@ def test_a_longer_text_brings_its_held_out_curve(service: TrainingService) -> No
     assert news["cursors"][2] == len(news["held"])
 
 
-def test_a_loss_is_compared_with_guesses_without_knowledge(finished) -> None:
-    checkpoint = finished.snapshots[-1].checkpoint()
-    found = levels(Corpus.from_text("hello romeo\nhello juliet\n", "lines"), checkpoint)
+def test_a_loss_is_compared_with_baselines(finished) -> None:
+    vocabulary = finished.snapshots[-1].config.vocab_size
+    found = baselines(Corpus.from_text("hello romeo\nhello juliet\n", "lines"), finished.snapshots[-1])
     # hello stands for half of the words, the other two for a quarter each: 1/2 ln 2 + 2 x 1/4 ln 4.
-    assert found["unigram"] == pytest.approx(1.5 * math.log(2), abs=1e-4)
-    assert found["ignorance"] == pytest.approx(math.log(checkpoint.config.vocab_size), abs=1e-4)
-    assert found["coin"] == pytest.approx(math.log(2), abs=1e-4)
+    losses = {"uniform": math.log(vocabulary), "unigram": 1.5 * math.log(2), "coin": math.log(2)}
+    assert {name: baseline["loss"] for name, baseline in found.items()} == pytest.approx(losses, abs=1e-4)
+    assert found["coin"]["label"] == "coin toss (ln 2 = 0.69)"
+    assert found["uniform"]["label"].startswith(f"uniform guess (ln {vocabulary} = ")
 
 
 def test_the_numbers_of_a_run_are_given_as_files(finished) -> None:

@@ -6,7 +6,8 @@ text that Plotly can't read as markup.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 ACCENT = "#0d9488"
 SECOND = "#c2812a"
@@ -39,145 +40,122 @@ def literal(text: str) -> str:
     return text.replace("$", "$" + _ZERO_WIDTH_SPACE)
 
 
-class _Objective(NamedTuple):
-    name: str
-    short: str
-    colour: str
-    dash: str
+@dataclass(frozen=True)
+class _Panel:
+    """One of the charts below each other that share the steps. axis: what follows "x" and "y" in its axes' names.
+    digits: format of a value. height: relative to the other panels. logarithmic: may be shown on such a scale."""
 
-
-class _Panel(NamedTuple):
-    """Curves on the same axes. height: in proportion to the other panels. axis: properties of the vertical axis."""
-
+    axis: str
     title: str
+    digits: str
     height: float
-    axis: dict[str, Any]
-    curves: list[dict[str, Any]]
+    scale: dict[str, Any]
+    logarithmic: bool = False
 
 
-_WORDS = _Objective("Masked words (MLM)", "MLM", ACCENT, "solid")
-_PAIRS = _Objective("Next sentence (NSP)", "NSP", SECOND, "dash")
-_FROM_ZERO = {"rangemode": "tozero"}
-_FRACTION = {"range": [0, 1.02], "tickformat": ".0%"}
+_SILENT = {"showlegend": False, "hoverinfo": "skip", "hovertemplate": None}
+_FRACTIONS, _FROM_ZERO = {"range": [0, 1.02], "tickformat": ".0%"}, {"rangemode": "tozero"}
+_LOSS = _Panel("", "Loss", ".3f", 0.27, _FROM_ZERO, logarithmic=True)
+_ACCURACY = _Panel("2", "Accuracy", ".0%", 0.23, _FRACTIONS)
+_BY_KIND = _Panel("3", "MLM accuracy", ".0%", 0.22, _FRACTIONS)
+_LEARNING_RATE = _Panel("4", "Learning rate", ".3g", 0.12, _FROM_ZERO)
+_GRADIENT = _Panel("5", "Gradient norm", ".3g", 0.12, _FROM_ZERO, logarithmic=True)
 
 
-def _curve(series: str, name: str, colour: str, digits: str, **parts: Any) -> dict[str, Any]:
-    """A line without points. `meta` names its series of numbers and the kind of line for the page."""
-    kind, dash = parts.pop("kind", "line"), parts.pop("dash", "solid")
+def _curve(panel: _Panel, series: str, name: str, colour: str, dash: str, **parts: Any) -> dict[str, Any]:
+    """A line without points. `meta` is for assets/js/train/curves.js: the series of numbers, the kind of the line, and
+    whether it can be smoothed and compared with other runs."""
     return {
         "type": "scatter",
         "mode": "lines",
         "name": name,
-        "legendgroup": name,
-        "meta": {"series": series, "kind": kind},
+        "legendgroup": series,
+        "meta": {"series": series, "kind": "line"},
         "x": [],
         "y": [],
+        "xaxis": f"x{panel.axis}",
+        "yaxis": f"y{panel.axis}",
         "line": {"color": colour, "width": 2, "dash": dash},
-        "hovertemplate": f"{name} %{{y:{digits}}}<extra></extra>",
+        "hovertemplate": f"{name} %{{y:{panel.digits}}}<extra></extra>",
         **parts,
     }
 
 
-def _three_curves(series: str, objective: _Objective, digits: str, *, showlegend: bool) -> list[dict[str, Any]]:
-    """The raw points, the smoothed curve, and the same on held-out text."""
-    name, short, colour, dash = objective
-    raw = {"opacity": 0.3, "hoverinfo": "skip", "hovertemplate": None, "showlegend": False}
-    held = {
-        "mode": "lines+markers",
-        "dash": "dot",
-        "marker": {"symbol": "circle-open", "size": 7},
-        "showlegend": showlegend,
-        "visible": False,
-    }
-    return [
-        _curve(series, name, colour, digits, kind="raw", line={"color": colour, "width": 1, "dash": "solid"}, **raw),
-        _curve(series, name, colour, digits, dash=dash, showlegend=showlegend),
-        _curve(series, f"{short}, held-out", colour, digits, kind="held", **held),
-    ]
+@dataclass(frozen=True)
+class _Objective:
+    key: str
+    name: str
+    colour: str
+    dash: str
+
+    def curves(self, panel: _Panel, series: str) -> list[dict[str, Any]]:
+        """A curve, its raw points behind it, and the same on held-out text. The legend shows the loss panel's curves
+        and switches those of both panels."""
+        line = _curve(panel, series, self.name, self.colour, self.dash)
+        line |= {"legendgroup": self.key, "showlegend": panel is _LOSS}
+        thin, circle = {"color": self.colour, "width": 1, "dash": "solid"}, {"symbol": "circle-open", "size": 7}
+        raw = line | _SILENT | {"meta": {"series": series, "kind": "raw"}, "line": thin, "opacity": 0.3}
+        held = _curve(panel, series, f"{self.key.upper()}, held-out", self.colour, "dot")
+        held |= {"meta": {"series": series, "kind": "held"}, "mode": "lines+markers", "marker": circle}
+        held |= {"legendgroup": f"{self.key} held-out", "showlegend": panel is _LOSS, "visible": False}
+        return [raw, line | {"meta": {"series": series, "kind": "line", "smoothed": True}}, held]
 
 
-def _reference(series: str, name: str, colour: str, *, side: str = "top") -> dict[str, Any]:
-    """A level to compare a loss with, labelled at its right end."""
-    return _curve(
-        series,
-        name,
-        colour,
-        ".3f",
-        kind="reference",
-        mode="lines+text",
-        text=["", name],
-        textposition=f"{side} left",
-        textfont={"size": 11, "color": _GREY},
-        line={"color": colour, "width": 1, "dash": "dot"},
-        showlegend=False,
-        hoverinfo="skip",
-        hovertemplate=None,
-    )
+_MLM = _Objective("mlm", "Masked words (MLM)", ACCENT, "solid")
+_NSP = _Objective("nsp", "Next sentence (NSP)", SECOND, "dash")
+
+
+def _baseline(name: str, colour: str, *, side: str = "top") -> dict[str, Any]:
+    """A loss to compare with; its label, which comes with its value, stands at the right end."""
+    line = {"color": colour, "width": 1, "dash": "dot"}
+    text = {"mode": "lines+text", "textposition": f"{side} left", "textfont": {"size": 11, "color": _GREY}}
+    meta = {"series": name, "kind": "baseline"}
+    return _curve(_LOSS, name, "", colour, "dot") | _SILENT | text | {"meta": meta, "line": line}
 
 
 def curves(*, more: bool = False) -> dict[str, Any]:
     """Loss above accuracy, each for masked words (MLM) and next sentence (NSP); the page adds the points.
 
-    Every curve also has its raw points and held-out text, every loss the levels of guesses without knowledge. more:
-    adds accuracy by how a predicted token was shown, learning rate and gradient norm. `meta.logarithmic` of the layout
-    lists the axes that may have a logarithmic scale.
+    more: also the accuracy for masked, replaced and unchanged words, the learning rate and the gradient's norm.
     """
-    losses = [
-        *_three_curves("mlm_loss", _WORDS, ".3f", showlegend=True),
-        *_three_curves("nsp_loss", _PAIRS, ".3f", showlegend=True),
-        _reference("ignorance", "uniform guess", ACCENT),
-        _reference("unigram", "always guessing by word frequency", ACCENT, side="bottom"),
-        _reference("coin", "coin toss (ln 2 = 0.69)", SECOND),
+    data = [
+        *_MLM.curves(_LOSS, "mlm_loss"),
+        *_NSP.curves(_LOSS, "nsp_loss"),
+        *_MLM.curves(_ACCURACY, "mlm_accuracy"),
+        *_NSP.curves(_ACCURACY, "nsp_accuracy"),
+        _baseline("uniform", ACCENT),
+        _baseline("unigram", ACCENT, side="bottom"),
+        _baseline("coin", SECOND),
     ]
-    accuracies = [
-        *_three_curves("mlm_accuracy", _WORDS, ".0%", showlegend=False),
-        *_three_curves("nsp_accuracy", _PAIRS, ".0%", showlegend=False),
-    ]
-    if not more:
-        return _panels(
-            [_Panel("Loss", 54, _FROM_ZERO, losses), _Panel("Accuracy", 46, _FRACTION, accuracies)], gap=0.04
-        )
-    by_input = [
-        _curve("masked_accuracy", "shown as [MASK]", ACCENT, ".0%"),
-        _curve("replaced_accuracy", "replaced by another word", SECOND, ".0%", dash="dash"),
-        _curve("kept_accuracy", "left unchanged", _GREY, ".0%", dash="dot"),
-    ]
-    rate = _curve("learning_rate", "Learning rate", _GREY, ".3g", showlegend=False)
-    norm = _curve("grad_norm", "Gradient norm", _GREY, ".3g", showlegend=False)
-    panels = [
-        _Panel("Loss", 28, _FROM_ZERO, losses),
-        _Panel("Accuracy", 22, _FRACTION, accuracies),
-        _Panel("MLM accuracy", 22, _FRACTION, by_input),
-        _Panel("Learning rate", 12, _FROM_ZERO, [rate]),
-        _Panel("Gradient norm", 12, _FROM_ZERO, [norm]),
-    ]
-    return _panels(panels, gap=0.035)
-
-
-def _panels(panels: Sequence[_Panel], *, gap: float) -> dict[str, Any]:
-    """The panels below one another with a common horizontal axis; gap: between two of them, of the whole height."""
-    numbers = ["", *map(str, range(2, len(panels) + 1))]  # Plotly's names: x, x2, ...
+    panels = [_LOSS, _ACCURACY]
+    if more:
+        data += [
+            _curve(_BY_KIND, "masked_accuracy", "masked", ACCENT, "solid"),
+            _curve(_BY_KIND, "replaced_accuracy", "replaced", SECOND, "dash"),
+            _curve(_BY_KIND, "kept_accuracy", "left unchanged", _GREY, "dot"),
+            _curve(_LEARNING_RATE, "learning_rate", "Learning rate", _GREY, "solid", showlegend=False),
+            _curve(_GRADIENT, "grad_norm", "Gradient norm", _GREY, "solid", showlegend=False),
+        ]
+        panels += [_BY_KIND, _LEARNING_RATE, _GRADIENT]
+    gap, last = 0.035 if more else 0.04, panels[-1]
     unit = (1 - gap * (len(panels) - 1)) / sum(panel.height for panel in panels)
-    data: list[dict[str, Any]] = []
-    axes: dict[str, Any] = {}
-    top = 1.0
-    for number, panel in zip(numbers, panels):
-        data += [{**curve, "xaxis": f"x{number}", "yaxis": f"y{number}"} for curve in panel.curves]
-        is_last, bottom = panel is panels[-1], max(0.0, top - panel.height * unit)
-        axes[f"xaxis{number}"] = _axis(
-            anchor=f"y{number}",
+    top, axes = 1.0, {}
+    for panel in panels:
+        bottom = max(0.0, top - panel.height * unit)
+        axes[f"xaxis{panel.axis}"] = _axis(
+            anchor=f"y{panel.axis}",
             range=[0, 100],
-            showticklabels=is_last,
-            **({"title": {"text": "Step", "standoff": 6}} if is_last else {"matches": f"x{numbers[-1]}"}),
+            showticklabels=panel is last,
+            **({"title": {"text": "Step", "standoff": 6}} if panel is last else {"matches": f"x{last.axis}"}),
         )
-        axes[f"yaxis{number}"] = _axis(domain=[bottom, top], title={"text": panel.title, "standoff": 6}, **panel.axis)
+        title = {"text": panel.title, "standoff": 6}
+        axes[f"yaxis{panel.axis}"] = _axis(domain=[bottom, top], title=title, **panel.scale)
         top = bottom - gap
-    by_title = {panel.title: f"yaxis{number}" for number, panel in zip(numbers, panels)}
     layout = _layout(
         margin={"l": 56, "r": 12, "t": 34, "b": 40},
         hovermode="x unified",
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "xanchor": "left"},
-        meta={"logarithmic": [by_title[title] for title in ("Loss", "Gradient norm") if title in by_title]},
+        meta={"logarithmic": [f"yaxis{panel.axis}" for panel in panels if panel.logarithmic]},
         **axes,
     )
     return {"data": data, "layout": layout}

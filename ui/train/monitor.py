@@ -1,6 +1,6 @@
-"""The live part of the Train tab: a run's status, curves and guesses as they come.
+"""The live part of the Train tab: a run's status, curves and guesses.
 
-The page asks for news over `ui.news`; what it wants less often, it asks for here.
+The page polls `ui.server.news`; what it needs less often, it requests here.
 """
 
 import math
@@ -23,28 +23,27 @@ from ui.server.workspaces import Workspaces
 from ui.train.guess_board import GuessBoard
 from ui.views import view
 
-# The text's word frequencies are counted in so many sentences from its start.
-MOST_COUNTED = 20_000
+MOST_COUNTED = 20_000  # sentences, from the start of the text, whose words give the frequencies
 
-_boards: WeakKeyDictionary[Run, GuessBoard] = WeakKeyDictionary()  # of the runs that are watched
+_boards: WeakKeyDictionary[Run, GuessBoard] = WeakKeyDictionary()  # of the runs that a page shows
 
 
 def run_monitor(workspaces: Workspaces) -> gr.HTML:
-    """The component. Value: {"visitor", "run", "steps", "device"}, run None before the first.
+    """The component. Value: {"visitor", "run", "steps", "device", ...}; run is None before the first.
 
     `.status` fires when the status changes, `.elsewhere` when another browser tab of the visitor changed something.
     """
 
     @on_error(lambda sentence: {"error": sentence})
     def guesses(arguments: list[Any]) -> dict[str, Any]:
-        """The guesses of the model at a step, of the newest for None. first: the page has no sentences yet."""
+        """The guesses at a step, None for the newest. first: the page has no sentences yet."""
         visitor, run_id, step, first = arguments
         space = workspaces.find(visitor)
         return run_guesses(space, space.run(run_id), None if step is None else int(step), first=bool(first))
 
     @on_error(lambda sentence: {"error": sentence})
     def table(arguments: list[Any]) -> dict[str, Any]:
-        """All numbers of a run as the content of a file."""
+        """All numbers of a run, as the content of a file."""
         visitor, run_id, kind = arguments
         run = workspaces.find(visitor).run(run_id)
         return {"content": write(kind, history_numbers(run.history(), run.evaluations()))}
@@ -65,19 +64,22 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
 
 
 def run_guesses(space: Workspace, run: Run, step: int | None, *, first: bool) -> dict[str, Any]:
-    """The guesses of a run's model at a step for the hidden words of its board; the sentences of these and the levels
-    that losses are compared with do not change and come with the first. Raises RunError where there is no model yet."""
-    if (found := space.checkpoint(run, step)) is None:
+    """The guesses of a run's model at a step for the hidden words of its board. Raises RunError before the first model.
+
+    first: also the board's sentences and the losses to compare with, which do not change.
+    """
+    if (found := space.checkpoint(run, step)) is None or run.corpus is None:
         raise RunError(NO_MODEL_YET)
-    board = _board(run)
-    told = {"step": found[0], "words": board.at(found[1])}
+    if run not in _boards:
+        _boards[run] = GuessBoard(run.corpus, run.snapshots[-1].checkpoint())
+    guesses: dict[str, Any] = {"step": found[0], "words": _boards[run].at(found[1])}
     if first:
-        told |= {"sentences": board.sentences, "levels": levels(run.corpus, run.snapshots[-1])}
-    return told
+        guesses |= {"sentences": _boards[run].sentences, "baselines": baselines(run.corpus, run.snapshots[-1])}
+    return guesses
 
 
 def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
-    """A run's whole curve, thinned, to lie over that of another run; the page asks for it once."""
+    """A run's whole curve, thinned, to draw over that of another run; the page asks for it once."""
     entry = space.entries[run.id]
     return {
         "number": entry.number,
@@ -87,16 +89,13 @@ def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
     }
 
 
-def levels(corpus: Corpus, model: Snapshot) -> dict[str, float]:
-    """Losses of guesses without any knowledge of the sentence, in nats: what a curve can be compared with."""
-    return {
-        "ignorance": round(math.log(model.config.vocab_size), 4),
-        "unigram": round(encode_corpus(corpus.excerpt(MOST_COUNTED), model.tokenizer).unigram_entropy, 4),
-        "coin": round(math.log(2), 4),
+def baselines(corpus: Corpus, model: Snapshot) -> dict[str, dict[str, Any]]:
+    """Losses to compare a curve with, in nats: those of guesses that ignore the sentence."""
+    vocabulary = model.config.vocab_size
+    unigram = encode_corpus(corpus.excerpt(MOST_COUNTED), model.tokenizer).unigram_entropy
+    found = {
+        "uniform": (math.log(vocabulary), f"uniform guess (ln {vocabulary} = {math.log(vocabulary):.2f})"),
+        "unigram": (unigram, "always guessing by word frequency"),
+        "coin": (math.log(2), "coin toss (ln 2 = 0.69)"),
     }
-
-
-def _board(run: Run) -> GuessBoard:
-    if run not in _boards:
-        _boards[run] = GuessBoard(run.corpus, run.snapshots[-1].checkpoint())
-    return _boards[run]
+    return {name: {"loss": round(loss, 4), "label": label} for name, (loss, label) in found.items()}

@@ -1,26 +1,26 @@
-// The curves of a run. Every point is kept here, so that a chart that loads late, is smoothed or drawn on another
-// scale shows what came before; live points are added without drawing the chart anew, so zoom and hover survive.
+// The curves of a run. This module keeps every point, so that a chart that loads late, is smoothed or changes its scale
+// shows the earlier ones too. Live points extend the chart, so that zoom and hover survive.
 
 import { el } from "../parts/elements.js";
 import { newChart } from "../parts/plotly_view.js";
 
-const SMOOTH_SHARE = 0.02; // of the run's steps: how far back a smoothed point remembers
+const SMOOTHING = 0.02; // time constant of the smoothing, as a fraction of the run's steps
 
 /** @typedef {(number | null)[]} Point step, then the values of `options.series` */
 /** @typedef {{number: number, colour: string, steps: number, points: Point[]}} OtherRun */
 
-/** An exponential mean over steps, so that it does not matter how many steps a point stands for. */
+/** An exponential mean over steps; it does not depend on how many steps a point stands for. */
 function smoother(steps) {
-  const memory = Math.max(2, SMOOTH_SHARE * steps);
+  const memory = Math.max(2, SMOOTHING * steps);
   let sum = 0;
   let weight = 0;
   let last = 0;
   return (step, value) => {
     if (value === null) return null;
-    const share = 1 - Math.exp((last - step) / memory);
+    const rate = 1 - Math.exp((last - step) / memory);
     last = step;
-    sum += share * (value - sum);
-    weight += share * (1 - weight);
+    sum += rate * (value - sum);
+    weight += rate * (1 - weight);
     return sum / weight;
   };
 }
@@ -34,7 +34,7 @@ function toggle(label, id, checked, change) {
 
 /**
  * `options`: the figures without and with more curves, and the names of a point's numbers. `actions`: `more(is)`
- * when more curves are wanted or not, `file(kind)` when the numbers are wanted as a file.
+ * after the toggle "More curves", `file(kind)` to save the numbers as a file.
  */
 export function curves(root, options, actions) {
   const view = { smooth: true, log: false, more: false };
@@ -63,8 +63,8 @@ export function curves(root, options, actions) {
   let points = [];
   /** @type {Point[]} */
   let held = [];
-  /** @type {Record<string, number>} */
-  let levels = {};
+  /** @type {Record<string, {loss: number, label: string}>} */
+  let baselines = {};
   /** @type {OtherRun[]} */
   let others = [];
   /** @type {number | null} */
@@ -76,11 +76,11 @@ export function curves(root, options, actions) {
   const figure = () => options.figures[view.more ? 1 : 0];
 
   /** What a trace shows of some points: [x, y]. */
-  function part({ series, kind }, fresh) {
-    if (kind === "reference") return run && levels[series] ? [[0, run.steps], [levels[series], levels[series]]] : [[], []];
+  function part({ series, kind, smoothed }, fresh) {
+    if (kind === "baseline") return run && baselines[series] ? [[0, run.steps], Array(2).fill(baselines[series].loss)] : [[], []];
     const column = options.series.indexOf(series) + 1;
     const source = kind === "held" ? held : kind === "raw" && !view.smooth ? [] : fresh;
-    const isSmooth = kind === "line" && view.smooth && column <= 4;
+    const isSmooth = smoothed && view.smooth;
     if (isSmooth) smoothers[series] ||= smoother(run ? run.steps : 100);
     const value = (point) => point[column] ?? null;
     return [
@@ -89,9 +89,9 @@ export function curves(root, options, actions) {
     ];
   }
 
-  /** The curves of other runs as this figure shows a run's own, each run in one colour. */
+  /** The curves of other runs, each run in one colour. */
   function overlaid() {
-    const own = figure().data.filter(({ meta }) => meta.kind === "line" && options.series.indexOf(meta.series) < 4);
+    const own = figure().data.filter(({ meta }) => meta.smoothed);
     return others.flatMap(({ number, colour, steps, points: other }) => own.map((trace) => {
       const column = options.series.indexOf(trace.meta.series) + 1;
       const smooth = view.smooth ? smoother(steps) : (step, value) => value;
@@ -119,31 +119,34 @@ export function curves(root, options, actions) {
     smoothers = {};
     for (const trace of data) {
       const [x, y] = part(trace.meta, points);
-      // A curve without any point has no place in the legend, which would come later and push the chart down.
+      // An empty curve is missing in the legend, which would grow with the first point and push the chart down.
       Object.assign(trace, trace.meta.kind === "line" ? { x: [0, ...x], y: [null, ...y] } : { x, y });
       if (trace.meta.kind === "held") trace.visible = held.length > 0;
+      if (trace.meta.kind === "baseline") trace.text = ["", baselines[trace.meta.series]?.label ?? ""];
     }
     data.push(...overlaid());
     if (run) {
-      // The axis is as long as the run from the start: the curve grows into it and nothing jumps.
+      // The axis has the length of the whole run from the start, so that nothing jumps while the curve grows.
       const end = Math.max(run.steps, ...others.map(({ steps }) => steps));
       const axes = Object.keys(layout).filter((name) => name.startsWith("xaxis"));
       for (const axis of axes) Object.assign(layout[axis], { range: [0, end], autorange: false });
     }
-    if (view.log) for (const axis of layout.meta.logarithmic) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
     layout.uirevision = run ? run.run : "none";
-    for (const axis of layout.meta.logarithmic) layout[axis].uirevision = `${layout.uirevision} ${view.log}`;
+    for (const axis of layout.meta.logarithmic) {
+      layout[axis].uirevision = `${layout.uirevision} ${view.log}`;
+      if (view.log) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
+    }
     layout.shapes = shapes();
     return { data, layout };
   }
 
-  // What changes the points waits for its turn too: a chart that is drawn late must not see a point twice.
+  // Changes of the points are queued too: a chart that is drawn late must not get a point twice.
   const whole = (change = () => {}) => inOrder(() => { change(); return chart.show(drawn()); });
   const restart = () => whole(() => { points = []; });
 
   function picture() {
     const background = getComputedStyle(document.body).backgroundColor;
-    // On the page the list below says which run has which colour.
+    // The page lists the runs with their colours below the chart; the picture needs them in its legend.
     const named = (trace) => (trace.meta.kind === "other" && trace.meta.series === "mlm_loss" ? { ...trace, showlegend: true } : trace);
     inOrder(() => window.Plotly.downloadImage(
       { data: box.data.map(named), layout: { ...box.layout, paper_bgcolor: background } },
@@ -159,12 +162,12 @@ export function curves(root, options, actions) {
         run = next;
         points = [];
         held = [];
-        levels = {};
+        baselines = {};
         marked = null;
         delete box.dataset.points;
       });
     },
-    /** The points from the start on come anew. */
+    /** Drop the points; all of them come again. */
     restart,
     add(fresh) {
       if (!fresh.length) return;
@@ -178,9 +181,10 @@ export function curves(root, options, actions) {
       });
     },
     hold(fresh) { whole(() => held.push(...fresh)); },
-    /** Other runs to lie over this one: [{number, colour, steps, points}]. */
+    /** Other runs, drawn over this one: [{number, colour, steps, points}]. */
     overlay(next) { whole(() => { others = next; }); },
-    setLevels(next) { whole(() => { levels = next; }); },
+    /** Losses to compare with: {name: {loss, label}}. */
+    setBaselines(next) { whole(() => { baselines = next; }); },
     /** A vertical line at a step; none for null. */
     mark(step) { inOrder(() => { marked = step; return chart.relayout({ shapes: shapes() }); }); },
   };

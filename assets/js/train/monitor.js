@@ -177,7 +177,7 @@ export function runMonitor(root, { trigger, server, options }) {
       const answer = await server.guesses(asked.visitor, asked.run, null, isFirst);
       if (asked !== run || answer.error) return;
       guessed = answer.step;
-      if (answer.levels) chart.setLevels(answer.levels);
+      if (answer.baselines) chart.setBaselines(answer.baselines);
       if (moment === null || isFirst) table.show(answer, null);
     } catch (error) {
       console.warn(error);
