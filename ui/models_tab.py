@@ -1,4 +1,4 @@
-"""Models: which one the page looks at; keep, download and open them."""
+"""Models: choose the one that the page shows; keep, download and open models."""
 
 import contextlib
 import contextvars
@@ -31,7 +31,7 @@ def models_tab(page: Page) -> None:
         with gr.Column(scale=5, min_width=320):
             choice = gr.Radio(
                 [],
-                label="The model that the other tabs look at",
+                label="The model that the other tabs use",
                 elem_id="model-choice",
                 elem_classes="balcony-list",
             )
@@ -43,8 +43,8 @@ def models_tab(page: Page) -> None:
                 height=150,
             )
             hub_name = gr.Textbox(
-                label="Or a model of the Hugging Face Hub",
-                info=f"Its name, owner/model. It is fetched when you press the button; at most {HUB_MEGABYTES} MB.",
+                label="Or a model from the Hugging Face Hub",
+                info=f"Its name, owner/model; at most {HUB_MEGABYTES} MB.",
                 placeholder="google-bert/bert-base-uncased",
                 max_lines=1,
                 elem_id="hub-name",
@@ -57,14 +57,14 @@ def models_tab(page: Page) -> None:
                 keep = gr.Button("Keep a copy of this step", elem_id="keep", min_width=180)
                 remove = gr.Button("Remove from the list", elem_id="remove", min_width=160)
             gr.HTML(
-                "<p>A download is a zip of a Hugging Face folder; <code>transformers</code> opens it, and so does "
-                "this page. Runs and models in the list are lost when the app is stopped; download what you want to "
-                "have later. To go on with the training later, save the run in the Train tab.</p>",
+                "<p>A download is a zip of a Hugging Face folder, which <code>transformers</code> and this page open. "
+                "Runs and models in the list are lost when the app stops. To continue training later, save the run in "
+                "the Train tab.</p>",
                 elem_classes="balcony-hint",
                 apply_default_css=False,
                 js_on_load=None,
             )
-            # The browser starts a download from a link that exists; the file does not before it is asked for.
+            # The browser needs a link to click before the file exists.
             file = gr.DownloadButton("File", visible="hidden", elem_id="download-file")
 
     shown = [choice, facts, keep, remove, page.model_line]
@@ -84,7 +84,7 @@ def models_tab(page: Page) -> None:
         ]
 
     def act(work: Callable) -> Callable:
-        """A handler that changes the visitor's workspace, then shows it; an error is shown above the facts."""
+        """A handler that changes the visitor's workspace, then shows it; an error appears above the facts."""
 
         def handler(token: str, *arguments: Any) -> list[Any]:
             problem = on_error(str)(work)(page.workspaces.enter(token), *arguments)
@@ -101,12 +101,12 @@ def models_tab(page: Page) -> None:
             space.add_model(Model(Path(paths[0]).name, "opened", open_files([Path(path) for path in paths])))
 
     def open_name(token: str, name: str, progress: Any = gr.Progress()) -> list[Any]:  # noqa: B008  # Gradio fills it in
-        # The library downloads in threads of its own, and Gradio knows by the context whose progress it is.
+        # The library downloads in its own threads, and Gradio finds the visitor of a progress bar by the context.
         context = contextvars.copy_context()
 
         def show_bytes(done: int, total: int) -> None:
-            shares = (round(done / 2**20, 1), round(total / 2**20, 1))
-            context.copy().run(progress, shares, desc=f"Fetching {name}", unit="MB")
+            megabytes = (round(done / 2**20, 1), round(total / 2**20, 1))
+            context.copy().run(progress, megabytes, desc=f"Fetching {name}", unit="MB")
 
         def open_fetched(space: Workspace) -> None:
             model = fetch_model(name.strip(), show_bytes, keep=not page.workspaces.is_shared)
@@ -130,7 +130,7 @@ def models_tab(page: Page) -> None:
     uploaded.upload(act(open_upload), [page.visitor, uploaded], shown, **QUIET).then(
         lambda: None, None, uploaded, **QUIET
     )
-    # In the queue, so that progress is shown, and one after the other.
+    # Queued: Gradio shows progress, and one download runs at a time.
     gr.on(
         [fetch.click, hub_name.submit],
         open_name,
@@ -144,7 +144,7 @@ def models_tab(page: Page) -> None:
 
 
 def model_choices(page: Page, space: Workspace) -> list[tuple[str, str]]:
-    """What can be looked at: (words for the person, key)."""
+    """All models that the visitor can choose, (label, key) each."""
     runs = [
         (f"Your run {number}: {run.recipe.title} ({run.status})", run.id)
         for number, run in enumerate(space.runs.values(), 1)
@@ -155,7 +155,7 @@ def model_choices(page: Page, space: Workspace) -> list[tuple[str, str]]:
 
 
 def model_facts(page: Page, space: Workspace) -> dict[str, Any]:
-    """Sizes of the model that is looked at, as the facts view shows them."""
+    """Sizes of the shown model, for the facts view."""
     model = page.workspaces.model(space)
     config = model.checkpoint.config
     return {
@@ -166,7 +166,7 @@ def model_facts(page: Page, space: Workspace) -> dict[str, Any]:
             ["Heads per layer", f"{config.num_attention_heads}"],
             ["Hidden size", f"{config.hidden_size}"],
             ["Vocabulary", f"{config.vocab_size:,}"],
-            ["Reads at most", f"{config.max_position_embeddings:,} tokens"],
+            ["Maximum length", f"{config.max_position_embeddings:,} tokens"],
             ["Parameters", f"{config.parameter_count():,}"],
         ],
         "notes": list(model.checkpoint.notes),
@@ -176,7 +176,7 @@ def model_facts(page: Page, space: Workspace) -> dict[str, Any]:
 def open_files(paths: list[Path]) -> Checkpoint:
     """The model in an uploaded zip or in the uploaded files of its folder. Raises CheckpointError.
 
-    The files are copied under known names into a folder of our own, which is gone afterwards.
+    The files are copied under known names into a temporary folder.
     """
     with tempfile.TemporaryDirectory(prefix="balcony-upload-") as scratch:
         folder, name = Path(scratch) / "model", "model"
@@ -196,9 +196,9 @@ def open_files(paths: list[Path]) -> Checkpoint:
 
 
 def fetch_model(name: str, progress: Progress, *, keep: bool) -> Checkpoint:
-    """The model of that name on the Hub. Raises CheckpointError.
+    """The model with that name on the Hub. Raises CheckpointError.
 
-    keep: leave the files in huggingface_hub's cache for the next time; on a shared machine they would fill the disk.
+    keep: leave the files in huggingface_hub's cache ; on a shared machine they would fill the disk.
     """
     with contextlib.ExitStack() as stack:
         cache = None if keep else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="balcony-hub-")))

@@ -1,7 +1,7 @@
-"""Our own pictures on the page: gr.HTML components whose content assets/js draws from a JSON value.
+"""Our own views: gr.HTML components whose content the scripts in assets/js draw from a JSON value.
 
-The template is one constant element, so Gradio never renders what a person typed as HTML; the JavaScript puts it in
-as text. assets/js/views.js is the other half.
+The template is one constant element, so Gradio never renders typed text as HTML; the scripts insert it as text.
+assets/js/views.js is the other half.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import gradio as gr
 
 
 def answer_to(chosen: dict[str, Any] | None, value: dict[str, Any]) -> dict[str, Any]:
-    """The value as the answer to what was chosen in a view that calls `choose`; chosen: the value it sent."""
+    """The value as the answer to a choice in a view that calls `choose`. chosen: the value that the view sent."""
     return value | {"choice_number": int((chosen or {}).get("choice_number", 0))}
 
 
@@ -27,9 +27,9 @@ def view(
 ) -> gr.HTML:
     """A component drawn by the view of that name in assets/js/main.js.
 
-    value: JSON that the view draws, again at every update. events: what the view may trigger; names that Gradio does
-    not have become listeners of the component. options: JSON that never changes. server_functions: Python functions
-    that the view may call; they get their arguments as one list.
+    value: JSON that the view draws, again at every update. events: names of the events that the view may trigger;
+    names unknown to Gradio become listeners of the component. options: JSON that never changes. server_functions:
+    Python functions that the view may call, with their arguments as one list.
     """
     return gr.HTML(
         value,

@@ -8,7 +8,7 @@ from bert_core import TrainingService, load_recipe, prepare
 from bert_core.storage.checkpoint import Checkpoint
 from ui.masked_words.tab import guesses_value
 from ui.next_sentence.tab import verdict_value
-from ui.parts.page import moments_of
+from ui.parts.page import snapshot_steps
 from ui.server.workspaces import Workspaces
 
 
@@ -24,7 +24,7 @@ def test_a_moment_of_a_run_has_the_numbers_of_its_step() -> None:
     workspaces = Workspaces(service, {})
     space = workspaces.enter(None)
     space.add_run(run)
-    steps = moments_of(space, run)["steps"]
+    steps = snapshot_steps(space, run)["steps"]
     assert (steps[0], steps[-1]) == (0, 25)
     # The same training, step by step, in nobody's background.
     prepared = prepare(recipe, seed=3)
@@ -33,7 +33,7 @@ def test_a_moment_of_a_run_has_the_numbers_of_its_step() -> None:
         while trainer.step < step:
             next(trainer)
         space.select(run.id, step)
-        assert moments_of(space, run)["at"] == step
+        assert snapshot_steps(space, run)["at"] == step
         shown = workspaces.model(space).checkpoint
         weights = dict(shown.model.named_parameters())
         assert all(torch.equal(weights[name], there) for name, there in trainer.model.named_parameters())

@@ -106,7 +106,7 @@ def grid_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | N
 
 
 def detail_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | None = None) -> dict[str, Any]:
-    """One layer in detail; each weight as two bytes, 65535 standing for 1. Layers and heads are counted from 0."""
+    """One layer in detail; each weight as two bytes, 65535 means 1. Layers and heads are counted from 0."""
     layer, head = picked
     L, H, _, _ = shown.maps.weights.shape
     return {

@@ -1,1 +1,1 @@
-"""What tabs share: page frame, Plotly view, comparison, downloads, notes, theme, figures, export."""
+"""Parts that tabs share: page frame, question, comparison, downloads, export, notes, figures, theme, scripts."""

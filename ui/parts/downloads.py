@@ -38,7 +38,7 @@ def exporter(what: str, *, of: str, elem_id: str, kinds: tuple[str, ...] = ("jso
     """
     options = {"id": elem_id, "of": of, "what": what, "kinds": [*PICTURES, *kinds]}
     buttons = view("exporter", events=("select", "submit"), options=options, elem_id=elem_id)
-    # The browser starts a download from a link that exists; the file does not before it is asked for.
+    # The browser needs a link to click before the file exists.
     return Exporter(buttons, gr.DownloadButton("File", visible="hidden", elem_id=f"{elem_id}-file"))
 
 
@@ -99,5 +99,5 @@ def numbers_of_models(
 
 
 def file_name(title: str) -> str:
-    """A title as a name for a file: letters, digits and hyphens."""
+    """A title as a file name: letters, digits and hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "model"

@@ -43,7 +43,7 @@ class Numbers:
 def write(kind: str, numbers: Numbers | Mapping[str, Numbers]) -> str:
     """The text of a "json" or "csv" file. numbers: of one model, or of several by title.
 
-    Of several models, JSON has a key for each title, and the first column of the CSV holds the title.
+    For several models, JSON has a key for each title, and the first column of the CSV is the title.
     """
     if isinstance(numbers, Numbers):
         return _json(numbers.as_json()) if kind == "json" else _csv(numbers.header, numbers.rows)
@@ -60,7 +60,7 @@ def python_code(folder: str, functions: Sequence[str], *lines: str) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> Numbers:
-    """A table whose numbers are rounded to six digits; None stands for no value."""
+    """A table whose numbers are rounded to six digits; None for no value."""
     return Numbers(header, [[_rounded(value) for value in row] for row in rows])
 
 

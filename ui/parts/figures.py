@@ -35,7 +35,7 @@ def _axis(**parts: Any) -> dict[str, Any]:
 
 
 def literal(text: str) -> str:
-    """The text so that Plotly shows it as it is: no tags, no entities, and no TeX between dollar signs."""
+    """The text, escaped so that Plotly shows tags, entities and dollar signs as they are."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace("$", "$" + _ZERO_WIDTH_SPACE)
 
@@ -164,7 +164,7 @@ def curves(*, more: bool = False) -> dict[str, Any]:
 def word_points(labels: Sequence[str], points: Sequence[Sequence[float]], *, title: str = "") -> dict[str, Any]:
     """Vectors as numbered points with the same scale on both axes.
 
-    labels: what each vector stands for, shown on hover. points: (N, 2).
+    labels: shown on hover. points: (N, 2).
     """
     data = [
         {

@@ -1,4 +1,4 @@
-"""What every tab knows: the visitor, which model at which step the page looks at, and the line that says so."""
+"""What every tab knows: the visitor, the model and step that the page shows, and the line that names them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ MOST_CHOICES = 200
 
 @dataclass(frozen=True)
 class Page:
-    """The parts of the page that tabs share. visitor holds the token that stays in the person's browser."""
+    """The parts of the page that tabs share. visitor: holds the token that the browser keeps."""
 
     demo: gr.Blocks
     workspaces: Workspaces
@@ -27,18 +27,18 @@ class Page:
     model_line: gr.HTML
 
     def space(self, token: str | None) -> Workspace | None:
-        """The visitor's workspace, or None for a token that is not (or no longer) known."""
+        """The visitor's workspace, or None for an unknown or expired token."""
         try:
             return self.workspaces.find(token)
         except BertCoreError:
             return None
 
     def model(self, token: str | None) -> Model:
-        """The model the visitor looks at; the shipped one for somebody who has none."""
+        """The model that the visitor chose, by default the shipped one."""
         return self.workspaces.model(self.space(token) or Workspace(""))
 
     def model_line_value(self, token: str | None) -> dict[str, Any]:
-        """Name and detail of the model; of a run also its id, the steps of its snapshots and the one looked at."""
+        """Name and detail of the model; of a run also its id, the steps of its snapshots and the shown one."""
         space = self.space(token) or Workspace("")
         run = space.runs.get(space.selected)
         try:
@@ -47,13 +47,13 @@ class Page:
         except BertCoreError:
             name, detail = "no model yet", "train one first"
             if run:
-                standing = "preparing" if run.status in ACTIVE else "ended before it had a model"
-                name, detail = f"Your run: {run.recipe.title}", standing
-        moments = {"run": run.id, **moments_of(space, run)} if run else {"run": None, "steps": [], "at": None}
-        return {"name": name, "detail": detail, "visitor": token, **moments}
+                name = f"Your run: {run.recipe.title}"
+                detail = "preparing" if run.status in ACTIVE else "ended before it had a model"
+        shown = {"run": run.id, **snapshot_steps(space, run)} if run else {"run": None, "steps": [], "at": None}
+        return {"name": name, "detail": detail, "visitor": token, **shown}
 
     def corpus(self, token: str | None) -> Corpus:
-        """The text that the model learned from if it is known, else the dialogue."""
+        """The run's text, or the dialogue for a model without a run."""
         space = self.space(token) or Workspace("")
         run = space.runs.get(space.selected)
         return run.corpus if run is not None and run.corpus is not None else recipe_corpus(recipe_named(DEFAULT_RECIPE))
@@ -63,8 +63,8 @@ class Page:
         return list(dict.fromkeys(self.corpus(token).sentences))[:MOST_CHOICES]
 
 
-def moments_of(space: Workspace, run: Run) -> dict[str, Any]:
-    """The steps that the time slider can go to, and the one that is looked at, None for live."""
+def snapshot_steps(space: Workspace, run: Run) -> dict[str, Any]:
+    """The steps on the time slider, and the shown one, None for live."""
     found = None if space.selected_step is None else space.checkpoint(run, space.selected_step)
     return {"steps": [snapshot.step for snapshot in run.snapshots], "at": found and found[0]}
 
@@ -74,13 +74,13 @@ def header(demo: gr.Blocks, workspaces: Workspaces) -> Page:
     visitor = gr.BrowserState(None, storage_key="balcony-visitor", secret="balcony")
 
     @on_error(lambda sentence: {"error": sentence})
-    def look(arguments: list[Any]) -> dict[str, Any]:
-        """The time slider was moved: look at a run's step, or at its newest for None."""
+    def select(arguments: list[Any]) -> dict[str, Any]:
+        """The time slider moved: show a step of a run, None for its newest."""
         token, run_id, step = arguments
         space = workspaces.find(token)
         run = space.run(run_id)
         space.select(run.id, None if step is None else int(step))
-        return moments_of(space, run)
+        return snapshot_steps(space, run)
 
     with gr.Row(elem_id="header"):
         gr.HTML(
@@ -89,7 +89,7 @@ def header(demo: gr.Blocks, workspaces: Workspaces) -> Page:
             apply_default_css=False,
             js_on_load=None,
         )
-        model_line = view("modelLine", server_functions=[look], elem_id="model-line")
+        model_line = view("modelLine", server_functions=[select], elem_id="model-line")
     return Page(demo, workspaces, visitor, model_line)
 
 
@@ -99,5 +99,5 @@ def sentence_box(label: str, elem_id: str, text: str = "", *, info: str | None =
 
 
 def choose_sentence(label: str, elem_id: str) -> gr.Dropdown:
-    """A list of the corpus' sentences; filled when the tab opens."""
+    """A list of sentences; `fill_lists` fills it when the tab opens."""
     return gr.Dropdown([], value=None, label=label, elem_id=elem_id, filterable=True, min_width=240)

@@ -48,7 +48,7 @@ export function modelLine(root, { server }) {
   const announceModel = (chosen) => announce("model", { run: value.run, step: at, chosen });
 
   const send = latest(async (/** @type {string | null} */ run, /** @type {number | null} */ step) => {
-    const answer = await server.look(value.visitor, run, step);
+    const answer = await server.select(value.visitor, run, step);
     if (run !== value.run) return;
     if (answer.error) { detail.textContent = answer.error; return; }
     if (step === at) {
