@@ -9,6 +9,7 @@ from bert_core.storage.checkpoint import Checkpoint
 from ui.masked_words.tab import guesses_value
 from ui.next_sentence.tab import verdict_value
 from ui.parts.page import snapshot_steps
+from ui.parts.question import Question
 from ui.server.workspaces import Workspaces
 
 
@@ -26,7 +27,8 @@ def test_a_moment_of_a_run_has_the_numbers_of_its_step() -> None:
     space.add_run(run)
     steps = snapshot_steps(space, run)["steps"]
     assert (steps[0], steps[-1]) == (0, 25)
-    # The same training, step by step, in nobody's background.
+    hidden, pair = Question("hello my name", hidden=(1,)), Question("thank you", "hello")
+    # The same training, step by step, without a service.
     prepared = prepare(recipe, seed=3)
     trainer, seen = prepared.trainer(), 0
     for step in steps:
@@ -38,8 +40,8 @@ def test_a_moment_of_a_run_has_the_numbers_of_its_step() -> None:
         weights = dict(shown.model.named_parameters())
         assert all(torch.equal(weights[name], there) for name, there in trainer.model.named_parameters())
         then = Checkpoint(trainer.model.eval(), prepared.tokenizer)
-        assert guesses_value(shown, "hello my name", "", [1]) == guesses_value(then, "hello my name", "", [1])
-        assert verdict_value(shown, "thank you", "hello") == verdict_value(then, "thank you", "hello")
+        assert guesses_value(shown, hidden) == guesses_value(then, hidden)
+        assert verdict_value(shown, pair) == verdict_value(then, pair)
         trainer.model.train()
         seen += 1
     assert seen == len(run.snapshots) > 5

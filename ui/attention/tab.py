@@ -5,7 +5,6 @@ from typing import Any
 
 import gradio as gr
 
-from bert_core.probes.attention import NAMED_FROM
 from bert_core.storage.checkpoint import Checkpoint
 from ui.attention import values as attention
 from ui.attention.head_switches import connect_switches, head_switches
@@ -23,8 +22,7 @@ from ui.views import view
 FIRST_PAIR = ("Hello, how are you? I am Romeo.", "Hello, Romeo My name is Juliet. Nice to meet you.")
 HINT = (
     "Attention shows which words a head reads from. It does not explain an answer: to see what an answer depends on, "
-    "switch a head off below, or hide a word under Masked words. "
-    f"A label (→, ←, S) means: at least {NAMED_FROM:.0%} of the way from uniform attention to all of it there."
+    "switch a head off below, or hide a word under Masked words."
 )
 
 

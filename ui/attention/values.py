@@ -14,6 +14,7 @@ from torch import Tensor
 from bert_core.errors import InputError
 from bert_core.probes.attention import (
     FACTS,
+    NAMED_FROM,
     PATTERNS,
     AttentionMaps,
     HeadFacts,
@@ -31,6 +32,7 @@ from ui.parts.question import Question
 from ui.parts.scripts import ASSETS, in_one_piece
 
 DIFFERENCE = {"difference": "Difference from the other model"}
+LABEL_HINT = f"A label means: at least {NAMED_FROM:.0%} of the way from uniform attention to all of it there."
 MOST_IN_THUMBNAIL = 64  # tokens; of more, a pixel shows the largest weight of several
 
 
@@ -101,6 +103,7 @@ def grid_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | N
         "titles": titles,
         "names": shown.facts.names,
         "patterns": PATTERNS,
+        "label_hint": LABEL_HINT,
         "notes": [],
     }
 

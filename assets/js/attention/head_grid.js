@@ -91,7 +91,8 @@ export function headGrid(root, { trigger, options }) {
     const counts = new Map();
     for (const pattern of value.names.flat()) if (pattern) counts.set(pattern, (counts.get(pattern) || 0) + 1);
     legend.replaceChildren(...[...counts].map(([pattern, count]) =>
-      el("span", {}, el("b", {}, GLYPHS[pattern]), ` ${value.patterns[pattern]}: ${count === 1 ? "1 head" : `${count} heads`}`)));
+      el("span", {}, el("b", {}, GLYPHS[pattern]), ` ${value.patterns[pattern]}: ${count === 1 ? "1 head" : `${count} heads`}`)),
+    ...(counts.size ? [el("span", {}, value.label_hint)] : []));
     paint();
   }
 
