@@ -1,31 +1,59 @@
-// Sentences in pairs: how the words of one look at those of the other, and every sentence against every other.
+// Sentences in pairs: attention from the words of one to those of the other, and every sentence with every other.
 
 import { el, note } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
 import { follow } from "../parts/page.js";
 
-const ORDERS = { text: "reading order", next: "P of the true next sentence", right: "share judged right" };
-const ACROSS_HINT = "A row is a word of the first sentence; point at a cell to read how much it takes from a word of the second.";
-const MATRIX_HINT = "Rows are first sentences, columns second ones; point at a cell to read it, press it to look at the pair above.";
+/** @typedef {[layer: number, head: number] | null} Head null: the mean of all */
+/**
+ * @typedef {object} Across Attention from the first sentence to the second.
+ * @property {string[]} rows
+ * @property {string[]} columns
+ * @property {number[][]} weights
+ * @property {Head} head
+ * @property {[head: Head, text: string][]} choices
+ * @property {string} note
+ */
+/**
+ * @typedef {object} Matrix Sentences of a window, each with each.
+ * @property {string} caption
+ * @property {string[]} sentences
+ * @property {number[]} numbers their numbers in the text
+ * @property {(number | null)[][]} probabilities of labels[0]; null for a pair that is too long
+ * @property {number[][]} pair_labels 1 for labels[0], 0 for labels[1], negative where the text has none
+ * @property {[string, string]} labels
+ * @property {number} start of the window
+ * @property {number} size of the window
+ * @property {number} total sentences of the text
+ * @property {string[]} notes
+ * @property {boolean} [beside] whether this is the model to compare with
+ */
 
-/** The order of the rows is that of all matrices on the page, so that two models stand side by side alike. */
-const shared = new EventTarget();
-shared.order = "text";
+const ORDERS = { text: "reading order", next: "P of the true next sentence", right: "fraction judged right" };
+const ACROSS_HINT = "A row is a word of the first sentence; point at a cell to read how much it attends to a word of the second.";
+const MATRIX_HINT = "Rows are first sentences, columns second ones; point at a cell to read it, press it to put the pair in above.";
 
-/** The option of a head, [layer, head]; null is the mean of all. */
+/** All matrices of the page have the same order of rows, so that two models can be compared. */
+const shared = { order: "text", changed: new EventTarget() };
+
+/** @param {Head} head */
 const keyOf = (head) => (head ? head.join(".") : "mean");
 
-const empty = (root, value) => root.replaceChildren(...(value && value.error ? [note(value.error, true)] : []));
+/** @param {HTMLElement} root @param {{error?: string} | null} value */
+const showError = (root, value) => root.replaceChildren(...(value?.error ? [note(value.error, true)] : []));
 
+/** @type {View} */
 export function pairAcross(root, { choose, options }) {
   const heads = el("select", {}), summary = el("p", { class: "balcony-empty" });
   const readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
   const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Attention of ", heads));
   const title = el("h3", {}, "From the first sentence to the second"), map = heatMap(readout);
-  let value = null, width = 0;
+  /** @type {Across} */
+  let value;
+  let width = 0;
   heads.addEventListener("change", () => choose({ head: value.choices[heads.selectedIndex][0] }));
-  new ResizeObserver(() => { if (value && root.clientWidth && root.clientWidth !== width) show(); }).observe(root);
+  new ResizeObserver(() => { if (tools.isConnected && root.clientWidth && root.clientWidth !== width) show(); }).observe(root);
 
   function show() {
     width = root.clientWidth;
@@ -38,13 +66,13 @@ export function pairAcross(root, { choose, options }) {
     });
   }
 
-  return function draw(next) {
-    value = next && next.rows ? next : null;
-    if (!value) { empty(root, next); return; }
-    const now = JSON.stringify(value.choices);
-    if (heads.dataset.choices !== now) {
+  return function draw(/** @type {Across & {error?: string} | null} */ next) {
+    if (!next?.rows) { showError(root, next); return; }
+    value = next;
+    const choices = JSON.stringify(value.choices);
+    if (heads.dataset.choices !== choices) {
       heads.replaceChildren(...value.choices.map(([head, text]) => el("option", { value: keyOf(head) }, text)));
-      heads.dataset.choices = now;
+      heads.dataset.choices = choices;
     }
     heads.value = keyOf(value.head);
     summary.textContent = value.note;
@@ -53,79 +81,94 @@ export function pairAcross(root, { choose, options }) {
   };
 }
 
+/** @type {View} */
 export function pairMatrix(root, { trigger, choose, options }) {
   follow(root, () => { if (!value || !value.beside) trigger("submit"); }, 400);
   const title = el("h3", { dir: "auto" }), notes = el("div", { class: "balcony-notes" });
   const order = el("select", {}, ...Object.entries(ORDERS).map(([key, text]) => el("option", { value: key }, text)));
-  const from = el("input", { type: "range", min: "0", step: "1", "aria-label": "Where the window of sentences begins" });
-  const shown = el("output", {}), moving = el("label", {}, from, " ", shown);
+  const start = el("input", { type: "range", min: "0", step: "1", "aria-label": "Where the window of sentences begins" });
+  const extent = el("output", {}), moving = el("label", {}, start, " ", extent);
   const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Rows by ", order), moving);
   const readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
   const legend = el("p", { class: "balcony-empty" });
   const map = heatMap(readout), picture = el("div", {}, tools, map.element, readout);
   const panel = el("div", { class: "balcony-matrix" }, title, picture, el("div", {}, notes, legend));
-  let value = null, width = 0;
+  /** @type {Matrix} */
+  let value;
+  let width = 0;
   order.addEventListener("change", () => {
     shared.order = order.value;
-    shared.dispatchEvent(new Event("order"));
+    shared.changed.dispatchEvent(new Event("order"));
   });
-  shared.addEventListener("order", () => { if (value) show(); });
-  from.addEventListener("input", tellWindow);
-  from.addEventListener("change", () => choose({ start: Number(from.value) }));
-  new ResizeObserver(() => { if (value && picture.clientWidth && picture.clientWidth !== width) show(); }).observe(picture);
+  shared.changed.addEventListener("order", () => { if (panel.isConnected) show(); });
+  start.addEventListener("input", showExtent);
+  start.addEventListener("change", () => choose({ start: Number(start.value) }));
+  new ResizeObserver(() => { if (panel.isConnected && picture.clientWidth && picture.clientWidth !== width) show(); }).observe(picture);
 
-  function tellWindow() {
-    const first = Number(from.value);
-    shown.textContent = `sentences ${first + 1} to ${Math.min(value.total, first + value.size)} of ${value.total.toLocaleString("en")}`;
+  function showExtent() {
+    const first = Number(start.value);
+    extent.textContent = `sentences ${first + 1} to ${Math.min(value.total, first + value.size)} of ${value.total.toLocaleString("en")}`;
   }
 
-  /** What the rows are ordered by, largest first; a row without it comes last. */
-  function worth(i) {
-    const cells = value.sentences.map((_, j) => [value.probabilities[i][j], value.pair_labels[i][j]]).filter(([likely]) => likely !== null);
-    if (shared.order === "next") return Math.max(-1, ...cells.filter(([, actual]) => actual === 1).map(([likely]) => likely));
-    const asked = cells.filter(([, actual]) => actual >= 0);
-    return asked.length ? asked.filter(([likely, actual]) => (likely >= 0.5) === (actual === 1)).length / asked.length : -1;
+  /**
+   * The number that orders the rows, largest first; a row without one comes last.
+   * @param {number} i
+   */
+  function rankOf(i) {
+    /** @type {[probability: number, label: number][]} */
+    const cells = value.probabilities[i].flatMap((p, j) => (p === null ? [] : [[p, value.pair_labels[i][j]]]));
+    if (shared.order === "next") return Math.max(-1, ...cells.filter(([, label]) => label === 1).map(([p]) => p));
+    const labelled = cells.filter(([, label]) => label >= 0);
+    return labelled.length ? labelled.filter(([p, label]) => (p >= 0.5) === (label === 1)).length / labelled.length : -1;
   }
 
   function rowsInOrder() {
     const rows = value.sentences.map((_, i) => i);
-    return shared.order === "text" ? rows : rows.sort((a, b) => worth(b) - worth(a));
+    return shared.order === "text" ? rows : rows.sort((a, b) => rankOf(b) - rankOf(a));
   }
 
   function show() {
     order.value = shared.order;
     width = picture.clientWidth;
-    const { sentences, numbers, probabilities, pair_labels: actual, labels } = value, rows = rowsInOrder();
-    const isWrong = (i, j) => probabilities[i][j] !== null && actual[i][j] >= 0 && (probabilities[i][j] >= 0.5) !== (actual[i][j] === 1);
+    const { sentences, numbers, probabilities, pair_labels: labels, labels: names } = value, rows = rowsInOrder();
 
+    /** @param {number} i @param {number} j */
+    function isWrong(i, j) {
+      const p = probabilities[i][j];
+      return p !== null && labels[i][j] >= 0 && (p >= 0.5) !== (labels[i][j] === 1);
+    }
+
+    /** @param {number} row @param {number} j */
     function describe(row, j) {
-      const i = rows[row], likely = probabilities[i][j];
-      const fact = { 1: `${labels[0]} in the text`, 0: `${labels[1]} in the text` }[actual[i][j]];
+      const i = rows[row], p = probabilities[i][j];
+      const label = [`${names[1]} in the text`, `${names[0]} in the text`][labels[i][j]];
       return [`${numbers[i]} `, el("bdi", {}, sentences[i]), ` → ${numbers[j]} `, el("bdi", {}, sentences[j]),
-        likely === null ? ": longer than the model reads" : `: P(${labels[0]}) ${percent(likely)}`,
-        ...(likely !== null && fact ? [`; ${fact}, judged ${isWrong(i, j) ? "wrong" : "right"}`] : [])];
+        p === null ? ": longer than the model reads" : `: P(${names[0]}) ${percent(p)}`,
+        ...(p !== null && label ? [`; ${label}, judged ${isWrong(i, j) ? "wrong" : "right"}`] : [])];
     }
 
     map.draw({
       rows: rows.map((i) => `${numbers[i]} ${sentences[i]}`), columns: numbers.map(String),
-      values: rows.flatMap((i) => probabilities[i]), colour: options.colour, room: width || 500, largest: 44, letters: width > 520 ? 36 : 14, hint: MATRIX_HINT, describe,
-      alpha: (likely) => 0.03 + 0.97 * likely,
-      label: `${title.textContent}: which follows which; the arrow keys go from cell to cell, Enter looks at the pair`,
-      outlined: (row, j) => actual[rows[row]][j] === 1, crossed: (row, j) => isWrong(rows[row], j),
+      values: rows.flatMap((i) => probabilities[i]), colour: options.colour, room: width || 500, largest: 44,
+      letters: width > 520 ? 36 : 14, hint: MATRIX_HINT, describe,
+      alpha: (p) => 0.03 + 0.97 * p,
+      label: `${title.textContent}: which follows which; the arrow keys go from cell to cell, Enter puts the pair in above`,
+      outlined: (row, j) => labels[rows[row]][j] === 1, crossed: (row, j) => isWrong(rows[row], j),
       press: (row, j) => trigger("select", { first: sentences[rows[row]], second: sentences[j] }),
     });
   }
 
-  return function draw(next) {
-    value = next && next.sentences ? next : null;
-    if (!value) { empty(root, next); return; }
+  return function draw(/** @type {Matrix & {error?: string} | null} */ next) {
+    if (!next?.sentences) { showError(root, next); return; }
+    value = next;
     title.textContent = value.caption;
     notes.replaceChildren(...value.notes.map((sentence) => el("p", {}, sentence)));
-    legend.textContent = `The fuller the colour, the likelier ${value.labels[0]}. Outlined: ${value.labels[0]} in the text. Crossed: judged wrong.`;
-    from.max = Math.max(0, value.total - value.size);
-    from.value = value.start;
+    const name = value.labels[0];
+    legend.textContent = `The fuller the colour, the likelier ${name}. Outlined: ${name} in the text. Crossed: judged wrong.`;
+    start.max = `${Math.max(0, value.total - value.size)}`;
+    start.value = `${value.start}`;
     moving.hidden = value.total <= value.size || Boolean(value.beside);
-    tellWindow();
+    showExtent();
     if (!panel.isConnected) root.replaceChildren(panel);
     show();
   };
