@@ -12,7 +12,7 @@ interface PlotlyLibrary {
 interface GradioComponent {
   element: HTMLElement;
   props: { value: any; options?: any };
-  trigger(event: string, data?: object): void;
+  trigger(event: string, data?: any): void;
   watch(name: string, callback: () => void): void;
   /** The component's `server_functions`. */
   server: Record<string, (...values: any[]) => Promise<any>>;

@@ -81,7 +81,7 @@ def test_lines_are_toggled_isolated_filtered_and_kept(page: Page) -> None:
         parts += paths.evaluate_all(strokes)
     assert parts == whole
     detail.get_by_role("combobox", name="Lines").select_option("all words")
-    word = detail.get_by_role("group", name="Words that look").get_by_role("button").nth(2)
+    word = detail.get_by_role("group", name="Words that attend").get_by_role("button").nth(2)
     word.focus()
     page.keyboard.press("Enter")
     expect(word).to_have_attribute("aria-pressed", "true")

@@ -44,7 +44,7 @@ def test_each_closer_look_answers(page: Page, words: Locator) -> None:
     closer.get_by_role("button", name="Mask 2: Juliet").click()
     expect(closer.get_by_role("columnheader").nth(2)).to_have_text("Rank of juliet")
     page.get_by_role("radio", name="Which words mattered").check()
-    expect(closer).to_contain_text("With all words there, Juliet has")
+    expect(closer).to_contain_text("With these masks, Juliet has")
     page.get_by_role("radio", name="Sweep").check()
     closer.get_by_role("button", name="Romeo").click()
     expect(closer).to_contain_text("Instead of romeo")

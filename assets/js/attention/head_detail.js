@@ -1,80 +1,112 @@
-// One layer of attention close up: a head as a map of words, heads as lines between words, and averages over heads.
+// One layer of attention in detail: a head as a map of words, heads as lines between words, averages over heads.
 
 import { el, roam, svg } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
-import { bytesOf, change, listen, shared } from "./heads.js";
+import { bytesOf, change, onChange, settings } from "./heads.js";
+
+/**
+ * @typedef {object} Layer
+ * @property {string[]} tokens
+ * @property {number[]} segments 0 or 1 for each token
+ * @property {number} layer
+ * @property {number} head
+ * @property {number} layers
+ * @property {number} heads of a layer
+ * @property {string} weights of the layer's heads, base64; two bytes for each weight, as in averages and rollout
+ * @property {string} averages over the heads of each layer
+ * @property {string} rollout up to each layer
+ * @property {number[] | null} apart how much each head differs from the other model's, a fraction
+ */
+/** @typedef {[side: 0 | 1, index: number]} Word on the left, which attends, or on the right, which is attended to */
 
 const MODES = { map: "One head", lines: "Lines", average: "Average" };
 const FILTERS = { all: "all words", "0.0": "A → A", "0.1": "A → B", "1.0": "B → A", "1.1": "B → B" };
 const MEANS = { heads: "the heads of the layer", all: "all heads and layers", rollout: "rollout up to the layer" };
 const MEANS_HINTS = {
   heads: "The mean over the heads of this layer.", all: "The mean over all heads of all layers.",
-  rollout: "How much of each word reaches each place by way of all layers up to this one, when half of every layer passes it by " +
-    "(Abnar & Zuidema 2020).",
+  rollout: "Attention rollout (Abnar & Zuidema 2020): attention multiplied through the layers up to this one, half of " +
+    "each replaced by the residual path.",
 };
 const BUCKETS = 8; // widths of lines: a few paths instead of thousands
 const LINES_FROM = 0.02;
-const HINT = "A row is a word that looks; point at a cell to read the weight.";
+const HINT = "A row is the word that attends, a column the word it attends to; point at a cell to read the weight.";
+const LINES_HINT = "Words on the left attend to words on the right; point at a word for its lines, press it to keep them.";
 
+/** @param {number} head */
 const colourOf = (head) => `hsl(${(174 + 137.5 * head) % 360} 58% 44%)`;
-const number = (weight) => (weight > 0 && weight < 0.0005 ? "<0.001" : weight.toFixed(3));
+/** @param {number} weight */
+const written = (weight) => (weight > 0 && weight < 0.0005 ? "<0.001" : weight.toFixed(3));
 
-/** Shares of 1 from bytes: two for each weight, 65535 standing for 1. */
-function shares(text) {
-  const whole = new Uint16Array(bytesOf(text).buffer);
-  return Float32Array.from(whole, (weight) => weight / 65535);
+/**
+ * Weights from base64, two bytes each; 65535 stands for 1.
+ * @param {string} text
+ */
+function unpacked(text) {
+  return Float32Array.from(new Uint16Array(bytesOf(text).buffer), (weight) => weight / 65535);
 }
 
+/** @type {View} */
 export function headDetail(root, { options }) {
   const tabs = Object.entries(MODES).map(([mode, text]) => {
     const tab = el("button", { type: "button", role: "tab", class: "balcony-small", "data-mode": mode }, text);
-    tab.addEventListener("click", () => change({ mode }));
+    tab.addEventListener("click", () => change({ mode: /** @type {keyof typeof MODES} */ (mode) }));
     return tab;
   });
   const tablist = el("div", { role: "tablist", "aria-label": "How attention is drawn", class: "balcony-tools" }, ...tabs);
   roam(tablist);
-  const under = el("output", {});
-  const threshold = el("input", { type: "range", min: "0", max: "0.5", step: "0.01", "aria-label": "Hide weights under" });
+  const limit = el("output", {});
+  const threshold = el("input", { type: "range", min: "0", max: "0.5", step: "0.01", "aria-label": "Hide weights below" });
   threshold.addEventListener("input", () => change({ threshold: Number(threshold.value) }));
-  const choice = (name, texts, key) => {
+
+  /** @param {string} name @param {Record<string, string>} texts @param {"filter" | "mean"} key */
+  function choice(name, texts, key) {
     const select = el("select", { "aria-label": name },
       ...Object.entries(texts).map(([value, text]) => el("option", { value }, text)));
     select.addEventListener("change", () => change({ [key]: select.value }));
     return select;
-  };
+  }
+
   const filter = choice("Lines between", FILTERS, "filter"), mean = choice("Average over", MEANS, "mean");
   const chips = el("div", { class: "balcony-tools", role: "group", "aria-label": "Heads that are drawn",
     title: "Press a head to show or hide it; double-click it, or press it with Shift, to see it alone" });
   const extra = el("div", { class: "balcony-tools balcony-extra", "data-no-picture": "" });
   const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, tablist,
-    el("label", { class: "balcony-threshold" }, "Hide weights under ", threshold, under));
+    el("label", { class: "balcony-threshold" }, "Hide weights below ", threshold, limit));
   const title = el("h3", { class: "balcony-map-title" }), readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
-  const told = el("p", { class: "balcony-empty" });
+  const difference = el("p", { class: "balcony-empty" });
   const body = el("div", { class: "balcony-attention", role: "tabpanel", tabindex: "-1" });
   const picture = heatMap(readout);
-  let value = null, layer = null, averages = null, rollout = null, pinned = null, width = 0;
+  /** @type {Layer} */
+  let value;
+  let weights = new Float32Array(), averages = weights, rollout = weights;
+  /** @type {Word | null} */
+  let pinned = null;
+  let width = 0;
 
-  listen(root, () => {
-    if (!value) return;
-    // A head of the layer that is here needs no answer from the server.
-    if (shared.picked[0] === value.layer && shared.picked[1] < value.heads) value.head = shared.picked[1];
+  onChange(root, () => {
+    if (!tools.isConnected) return;
+    // A head of the same layer needs no answer from the server.
+    if (settings.picked[0] === value.layer && settings.picked[1] < value.heads) value.head = settings.picked[1];
     show();
   });
-  new ResizeObserver(() => { if (value && body.clientWidth && body.clientWidth !== width) show(); }).observe(body);
+  new ResizeObserver(() => { if (tools.isConnected && body.clientWidth && body.clientWidth !== width) show(); }).observe(body);
 
-  const active = () => new Set([...(shared.active || [value.head])].filter((head) => head < value.heads));
+  const active = () => new Set([...(settings.active || [value.head])].filter((head) => head < value.heads));
+
+  /** @param {Float32Array<ArrayBuffer>} all @param {number} index */
   const matrixOf = (all, index) => all.subarray(index * value.tokens.length ** 2, (index + 1) * value.tokens.length ** 2);
 
+  /** @param {Float32Array} matrix @param {string} hint */
   function map(matrix, hint) {
     const { tokens, segments } = value, n = tokens.length, second = segments.indexOf(1);
     if (body.firstChild !== picture.element) body.replaceChildren(picture.element);
     picture.draw({
       rows: tokens, columns: tokens, values: matrix, colour: options.colour, room: body.clientWidth || 600,
-      alpha: (weight) => (weight < shared.threshold ? 0 : Math.max(0.03, Math.sqrt(weight))),
+      alpha: (weight) => (weight < settings.threshold ? 0 : Math.max(0.03, Math.sqrt(weight))),
       border: second > 0 ? [second, second] : null,
       label: `${title.textContent}; the arrow keys go from cell to cell`, hint,
-      describe: (i, j) => [el("bdi", {}, tokens[i]), " → ", el("bdi", {}, tokens[j]), `: ${number(matrix[i * n + j])}`],
+      describe: (i, j) => [el("bdi", {}, tokens[i]), " → ", el("bdi", {}, tokens[j]), `: ${written(matrix[i * n + j])}`],
     });
   }
 
@@ -82,12 +114,16 @@ export function headDetail(root, { options }) {
 
   function lines() {
     const { tokens, segments } = value, n = tokens.length, height = n > 40 ? 18 : 24;
-    const shown = [...active()], from = Math.max(LINES_FROM, shared.threshold);
+    const heads = [...active()], from = Math.max(LINES_FROM, settings.threshold);
     const drawing = svg("svg", { height: n * height, width: "100%", "aria-hidden": "true" });
-    const sides = [0, 1].map((side) => {
-      const words = tokens.map((token, index) => {
+
+    /** @param {0 | 1} side */
+    function words(side) {
+      const list = el("div", { class: side ? "balcony-line-side" : "balcony-line-side is-left", role: "group",
+        "aria-label": side ? "Words attended to" : "Words that attend" });
+      tokens.forEach((token, index) => {
         const item = el("button", { type: "button", class: "balcony-line-word", title: token,
-          "aria-label": side ? `${token}, looked at` : `${token}, looks` },
+          "aria-label": side ? `${token}, attended to` : `${token}, attends` },
           el("bdi", {}, token), el("span", { class: "balcony-line-weight" }));
         item.style.height = `${height}px`;
         item.addEventListener("pointerenter", () => trace([side, index]));
@@ -97,66 +133,86 @@ export function headDetail(root, { options }) {
           pinned = pinned && pinned[0] === side && pinned[1] === index ? null : [side, index];
           trace(pinned);
         });
-        return item;
+        list.append(item);
       });
-      const list = el("div", { class: side ? "balcony-line-side" : "balcony-line-side is-left", role: "group",
-        "aria-label": side ? "Words that are looked at" : "Words that look" }, ...words);
-      roam(list, 1);
+      roam(list);
       return list;
-    });
-    const passes = (i, j) => shared.filter === "all" || shared.filter === `${segments[i]}.${segments[j]}`;
+    }
 
-    function trace(word) {
-      const across = drawing.clientWidth || 240, paths = [], totals = new Float32Array(n);
-      const alone = word && word[1] < n ? word : null;
-      for (const head of shown) {
-        const matrix = matrixOf(layer, head), d = Array.from({ length: BUCKETS }, () => []);
-        for (let i = 0; i < n; i += 1) {
-          if (alone && alone[0] === 0 && alone[1] !== i) continue;
-          for (let j = 0; j < n; j += 1) {
-            if (alone && alone[0] === 1 && alone[1] !== j) continue;
-            const weight = matrix[i * n + j];
-            if (!passes(i, j)) continue;
-            if (alone) totals[alone[0] ? i : j] += weight / shown.length;
-            if (weight < from && !(alone && weight >= shared.threshold && weight > 0.002)) continue;
-            d[Math.min(BUCKETS - 1, Math.floor(weight * BUCKETS))].push(
-              `M0 ${(i + 0.5) * height}C${across / 2} ${(i + 0.5) * height} ${across / 2} ${(j + 0.5) * height} ${across} ${(j + 0.5) * height}`);
-          }
+    const sides = [words(0), words(1)];
+
+    /** @param {number} i @param {number} j */
+    const passes = (i, j) => settings.filter === "all" || settings.filter === `${segments[i]}.${segments[j]}`;
+
+    /**
+     * The curves of a head, by their width.
+     * @param {Float32Array} matrix @param {Word | null} word the only one with lines @param {number} across
+     */
+    function curvesOf(matrix, word, across) {
+      /** @type {string[][]} */
+      const curves = Array.from({ length: BUCKETS }, () => []);
+      for (let i = 0; i < n; i += 1) {
+        for (let j = 0; j < n; j += 1) {
+          const weight = matrix[i * n + j];
+          if (!passes(i, j) || (word && word[1] !== (word[0] ? j : i))) continue;
+          if (weight < from && !(word && weight >= settings.threshold && weight > 0.002)) continue;
+          const start = (i + 0.5) * height, end = (j + 0.5) * height;
+          curves[Math.min(BUCKETS - 1, Math.floor(weight * BUCKETS))].push(
+            `M0 ${start}C${across / 2} ${start} ${across / 2} ${end} ${across} ${end}`);
         }
-        d.forEach((parts, bucket) => {
+      }
+      return curves;
+    }
+
+    /**
+     * Draw the lines of one word, or of all.
+     * @param {Word | null} word
+     */
+    function trace(word) {
+      const alone = word && word[1] < n ? word : null;
+      const paths = [], totals = new Float32Array(n);
+      for (const head of heads) {
+        const matrix = matrixOf(weights, head);
+        curvesOf(matrix, alone, drawing.clientWidth || 240).forEach((parts, bucket) => {
           if (!parts.length) return;
-          const share = (bucket + 0.5) / BUCKETS;
-          paths.push(svg("path", { d: parts.join(""), fill: "none", stroke: colourOf(head), "stroke-width": (0.6 + 6 * share).toFixed(2),
-            "stroke-opacity": Math.min(0.9, 0.22 + 0.75 * Math.sqrt(share)).toFixed(2) }));
+          const middle = (bucket + 0.5) / BUCKETS;
+          paths.push(svg("path", { d: parts.join(""), fill: "none", stroke: colourOf(head), "stroke-width": (0.6 + 6 * middle).toFixed(2),
+            "stroke-opacity": Math.min(0.9, 0.22 + 0.75 * Math.sqrt(middle)).toFixed(2) }));
         });
+        if (!alone) continue;
+        for (let other = 0; other < n; other += 1) {
+          const [i, j] = alone[0] ? [other, alone[1]] : [alone[1], other];
+          if (passes(i, j)) totals[other] += matrix[i * n + j] / heads.length;
+        }
       }
       drawing.replaceChildren(...paths);
-      sides.forEach((side, number_) => [...side.children].forEach((item, index) => {
-        const told = alone && alone[0] !== number_ && totals[index] >= Math.max(shared.threshold, 0.0005);
-        item.lastChild.textContent = told ? totals[index].toFixed(2) : "";
-        item.style.setProperty("--share", told ? Math.sqrt(totals[index]).toFixed(2) : 0);
-        item.setAttribute("aria-pressed", Boolean(pinned && pinned[0] === number_ && pinned[1] === index));
+      sides.forEach((list, side) => [...list.querySelectorAll("button")].forEach((item, index) => {
+        const isRead = alone && alone[0] !== side && totals[index] >= Math.max(settings.threshold, 0.0005);
+        item.children[1].textContent = isRead ? totals[index].toFixed(2) : "";
+        item.style.setProperty("--share", isRead ? Math.sqrt(totals[index]).toFixed(2) : "0");
+        item.setAttribute("aria-pressed", `${Boolean(pinned && pinned[0] === side && pinned[1] === index)}`);
       }));
     }
 
     body.replaceChildren(el("div", { class: "balcony-lines" }, sides[0], drawing, sides[1]));
     trace(pinned);
-    readout.textContent = "Words on the left look at words on the right; point at a word for its lines, press it to keep them.";
+    readout.textContent = LINES_HINT;
   }
 
+  /** @param {number} head @param {boolean} alone */
   function toggle(head, alone) {
-    const now = active();
-    if (alone) now.clear();
-    if (alone || !now.delete(head)) now.add(head);
-    change({ active: now });
+    const heads = active();
+    if (alone) heads.clear();
+    if (alone || !heads.delete(head)) heads.add(head);
+    change({ active: heads });
   }
 
   function drawChips() {
-    const on = active();
+    const on = active(), all = Array.from({ length: value.heads }, (_, head) => head);
     if (chips.children.length !== value.heads + 1) {
       const every = el("button", { type: "button", class: "balcony-small" }, "All");
-      every.addEventListener("click", () => change({ active: new Set(Array.from({ length: value.heads }, (_, head) => head)) }));
-      chips.replaceChildren(every, ...Array.from({ length: value.heads }, (_, head) => {
+      every.addEventListener("click", () => change({ active: new Set(all) }));
+      chips.replaceChildren(every, ...all.map((head) => {
         const chip = el("button", { type: "button", class: "balcony-chip", "aria-label": `Head ${head + 1}` }, `${head + 1}`);
         chip.style.setProperty("--chip", colourOf(head));
         chip.addEventListener("click", (event) => toggle(head, event.shiftKey));
@@ -165,48 +221,57 @@ export function headDetail(root, { options }) {
       }));
       roam(chips);
     }
-    [...chips.children].slice(1).forEach((chip, head) => chip.setAttribute("aria-pressed", on.has(head)));
+    [...chips.children].slice(1).forEach((chip, head) => chip.setAttribute("aria-pressed", `${on.has(head)}`));
   }
 
   // --- all of it ---------------------------------------------------------------------------------------------------
 
+  /** The mean of all layers' means. */
+  function meanOfAll() {
+    const size = value.tokens.length ** 2, all = new Float32Array(size);
+    averages.forEach((weight, index) => { all[index % size] += weight / value.layers; });
+    return all;
+  }
+
   function show() {
     width = body.clientWidth;
-    tabs.forEach((tab) => tab.setAttribute("aria-selected", tab.dataset.mode === shared.mode));
-    body.setAttribute("aria-label", MODES[shared.mode]);
-    threshold.value = shared.threshold;
-    under.textContent = shared.threshold.toFixed(2);
-    filter.value = shared.filter;
-    mean.value = shared.mean;
-    told.textContent = "";
-    const place = `Layer ${value.layer + 1}`, n = value.tokens.length;
-    if (shared.mode === "map") {
+    tabs.forEach((tab) => tab.setAttribute("aria-selected", `${tab.dataset.mode === settings.mode}`));
+    body.setAttribute("aria-label", MODES[settings.mode]);
+    threshold.value = `${settings.threshold}`;
+    limit.textContent = settings.threshold.toFixed(2);
+    filter.value = settings.filter;
+    mean.value = settings.mean;
+    difference.textContent = "";
+    const layer = `Layer ${value.layer + 1}`;
+    if (settings.mode === "map") {
       extra.replaceChildren();
-      title.textContent = `${place}, head ${value.head + 1}`;
-      map(matrixOf(layer, value.head), HINT);
-      if (value.apart) told.textContent = `${percent(value.apart[value.head])} of a word's attention goes to other words than in the other model.`;
-    } else if (shared.mode === "lines") {
+      title.textContent = `${layer}, head ${value.head + 1}`;
+      map(matrixOf(weights, value.head), HINT);
+      if (value.apart) {
+        difference.textContent = `${percent(value.apart[value.head])} of a word's attention goes to other words than in the other model.`;
+      }
+    } else if (settings.mode === "lines") {
       drawChips();
       extra.replaceChildren(chips, ...(value.segments.includes(1) ? [el("label", {}, "Lines ", filter)] : []));
       const on = [...active()].sort((a, b) => a - b).map((head) => head + 1);
-      title.textContent = on.length === 1 ? `${place}, head ${on[0]}` : `${place}, heads ${on.join(", ") || "none"}`;
+      title.textContent = on.length === 1 ? `${layer}, head ${on[0]}` : `${layer}, heads ${on.join(", ") || "none"}`;
       lines();
     } else {
       extra.replaceChildren(el("label", {}, "Average over ", mean));
-      const all = new Float32Array(n * n);
-      if (shared.mean === "all") averages.forEach((weight, index) => { all[index % (n * n)] += weight / value.layers; });
-      title.textContent = { heads: `${place}, mean of its heads`, all: "Mean of all heads and layers", rollout: `Rollout up to layer ${value.layer + 1}` }[shared.mean];
-      map(shared.mean === "all" ? all : matrixOf(shared.mean === "heads" ? averages : rollout, value.layer), MEANS_HINTS[shared.mean]);
+      title.textContent = {
+        heads: `${layer}, mean of its heads`, all: "Mean of all heads and layers", rollout: `Rollout up to layer ${value.layer + 1}`,
+      }[settings.mean];
+      map(settings.mean === "all" ? meanOfAll() : matrixOf(settings.mean === "heads" ? averages : rollout, value.layer), MEANS_HINTS[settings.mean]);
     }
   }
 
-  return function draw(next) {
-    value = next && next.tokens ? { ...next } : null;
-    if (!value) { root.replaceChildren(); return; }
-    if (!tools.isConnected) root.replaceChildren(tools, extra, title, body, readout, told);
-    layer = shares(value.weights);
-    averages = shares(value.averages);
-    rollout = shares(value.rollout);
+  return function draw(/** @type {Layer | null} */ next) {
+    if (!next?.tokens) { root.replaceChildren(); return; }
+    value = { ...next };
+    if (!tools.isConnected) root.replaceChildren(tools, extra, title, body, readout, difference);
+    weights = unpacked(value.weights);
+    averages = unpacked(value.averages);
+    rollout = unpacked(value.rollout);
     show();
   };
 }

@@ -1,14 +1,32 @@
-// All attention heads as one picture. The weights come once, as bytes, and are painted on a single canvas; transparent
+// All attention heads in one picture. The weights come once, as bytes, and are painted on one canvas; transparent
 // buttons lie over it, so that 144 heads can be pressed, named and reached with the keyboard.
 
 import { el, note, roam } from "../parts/elements.js";
 import { follow } from "../parts/page.js";
-import { bytesOf, change, listen, pixels, shared } from "./heads.js";
+import { bytesOf, change, onChange, pixels, settings } from "./heads.js";
 
+/** @typedef {[layer: number, head: number]} Head counted from 0 */
+/**
+ * @typedef {object} Heads All heads of a model.
+ * @property {number} layers
+ * @property {number} heads of a layer
+ * @property {number} size rows and columns of a head's picture
+ * @property {string} weights base64; a byte for each weight, 255 times its root
+ * @property {Head} picked
+ * @property {Record<string, (number | null)[][]>} facts numbers by layer and head
+ * @property {Record<string, string>} titles of the facts
+ * @property {string[][]} names the pattern of each head, "" for none
+ * @property {Record<string, string>} patterns what each pattern does
+ * @property {string[]} notes
+ * @property {string} [caption]
+ */
+
+/** @type {Record<string, string>} */
 const GLYPHS = { next: "→", previous: "←", same: "=", cls: "C", sep: "S", other: "⇄", even: "∷" };
 const INSET = 3;
 const SMALLEST_WITH_NUMBER = 44;
 
+/** @type {View} */
 export function headGrid(root, { trigger, options }) {
   follow(root, () => trigger("submit"));
   const colours = pixels(options.colour);
@@ -18,41 +36,48 @@ export function headGrid(root, { trigger, options }) {
   const title = el("h3", {}), frame = el("div", {}), legend = el("div", { class: "balcony-legend" }), notes = el("div", {});
   const canvas = el("canvas", { "aria-hidden": "true" });
   const thumb = el("canvas", {});
-  let value = null, bytes = null, built = "";
+  /** @type {Heads} */
+  let value;
+  let bytes = new Uint8Array();
+  let built = "";  // the heads whose buttons are on the page, "" for none
 
-  choose.addEventListener("change", () => change({ fact: choose.value, sorted: shared.sorted && choose.value !== "" }));
-  sort.addEventListener("click", () => change({ sorted: !shared.sorted }));
-  new ResizeObserver(() => paint()).observe(frame);
-  listen(root, () => { if (value) show(); });
+  choose.addEventListener("change", () => change({ fact: choose.value, sorted: settings.sorted && choose.value !== "" }));
+  sort.addEventListener("click", () => change({ sorted: !settings.sorted }));
+  new ResizeObserver(() => { if (built) paint(); }).observe(frame);
+  onChange(root, () => { if (built) show(); });
 
-  /** The fact that is shown; one that compares two models goes with the second one. */
-  const chosen = () => (shared.fact in value.facts ? shared.fact : "");
-  const factOf = ([layer, head]) => (chosen() ? value.facts[chosen()][layer][head] : null);
+  /** The fact that colours the heads; only the second model has the one that compares two models. */
+  const fact = () => (settings.fact in value.facts ? settings.fact : "");
+  /** @param {Head} head */
+  const factOf = ([layer, head]) => (fact() ? value.facts[fact()][layer][head] : null);
+  /** @param {HTMLElement} item @returns {Head} */
+  const headOf = (item) => [Number(item.dataset.layer), Number(item.dataset.head)];
 
-  function order() {
+  function headsInOrder() {
+    /** @type {Head[]} */
     const all = [];
     for (let layer = 0; layer < value.layers; layer += 1) {
       for (let head = 0; head < value.heads; head += 1) all.push([layer, head]);
     }
-    if (shared.sorted && chosen()) all.sort((a, b) => (factOf(b) ?? -1) - (factOf(a) ?? -1));
+    if (settings.sorted && fact()) all.sort((a, b) => (factOf(b) ?? -1) - (factOf(a) ?? -1));
     return all;
   }
 
-  function press(layer, head) {
-    change({ picked: [layer, head], active: new Set([head]) });
-    trigger("select", { layer, head });
-  }
-
+  /** @param {number} layer @param {number} head */
   function button(layer, head) {
-    const item = el("button", { type: "button", class: "balcony-head", "data-head": `${layer}.${head}` },
+    const item = el("button", { type: "button", class: "balcony-head", "data-layer": layer, "data-head": head },
       el("span", { class: "balcony-head-badge", "aria-hidden": "true" }), el("span", { class: "balcony-head-value", "aria-hidden": "true" }));
-    item.addEventListener("click", () => press(layer, head));
+    item.addEventListener("click", () => {
+      change({ picked: [layer, head], active: new Set([head]) });
+      trigger("select", { layer, head });
+    });
     return item;
   }
 
+  /** @param {Head[]} heads */
   function build(heads) {
-    const focused = frame.contains(document.activeElement) ? document.activeElement.dataset.head : null;
-    const inRows = !(shared.sorted && chosen());
+    const focused = /** @type {HTMLElement | null} */ (frame.querySelector("button:focus"));
+    const inRows = !(settings.sorted && fact());
     const grid = el("div", { class: inRows ? "balcony-heads" : "balcony-heads is-sorted", role: "group", "aria-label": "Attention heads" }, canvas);
     heads.forEach(([layer, head], index) => {
       if (inRows && index % value.heads === 0) {
@@ -60,33 +85,36 @@ export function headGrid(root, { trigger, options }) {
       }
       grid.append(button(layer, head));
     });
-    grid.style.setProperty("--heads", value.heads);
+    grid.style.setProperty("--heads", `${value.heads}`);
     roam(grid, value.heads);
     frame.replaceChildren(grid);
-    if (focused) grid.querySelector(`[data-head="${focused}"]`)?.focus();
+    if (!focused) return;
+    const [layer, head] = headOf(focused);
+    /** @type {HTMLElement | null} */ (grid.querySelector(`[data-layer="${layer}"][data-head="${head}"]`))?.focus();
   }
 
-  function name([layer, head]) {
-    const fact = factOf([layer, head]), pattern = value.names[layer][head];
+  /** @param {Head} head */
+  function nameOf([layer, head]) {
+    const number = factOf([layer, head]), pattern = value.names[layer][head];
     return `Layer ${layer + 1}, head ${head + 1}${pattern ? `: ${value.patterns[pattern]}` : ""}` +
-      (chosen() ? `. ${value.titles[chosen()]}: ${fact === null ? "none" : fact.toFixed(3)}` : "");
+      (fact() ? `. ${value.titles[fact()]}: ${number === null ? "none" : number.toFixed(3)}` : "");
   }
 
   function show() {
-    const heads = order(), plan = `${value.layers}.${value.heads}.${shared.sorted && chosen() ? heads.join(" ") : ""}`;
-    if (plan !== built) build(heads);
-    built = plan;
-    choose.value = chosen();
-    sort.disabled = !chosen();
-    sort.setAttribute("aria-pressed", shared.sorted && chosen() !== "");
-    const picked = shared.picked.join(".");
+    const heads = headsInOrder(), wanted = `${value.layers}.${value.heads}.${settings.sorted && fact() ? heads.join(" ") : ""}`;
+    if (wanted !== built) build(heads);
+    built = wanted;
+    choose.value = fact();
+    sort.disabled = !fact();
+    sort.setAttribute("aria-pressed", `${settings.sorted && fact() !== ""}`);
     for (const item of frame.querySelectorAll("button")) {
-      const place = item.dataset.head.split(".").map(Number), said = name(place), fact = factOf(place);
-      item.setAttribute("aria-label", said);
-      item.title = said;
-      item.setAttribute("aria-pressed", item.dataset.head === picked);
-      item.firstChild.textContent = GLYPHS[value.names[place[0]][place[1]]] || "";
-      item.lastChild.textContent = fact === null || item.offsetWidth < SMALLEST_WITH_NUMBER ? "" : fact.toFixed(2);
+      const [layer, head] = headOf(item), name = nameOf([layer, head]), number = factOf([layer, head]);
+      const [badge, small] = item.children;
+      item.setAttribute("aria-label", name);
+      item.title = name;
+      item.setAttribute("aria-pressed", `${layer === settings.picked[0] && head === settings.picked[1]}`);
+      badge.textContent = GLYPHS[value.names[layer][head]] ?? "";
+      small.textContent = number === null || item.offsetWidth < SMALLEST_WITH_NUMBER ? "" : number.toFixed(2);
     }
     const counts = new Map();
     for (const pattern of value.names.flat()) if (pattern) counts.set(pattern, (counts.get(pattern) || 0) + 1);
@@ -97,41 +125,40 @@ export function headGrid(root, { trigger, options }) {
   }
 
   function paint() {
-    const grid = frame.firstChild;
-    if (!value || !grid || !grid.offsetWidth) return;
+    const grid = /** @type {HTMLElement} */ (frame.firstChild);
+    if (!grid.offsetWidth) return;
     const ratio = window.devicePixelRatio || 1, size = value.size;
     canvas.width = grid.scrollWidth * ratio;
     canvas.height = grid.scrollHeight * ratio;
     canvas.style.width = `${grid.scrollWidth}px`;
     canvas.style.height = `${grid.scrollHeight}px`;
-    const pen = canvas.getContext("2d"), small = thumb.getContext("2d", { willReadFrequently: true });
+    const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    const small = /** @type {CanvasRenderingContext2D} */ (thumb.getContext("2d", { willReadFrequently: true }));
     pen.scale(ratio, ratio);
     pen.imageSmoothingEnabled = false;
     thumb.width = thumb.height = size;
     const image = new ImageData(size, size), cells = new Uint32Array(image.data.buffer);
-    const facts = chosen() ? value.facts[chosen()].flat().filter((fact) => fact !== null) : [];
+    const facts = fact() ? value.facts[fact()].flat().filter((number) => number !== null) : [];
     const lowest = Math.min(...facts), range = Math.max(...facts) - lowest || 1;
     for (const item of grid.querySelectorAll("button")) {
-      const [layer, head] = item.dataset.head.split(".").map(Number);
-      const offset = (layer * value.heads + head) * size * size;
+      const [layer, head] = headOf(item), offset = (layer * value.heads + head) * size * size;
       for (let cell = 0; cell < cells.length; cell += 1) cells[cell] = colours[bytes[offset + cell]];
       small.putImageData(image, 0, 0);
       const x = item.offsetLeft + INSET, y = item.offsetTop + INSET, side = item.offsetWidth - 2 * INSET;
-      const fact = factOf([layer, head]);
-      if (fact !== null) {
-        pen.fillStyle = `rgba(217, 134, 20, ${0.05 + 0.6 * ((fact - lowest) / range)})`;
+      const number = factOf([layer, head]);
+      if (number !== null) {
+        pen.fillStyle = `rgba(217, 134, 20, ${0.05 + 0.6 * ((number - lowest) / range)})`;
         pen.fillRect(x, y, side, side);
       }
       pen.drawImage(thumb, x, y, side, side);
     }
   }
 
-  return function draw(next) {
-    if (!next || !next.size) {
-      value = null;
+  return function draw(/** @type {Heads & {error?: string, hidden?: boolean} | null} */ next) {
+    if (!next?.size) {
       built = "";
-      root.replaceChildren(...(next && next.error ? [note(next.error, true)]
-        : next && next.hidden ? [] : [el("p", { class: "balcony-empty" }, "Type a sentence to see where each head looks.")]));
+      root.replaceChildren(...(next?.error ? [note(next.error, true)]
+        : next?.hidden ? [] : [el("p", { class: "balcony-empty" }, "Type a sentence to see which words each head attends to.")]));
       return;
     }
     value = next;
@@ -143,7 +170,7 @@ export function headGrid(root, { trigger, options }) {
     }
     title.textContent = value.caption || "All heads";
     title.dir = "auto";
-    Object.assign(shared, { picked: value.picked });
+    settings.picked = value.picked;
     show();
     notes.replaceChildren(...value.notes.map((text) => note(text)));
   };

@@ -1,21 +1,52 @@
-// Heads as switches: what the model answers without those that are off, and how each answer changes without each head.
+// Heads as switches: the model's answers without the heads that are off, and the change of each answer without each head.
 
 import { el, note, roam } from "../parts/elements.js";
 import { follow } from "../parts/page.js";
 
+/** @typedef {[layer: number, head: number]} Head counted from 0 */
+/**
+ * @typedef {object} Switches
+ * @property {number} layers
+ * @property {number} heads of a layer
+ * @property {Head[]} off
+ * @property {number} position of the hidden word
+ * @property {[position: number, token: string][]} words that can be hidden
+ * @property {Record<string, string>} titles of the answers
+ * @property {Record<string, [before: number, after: number]>} rows the answers with all heads and without those that are off
+ * @property {Record<string, number[][]> | null} maps change of each answer without each head
+ * @property {string} waits what to do before the maps are measured, "" once they are
+ * @property {string[]} notes
+ * @property {boolean} [waiting]
+ */
+
 const MINUS = "\u2212";
 
-const signed = (change, digits) => {
+/** @param {number} change @param {number} digits */
+function signed(change, digits) {
   const text = Math.abs(change).toFixed(digits);
   return Number(text) === 0 ? text : `${change < 0 ? MINUS : "+"}${text}`;
-};
+}
 
+/**
+ * Fill a list of choices, and keep the one that is chosen.
+ * @param {HTMLSelectElement} select @param {[key: string | number, text: string][]} pairs
+ */
+function fill(select, pairs) {
+  const choices = JSON.stringify(pairs);
+  if (select.dataset.choices === choices) return;
+  const kept = select.value;
+  select.replaceChildren(...pairs.map(([key, text]) => el("option", { value: key }, text)));
+  select.dataset.choices = choices;
+  if (pairs.some(([key]) => `${key}` === kept)) select.value = kept;
+}
+
+/** @type {View} */
 export function headSwitches(root, { trigger, choose }) {
   follow(root, () => trigger("input"), 400);
   const word = el("select", { "aria-label": "Word to hide" }), measure = el("select", { "aria-label": "What the map shows" });
   const table = el("tbody", {}), without = el("th", { scope: "col" });
   const allOn = el("button", { type: "button", class: "balcony-small" }, "Switch all on");
-  const each = el("button", { type: "button", class: "balcony-small" }, "Switch each head off in turn");
+  const each = el("button", { type: "button", class: "balcony-small" }, "Switch off each head in turn");
   const grid = el("div", {}), caption = el("p", { class: "balcony-empty" }), notes = el("div", {});
   const panel = el("div", { class: "balcony-switches" },
     el("section", {},
@@ -28,7 +59,9 @@ export function headSwitches(root, { trigger, choose }) {
       el("h3", {}, "Without each head alone"),
       el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Change of ", measure), each),
       grid, caption, notes));
-  let value = null, shape = "";
+  /** @type {Switches} */
+  let value;
+  let shape = "";
 
   word.addEventListener("change", () => choose({ position: Number(word.value), words: value.words }));
   measure.addEventListener("change", show);
@@ -38,19 +71,21 @@ export function headSwitches(root, { trigger, choose }) {
     trigger("submit");
   });
 
+  /** @param {number} layer @param {number} head */
   const isOff = (layer, head) => value.off.some(([l, h]) => l === layer && h === head);
 
+  /** @param {number} layer @param {number} head */
   function toggle(layer, head) {
     choose({ off: isOff(layer, head) ? value.off.filter(([l, h]) => l !== layer || h !== head) : [...value.off, [layer, head]] });
   }
 
   function build() {
     const group = el("div", { class: "balcony-switch-grid", role: "group", "aria-label": "Heads to switch off" });
-    group.style.setProperty("--heads", value.heads);
+    group.style.setProperty("--heads", `${value.heads}`);
     for (let layer = 0; layer < value.layers; layer += 1) {
       group.append(el("span", { class: "balcony-heads-label", "aria-hidden": "true" }, `Layer ${layer + 1}`));
       for (let head = 0; head < value.heads; head += 1) {
-        const item = el("button", { type: "button", class: "balcony-switch", "data-head": `${layer}.${head}` });
+        const item = el("button", { type: "button", class: "balcony-switch", "data-layer": layer, "data-head": head });
         item.addEventListener("click", () => toggle(layer, head));
         group.append(item);
       }
@@ -59,56 +94,52 @@ export function headSwitches(root, { trigger, choose }) {
     grid.replaceChildren(group);
   }
 
-  function choices(select, pairs) {
-    const now = JSON.stringify(pairs);
-    if (select.dataset.choices === now) return;
-    const kept = select.value;
-    select.replaceChildren(...pairs.map(([key, text]) => el("option", { value: key }, text)));
-    select.dataset.choices = now;
-    if (pairs.some(([key]) => `${key}` === kept)) select.value = kept;
-  }
-
+  /** @param {string} name @param {string} title */
   function answer(name, title) {
     const [before, after] = value.rows[name];
     const digits = name === "loss" ? 3 : 4;
+    /** @param {string} text */
     const measured = (text) => el("td", {}, !value.off.length ? "" : value.waiting ? "…" : text);
     return el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, title)), el("td", {}, before.toFixed(digits)),
       measured(after.toFixed(digits)), measured(signed(after - before, digits)));
   }
 
+  /** @param {number[][] | undefined} changes */
+  function showSwitches(changes) {
+    const largest = changes ? Math.max(1e-9, ...changes.flat().map(Math.abs)) : 1;
+    const better = measure.value === "loss" ? -1 : 1;
+    for (const item of grid.querySelectorAll("button")) {
+      const layer = Number(item.dataset.layer), head = Number(item.dataset.head), change = changes?.[layer][head] ?? null;
+      item.textContent = change === null || item.offsetWidth < 40 ? "" : signed(change, 3);
+      item.style.setProperty("--tint", (change ?? 0) * better < 0 ? "217, 134, 20" : "13, 148, 136");
+      item.style.setProperty("--strength", (Math.abs(change ?? 0) / largest).toFixed(3));
+      item.setAttribute("aria-pressed", `${isOff(layer, head)}`);
+      item.title = `Switch off head ${head + 1} of layer ${layer + 1}${change === null ? "" : `, change ${signed(change, 4)}`}`;
+      item.setAttribute("aria-label", item.title);
+    }
+  }
+
   function show() {
-    choices(word, value.words);
-    choices(measure, Object.entries(value.titles));
-    word.value = value.position;
+    fill(word, value.words);
+    fill(measure, Object.entries(value.titles));
+    word.value = `${value.position}`;
     const count = value.off.length;
     without.textContent = count === 0 ? "Without" : count === 1 ? "Without 1 head" : `Without ${count} heads`;
     allOn.disabled = count === 0;
     each.hidden = !value.waits;
     table.replaceChildren(...Object.entries(value.titles).map(([name, title]) => answer(name, title)));
-    const now = `${value.layers}.${value.heads}`;
-    if (shape !== now) build();
-    shape = now;
-    const changes = value.maps && value.maps[measure.value];
-    const most = changes ? Math.max(1e-9, ...changes.flat().map(Math.abs)) : 1;
-    const better = measure.value === "loss" ? -1 : 1;
-    for (const item of grid.querySelectorAll("button")) {
-      const [layer, head] = item.dataset.head.split(".").map(Number), change = changes ? changes[layer][head] : null;
-      const said = change === null ? "" : `, change ${signed(change, 4)}`;
-      item.textContent = change === null || item.offsetWidth < 40 ? "" : signed(change, 3);
-      item.style.setProperty("--tint", change * better < 0 ? "217, 134, 20" : "13, 148, 136");
-      item.style.setProperty("--strength", change === null ? 0 : (Math.abs(change) / most).toFixed(3));
-      item.setAttribute("aria-pressed", isOff(layer, head));
-      item.title = `Switch off head ${head + 1} of layer ${layer + 1}${said}`;
-      item.setAttribute("aria-label", item.title);
-    }
+    const wanted = `${value.layers}.${value.heads}`;
+    if (shape !== wanted) build();
+    shape = wanted;
+    showSwitches(value.maps?.[measure.value]);
     caption.textContent = value.waits || "Press a head to switch it off, again to switch it on. Amber: without it the probability " +
       "is lower or the loss higher; green: the reverse.";
     notes.replaceChildren(...value.notes.map((text) => note(text)));
   }
 
-  return function draw(next) {
-    if (!next || !next.titles) {
-      root.replaceChildren(...(next && next.error ? [note(next.error, true)] : []));
+  return function draw(/** @type {Switches & {error?: string} | null} */ next) {
+    if (!next?.titles) {
+      root.replaceChildren(...(next?.error ? [note(next.error, true)] : []));
       return;
     }
     value = next;

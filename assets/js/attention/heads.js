@@ -1,23 +1,43 @@
-// What all pictures of attention heads share: settings, so that two models are shown alike, and how weights are packed.
+// What the views of attention heads share: the settings, so that two models are shown alike, and packed weights.
 
-/** What all pictures of heads on the page show alike, so that two models stand side by side under the same settings. */
-export const shared = { picked: [0, 0], active: null, mode: "map", threshold: 0, filter: "all", mean: "heads", fact: "", sorted: false };
-const news = new EventTarget();
+/**
+ * The settings of all views of heads on the page.
+ * @typedef {object} Settings
+ * @property {[layer: number, head: number]} picked
+ * @property {Set<number> | null} active heads that are drawn as lines; null: the picked one
+ * @property {"map" | "lines" | "average"} mode
+ * @property {number} threshold weights below it are hidden
+ * @property {string} filter which lines are drawn; see FILTERS in head_detail.js
+ * @property {"heads" | "all" | "rollout"} mean
+ * @property {string} fact key of the fact that colours the heads, "" for none
+ * @property {boolean} sorted by that fact
+ */
 
+/** @type {Settings} */
+export const settings = {
+  picked: [0, 0], active: null, mode: "map", threshold: 0, filter: "all", mean: "heads", fact: "", sorted: false,
+};
+const changes = new EventTarget();
+
+/** @param {Partial<Settings>} update */
 export function change(update) {
-  Object.assign(shared, update);
-  news.dispatchEvent(new Event("change"));
+  Object.assign(settings, update);
+  changes.dispatchEvent(new Event("change"));
 }
 
-/** Draw again when the settings change, as long as the view is on the page. */
-export function listen(root, redraw) {
+/**
+ * Call back when the settings change, as long as the view is on the page.
+ * @param {HTMLElement} root @param {() => void} redraw
+ */
+export function onChange(root, redraw) {
   function heard() {
     if (root.isConnected) redraw();
-    else news.removeEventListener("change", heard);
+    else changes.removeEventListener("change", heard);
   }
-  news.addEventListener("change", heard);
+  changes.addEventListener("change", heard);
 }
 
+/** @param {string} text base64 */
 export function bytesOf(text) {
   const characters = atob(text);
   const bytes = new Uint8Array(characters.length);
@@ -25,10 +45,12 @@ export function bytesOf(text) {
   return bytes;
 }
 
-/** The pixel of each byte: the accent colour, as opaque as the byte says; bytes grow with the root of the weight. */
+/**
+ * The pixel of each byte: one colour with the byte as its opacity.
+ * @param {import("../parts/heat_map.js").Colour} colour
+ */
 export function pixels([red, green, blue]) {
   const colours = new Uint8ClampedArray(256 * 4);
   for (let byte = 0; byte < 256; byte += 1) colours.set([red, green, blue, byte], byte * 4);
   return new Uint32Array(colours.buffer);
 }
-

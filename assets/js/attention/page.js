@@ -5,9 +5,17 @@ import { headGrid } from "./head_grid.js";
 
 /** @param {string} id */
 const part = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
-const { grid, detail, layers, options, title } = JSON.parse(part("data").textContent ?? "");
+
+const { grid, detail, layers, options, title } = JSON.parse(part("data").textContent);
+/** @type {ViewContext} */
+const context = {
+  options,
+  trigger: (name, { layer, head }) => show({ ...detail, layer, head, weights: layers[layer] }),
+  server: {},
+  setValue() {},
+  choose() {},
+};
 part("title").textContent = title;
-const show = headDetail(part("detail"), { options });
-const trigger = (name, { layer, head }) => show({ ...detail, layer, head, weights: layers[layer] });
-headGrid(part("grid"), { options, trigger })(grid);
+const show = headDetail(part("detail"), context);
+headGrid(part("grid"), context)(grid);
 show(detail);

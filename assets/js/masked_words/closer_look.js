@@ -1,71 +1,106 @@
-// Closer looks at masked words: layer by layer, one word less, every word in turn.
+// Masked words in detail: layer by layer, with one more word hidden, or each word hidden once.
 
 import { el, roam } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 
-const FULL = 45;  // per cent of the colour at the most, so that letters stay readable
+/** @typedef {{masks?: string[], mask?: number, text: string}} Common the masked words, the shown one, an explanation */
+/** @typedef {{best: [token: string, probability: number], rank: number, cells: number[]}} LensRow of a layer */
+/** @typedef {{kind: "lens", candidates: string[], watched: string, rows: LensRow[]}} Lens */
+/** @typedef {{word: string, sentence: number, change: number}} Mattered a word; change of the answer's probability without it */
+/** @typedef {{kind: "mattered", answer: string, probability: number, words: Mattered[]}} LeaveOneOut */
+/**
+ * @typedef {object} Swept A word that was hidden once.
+ * @property {string} word
+ * @property {number} sentence
+ * @property {number | null} probability null for an unknown word
+ * @property {string[]} pieces
+ * @property {[token: string, probability: number][][]} rivals likelier or next likely tokens, for each piece
+ */
+/** @typedef {{kind: "sweep", words: Swept[]}} Sweep */
+/** @typedef {Common & (Lens | LeaveOneOut | Sweep | {kind: ""})} Closer */
 
-function tint(element, share, colour = "accent") {
-  const strength = FULL * Math.min(1, Math.abs(share));
+const FULL = 45;  // per cent of the colour at most, so that letters stay readable
+
+/**
+ * @template {HTMLElement} Element
+ * @param {Element} element @param {number} fraction of the full colour @param {"accent" | "second"} [colour]
+ */
+function tint(element, fraction, colour = "accent") {
+  const strength = FULL * Math.min(1, Math.abs(fraction));
   element.style.background = `color-mix(in srgb, var(--balcony-${colour}) ${strength}%, transparent)`;
   return element;
 }
 
-/** Percentage points with a sign. */
+/**
+ * Percentage points with a sign.
+ * @param {number} change
+ */
 function points(change) {
   const value = Math.round(change * 100);
   return value > 0 ? `+${value}` : value < 0 ? `−${-value}` : "0";
 }
 
-/** One line for each sentence. */
+/**
+ * One line for each sentence.
+ * @template {{sentence: number}} Word
+ * @param {Word[]} words @param {(word: Word) => Node} item
+ */
 function sentences(words, item) {
   return [0, 1].map((sentence) => words.filter((word) => word.sentence === sentence)).filter((line) => line.length)
     .map((line) => el("div", { class: "balcony-words", dir: "auto" }, ...line.map(item)));
 }
 
+/** @param {Lens} value */
 function lens(value) {
-  const head = (text, attributes) => el("th", { scope: "col", ...attributes }, text);
   const rows = value.rows.map((row, layer) => el("tr", {},
     el("th", { scope: "row" }, layer ? `Layer ${layer}` : "Embeddings"),
     el("td", {}, el("bdi", {}, row.best[0]), ` ${percent(row.best[1])}`),
     el("td", { class: "balcony-number" }, row.rank.toLocaleString("en")),
-    ...row.cells.map((share) => tint(el("td", { class: "balcony-number" }, percent(share)), share))));
+    ...row.cells.map((probability) => tint(el("td", { class: "balcony-number" }, percent(probability)), probability))));
   const names = value.candidates.map((name) =>
     el("th", { scope: "col", class: "balcony-number" }, el("bdi", { class: name === value.watched ? "balcony-hidden-word" : null }, name)));
   return el("div", { class: "balcony-scroll", tabindex: "0", role: "region", "aria-label": "Layer lens" },
     el("table", { class: "balcony-lens" },
-      el("thead", {}, el("tr", {}, head(""), head("Best guess"),
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }), el("th", { scope: "col" }, "Best guess"),
         el("th", { scope: "col", class: "balcony-number" }, "Rank of ", el("bdi", { class: "balcony-hidden-word" }, value.watched)), ...names)),
       el("tbody", {}, ...rows)));
 }
 
+/** @param {Common & LeaveOneOut} value */
 function mattered(value) {
-  const most = Math.max(0.01, ...value.words.map((word) => Math.abs(word.change)));
+  const largest = Math.max(0.01, ...value.words.map((word) => Math.abs(word.change)));
+  const answer = el("bdi", { class: "balcony-hidden-word" }, value.answer), probability = percent(value.probability);
   return el("div", {},
-    el("p", {}, "With all words there, ", el("bdi", { class: "balcony-hidden-word" }, value.answer), ` has ${percent(value.probability)}.`),
+    value.masks && value.masks.length > 1 ? el("p", {}, "With these masks, ", answer, ` has ${probability}.`)
+      : el("p", {}, "With only ", answer, ` hidden: ${probability}.`),
     ...sentences(value.words, (word) => tint(
       el("span", { class: "balcony-seen" }, el("bdi", {}, word.word), el("small", { class: "balcony-number" }, points(word.change))),
-      word.change / most, word.change < 0 ? "accent" : "second")));
+      word.change / largest, word.change < 0 ? "accent" : "second")));
 }
 
-/** The sentences by colour; the pressed word's rivals below. `open` is the number of that word. */
+/**
+ * The sentences by colour, and the alternatives to the pressed word below them.
+ * @param {Sweep} value
+ * @param {number} open index of the pressed word
+ * @param {(index: number) => void} press
+ */
 function sweep(value, open, press) {
   const rivals = el("div", { class: "balcony-rivals", "aria-live": "polite" });
   const buttons = value.words.map((word, index) => {
-    const share = word.probability === null ? 0 : word.probability;
-    const button = el("button", { type: "button", class: "balcony-seen", "aria-pressed": "false" },
-      el("bdi", {}, word.word), el("small", { class: "balcony-number" }, word.probability === null ? "unknown" : percent(share)));
+    const button = el("button", { type: "button", class: "balcony-seen", "aria-pressed": "false" }, el("bdi", {}, word.word),
+      el("small", { class: "balcony-number" }, word.probability === null ? "unknown" : percent(word.probability)));
     button.addEventListener("click", () => show(index));
-    return tint(button, share);
+    return tint(button, word.probability ?? 0);
   });
 
+  /** @param {number} index */
   function show(index) {
     press(index);
-    buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === index));
+    buttons.forEach((button, i) => button.setAttribute("aria-pressed", `${i === index}`));
     const word = value.words[index];
     rivals.replaceChildren(...word.rivals.map((guesses, i) => el("p", {},
       "Instead of ", el("bdi", { class: "balcony-hidden-word" }, word.pieces[i]), ": ",
-      ...guesses.flatMap(([token, share], at) => [at ? ", " : "", el("bdi", {}, token), ` ${percent(share)}`]))));
+      ...guesses.flatMap(([token, probability], rank) => [rank ? ", " : "", el("bdi", {}, token), ` ${percent(probability)}`]))));
   }
 
   const group = el("div", { role: "group", "aria-label": "Words by how likely they are" },
@@ -77,32 +112,39 @@ function sweep(value, open, press) {
   return el("div", {}, group, rivals);
 }
 
+/** @type {View} */
 export function closer(root, { trigger }) {
   let open = Infinity;
   let words = "";
-  const parts = { lens, mattered, sweep: (value) => sweep(value, open, (index) => { open = index; }) };
 
-  /** Which of several masked words is looked at. */
-  function masks(value) {
-    const buttons = value.masks.map((name, mask) => {
-      const button = el("button", { type: "button", class: "balcony-small", "aria-pressed": mask === value.mask },
+  /** The masked words as buttons, of which one is shown. @param {string[]} names @param {number} [shown] */
+  function masks(names, shown) {
+    const buttons = names.map((name, mask) => {
+      const button = el("button", { type: "button", class: "balcony-small", "aria-pressed": mask === shown },
         `Mask ${mask + 1}: `, el("bdi", {}, name));
       button.addEventListener("click", () => trigger("select", { mask }));
       return button;
     });
-    const group = el("div", { class: "balcony-export", role: "group", "aria-label": "The masked word to look at" }, ...buttons);
+    const group = el("div", { class: "balcony-export", role: "group", "aria-label": "The masked word to show" }, ...buttons);
     roam(group);
     return group;
   }
 
-  return function draw(value) {
+  /** @param {Closer} value */
+  function parts(value) {
+    if (value.kind === "lens") return [lens(value)];
+    if (value.kind === "mattered") return [mattered(value)];
+    return value.kind === "sweep" ? [sweep(value, open, (index) => { open = index; })] : [];
+  }
+
+  return function draw(/** @type {Closer | null} */ value) {
     if (!value) return;
     const now = value.kind === "sweep" ? value.words.map((word) => word.word).join(" ") : "";
     if (now !== words) open = Infinity;
     words = now;
     root.replaceChildren(
-      ...(value.masks && value.masks.length > 1 ? [masks(value)] : []),
-      ...(value.kind ? [parts[value.kind](value)] : []),
+      ...(value.masks && value.masks.length > 1 ? [masks(value.masks, value.mask)] : []),
+      ...parts(value),
       el("p", { class: "balcony-empty" }, value.text));
   };
 }

@@ -4,15 +4,37 @@ import { bar, el, note } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { follow } from "../parts/page.js";
 
-/** The best guesses of every mask, each with a bar and a button that puts it into the sentence. */
+/** @typedef {[token: string, probability: number]} Guess */
+/** @typedef {{word: string, error?: string, pieces: string[], probability: number, ranks: number[]}} OwnGuess */
+/** @typedef {{word?: string, pieces: {answer: string | null, guesses: Guess[]}[], own?: OwnGuess}} Mask */
+/** @typedef {{word: string, here: number, there: number}} Comparison probabilities of a hidden word by two models */
+/**
+ * @typedef {object} Guesses
+ * @property {Mask[]} masks
+ * @property {string[]} notes
+ * @property {Comparison[]} [comparison] with the other model
+ * @property {boolean} [beside] whether this is the model to compare with
+ * @property {string} [error]
+ * @property {string} [hint]
+ * @property {string} [caption]
+ */
+
+/**
+ * The best guesses for each mask, with a bar and a button that puts a guess into the sentence.
+ * @type {View}
+ */
 export function guesses(root, { trigger }) {
   follow(root, () => trigger("submit"));
 
-  function row([token, probability], hidden, put) {
+  /**
+   * @param {Guess} guess @param {boolean} isHidden whether it is the word that was hidden
+   * @param {{mask: number, piece: number} | null} put the mask that the button fills
+   */
+  function row([token, probability], isHidden, put) {
     const parts = [el("bdi", { class: "balcony-guess-word", title: token }, token), bar(probability),
       el("span", { class: "balcony-number" }, percent(probability)),
-      el("span", { class: "balcony-mark" }, hidden ? "hidden" : "")];
-    const item = el("li", { class: hidden ? "balcony-guess is-own" : "balcony-guess" }, ...parts);
+      el("span", { class: "balcony-mark" }, isHidden ? "hidden" : "")];
+    const item = el("li", { class: isHidden ? "balcony-guess is-own" : "balcony-guess" }, ...parts);
     if (!put) return item;
     const button = el("button", { type: "button", class: "balcony-small balcony-put", "aria-label": `Put ${token} in` }, "put in");
     button.addEventListener("click", () => trigger("select", { ...put, token }));
@@ -20,6 +42,7 @@ export function guesses(root, { trigger }) {
     return item;
   }
 
+  /** @param {OwnGuess} guess */
   function own(guess) {
     const line = el("p", { class: "balcony-own" }, "My guess ", el("bdi", { class: "balcony-hidden-word" }, guess.word));
     if (guess.error) {
@@ -32,13 +55,14 @@ export function guesses(root, { trigger }) {
     return line;
   }
 
-  /** How likely a hidden word is by this model and by the one it stands beside. */
-  function apart({ word, here, there }) {
+  /** @param {Comparison} comparison */
+  function compare({ word, here, there }) {
     const points = Math.round(100 * (here - there));
     return el("p", { class: "balcony-empty" }, el("bdi", {}, word),
       `: ${percent(here)} here, ${percent(there)} by the other model, ${points > 0 ? "+" : points < 0 ? "−" : ""}${Math.abs(points)} points.`);
   }
 
+  /** @param {Mask} mask @param {number} number @param {boolean} [isBeside] */
   function card(mask, number, isBeside) {
     const title = el("h3", {}, `Mask ${number + 1}`);
     if (mask.word) title.append(" for ", el("bdi", { class: "balcony-hidden-word" }, mask.word));
@@ -50,9 +74,9 @@ export function guesses(root, { trigger }) {
     return el("section", { class: "balcony-card" }, title, ...lists, ...(mask.own ? [own(mask.own)] : []));
   }
 
-  return function draw(value) {
+  return function draw(/** @type {Guesses | null} */ value) {
     if (!value) return;
-    const parts = [...(value.comparison || []).map(apart), ...value.notes.map((text) => note(text))];
+    const parts = [...(value.comparison || []).map(compare), ...value.notes.map((text) => note(text))];
     if (value.error) parts.unshift(note(value.error, true));
     if (value.masks.length) parts.unshift(el("div", { class: "balcony-cards" }, ...value.masks.map((mask, number) => card(mask, number, value.beside))));
     if (value.hint) parts.unshift(el("p", { class: "balcony-empty" }, value.hint));

@@ -4,11 +4,27 @@ import { bar, el, note } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { follow } from "../parts/page.js";
 
-/** Whether the second sentence follows the first: a sentence, a bar and its two ends. */
+/**
+ * @typedef {object} Verdict
+ * @property {string} sentence
+ * @property {number} probability of what the sentence states
+ * @property {number} is_next probability of labels[0]
+ * @property {[string, string]} labels
+ * @property {string[]} notes
+ * @property {string} [caption] the model's name where there are two
+ * @property {Verdict} [other] of the model to compare with
+ * @property {string} [error]
+ * @property {string} [hint]
+ */
+
+/**
+ * Whether the second sentence follows the first: a sentence, a bar and its two ends.
+ * @type {View}
+ */
 export function verdict(root, { trigger }) {
   follow(root, () => trigger("submit"));
 
-  /** One model's answer, under its name where there are two. */
+  /** One model's answer, under its name where there are two. @param {Verdict} value @returns {Node[]} */
   function answer(value) {
     const name = value.caption ? [el("h3", { dir: "auto" }, value.caption)] : [];
     if (value.error) return [...name, note(value.error, true)];
@@ -21,10 +37,10 @@ export function verdict(root, { trigger }) {
       ...value.notes.map((text) => note(text))];
   }
 
-  return function draw(value) {
+  return function draw(/** @type {Verdict | null} */ value) {
     if (!value) return;
     if (value.error || value.hint) {
-      root.replaceChildren(value.error ? note(value.error, true) : el("p", { class: "balcony-empty" }, value.hint));
+      root.replaceChildren(value.error ? note(value.error, true) : el("p", { class: "balcony-empty" }, value.hint ?? ""));
       return;
     }
     root.replaceChildren(...answer(value), ...(value.other ? answer(value.other) : []),

@@ -1,11 +1,12 @@
 // Numbers as text.
 
-export function percent(share) {
-  const value = share * 100;
+/** @param {number} fraction */
+export function percent(fraction) {
+  const value = fraction * 100;
   return value > 0 && value < 1 ? "<1%" : value > 99 && value < 100 ? ">99%" : `${Math.round(value)}%`;
 }
 
-/** A time that is left, in seconds. */
+/** The remaining time. @param {number | null | undefined} seconds */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
   if (seconds < 60) return `${Math.ceil(seconds)} s`;
