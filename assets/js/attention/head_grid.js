@@ -17,6 +17,7 @@ import { bytesOf, change, onChange, pixels, settings } from "./heads.js";
  * @property {Record<string, string>} titles of the facts
  * @property {string[][]} names the pattern of each head, "" for none
  * @property {Record<string, string>} patterns what each pattern does
+ * @property {string} label_hint what a pattern is, shown when a head has one
  * @property {string[]} notes
  * @property {string} [caption]
  */
