@@ -14,7 +14,7 @@ from ui.parts.downloads import exporter, numbers_of_models, offer
 from ui.parts.export import Numbers, attention_numbers
 from ui.parts.figures import MAP_OPTIONS
 from ui.parts.notes import alone_note, unknown_note
-from ui.parts.page import Page, choose_sentence, sentence_box
+from ui.parts.page import Page, sentence_row
 from ui.parts.question import Question, Values
 from ui.server.probe_lock import probe_lock
 from ui.views import view
@@ -29,12 +29,8 @@ HINT = (
 def attention_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
     with gr.Tab("Attention", elem_id="tab-attention") as tab:
-        with gr.Row():
-            text = sentence_box("Sentence", "attention-text", FIRST_PAIR[0])
-            choose_text = choose_sentence("Or choose one", "attention-choose-text")
-        with gr.Row():
-            pair = sentence_box("Second sentence (optional)", "attention-pair", FIRST_PAIR[1])
-            choose_pair = choose_sentence("Or choose one", "attention-choose-pair")
+        text, texts = sentence_row("Sentence", "attention-text", FIRST_PAIR[0])
+        pair, pairs = sentence_row("Second sentence (optional)", "attention-pair", FIRST_PAIR[1])
         with gr.Row():
             hide = gr.Checkbox(
                 False,
@@ -110,12 +106,10 @@ def attention_tab(page: Page) -> None:
         }
 
     def numbers(values: Values) -> Numbers | dict[str, Numbers]:
-        question = asked(values)
-
-        def of_model(checkpoint: Checkpoint) -> Numbers:
-            return attention_numbers(attention_of(checkpoint, question).maps)
-
-        return numbers_of_models(page, values[page.visitor], question.other, of_model)
+        token, question = values[page.visitor], asked(values)
+        return numbers_of_models(
+            page, token, question.other, lambda each: attention_numbers(attention_of(each, question).maps)
+        )
 
     def code(values: Values) -> str:
         with probe_lock:
@@ -140,4 +134,4 @@ def attention_tab(page: Page) -> None:
     )
     gr.on([grid.select, other_grid.select], pick, inputs, {picked, detail, other_detail}, **always)
     connect_switches(page, switches, [tab.select, text.change, pair.change], text, pair)
-    fill_lists(page, tab, {choose_text: text, choose_pair: pair}, other)
+    fill_lists(page, tab, {texts: text, pairs: pair}, other)

@@ -16,7 +16,7 @@ from ui.parts.compare import caption, compare_with, fill_lists, model_of
 from ui.parts.downloads import exporter, numbers_of_models, offer
 from ui.parts.export import Numbers, guesses_numbers, python_code
 from ui.parts.notes import alone_note, unknown_note
-from ui.parts.page import Page, choose_sentence, sentence_box
+from ui.parts.page import Page, sentence_box, sentence_row
 from ui.parts.question import Question, Values
 from ui.server.probe_lock import probe_lock
 from ui.views import view
@@ -33,9 +33,7 @@ HINT = "Click words to hide them from the model; double-click a word to hide onl
 def masked_words_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
     with gr.Tab("Masked words", elem_id="tab-masked-words") as tab:
-        with gr.Row():
-            sentence = sentence_box("Sentence", "masked-sentence", FIRST_SENTENCE)
-            chosen = choose_sentence("Or choose one", "masked-choose")
+        sentence, sentences = sentence_row("Sentence", "masked-sentence", FIRST_SENTENCE)
         picker = token_picker(elem_id="masked-words")
         with gr.Row():
             info = "The model learned from pairs of sentences; what follows can help it guess."
@@ -144,7 +142,7 @@ def masked_words_tab(page: Page) -> None:
     gr.on([picker.input, own.change, kind.input, other.input, guesses.submit], guess, inputs, answers, **always)
     guesses.select(put, inputs, {sentence, pair, picker, *answers}, **always)
     closer.select(show_mask, inputs, {mask, closer}, **always)
-    fill_lists(page, tab, {chosen: sentence}, other)
+    fill_lists(page, tab, {sentences: sentence}, other)
 
 
 def guesses_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from bert_core.storage.checkpoint import Checkpoint
 from ui.parts.export import Numbers, python_code, table
 from ui.parts.notes import NEXT
 from ui.parts.question import Question
+from ui.server.probe_lock import probe_lock
 
 MOST, FEWEST = 32, 6  # sentences of a window
 WORK = 1_000_000_000  # parameters x pairs, so that nobody waits long
@@ -134,8 +135,10 @@ def head_label(head: tuple[int, int] | None) -> str:
 
 def pair_numbers(checkpoint: Checkpoint, question: Question) -> Numbers:
     """P(IsNext) of the pair and a row for each attention weight from the first sentence to the second."""
-    shown = across_value(checkpoint, question)
-    is_next, heads = round(next_sentence(checkpoint, question.text, question.pair), 6), head_label(shown["head"])
+    with probe_lock:
+        shown = across_value(checkpoint, question)
+        is_next = round(next_sentence(checkpoint, question.text, question.pair), 6)
+    heads = head_label(shown["head"])
     rows = [
         (is_next, heads, i, a, j, c, shown["weights"][i - 1][j - 1])
         for i, a in enumerate(shown["rows"], 1)

@@ -14,14 +14,14 @@ from ui.parts.downloads import exporter, numbers_of_models, offer
 from ui.parts.export import Numbers
 from ui.parts.figures import MAP_OPTIONS
 from ui.parts.notes import NEXT, pair_labels, unknown_note
-from ui.parts.page import Page, choose_sentence, sentence_box
+from ui.parts.page import Page, sentence_row
 from ui.parts.question import Question, Values
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Model
 from ui.views import answer_to, view
 
 FIRST_PAIR = ("Oh Congratulations, Juliet", "Thank you Romeo")
-# By whether class 0 is IsNext, and whether the model gives it.
+# Keys: whether class 0 is IsNext, and whether the model predicts class 0.
 VERDICTS = {
     (True, True): "The model judges that the second sentence follows the first:",
     (True, False): "The model judges that the second sentence does not follow the first:",
@@ -36,12 +36,8 @@ HIDDEN = {"hidden": True}
 def next_sentence_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
     with gr.Tab("Next sentence", elem_id="tab-next-sentence") as tab:
-        with gr.Row():
-            first = sentence_box("First sentence", "next-first", FIRST_PAIR[0])
-            choose_first = choose_sentence("Or choose one", "next-choose-first")
-        with gr.Row():
-            second = sentence_box("Second sentence", "next-second", FIRST_PAIR[1])
-            choose_second = choose_sentence("Or choose one", "next-choose-second")
+        first, firsts = sentence_row("First sentence", "next-first", FIRST_PAIR[0])
+        second, seconds = sentence_row("Second sentence", "next-second", FIRST_PAIR[1])
         with gr.Row(elem_id="next-tools"):
             swap = gr.Button("Swap the sentences", elem_id="next-swap", size="sm")
             other = compare_with("next-other")
@@ -126,22 +122,17 @@ def next_sentence_tab(page: Page) -> None:
         return min(size, int((values[matrix] or {}).get("size", size)))
 
     def numbers_of_pair(values: Values) -> Numbers | dict[str, Numbers]:
-        question = asked_pair(values)
-
-        def of_model(checkpoint: Checkpoint) -> Numbers:
-            with probe_lock:
-                return pairs.pair_numbers(checkpoint, question)
-
-        return numbers_of_models(page, values[page.visitor], question.other, of_model)
+        token, question = values[page.visitor], asked_pair(values)
+        return numbers_of_models(page, token, question.other, lambda each: pairs.pair_numbers(each, question))
 
     def code_of_pair(values: Values) -> str:
         return pairs.pair_code(page.model(values[page.visitor]).checkpoint, asked_pair(values))
 
     def numbers_of_matrix(values: Values) -> Numbers | dict[str, Numbers]:
-        token = values[page.visitor]
+        token, start = values[page.visitor], window_start(values)
 
         def of_model(checkpoint: Checkpoint) -> Numbers:
-            return pairs.matrix_numbers(judged(checkpoint, token, window_start(values), shown_size(values, checkpoint)))
+            return pairs.matrix_numbers(judged(checkpoint, token, start, shown_size(values, checkpoint)))
 
         return numbers_of_models(page, token, values[other], of_model)
 
@@ -151,6 +142,7 @@ def next_sentence_tab(page: Page) -> None:
         return pairs.matrix_code(checkpoint.name, page.corpus(token), window_start(values), size)
 
     def load(event: gr.EventData) -> tuple[str, str]:
+        """Put the clicked pair into the boxes."""
         return str(event.first), str(event.second)
 
     always = {"trigger_mode": "always_last", **QUIET}
@@ -170,7 +162,7 @@ def next_sentence_tab(page: Page) -> None:
     offer(pair_export, "pair", of_pair, numbers_of_pair, code=code_of_pair)
     offer(matrix_export, "matrix", of_matrix, numbers_of_matrix, code=code_of_matrix)
     swap.click(None, [first, second], [first, second], js="(first, second) => [second, first]", **QUIET)
-    fill_lists(page, tab, {choose_first: first, choose_second: second}, other)
+    fill_lists(page, tab, {firsts: first, seconds: second}, other)
 
 
 def verdict_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:

@@ -98,6 +98,9 @@ def sentence_box(label: str, elem_id: str, text: str = "", *, info: str | None =
     return gr.Textbox(text or None, label=label, info=info, lines=1, max_lines=4, elem_id=elem_id, scale=3)
 
 
-def choose_sentence(label: str, elem_id: str) -> gr.Dropdown:
-    """A list of sentences; `fill_lists` fills it when the tab opens."""
-    return gr.Dropdown([], value=None, label=label, elem_id=elem_id, filterable=True, min_width=240)
+def sentence_row(label: str, elem_id: str, text: str) -> tuple[gr.Textbox, gr.Dropdown]:
+    """A box for one sentence, and a list of sentences for it; `fill_lists` fills the list when the tab opens."""
+    with gr.Row():
+        box = sentence_box(label, elem_id, text)
+        label = "Or choose one"
+        return box, gr.Dropdown([], value=None, label=label, elem_id=f"{elem_id}-list", filterable=True, min_width=240)
