@@ -10,7 +10,6 @@ import argparse
 import contextlib
 import csv
 import dataclasses
-import functools
 import json
 import signal
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
+from tqdm import tqdm
 
 from bert_core.config import CORPUS_KINDS
 from bert_core.data.arrays import cache_folder
@@ -27,22 +27,22 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, RunError
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
-from bert_core.runs.recipe import load_recipe, recipe_corpus, recipe_names, stated
+from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe, recipe_corpus, recipe_names, stated
 from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.service import choose_device
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.training.distributed import LostProcess, any_wants, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import EvaluationPoint, evaluate
-from bert_core.training.trainer import PendingMetrics, StepMetrics, Trainer, read_metrics, until_divergence
+from bert_core.training.trainer import PendingMetrics, StepMetrics, read_metrics, until_divergence
 
 _SHOW_SECONDS = 0.2  # metrics are read from the device and shown this often
-_EVALUATIONS = 20  # looks at the validation part in a run
-_EVALUATION_BATCHES = 20  # batches of one look
+_EVALUATIONS = 20  # of the validation part, in a run
+_EVALUATION_BATCHES = 20  # in one evaluation
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; 0 when it worked, 1 with one sentence on standard error when it did not."""
+    """Run a command. Returns 0, or 1 after an error, which is one sentence on standard error, or 130 after Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
         options.command(options)
@@ -62,26 +62,20 @@ def _parser() -> argparse.ArgumentParser:
     train = commands.add_parser(
         "train",
         help="train a model and write it as a Hugging Face folder",
-        description="Train a model and write it as a Hugging Face folder. Ctrl-C and SIGTERM save it before they end "
-        "it. On several GPUs or machines: torchrun --nproc-per-node N -m bert_core train ...; they share each batch.",
+        description="Train a model and write it as a Hugging Face folder. Ctrl-C and SIGTERM save it and end the "
+        "training. Several GPUs or machines share each batch: torchrun --nproc-per-node N -m bert_core train ...",
     )
     train.add_argument("--recipe", help=f"one of {', '.join(recipe_names())}, or a JSON file")
-    train.add_argument(
-        "--resume", type=Path, metavar="DIR", help="go on with the interrupted training in this folder, bit for bit"
-    )
+    train.add_argument("--resume", type=Path, metavar="DIR", help="continue the training in this folder, bit for bit")
     train.add_argument(
         "--corpus",
         type=Path,
         metavar="FILE",
-        help="a text to learn instead of the recipe's own, of any size; what a file of more than 16 MB becomes is kept "
-        f"in {cache_folder()} for the next time",
+        help="a text of any size instead of the recipe's own; a file of more than 16 MB is encoded once and kept in "
+        f"{cache_folder()}",
     )
-    train.add_argument(
-        "--kind",
-        choices=CORPUS_KINDS,
-        help="how --corpus is cut into sentences; without it, as the recipe or the text suggests",
-    )
-    train.add_argument("--seed", type=int, help="decides the initial weights, pairs, masks and dropout")
+    train.add_argument("--kind", choices=CORPUS_KINDS, help="how --corpus is split; default: as recipe or text suggest")
+    train.add_argument("--seed", type=int, help="of the initial weights, pairs, masks and dropout")
     train.add_argument("--output", type=Path, metavar="DIR", help="the folder to write")
     train.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto", help="where to train")
     train.add_argument(
@@ -89,19 +83,18 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=1000,
         metavar="STEPS",
-        help="save the model and its training after every so many steps, not only at the end; %(default)s by default",
+        help="save the model and its training state every STEPS steps and at the end; %(default)s by default",
     )
     train.add_argument("--set", nargs="+", default=[], metavar="SETTING=VALUE", help="for example training.steps=2000")
     train.set_defaults(command=_train)
 
     examine = commands.add_parser("exam", help="mask every word and judge every pair of a text")
     examine.add_argument("model", metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub")
-    examine.add_argument("--corpus", type=Path, required=True, help="the text to be examined on")
+    examine.add_argument("--corpus", type=Path, required=True, help="the text to mask and judge")
     examine.add_argument("--kind", choices=CORPUS_KINDS, default="auto", help="how the text is split into sentences")
-    examine.add_argument(
-        "--seed", type=int, default=0, help=f"chooses the window of a text over {EXAM_SENTENCES} sentences"
-    )
-    examine.add_argument("--max-positions", type=int, metavar="N", help="read N tokens, more than the model learned")
+    window = f"chooses the window of a text over {EXAM_SENTENCES} sentences"
+    examine.add_argument("--seed", type=int, default=0, help=window)
+    examine.add_argument("--max-positions", type=int, metavar="N", help="read up to N tokens, more than in training")
     examine.set_defaults(command=_exam)
     return parser
 
@@ -111,159 +104,152 @@ def _train(options: argparse.Namespace) -> None:
         raise ConfigError(f"--save-every is {options.save_every}; it must be a number of steps, 1 or more.")
     device = choose_device(options.device)
     with joined(device):
-        with first_on_each_machine():
-            prepared, make_trainer, rows, validation = (_resumed if options.resume else _begun)(options, device)
-        training = _Training(prepared, make_trainer(), rows, validation, options.output or options.resume)
-        recipe, trainer = training.recipe, training.trainer
-        _show_stage("")
-        _say(*prepared.corpus.notes, sep="\n", end="\n" if prepared.corpus.notes else "")
-        _say(
-            f"{recipe.title}: {len(prepared.corpus.sentences):,} sentences, "
+        with first_on_each_machine(), _progress_bar(bar_format="{desc}", leave=False) as stages:
+            prepared, saved = _prepare(options, device, stages.set_description_str)
+        training = _Training(prepared, saved, device, options.output or options.resume)
+        trainer = training.trainer
+        _print_once(
+            *prepared.corpus.notes,
+            f"{prepared.recipe.title}: {len(prepared.corpus.sentences):,} sentences, "
             f"{prepared.tokenizer.get_vocab_size():,} tokens in the vocabulary, "
-            f"{trainer.model.config.parameter_count():,} parameters, in "
-            f"{recipe.training.precision} on {device}"
+            f"{trainer.model.config.parameter_count():,} parameters, in {trainer.config.precision} on {device}",
         )
-        with _interruptible() as interrupted:
-            lost = training.run(interrupted, options.save_every)
+        with _delayed_interrupts() as interrupts:
+            lost = training.run(interrupts, options.save_every)
             if rank() == 0:
                 training.save()
-            if lost:  # said here, because torchrun ends this process soon
-                goes_on = f"train --resume {training.output} goes on from what the first process has saved."
-                print(lost, goes_on, file=sys.stderr, flush=True)
+            if lost:  # printed at once, because torchrun will end this process
+                remedy = f"train --resume {training.output} continues from what the first process has saved."
+                print(lost, remedy, file=sys.stderr, flush=True)
                 raise SystemExit(1)
-        if interrupted.is_set and trainer.step < trainer.config.total_steps:
-            _say(
-                f"Interrupted at step {trainer.step}; train --resume {training.output} goes on from there.",
-                file=sys.stderr,
-            )
+        if interrupts and trainer.step < trainer.config.total_steps:
+            remedy = f"train --resume {training.output} continues from there."
+            _print_once(f"Interrupted at step {trainer.step}; {remedy}", file=sys.stderr)
             raise KeyboardInterrupt
         if rank() == 0:
             training.report()
 
 
+_Saved = tuple[Checkpoint, TrainingState]
+_Show = Callable[[str], None]
+
+
+def _prepare(options: argparse.Namespace, device: str, show_stage: _Show) -> tuple[Prepared, _Saved | None]:
+    """Prepare a new training, or the one that --resume continues, with its saved state."""
+    saved = _read_saved(options) if options.resume else None
+    if saved:
+        recipe, seed = saved[1].recipe, saved[1].seed
+    elif not options.output:
+        raise ConfigError("There is no folder for the model. Give --output and a folder.")
+    else:
+        recipe = load_recipe(options.recipe or DEFAULT_RECIPE).override(dict(_setting(text) for text in options.set))
+        seed = options.seed or 0
+    corpus = _read(options, recipe.text_kind, show_stage)
+    corpus = saved[1].text_to_go_on(corpus) if saved else corpus or recipe_corpus(recipe)
+    return prepare(recipe, corpus, seed, device, progress=show_stage), saved
+
+
+def _read_saved(options: argparse.Namespace) -> _Saved:
+    if options.recipe or options.set or options.seed is not None:
+        raise ConfigError("--resume takes recipe, settings and seed from DIR; leave out --recipe, --set, --seed.")
+    checkpoint, state = load_checkpoint(options.resume), read_training_state(options.resume)
+    if state.trainer.step == state.recipe.training.total_steps:
+        raise RunError(f"This training has done all of its {state.trainer.step:,} steps.")
+    return checkpoint, state
+
+
 class _Training:
     """A training on the command line: its trainer, the rows of its steps and of its held-out curve so far, and the
-    folder that they go to."""
+    folder for the model."""
 
-    def __init__(
-        self,
-        prepared: Prepared,
-        trainer: Trainer,
-        rows: list[StepMetrics],
-        validation: list[EvaluationPoint],
-        output: Path,
-    ) -> None:
-        self.prepared, self.trainer, self.output = prepared, trainer, output
-        self.recipe = dataclasses.replace(prepared.recipe, training=trainer.config)
-        self.rows, self.validation = rows, validation
+    def __init__(self, prepared: Prepared, saved: _Saved | None, device: str, output: Path) -> None:
+        self.prepared, self.output = prepared, output
+        self.rows: list[StepMetrics] = []
+        self.validation: list[EvaluationPoint] = []
+        if saved is None:
+            self.trainer = prepared.trainer(device)
+        else:
+            checkpoint, state = saved
+            self.trainer = state.trainer_of(prepared, checkpoint, device)
+            self.rows += state.history
+            self.validation += state.evaluations
         self._pending: list[PendingMetrics] = []
 
-    def run(self, interrupted: "_Interrupted", save_every: int) -> LostProcess | None:
-        """Train with a progress bar until the end, an interruption, or the loss of another process, which is returned.
+    def run(self, interrupts: list[int], save_every: int) -> LostProcess | None:
+        """Train with a progress bar until the end, an interrupt, or the loss of another process, which is returned.
 
-        The first of several processes looks at the held-out text and saves. Raises RunError when the loss stops being
-        a number.
+        The first of several processes evaluates and saves. Raises RunError when the loss stops being a number.
         """
         trainer, held_out, lost = self.trainer, self.prepared.validation, None
         steps = trainer.config.total_steps
         evaluate_every = max(1, steps // _EVALUATIONS)
-        aside, before = 0.0, trainer.seconds
+        aside, before = 0.0, trainer.seconds  # aside: seconds of evaluating and saving
         started = shown = time.perf_counter()
-        try:
-            while not any_wants(interrupted.is_set, trainer.step) and (metrics := next(trainer, None)):
-                self._pending.append(metrics)
-                now = time.perf_counter()
-                if now - shown > _SHOW_SECONDS:
-                    self._take_in()
-                    shown = now
-                paused = time.perf_counter()
-                if rank() == 0 and held_out and metrics.step % evaluate_every == 0:
-                    self.validation.append(evaluate(trainer.model, held_out, _EVALUATION_BATCHES, metrics.step))
-                if rank() == 0 and metrics.step % save_every == 0 and metrics.step < steps:
-                    self.save()
-                aside += time.perf_counter() - paused
-        except LostProcess as error:
-            lost = error
-        self._take_in()
-        # Reading the last metrics waited for the device, so that the time is that of finished work.
+        with _progress_bar(desc="training", total=steps, initial=trainer.step, unit=" steps") as bar:
+            try:
+                while not any_wants(bool(interrupts), trainer.step) and (metrics := next(trainer, None)):
+                    self._pending.append(metrics)
+                    now = time.perf_counter()
+                    if now - shown > _SHOW_SECONDS:
+                        self._read_pending(bar)
+                        shown = now
+                    paused = time.perf_counter()
+                    if rank() == 0 and held_out and metrics.step % evaluate_every == 0:
+                        self.validation.append(evaluate(trainer.model, held_out, _EVALUATION_BATCHES, metrics.step))
+                    if rank() == 0 and metrics.step % save_every == 0 and metrics.step < steps:
+                        self._read_pending(bar)
+                        self.save()
+                    aside += time.perf_counter() - paused
+            except LostProcess as error:
+                lost = error
+            self._read_pending(bar)
+        # Reading the last metrics waited for the device, so that this is the time of finished work.
         if self.rows:
             seconds = before + time.perf_counter() - started - aside
             self.rows[-1] = dataclasses.replace(self.rows[-1], seconds=seconds)
         return lost
 
-    def _take_in(self) -> None:
+    def _read_pending(self, bar: tqdm) -> None:
         fresh, divergence = until_divergence(read_metrics(self._pending))
         if divergence:
-            raise RunError(f"{divergence} {self.output} is as it was saved last, if it was.")
+            raise RunError(f"{divergence} {self.output} holds the model that was saved last, if any.")
         self.rows += fresh
         self._pending.clear()
         if fresh:
-            _show_progress(self.rows[-1], self.trainer.config.total_steps)
+            _show_step(bar, fresh[-1])
 
     def save(self) -> None:
-        """Write the model, all that its training needs to go on, and the curves as tables."""
-        self._take_in()
-        prepared, rows, validation = self.prepared, self.rows, self.validation
-        recipe, model = self.recipe, self.trainer.model
-        checkpoint = Checkpoint(model, prepared.tokenizer, recipe.title, recipe=stated(recipe, prepared.seed))
-        state = TrainingState(
-            recipe, prepared.seed, prepared.corpus.fingerprint, self.trainer.state(), rows, validation
-        )
+        """Write the model, the state that its training needs to continue, and the curves as tables."""
+        state = TrainingState.of(self.prepared, self.trainer, self.rows, self.validation)
+        content = stated(state.recipe, state.seed)
+        checkpoint = Checkpoint(self.trainer.model, self.prepared.tokenizer, state.recipe.title, recipe=content)
         save_checkpoint(checkpoint, self.output, also=state.writer())
         numbers = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
         names = ("step", *numbers, "learning_rate", "grad_norm", "tokens", "seconds")
-        precision = recipe.training.precision
-        table = ([*(getattr(row, name) for name in names), precision] for row in rows)
+        table = ([*(getattr(row, name) for name in names), state.recipe.training.precision] for row in self.rows)
         _write_csv(self.output / "metrics.csv", (*names, "precision"), table)
-        if validation:
-            _write_csv(self.output / "validation.csv", ("step", *numbers), map(dataclasses.astuple, validation))
+        if self.validation:
+            _write_csv(self.output / "validation.csv", ("step", *numbers), map(dataclasses.astuple, self.validation))
 
     def report(self) -> None:
-        """Print the test part's numbers, where there is one, and the last step's."""
+        """Print the results on the test part, where there is one, and the numbers of the last step."""
         if self.prepared.test:
             result = evaluate(self.trainer.model, self.prepared.test, _EVALUATION_BATCHES, self.trainer.step)
             print(json.dumps({"test": dataclasses.asdict(result)}))
         last = self.rows[-1]
-        summary = {
-            "steps": last.step,
-            "seconds": round(last.seconds, 3),
-            "mlm_loss": last.mlm_loss,
-            "nsp_loss": last.nsp_loss,
-        }
-        print(json.dumps(summary))
+        summary = {"steps": last.step, "seconds": round(last.seconds, 3)}
+        print(json.dumps({**summary, "mlm_loss": last.mlm_loss, "nsp_loss": last.nsp_loss}))
 
 
-_Begin = tuple[Prepared, Callable[[], Trainer], list[StepMetrics], list[EvaluationPoint]]
+def _read(options: argparse.Namespace, kind: str, show_stage: _Show) -> Corpus | None:
+    """The text that --corpus names, if any; --kind overrides `kind`."""
+    if not options.corpus:
+        return None
 
+    def show(fraction: float) -> None:
+        show_stage(f"reading the text, {fraction:.0%}")
 
-def _begun(options: argparse.Namespace, device: str) -> _Begin:
-    """A new training, with the rows of its steps and of its held-out curve, none yet."""
-    if not options.output:
-        raise ConfigError("Where is the model to go? Give --output and a folder.")
-    recipe = load_recipe(options.recipe or "romeo-juliet").override(dict(_setting(text) for text in options.set))
-    corpus = _read(options.corpus, options.kind or recipe.text_kind) if options.corpus else recipe_corpus(recipe)
-    prepared = prepare(recipe, corpus, options.seed or 0, device, progress=_show_stage)
-    return prepared, lambda: prepared.trainer(device), [], []
-
-
-def _resumed(options: argparse.Namespace, device: str) -> _Begin:
-    """The training that a folder holds, at the step where it was saved, with all its rows so far."""
-    if options.recipe or options.set or options.seed is not None:
-        raise ConfigError(
-            "--resume takes recipe, settings and seed from the folder; leave out --recipe, --set and --seed."
-        )
-    checkpoint, state = load_checkpoint(options.resume), read_training_state(options.resume)
-    if state.trainer.step == state.recipe.training.total_steps:
-        raise RunError(f"This training has done all of its {state.trainer.step:,} steps.")
-    kind = options.kind or state.recipe.text_kind
-    corpus = state.text_to_go_on(_read(options.corpus, kind) if options.corpus else None)
-    prepared = prepare(state.recipe, corpus, state.seed, device, progress=_show_stage)
-    make_trainer = functools.partial(state.trainer_of, prepared, checkpoint, device)
-    return prepared, make_trainer, list(state.history), list(state.evaluations)
-
-
-def _read(path: Path, kind: str) -> Corpus:
-    return read_corpus(path, kind=kind, progress=lambda share: _show_stage(f"reading the text, {share:.0%}"))
+    return read_corpus(options.corpus, kind=options.kind or kind, progress=show)
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -280,83 +266,71 @@ def _write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[float |
         writer.writerows(rows)
 
 
-@dataclasses.dataclass
-class _Interrupted:
-    is_set: bool = False
-
-
 @contextlib.contextmanager
-def _interruptible() -> Iterator[_Interrupted]:
-    """Let Ctrl-C and SIGTERM wait for the end of a step, so that what is saved is whole; a second Ctrl-C does not
-    wait."""
-    interrupted = _Interrupted()
+def _delayed_interrupts() -> Iterator[list[int]]:
+    """Let Ctrl-C and SIGTERM wait for the end of a step, so that a saved model is whole; a second Ctrl-C does not wait.
+
+    Yields the list of the signals that have come.
+    """
+    interrupts: list[int] = []
 
     def note(number: int, *_: object) -> None:
-        interrupted.is_set = True
-        # Of several processes, each is told by the terminal and by torchrun.
+        interrupts.append(number)
+        # Of several processes, each gets the signal twice: from the terminal and from torchrun.
         if not dist.is_torchelastic_launched():
             signal.signal(number, before[number])
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before: dict[int, Any] = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield interrupted
+        yield interrupts
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _say(*parts: str, **options: Any) -> None:
+def _print_once(*lines: str, **options: Any) -> None:
+    """Print lines from the first of several processes."""
     if rank() == 0:
-        print(*parts, **options)
+        print(*lines, sep="\n", **options)
 
 
-def _show_stage(stage: str) -> None:
-    """What is being done before the first step, on a line that the next one takes the place of."""
-    if sys.stderr.isatty() and rank() == 0:
-        print(f"\r\x1b[K{stage}", end="", file=sys.stderr, flush=True)
+def _progress_bar(**options: Any) -> tqdm:
+    """A progress bar on standard error; only on a terminal, and only of the first of several processes."""
+    return tqdm(disable=rank() > 0 or not sys.stderr.isatty(), dynamic_ncols=True, **options)
 
 
-def _show_progress(row: StepMetrics, steps: int) -> None:
-    if not sys.stderr.isatty() or rank() > 0:
-        return
-    filled = 30 * row.step // steps
-    print(
-        f"\r[{'#' * filled}{'.' * (30 - filled)}] {row.step}/{steps}  masked words {row.mlm_loss:.3f}  "
-        f"next sentence {row.nsp_loss:.3f}",
-        end="\n" if row.step == steps else "",
-        file=sys.stderr,
-        flush=True,
-    )
+def _show_step(bar: tqdm, row: StepMetrics) -> None:
+    bar.set_postfix_str(f"masked words {row.mlm_loss:.3f}, next sentence {row.nsp_loss:.3f}", refresh=False)
+    bar.update(row.step - bar.n)
 
 
 def _model_folder(name: str) -> Path:
-    """The folder of that name, or of the fetched model; a path into a folder that is here is never asked of the Hub."""
+    """The folder of that name, else that of the model fetched from the Hub; an existing parent folder means a path."""
     path = Path(name)
     if not is_hub_name(name) or path.exists() or path.parent.exists():
         return path
     print(f"Fetching {name} from the Hugging Face Hub", file=sys.stderr)
-    return fetch_checkpoint(name, progress=_show_fetched if sys.stderr.isatty() else None)
+    with _progress_bar(unit="B", unit_scale=True, unit_divisor=1024) as bar:
 
+        def show(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
 
-def _show_fetched(done: int, total: int) -> None:
-    print(
-        f"\r{done / 2**20:,.1f} of {total / 2**20:,.1f} MB",
-        end="\n" if done == total else "",
-        file=sys.stderr,
-        flush=True,
-    )
+        return fetch_checkpoint(name, progress=show)
 
 
 def _exam(options: argparse.Namespace) -> None:
     checkpoint = load_checkpoint(_model_folder(options.model), max_positions=options.max_positions)
     for note in checkpoint.notes:
         print(note)
-    corpus = _read(options.corpus, options.kind)
+    with _progress_bar(bar_format="{desc}", leave=False) as stages:
+        corpus = _read(options, options.kind, stages.set_description_str)
+    assert corpus is not None  # --corpus is required
     result = exam(checkpoint, corpus, seed=options.seed)
     if result.window:
         first, last = result.window
         print(
-            f"The text has {len(corpus.sentences):,} sentences; examined were {first:,} to {last:,} "
+            f"The text has {len(corpus.sentences):,} sentences; sentences {first:,} to {last:,} are examined "
             f"(seed {options.seed})."
         )
     print(json.dumps({"words": list(result.words), "pairs": list(result.pairs)}))

@@ -66,11 +66,11 @@ def test_an_interrupted_training_is_saved_and_goes_on_bit_for_bit(tmp_path, caps
     last_line(capsys)
     monkeypatch.setattr(command_line, "_SHOW_SECONDS", 0)
 
-    def interrupt(row, steps):
+    def interrupt(bar, row):
         if row.step == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(command_line, "_show_progress", interrupt)
+    monkeypatch.setattr(command_line, "_show_step", interrupt)
     handler = signal.getsignal(signal.SIGINT)
     assert main(["train", "--seed", "3", "--output", str(cut), "--set", *SHORT]) == 130
     assert signal.getsignal(signal.SIGINT) is handler
@@ -90,6 +90,22 @@ def test_an_interrupted_training_is_saved_and_goes_on_bit_for_bit(tmp_path, caps
     assert "all of its 7 steps" in capsys.readouterr().err
     assert main(["train", "--resume", str(cut), "--seed", "4"]) == 1
     assert "leave out" in capsys.readouterr().err
+
+
+def test_on_a_terminal_a_bar_shows_both_losses_and_the_last_line_stays_json(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(command_line, "_SHOW_SECONDS", 0)
+    arguments = ["train", "--output", str(tmp_path / "m"), "--corpus", str(DIALOGUE), "--set", *SHORT]
+    assert main(arguments) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert main(arguments) == 0
+    captured = capsys.readouterr()
+    summary = json.loads(captured.out.strip().splitlines()[-1])
+    for stage in ("reading the text", "training the tokenizer", "encoding the text", "initial weights"):
+        assert stage in captured.err
+    assert "7/7" in captured.err
+    losses = f"masked words {summary['mlm_loss']:.3f}, next sentence {summary['nsp_loss']:.3f}"
+    assert losses in captured.err
 
 
 @pytest.mark.parametrize("seed", [0, 1])

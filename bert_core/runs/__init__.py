@@ -1,1 +1,1 @@
-"""A recipe, the run that it becomes, and the service that trains all runs in one background thread."""
+"""From a recipe to a run, and the service that trains all runs in one background thread."""

@@ -97,12 +97,12 @@ def test_the_end_of_one_process_ends_all_and_the_saved_training_resumes(tmp_path
         _, errors = process.communicate(timeout=GENEROUS)
     assert process.returncode != 0
     assert "Another process of this training has ended" in errors
-    assert f"train --resume {folder} goes on" in errors
+    assert f"train --resume {folder} continues" in errors
     step = read_training_state(folder).trainer.step
     assert step >= 20
     assert killed == 1 or step % 20 == 0  # the first process saves at the end too, if it is there
     monkeypatch.setattr(command_line, "_SHOW_SECONDS", 0)
-    monkeypatch.setattr(command_line, "_show_progress", lambda row, steps: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(command_line, "_show_step", lambda bar, row: os.kill(os.getpid(), signal.SIGTERM))
     assert main(["train", "--resume", str(folder)]) == 130
     assert [row["step"] for row in steps_of(folder)] == list(range(1, step + 2))
 
