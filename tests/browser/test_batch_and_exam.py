@@ -1,4 +1,4 @@
-"""The batch under the microscope, memory told from learning, and a run that is saved and goes on."""
+"""The batch of a step, memorising versus generalising, and a run that is saved and continued."""
 
 import csv
 import zipfile
@@ -30,7 +30,7 @@ def move_slider(page: Page, position: int) -> None:
     )
 
 
-def test_the_batch_of_the_step_that_is_looked_at(page: Page) -> None:
+def test_the_batch_of_the_selected_step(page: Page) -> None:
     open_part(page, "The batch under the microscope")
     batch = page.locator("#batch")
     expect(batch).to_contain_text("Press Start")
@@ -38,13 +38,13 @@ def test_the_batch_of_the_step_that_is_looked_at(page: Page) -> None:
     change_setting(page, "steps", "40")
     start(page)
     wait_for_status(page, "Finished")
-    said, place, words = (
-        batch.locator(".balcony-batch-said"),
-        batch.locator(".balcony-batch-place"),
+    summary, pairs, words = (
+        batch.locator(".balcony-batch-summary"),
+        batch.locator(".balcony-batch-range"),
         batch.locator("ol"),
     )
-    expect(said).to_contain_text("Step 40")
-    expect(place).to_have_text("Pairs 1 to 4 of 48")
+    expect(summary).to_contain_text("Step 40")
+    expect(pairs).to_have_text("Pairs 1 to 4 of 48")
     expect(batch.locator("section")).to_have_count(4)
     asked = batch.locator("section li").filter(has_text="true:")
     assert asked.count() >= 4
@@ -54,19 +54,19 @@ def test_the_batch_of_the_step_that_is_looked_at(page: Page) -> None:
         assert "✓" in text or "✗" in text
     given = words.all_inner_texts()
     page.locator("#batch-again").click()
-    expect(said).to_contain_text("masks drawn again (1)")
+    expect(summary).to_contain_text("masks drawn again (1)")
     assert words.all_inner_texts() != given
     page.locator("#batch-own").click()
-    expect(said).not_to_contain_text("again")
+    expect(summary).not_to_contain_text("again")
     assert words.all_inner_texts() == given
     page.locator("#batch-next").click()
-    expect(place).to_have_text("Pairs 5 to 8 of 48")
+    expect(pairs).to_have_text("Pairs 5 to 8 of 48")
     with page.expect_download() as waiting:
         page.locator("#batch-download-csv").click()
     rows = list(csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()))
     assert {row["pair"] for row in rows} == {"5", "6", "7", "8"}
     move_slider(page, 0)
-    expect(said).to_contain_text("shown to the untrained model")
+    expect(summary).to_contain_text("shown to the untrained model")
 
 
 def test_the_dialogue_is_memorised_and_a_longer_text_has_held_out_sentences(page: Page) -> None:

@@ -31,7 +31,7 @@ def space(run: Run) -> Workspace:
     return space
 
 
-def test_the_batch_of_a_step_is_shown_with_what_the_model_says_after_it(space: Workspace, run: Run) -> None:
+def test_the_batch_of_a_step_is_shown_with_the_guesses_of_the_model_after_it(space: Workspace, run: Run) -> None:
     at = run.snapshots[-2].step
     value = batch_value(space, run, at, 0, 0)
     assert (value["step"], value["pairs"], value["label"], len(value["rows"])) == (at, 7, "IsNext", PAIRS_SHOWN)
@@ -41,12 +41,12 @@ def test_the_batch_of_a_step_is_shown_with_what_the_model_says_after_it(space: W
     assert sum(row["is_next"] for row in value["rows"]) == PAIRS_SHOWN / 2
     for row, ids, labels in zip(value["rows"], batch.input_ids[order], batch.labels[order]):
         assert row["tokens"] == [tokenizer.id_to_token(int(i)) for i in ids]
-        assert set(row["asked"]) == {str(i) for i, label in enumerate(labels) if label >= 0}
-        for position, (true, guess, probability, loss, is_right) in row["asked"].items():
-            assert true == tokenizer.id_to_token(int(labels[int(position)]))
-            assert (guess == true) == is_right
-            assert 0 <= probability <= 1
-            assert loss >= 0
+        assert set(row["guesses"]) == {str(i) for i, label in enumerate(labels) if label >= 0}
+        for position, guess in row["guesses"].items():
+            assert guess["label"] == tokenizer.id_to_token(int(labels[int(position)]))
+            assert (guess["token"] == guess["label"]) == guess["is_right"]
+            assert 0 <= guess["probability"] <= 1
+            assert guess["loss"] >= 0
     assert batch_value(space, run, None, 0, 0)["step"] == 20
     assert json.loads(json.dumps(value, allow_nan=False))["rows"] == value["rows"]
 
@@ -65,20 +65,20 @@ def test_a_large_batch_is_shown_in_parts(space: Workspace, run: Run) -> None:
 
 def test_masks_drawn_again_hide_other_words_of_the_same_pairs(space: Workspace, run: Run) -> None:
     drawings = [batch_value(space, run, 20, 0, again)["rows"] for again in (0, 1, 2, 1)]
-    places = [[list(row["asked"]) for row in rows] for rows in drawings]
-    assert places[0] != places[1] != places[2] != places[0]
+    positions = [[list(row["guesses"]) for row in rows] for rows in drawings]
+    assert positions[0] != positions[1] != positions[2] != positions[0]
     assert drawings[1] == drawings[3]
     assert len({str([(row["is_next"], row["segments"]) for row in rows]) for rows in drawings}) == 1
 
 
-def test_the_legend_has_the_shares_of_the_run(space: Workspace, run: Run) -> None:
+def test_the_legend_has_the_fractions_of_the_run(space: Workspace, run: Run) -> None:
     legend = dict(batch_value(space, run, 20, 0, 0)["legend"])
     assert ["60%" in legend["masked"], "10%" in legend["replaced"], "30%" in legend["kept"]] == [True] * 3
     kinds = {kind for row in batch_value(space, run, 20, 0, 0)["rows"] for kind in row["kinds"]}
     assert kinds <= set(legend)
 
 
-def test_the_batch_is_given_as_a_table(space: Workspace, run: Run) -> None:
+def test_the_batch_as_a_table(space: Workspace, run: Run) -> None:
     value = batch_value(space, run, 20, PAIRS_SHOWN, 0)
     rows = [dict(zip(COLUMNS, row, strict=True)) for row in batch_table(value)]
     assert [row["shown"] for row in rows] == [token for row in value["rows"] for token in row["tokens"]]
@@ -88,7 +88,7 @@ def test_the_batch_is_given_as_a_table(space: Workspace, run: Run) -> None:
         assert (row["kind"] in ("masked", "replaced", "kept")) == (row["true"] is not None) == (row["loss"] is not None)
 
 
-def test_a_run_without_weights_or_batches_says_so(space: Workspace, run: Run, service: TrainingService) -> None:
+def test_a_run_without_weights_or_batches_is_refused(space: Workspace, run: Run, service: TrainingService) -> None:
     waiting = Run(RECIPE, 0, service, run.budget)
     with pytest.raises(RunError, match="in a moment"):
         batch_value(space, waiting, None, 0, 0)

@@ -1,4 +1,4 @@
-"""Memory told from learning: the exam on both parts of a text, and what a text says that has nothing to hold out."""
+"""Memorising versus generalising: the exam on both parts of a text, and on a text with nothing to hold out."""
 
 import time
 
@@ -9,7 +9,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.runs.run import Run
 from bert_core.training.evaluation import is_more_than_chance
 from ui.server.workspace import Workspace
-from ui.train.exam import FEW, LEARNED, MEMORISED, MOST_SENTENCES, NEVER, exam_value, verdict_on
+from ui.train.exam import FEW, GENERALISES, MEMORISED, MOST_SENTENCES, NEVER, exam_value, verdict_on
 
 RECIPE = load_recipe("romeo-juliet")
 WORDS = ("one", "two", "three", "four", "five", "six", "seven")
@@ -24,7 +24,7 @@ def trained(service: TrainingService, steps: int, corpus: Corpus | None = None) 
     return space, run
 
 
-def test_a_text_with_nothing_to_hold_out_says_that_it_is_memorised(service: TrainingService) -> None:
+def test_a_text_with_nothing_to_hold_out_is_memorised(service: TrainingService) -> None:
     space, run = trained(service, 110)
     value = exam_value(space, run)
     assert "nothing to hold out: all 9 sentences" in value["text"]
@@ -55,7 +55,7 @@ def test_a_longer_text_is_examined_on_both_parts(service: TrainingService) -> No
         assert [row[column] for row in value["rows"]] == [result.words, result.pairs, never]
 
 
-def test_a_run_under_way_is_not_examined_unless_a_moment_is_looked_at(service: TrainingService) -> None:
+def test_a_run_in_training_is_examined_only_at_a_selected_step(service: TrainingService) -> None:
     run = service.start(RECIPE.override({"training.steps": 50_000}), seed=1)
     while not run.progress().step:
         time.sleep(0.02)
@@ -71,8 +71,8 @@ def test_a_run_under_way_is_not_examined_unless_a_moment_is_looked_at(service: T
     ("learned", "held_out", "verdict"),
     [
         ((90, 100), (20, 100), MEMORISED),
-        ((90, 100), (86, 100), LEARNED),
-        ((90, 100), (95, 100), LEARNED),
+        ((90, 100), (86, 100), GENERALISES),
+        ((90, 100), (95, 100), GENERALISES),
         ((4, 100), (0, 100), FEW),
         ((0, 0), (0, 0), ""),
         ((90, 100), (0, 0), ""),

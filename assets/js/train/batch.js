@@ -1,23 +1,23 @@
-// The batch under the microscope: pairs as the model was given them, and at each asked word what it says now.
-// It follows the step that the page looks at; drawing the masks again holds the step until another one is chosen.
-// Colour alone tells nothing: every kind has a border of its own, and asked words say it in letters too.
+// The batch of a step: pairs as the model was given them, and the model's guess for each word to predict.
+// The view follows the selected step; drawing other masks holds the step until a person selects another one.
+// Kinds of tokens do not differ by colour alone: each has its own border, and words to predict name their kind.
 
 import { el } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { follow, latest, on, visitor } from "../parts/page.js";
 
-const ASKED = new Set(["masked", "replaced", "kept"]);
+const PREDICTED = new Set(["masked", "replaced", "kept"]);
 
 function chip(kind, text, ...more) {
   return el("li", { class: `balcony-token is-${kind}`, title: kind }, el("bdi", { class: "balcony-token-shown" }, text), ...more);
 }
 
-/** What was asked at a word: its kind, the true word, the guess and its loss. */
-function asked(kind, [truth, guess, probability, loss, isRight]) {
+/** A word to predict: its kind, the true word, the guess and the loss. */
+function guessed(kind, { label, token, probability, loss, is_right: isRight }) {
   return [
     el("small", { class: "balcony-token-kind" }, kind),
-    el("small", {}, "true: ", el("bdi", {}, truth)),
-    el("small", { class: isRight ? "balcony-right" : "balcony-wrong" }, isRight ? "✓ " : "✗ ", el("bdi", {}, guess), ` ${percent(probability)}`),
+    el("small", {}, "true: ", el("bdi", {}, label)),
+    el("small", { class: isRight ? "balcony-right" : "balcony-wrong" }, isRight ? "✓ " : "✗ ", el("bdi", {}, token), ` ${percent(probability)}`),
     el("small", {}, `loss ${loss.toFixed(2)}`),
   ];
 }
@@ -30,7 +30,7 @@ function words(row, from, to) {
       items.push(chip(kind, `${row.tokens[i]} × ${to - i}`));
       break;
     }
-    items.push(chip(kind, row.tokens[i], ...(ASKED.has(kind) ? asked(kind, row.asked[i]) : [])));
+    items.push(chip(kind, row.tokens[i], ...(PREDICTED.has(kind) ? guessed(kind, row.guesses[i]) : [])));
   }
   return items;
 }
@@ -40,14 +40,14 @@ function pair(row, number, label) {
   const end = row.segments.lastIndexOf(1) + 1;
   const follows = label === "IsNext";
   const truth = row.is_next ? (follows ? "B follows A (IsNext)" : label) : (follows ? "B is from elsewhere (NotNext)" : `not ${label}`);
-  const isRight = (row.said >= 0.5) === row.is_next;
-  const said = row.is_next ? row.said : 1 - row.said;
+  const isRight = (row.is_next_probability >= 0.5) === row.is_next;
+  const probability = row.is_next ? row.is_next_probability : 1 - row.is_next_probability;
   const line = (name, items, segment) => el("div", { class: "balcony-segment" },
     el("span", { class: "balcony-segment-name", title: segment }, name),
     el("ol", { "aria-label": `${name}, ${segment}`, dir: "auto" }, ...items));
   return el("section", { class: "balcony-pair" },
     el("h4", {}, `Pair ${number}: ${truth}. `,
-      el("span", { class: isRight ? "balcony-right" : "balcony-wrong" }, `${isRight ? "✓" : "✗"} the model gives this ${percent(said)}`)),
+      el("span", { class: isRight ? "balcony-right" : "balcony-wrong" }, `${isRight ? "✓" : "✗"} the model gives this ${percent(probability)}`)),
     line("A", words(row, 0, second), "segment 0"),
     line("B", words(row, second, end), "segment 1"),
     ...(end < row.tokens.length ? [line("", words(row, end, row.tokens.length), "padding")] : []));
@@ -60,38 +60,37 @@ function legend(entries) {
 }
 
 function summary(value) {
-  const guesses = value.rows.flatMap((row) => Object.values(row.asked));
-  const right = guesses.filter((guess) => guess[4]).length;
-  const loss = guesses.reduce((sum, guess) => sum + guess[3], 0) / guesses.length;
-  const before = value.step === 0 ? "The first batch, shown to the untrained model" : `Step ${value.step.toLocaleString("en")}, answers of the model after it`;
+  const guesses = value.rows.flatMap((row) => Object.values(row.guesses));
+  const right = guesses.filter((guess) => guess.is_right).length;
+  const loss = guesses.reduce((sum, guess) => sum + guess.loss, 0) / guesses.length;
+  const before = value.step === 0 ? "The first batch, shown to the untrained model" : `Step ${value.step.toLocaleString("en")}, guesses of the model after it`;
   const drawn = value.again ? `; masks drawn again (${value.again})` : "";
-  const asks = guesses.length ? ` ${right} of ${guesses.length} asked words right, mean loss ${loss.toFixed(2)}.` : "";
+  const asks = guesses.length ? ` ${right} of ${guesses.length} words right, mean loss ${loss.toFixed(2)}.` : "";
   return `${before}${drawn}.${asks}`;
 }
 
 /** @type {View} */
 export function batch(root, { server, setValue, options }) {
-  const said = el("p", { class: "balcony-batch-said" });
-  const place = el("span", { class: "balcony-batch-place" });
+  const summaryLine = el("p", { class: "balcony-batch-summary" });
+  const range = el("span", { class: "balcony-batch-range" });
   const button = (text, id, hint, press) => {
     const item = el("button", { type: "button", class: "balcony-small", id, title: hint }, text);
     item.addEventListener("click", press);
     return item;
   };
-  const back = button("◀", "batch-back", "The pairs before", () => page(-1));
-  const next = button("▶", "batch-next", "The next pairs", () => page(1));
-  const draw = button("Draw again", "batch-again", "The same pairs with other words hidden, as when they come again", () => hold(again + 1));
-  const own = button("The step's own masks", "batch-own", "What the model was really given in this step", () => hold(0));
-  back.setAttribute("aria-label", "The pairs before");
-  next.setAttribute("aria-label", "The next pairs");
-  const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, back, place, next, draw, own);
+  const back = button("◀", "batch-back", "Previous pairs", () => page(-1));
+  const next = button("▶", "batch-next", "Next pairs", () => page(1));
+  const draw = button("Draw again", "batch-again", "Hide other words of the same pairs, as when they come again", () => hold(again + 1));
+  const own = button("The step's own masks", "batch-own", "The words that were hidden in this step", () => hold(0));
+  back.setAttribute("aria-label", "Previous pairs");
+  next.setAttribute("aria-label", "Next pairs");
+  const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, back, range, next, draw, own);
   const pairs = el("div", { class: "balcony-pairs" });
   const key = el("div", {});
   root.append(
-    el("p", { class: "balcony-empty" }, "What the model was given in this step: pairs of sentences, some words of each to be guessed, "
-      + "and whether B follows A. Every step draws new pairs and new words. The curve's loss was measured during the step, "
-      + "these answers come after it, without dropout."),
-    tools, said, pairs, key);
+    el("p", { class: "balcony-empty" }, "In this step the model had to predict some words of each pair, and whether B follows A. Every step draws new "
+      + "pairs and new words. The curve shows the loss before the update; these answers come after it, with dropout off."),
+    tools, summaryLine, pairs, key);
   /** @type {{step: number} | null} */
   let shown = null;
   let first = 0;
@@ -100,7 +99,7 @@ export function batch(root, { server, setValue, options }) {
   const ask = latest(async () => {
     if (!visitor.token) return;
     try {
-      paint(await server.look(visitor.token, again && shown ? shown.step : null, first, again));
+      paint(await server.batch(visitor.token, again && shown ? shown.step : null, first, again));
     } catch (error) { console.warn(error); }
   });
 
@@ -119,15 +118,15 @@ export function batch(root, { server, setValue, options }) {
     tools.hidden = key.hidden = !hasPairs;
     if (!hasPairs) {
       shown = null;
-      said.textContent = value.text;
+      summaryLine.textContent = value.text;
       pairs.replaceChildren();
       return;
     }
-    // Another run has smaller batches.
+    // This run has smaller batches than the one before.
     if (!value.rows.length && first) { first = 0; ask(); return; }
     shown = value;
-    said.textContent = summary(value);
-    place.textContent = `Pairs ${first + 1} to ${first + value.rows.length} of ${value.pairs}`;
+    summaryLine.textContent = summary(value);
+    range.textContent = `Pairs ${first + 1} to ${first + value.rows.length} of ${value.pairs}`;
     back.disabled = first === 0;
     next.disabled = first + value.rows.length >= value.pairs;
     own.disabled = again === 0;

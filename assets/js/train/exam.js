@@ -1,22 +1,22 @@
-// Memorised or learned: the exam, taken by itself when the run rests or a moment of it is chosen, and only when seen.
+// Memorising versus generalising: the exam, which runs when it is visible and training pauses or ends, or a step is selected.
 
 import { el } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { latest, on, visitor } from "../parts/page.js";
 
-function cell([right, asked]) {
-  return el("td", { class: "balcony-number" }, asked ? `${percent(right / asked)} ` : "–",
-    el("small", {}, asked ? `${right} of ${asked}` : ""));
+function cell([right, all]) {
+  return el("td", { class: "balcony-number" }, all ? `${percent(right / all)} ` : "–",
+    el("small", {}, all ? `${right} of ${all}` : ""));
 }
 
 /** @type {View} */
 export function exam(root, { server }) {
-  let isSeen = false;
+  let isVisible = false;
 
   const ask = latest(async () => {
-    if (!visitor.token || !isSeen) return;
+    if (!visitor.token || !isVisible) return;
     try {
-      paint(await server.look(visitor.token));
+      paint(await server.results(visitor.token));
     } catch (error) { console.warn(error); }
   });
 
@@ -26,13 +26,13 @@ export function exam(root, { server }) {
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, `Step ${value.step.toLocaleString("en")}`),
         ...value.columns.map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, ...value.rows.map(([name, ...results]) => el("tr", {}, el("th", { scope: "row" }, name), ...results.map(cell)))));
-    root.replaceChildren(el("h3", {}, "Memorised or learned?"), el("p", { class: "balcony-empty" }, value.text), ...(table ? [table] : []));
+    root.replaceChildren(el("h3", {}, "Memorised or generalised?"), el("p", { class: "balcony-empty" }, value.text), ...(table ? [table] : []));
   }
 
   on("model", ({ chosen }) => { if (chosen) ask(); });
   on("status", () => ask());
   new IntersectionObserver(([entry]) => {
-    isSeen = entry.isIntersecting;
+    isVisible = entry.isIntersecting;
     ask();
   }).observe(root);
   paint({ text: "" });
