@@ -104,13 +104,8 @@ def _together() -> Iterator[None]:
 def own_rows(batch: Batch, number: int, size: int) -> Batch:
     """Every size-th row of a batch, starting at row `number`, trimmed to the longest of them."""
     T = int(batch.attention_mask[number::size].sum(1).max())
-    return Batch(
-        input_ids=batch.input_ids[number::size, :T],
-        token_type_ids=batch.token_type_ids[number::size, :T],
-        attention_mask=batch.attention_mask[number::size, :T],
-        labels=batch.labels[number::size, :T],
-        next_sentence_label=batch.next_sentence_label[number::size],
-    )
+    rows = {name: part[number::size] for name, part in vars(batch).items()}
+    return Batch(**{name: part if part.ndim == 1 else part[:, :T] for name, part in rows.items()})
 
 
 class DistributedTrainer(Trainer):
@@ -161,12 +156,7 @@ class _Objective(nn.Module):
         mlm_loss, nsp_loss = losses.mlm_loss * of_words, losses.nsp_loss * of_pairs
         in_all = kinds_asked(batch.input_ids.flatten()[asked], labels, self.mask_token_id).sum(1)
         kinds = kinds_asked(own.shown, own.labels, self.mask_token_id)
-        measured = Measures(
-            mlm_loss.detach(),
-            nsp_loss.detach(),
-            losses.mlm_accuracy * of_words,
-            losses.nsp_accuracy * of_pairs,
-            *(kinds @ losses.correct / send(in_all, kinds.device)),
-        )
+        means = mlm_loss.detach(), nsp_loss.detach(), losses.mlm_accuracy * of_words, losses.nsp_accuracy * of_pairs
+        measured = Measures(*means, *(kinds @ losses.correct / send(in_all, kinds.device)))
         # DistributedDataParallel takes the mean of the processes' gradients.
         return size * objective(mlm_loss, nsp_loss, config, step), torch.stack(measured)

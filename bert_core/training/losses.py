@@ -75,11 +75,7 @@ class Losses(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """What a step measures of its batch, as device scalars.
-
-    masked_accuracy, replaced_accuracy, kept_accuracy: of the asked words that were shown as [MASK], as another word,
-    and unchanged; nan where the batch has none.
-    """
+    """The numbers of a batch, () each without gradients; the last three are explained in `StepMetrics`."""
 
     mlm_loss: Tensor
     nsp_loss: Tensor
@@ -92,13 +88,8 @@ class Measures(NamedTuple):
 
 def pretraining_losses(model: BertForPreTraining, batch: DeviceBatch) -> Losses:
     """Run the model on a batch and compare its answers with the labels."""
-    output = model(
-        batch.input_ids,
-        batch.attention_mask,
-        batch.token_type_ids,
-        asked_positions=batch.asked,
-        packing=batch.packing,
-    )
+    inputs = batch.input_ids, batch.attention_mask, batch.token_type_ids
+    output = model(*inputs, asked_positions=batch.asked, packing=batch.packing)
     words, pairs = output.prediction_logits, output.seq_relationship_logits  # (M, V), (B, 2)
     mlm_loss = F.cross_entropy(words, batch.labels, ignore_index=IGNORED)
     nsp_loss = F.cross_entropy(pairs, batch.next_sentence_label)
@@ -141,8 +132,6 @@ def accuracy_by_kind(batch: DeviceBatch, correct: Tensor, mask_token_id: int | N
 
 
 def measures(losses: Losses, batch: DeviceBatch, mask_token_id: int | None) -> Measures:
-    """The numbers of a batch, without gradients."""
-    by_kind = accuracy_by_kind(batch, losses.correct, mask_token_id)
-    return Measures(
-        losses.mlm_loss.detach(), losses.nsp_loss.detach(), losses.mlm_accuracy, losses.nsp_accuracy, *by_kind
-    )
+    """What a step reports of a batch."""
+    *means, correct = losses
+    return Measures(*(mean.detach() for mean in means), *accuracy_by_kind(batch, correct, mask_token_id))

@@ -5,7 +5,6 @@ but takes three times as long on the way there for a small model, and imports Py
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -46,63 +45,37 @@ def fill_from_flat(model: nn.Module, layout: Layout, weights: Tensor) -> None:
         setattr(model.get_submodule(owner), attribute, nn.Parameter(weights[part].view(shape), requires_grad=False))
 
 
-@dataclass(frozen=True)
-class _Update:
-    """The arguments of an update: lists with an entry for each parameter that has a gradient.
-
-    first, second: the running averages. counts: updates of each parameter, this one
-    included. scale: the gradients are divided
-    by it; None means 1. skip: () 1.0 where the gradients are not finite, so that nothing may change, else 0.0.
-    """
-
-    weights: list[Tensor]
-    gradients: list[Tensor]
-    first: list[Tensor]
-    second: list[Tensor]
-    counts: list[Tensor]
-    learning_rate: float | Tensor
-    weight_decay: float
-    scale: Tensor | None
-    skip: Tensor
+# An update moves the weights of one group. tensors: lists of the weights, their gradients, both running averages, and
+# the updates of each so far. scale divides the gradients, None means 1; where skip is 1.0, nothing may change.
+Tensors = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
+Update = Callable[[TrainingConfig, Tensors, float | Tensor, float, Tensor | None, Tensor], None]
 
 
-def _adam(kernel: Callable[..., None]) -> Callable[[_Update, TrainingConfig], None]:
-    def update(step: _Update, config: TrainingConfig) -> None:
-        # The kernel divides by the scale and changes nothing where found_inf is 1, so that clipping needs no pass of
-        # its own over the gradients and no wait for the device.
-        kernel(
-            *(step.weights, step.gradients, step.first, step.second, [], step.counts),
-            lr=step.learning_rate,
-            beta1=config.beta1,
-            beta2=config.beta2,
-            weight_decay=step.weight_decay,
-            eps=1e-8,
-            amsgrad=False,
-            maximize=False,
-            grad_scale=step.scale,
-            found_inf=step.skip,
-        )
+def _adam(kernel: Callable[..., None]) -> Update:
+    def update(config: TrainingConfig, tensors: Tensors, rate, weight_decay, scale, skip) -> None:
+        *lists, counts = tensors
+        # The kernel itself divides by the scale and changes nothing where found_inf is 1, so that clipping needs no
+        # pass of its own over the gradients and no wait for the device.
+        options = {"amsgrad": False, "eps": 1e-8, "maximize": False, "grad_scale": scale, "found_inf": skip}
+        betas = {"beta1": config.beta1, "beta2": config.beta2}
+        kernel(*lists, [], counts, lr=rate, weight_decay=weight_decay, **betas, **options)
 
     return update
 
 
-def _adadelta(step: _Update, config: TrainingConfig) -> None:
-    for gradient in step.gradients:
-        if step.scale is not None:
-            gradient.div_(step.scale)
-        gradient.masked_fill_(step.skip.bool(), 0.0)
-    adadelta(
-        *(step.weights, step.gradients, step.first, step.second, [count.clone() for count in step.counts]),
-        lr=step.learning_rate,  # type: ignore[arg-type]  # a float: recorded steps, whose rate is a tensor, never use it
-        rho=0.9,
-        eps=1e-6,
-        weight_decay=step.weight_decay,
-        maximize=False,
-    )
+def _adadelta(config: TrainingConfig, tensors: Tensors, rate, weight_decay, scale, skip) -> None:
+    weights, gradients, first, second, counts = tensors
+    for gradient in gradients:
+        if scale is not None:
+            gradient.div_(scale)
+        gradient.masked_fill_(skip.bool(), 0.0)
+    counts = [count.clone() for count in counts]  # PyTorch's function counts its updates itself
+    lists = weights, gradients, first, second, counts
+    adadelta(*lists, lr=rate, rho=0.9, eps=1e-6, weight_decay=weight_decay, maximize=False)
 
 
 # For each optimizer: the names of its two running averages, as PyTorch has them, and its update.
-_RULES = {
+_RULES: dict[str, tuple[tuple[str, str], Update]] = {
     "adamw": (("exp_avg", "exp_avg_sq"), _adam(torch._fused_adamw_)),
     "adam": (("exp_avg", "exp_avg_sq"), _adam(torch._fused_adam_)),
     "adadelta": (("square_avg", "acc_delta"), _adadelta),
@@ -139,7 +112,8 @@ class Optimizer:
     ) -> None:
         """Move the weights against the gradients, which come in the order of the model's parameters.
 
-        A parameter without a gradient stays as it is. scale, skip: () tensors on the device, see `_Update`.
+        A parameter without a gradient stays as it is. scale: divides the gradients; None means 1. skip: () whether to
+        change nothing. Both stay on the device.
         """
         skip = skip.float()
         self._counts += 1 - skip
@@ -147,9 +121,8 @@ class Optimizer:
         for weight_decay, is_matrix in ((self.config.weight_decay, True), (0.0, False)):
             group = [(row, gradient) for row, gradient in given if (row[0].ndim >= 2) == is_matrix]
             weights, first, second, counts = map(list, zip(*(row for row, _ in group)))
-            values = [gradient for _, gradient in group]
-            update = _Update(weights, values, first, second, counts, learning_rate, weight_decay, scale, skip)
-            self._update(update, self.config)
+            tensors = weights, [gradient for _, gradient in group], first, second, counts
+            self._update(self.config, tensors, learning_rate, weight_decay, scale, skip)
 
 
 def learning_rate_at(step: int, config: TrainingConfig) -> float:

@@ -68,25 +68,22 @@ class PendingMetrics:
     seconds: float
     values: Tensor
 
-    def read(self, values: Sequence[float]) -> StepMetrics:
-        """The metrics with these values, fetched from the device."""
-        *measured, grad_norm = values
-        return StepMetrics(
-            step=self.step,
-            learning_rate=self.learning_rate,
-            grad_norm=grad_norm,
-            tokens=self.tokens,
-            seconds=self.seconds,
-            **dict(zip(Measures._fields, measured)),
-        )
-
 
 def read_metrics(block: Sequence[PendingMetrics]) -> list[StepMetrics]:
     """Fetch a block of metrics from the device in one transfer."""
     if not block:
         return []
     rows = torch.stack([pending.values for pending in block]).tolist()
-    return [pending.read(row) for pending, row in zip(block, rows)]
+    return [
+        StepMetrics(
+            step=pending.step,
+            learning_rate=pending.learning_rate,
+            tokens=pending.tokens,
+            seconds=pending.seconds,
+            **dict(zip((*Measures._fields, "grad_norm"), row)),
+        )
+        for pending, row in zip(block, rows)
+    ]
 
 
 def until_divergence(rows: Sequence[StepMetrics]) -> tuple[list[StepMetrics], str]:
@@ -170,13 +167,7 @@ class Trainer:
             give_back_memory()
             self._trimmed = self.seconds
         self.seconds += time.perf_counter() - started
-        return PendingMetrics(
-            step=self.step,
-            learning_rate=learning_rate,
-            tokens=int(batch.attention_mask.sum()),
-            seconds=self.seconds,
-            values=values,
-        )
+        return PendingMetrics(self.step, learning_rate, int(batch.attention_mask.sum()), self.seconds, values)
 
     def _take_step(self, batch: Batch, learning_rate: float) -> Tensor:
         """Do all of a step's work on the device; returns the values of its `PendingMetrics`, (8,)."""
