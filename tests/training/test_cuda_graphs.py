@@ -104,7 +104,7 @@ def test_steps_run_unrecorded_where_recording_fails(caplog):
 def test_no_step_waits_for_its_device(kind, monkeypatch):
     if kind is CapturedTrainer:  # with a learning rate on the device, only this kernel lacks a form for such tensors
         names, _ = optimizer_module._RULES["adamw"]
-        monkeypatch.setitem(optimizer_module._RULES, "adamw", (names, lambda update, config: None))
+        monkeypatch.setitem(optimizer_module._RULES, "adamw", (names, lambda *arguments: None))
     model, batches, config = parts()
     with torch.device("meta"):  # a device whose numbers nobody can read
         empty = BertForPreTraining(model.config)
