@@ -98,10 +98,7 @@ class Corpus:
 
     @classmethod
     def from_text(cls, text: str, kind: str = "auto", name: str = "the text") -> "Corpus":
-        """Split a text into documents of sentences.
-
-        kind: see `SentenceReader`. Raises CorpusError when the text is too large, not text, or empty.
-        """
+        """Split a text (see `SentenceReader`). Raises CorpusError if it is too large, not plain text, or empty."""
         reader = SentenceReader(kind, name)
         if len(text) > MAX_BYTES:
             raise CorpusError(
@@ -210,7 +207,9 @@ def _stored_corpus(path: Path, kind: str, progress: Callable[[float], None]) -> 
         content = hashlib.file_digest(file, "sha256").hexdigest()
     folder = cache_folder() / f"text-{content[:32]}-{kind}-{_RULES}"
     arrays, facts = gather(fill, folder)
-    return Corpus(StoredDocuments.of(folder, arrays), path.name, tuple(facts["notes"]), arrays.get("labels"))
+    sentences = StoredSentences(folder, arrays["sentences"], 0, len(arrays["sentences"]) - 1)
+    documents = StoredDocuments(sentences, arrays["documents"])
+    return Corpus(documents, path.name, tuple(facts["notes"]), arrays.get("labels"))
 
 
 def _reported(blocks: Iterator[str], report: Callable[[], None]) -> Iterator[str]:

@@ -1,7 +1,6 @@
-"""A corpus as flat arrays of token ids, in memory or, for a long text, in files that are mapped into memory.
+"""A corpus as flat arrays of token ids, in memory or, for a long text, in files that are mapped into memory."""
 
-Shapes: S sentences, D documents. Sentences without a token are left out.
-"""
+# Shapes: S sentences, D documents. Sentences without a token are left out.
 
 import hashlib
 import itertools

@@ -196,11 +196,7 @@ class SentenceReader:
 
 
 def split_sentences(paragraph: str) -> list[str]:
-    """Split a paragraph after . ! ? … and their Chinese forms; common abbreviations and initials do not end a sentence.
-
-    >>> split_sentences("Dr. Jekyll left. Who came in?")
-    ['Dr. Jekyll left.', 'Who came in?']
-    """
+    """Split a paragraph after . ! ? … and their Chinese forms, but not after common abbreviations and initials."""
     sentences: list[str] = []
     start = 0
     for end in _SENTENCE_END.finditer(paragraph):

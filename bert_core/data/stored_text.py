@@ -12,16 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from bert_core.data.arrays import Append, Arrays
+from bert_core.data.arrays import Append
 
 _READ_AT_ONCE = 10_000  # sentences
 
 
 class StoredSentences(Sequence[str]):
-    """Sentences `start` to `stop` of a folder; offsets: its array `sentences`.
-
-    They are read and not mapped: mapped pages would count as memory of this process while the whole text is read.
-    """
+    """Sentences `start` to `stop` of a folder; offsets: its array `sentences`."""
 
     def __init__(self, folder: Path, offsets: np.ndarray, start: int, stop: int) -> None:
         self.folder, self.start, self.stop, self._offsets = folder, start, stop, offsets
@@ -51,6 +48,7 @@ class StoredSentences(Sequence[str]):
         """The lines of these sentences as the folder holds them, in blocks."""
         for start, stop in self._ranges():
             begin, end = int(self._offsets[start]), int(self._offsets[stop])
+            # Mapped pages would count as memory of this process while the whole text is read.
             yield np.fromfile(self.folder / "text.bin", np.uint8, end - begin, offset=begin).tobytes()
 
     def _ranges(self) -> Iterator[tuple[int, int]]:
@@ -63,12 +61,6 @@ class StoredDocuments(Sequence[StoredSentences]):
 
     def __init__(self, sentences: StoredSentences, bounds: np.ndarray) -> None:
         self._all, self._bounds = sentences, bounds
-
-    @classmethod
-    def of(cls, folder: Path, arrays: Arrays) -> "StoredDocuments":
-        """All documents of a folder with these arrays."""
-        offsets = arrays["sentences"]
-        return cls(StoredSentences(folder, offsets, 0, len(offsets) - 1), arrays["documents"])
 
     def __len__(self) -> int:
         return len(self._bounds) - 1

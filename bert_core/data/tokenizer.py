@@ -7,7 +7,7 @@ which can abort the process on a malicious file.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,12 +70,8 @@ def train_tokenizer(
 
 def _train_words(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
     scheme = Scheme(model="WordLevel", normalizer="words")
-    trainer = trainers.WordLevelTrainer(
-        vocab_size=config.vocab_size or MAX_TOKENIZER_TOKENS,
-        min_frequency=config.min_frequency,
-        special_tokens=list(SPECIAL_TOKENS),
-        show_progress=False,
-    )
+    vocab_size = config.vocab_size or MAX_TOKENIZER_TOKENS
+    trainer = trainers.WordLevelTrainer(vocab_size=vocab_size, **_trainer_options(config))
     tokenizer = _without_special_tokens(models.WordLevel(unk_token=UNK), scheme)
     tokenizer.train_from_iterator(corpus.sample(LEARNED_BYTES), trainer)
     return build_tokenizer(tokenizer.get_vocab(), scheme)
@@ -88,7 +84,7 @@ def _train_wordpiece(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
     words = Counter({word: count for word, count in counted.items() if len(word) <= MAX_WORD_CHARACTERS})
     vocab_size = config.vocab_size or DEFAULT_PIECES
     alphabet = _alphabet(words, vocab_size - len(SPECIAL_TOKENS))
-    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, **_piece_options(alphabet, config))
+    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, **_trainer_options(config, alphabet))
     spelled = Counter({word: count for word, count in words.items() if alphabet.issuperset(word)})
     tokenizer.train_from_iterator(_repeated(spelled), trainer)
     return build_tokenizer(tokenizer.get_vocab(), scheme)
@@ -105,7 +101,7 @@ def _train_bpe(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
             f"vocab_size is {vocab_size:,}; the characters of {corpus.name}, each first and inside a word, and the "
             f"special tokens are {len(alphabet) + len(SPECIAL_TOKENS):,}. Choose at least as many."
         )
-    options = _piece_options(alphabet, config)
+    options = _trainer_options(config, alphabet)
     trainer = trainers.BpeTrainer(vocab_size=vocab_size, continuing_subword_prefix=PREFIX, **options)
     tokenizer.train_from_iterator(_repeated(words), trainer)
     merges = json.loads(tokenizer.to_str())["model"]["merges"]
@@ -132,11 +128,11 @@ def _repeated(words: Counter[str]) -> Iterator[str]:
             yield " ".join([word] * min(_REPEATED_AT_ONCE, count - done))
 
 
-def _piece_options(alphabet: set[str], config: TokenizerConfig) -> dict[str, Any]:
-    """Options of both piece trainers.
+def _trainer_options(config: TokenizerConfig, alphabet: Collection[str] = ()) -> dict[str, Any]:
+    """Options of all trainers; alphabet: of pieces.
 
-    The library visits its alphabet in hash order, so that ids and pieces would differ from process to process. Listed
-    as special tokens during training, the characters come first and in a fixed order.
+    The library visits its own alphabet in hash order, so that ids and pieces would differ from process to process.
+    Listed as special tokens during training, the characters come first and in a fixed order.
     """
     tokens = [*SPECIAL_TOKENS, *sorted(alphabet)]
     return {"min_frequency": config.min_frequency, "special_tokens": tokens, "show_progress": False}

@@ -180,7 +180,7 @@ class Run:
             )
         if not 1 <= step <= last:
             raise RunError(f"There is no step {step}; this run has the steps 1 to {last}.")
-        return view_batch(batches.another(again)[step - 1], tokenizer, step, rows)
+        return view_batch(batches.copy(again)[step - 1], tokenizer, step, rows)
 
     @property
     def pace(self) -> float | None:

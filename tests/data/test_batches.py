@@ -1,4 +1,4 @@
-"""Pairs, truncation and masking: what every batch must obey, and what must hold on average."""
+"""Pairs, truncation and masking: rules for every batch, and statistics over many."""
 
 import itertools
 
@@ -45,12 +45,12 @@ def halves(batch, row, tokenizer):
     return original[1:first_end], original[first_end + 1 : second_end]
 
 
-def test_another_reader_sees_the_same_batches_and_can_have_the_masks_drawn_again():
+def test_a_copy_has_the_same_batches_and_can_draw_the_masks_again():
     batches, *_ = make_batches(batch_size=13, sequence_length=37)
     last = batches[45]
     for field in ("input_ids", "labels", "next_sentence_label"):
-        assert torch.equal(getattr(batches.another()[45], field), getattr(last, field))
-    drawn = [last, batches.another(masks=1)[45], batches.another(masks=2)[45]]
+        assert torch.equal(getattr(batches.copy()[45], field), getattr(last, field))
+    drawn = [last, batches.copy(masks=1)[45], batches.copy(masks=2)[45]]
     original = [torch.where(batch.labels == IGNORED, batch.input_ids, batch.labels) for batch in drawn]
     asked = [batch.labels != IGNORED for batch in drawn]
     for one, other in itertools.combinations(range(3), 2):
@@ -118,7 +118,7 @@ def test_half_of_each_batch_is_is_next(batch_size):
     assert sum(counts) == 100 * batch_size
 
 
-def test_labels_tell_whether_the_second_sentence_follows_in_the_text():
+def test_labels_say_whether_the_second_sentence_follows_the_first():
     batches, tokenizer, corpus = make_batches(batch_size=16, sequence_length=64)
     encoded = {s: tuple(tokenizer.encode(s, add_special_tokens=False).ids) for s in corpus.sentences}
     true_pairs = {(encoded[a], encoded[b]) for document in corpus.documents for a, b in itertools.pairwise(document)}
@@ -129,8 +129,8 @@ def test_labels_tell_whether_the_second_sentence_follows_in_the_text():
             assert (label == IS_NEXT) == ((tuple(first), tuple(second)) in true_pairs)
 
 
-def test_a_repeated_sentence_never_makes_a_true_succession_negative():
-    # "yes" stands twice; what follows either of them follows "yes".
+def test_a_repeated_sentence_never_makes_a_true_pair_negative():
+    # "yes" occurs twice; a sentence that follows either of them follows "yes".
     corpus = Corpus((("are you there", "yes", "good", "are you well", "yes", "fine"),))
     batches, tokenizer, _ = make_batches(corpus, batch_size=8)
     follows = set(itertools.pairwise(corpus.sentences))
@@ -155,7 +155,7 @@ def test_every_sentence_is_first_equally_often():
 
 
 @pytest.mark.parametrize(("probability", "most"), [(0.15, 20), (0.4, 3), (0.01, 20)])
-def test_how_many_words_are_asked(probability, most):
+def test_the_number_of_asked_tokens(probability, most):
     batches, _, _ = make_batches(batch_size=16, mask_probability=probability, max_predictions=most)
     for k in range(40):
         batch = batches[k]
@@ -163,7 +163,7 @@ def test_how_many_words_are_asked(probability, most):
         assert (batch.labels != IGNORED).sum(1).tolist() == wanted.tolist()
 
 
-def test_never_asked_are_special_tokens_and_padding():
+def test_special_tokens_and_padding_are_never_asked():
     batches, tokenizer, _ = make_batches(batch_size=16, mask_probability=0.9, max_predictions=99)
     special = list(special_ids(tokenizer).values())
     for k in range(40):
@@ -173,24 +173,24 @@ def test_never_asked_are_special_tokens_and_padding():
 
 
 def asked_tokens(batches, tokenizer, number):
-    shown, truth = [], []
+    shown, labels = [], []
     for batch in batches:
         asked = batch.labels != IGNORED
         shown.append(batch.input_ids[asked])
-        truth.append(batch.labels[asked])
+        labels.append(batch.labels[asked])
         if sum(map(len, shown)) >= number:
             break
-    return torch.cat(shown).numpy(), torch.cat(truth).numpy()
+    return torch.cat(shown).numpy(), torch.cat(labels).numpy()
 
 
 def test_eighty_ten_ten():
     corpus = make_corpus(n_documents=40, n_sentences=20, longest=30)
     batches, tokenizer, _ = make_batches(corpus, batch_size=64, sequence_length=64, mask_probability=0.3)
-    shown, truth = asked_tokens(batches, tokenizer, 100_000)
+    shown, labels = asked_tokens(batches, tokenizer, 100_000)
     masked = shown == tokenizer.token_to_id(MASK)
-    kept = shown == truth
+    kept = shown == labels
     words = tokenizer.get_vocab_size() - len(SPECIAL_TOKENS)
-    # A random word is the true one once in `words` draws, so that slightly more than 10 % look kept.
+    # One random word in `words` is the original one, so slightly more than 10 % seem unchanged.
     assert masked.mean() == pytest.approx(0.8, abs=0.005)
     assert kept.mean() == pytest.approx(0.1 + 0.1 / words, abs=0.005)
     assert (~masked & ~kept).mean() == pytest.approx(0.1, abs=0.005)
@@ -209,7 +209,7 @@ def test_a_random_replacement_is_a_word_and_any_word():
     assert chi_squared < len(words) + 5 * (2 * len(words)) ** 0.5
 
 
-def test_masked_places_are_spread_evenly():
+def test_masked_positions_are_spread_evenly():
     corpus = Corpus((tuple(" ".join(f"w{i}{j}" for j in range(8)) for i in range(9)),))
     batches, _, _ = make_batches(corpus, batch_size=64)
     counts = sum((batches[k].labels != IGNORED).sum(0).numpy() for k in range(300))
@@ -219,7 +219,7 @@ def test_masked_places_are_spread_evenly():
     assert words.max() < 1.1 * words.mean()
 
 
-def test_lengths_after_truncation_are_googles():
+def test_lengths_after_truncation_are_those_of_googles_code():
     def one_by_one(a, b, room):
         while a + b > room:
             a, b = (a - 1, b) if a > b else (a, b - 1)
@@ -230,7 +230,7 @@ def test_lengths_after_truncation_are_googles():
         assert (int(got[0][0]), int(got[1][0])) == one_by_one(a, b, room)
 
 
-def test_too_long_a_pair_loses_tokens_from_both_ends_of_the_longer_side():
+def test_a_long_pair_loses_tokens_from_both_ends_of_its_longer_side():
     sentences = (" ".join(f"a{i}" for i in range(30)), "b0 b1", " ".join(f"c{i}" for i in range(30)))
     batches, tokenizer, _ = make_batches(Corpus((sentences,)), batch_size=8, sequence_length=16)
     fronts = set()
@@ -272,7 +272,7 @@ def test_sentences_without_a_word_are_left_out():
         ((("all alike", "all alike", "all alike"),), "two different"),
     ],
 )
-def test_a_text_that_gives_no_pairs_is_refused(documents, message):
+def test_a_text_without_both_kinds_of_pairs_is_refused(documents, message):
     with pytest.raises(CorpusError, match=message):
         make_batches(Corpus(documents))
 
@@ -291,17 +291,17 @@ def test_one_draw_decides_for_a_whole_batch():
     for k in range(3000):
         batch = batches[k]
         asked = batch.labels != IGNORED
-        shown, truth = batch.input_ids[asked], batch.labels[asked]
+        shown, labels = batch.input_ids[asked], batch.labels[asked]
         if (shown == mask).any():
             assert (shown == mask).all()
             counts["masked"] += 1
         else:
-            counts["kept" if (shown == truth).all() else "random"] += 1
+            counts["kept" if (shown == labels).all() else "random"] += 1
     assert counts["masked"] / 3000 == pytest.approx(0.7, abs=0.03)
     assert counts["kept"] / 3000 == pytest.approx(0.15, abs=0.03)
 
 
-def test_at_least_so_many_are_asked():
+def test_min_predictions_is_the_least_number_of_asked_tokens():
     batches, _, _ = make_batches(batch_size=8, mask_probability=0.01, min_predictions=2)
     assert {n for k in range(20) for n in (batches[k].labels != IGNORED).sum(1).tolist()} == {2}
 
