@@ -3,16 +3,22 @@
 import { el } from "./elements.js";
 import { picture } from "./picture.js";
 
-const NAMES = { png: "PNG", svg: "SVG", json: "JSON", csv: "CSV", html: "HTML", py: "Python" };
-const HINTS = { png: "A picture for slides", svg: "A picture that stays sharp at any size", json: "The numbers, for programs",
-  csv: "The numbers, for a spreadsheet", html: "A page of its own that works offline", py: "The lines that give the same numbers" };
+/** @typedef {{id: string, of: string, what: string, kinds: string[]}} ExportOptions of: id of the element in a picture */
 
+/** @type {Record<string, string>} */
+const NAMES = { png: "PNG", svg: "SVG", json: "JSON", csv: "CSV", html: "HTML", py: "Python" };
+/** @type {Record<string, string>} */
+const HINTS = { png: "A picture for slides", svg: "A picture that stays sharp at any size", json: "The numbers, for programs",
+  csv: "The numbers, for a spreadsheet", html: "One page that works offline", py: "Python code that computes the same numbers" };
+
+/** @param {Blob} blob @param {string} name */
 function save(blob, name) {
   const link = el("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 }
 
+/** @param {"png" | "svg"} kind @param {Element} element @param {string} name */
 async function savePicture(kind, element, name) {
   const { text, width, height } = picture(element);
   if (kind === "svg") {
@@ -24,31 +30,35 @@ async function savePicture(kind, element, name) {
   await image.decode();
   const canvas = el("canvas", { width: 2 * width, height: 2 * height });
   canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
-  canvas.toBlob((blob) => save(blob, `${name}.png`));
+  canvas.toBlob((blob) => { if (blob) save(blob, `${name}.png`); });
 }
 
-export function exporter(root, { trigger, options }) {
-  const code = el("code", {}), copied = el("span", { class: "balcony-export-said", role: "status" });
+/** @type {View} */
+export function exporter(root, { trigger, options: given }) {
+  const options = /** @type {ExportOptions} */ (given);
+  const code = el("code", {}), copied = el("span", { class: "balcony-export-status", role: "status" });
   const copy = el("button", { type: "button", class: "balcony-small" }, "Copy");
   copy.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(code.textContent);
       copied.textContent = "Copied";
-    } catch {  // a page that is not served from this machine or by https may not write there
+    } catch {  // browsers allow it only over https or on this machine
       getSelection()?.selectAllChildren(code);
-      copied.textContent = "Marked; copy it with your keyboard";
+      copied.textContent = "Selected; copy it with the keyboard";
     }
   });
   const shown = el("div", { class: "balcony-code", hidden: "" },
     el("pre", { tabindex: "0", "aria-label": "Python" }, code), copy, copied);
 
+  /** @param {string} kind */
   function press(kind) {
     copied.textContent = "";
     if (kind === "py") {
       shown.hidden = !shown.hidden;
       if (!shown.hidden) trigger("submit");
     } else if (kind === "png" || kind === "svg") {
-      savePicture(kind, document.getElementById(options.of), options.what.replace(/^the /, "").replace(/\W+/g, "-")).catch(console.error);
+      const element = /** @type {Element} */ (document.getElementById(options.of));
+      savePicture(kind, element, options.what.replace(/^the /, "").replace(/\W+/g, "-")).catch(console.error);
     } else trigger("select", { kind });
   }
 
@@ -61,5 +71,5 @@ export function exporter(root, { trigger, options }) {
     el("div", { class: "balcony-export", role: "group", "aria-label": `Save ${options.what}` },
       el("span", { class: "balcony-export-label" }, `Save ${options.what} as`), ...buttons),
     shown);
-  return function draw(value) { code.textContent = value ? value.code : ""; };
+  return function draw(/** @type {{code: string} | null} */ value) { code.textContent = value ? value.code : ""; };
 }

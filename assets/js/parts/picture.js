@@ -1,61 +1,66 @@
-// What the page shows as the text of an SVG file.
+// A part of the page as the text of an SVG file.
 
 import { svg } from "./elements.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const MARGIN = 12;
-// What a style sheet may say about a part of an SVG; elsewhere that style sheet is missing.
+// The properties that a style sheet may set on a part of an SVG; the file has no style sheet.
 const SVG_STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity",
   "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "direction", "unicode-bidi"];
 const NO_XML = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g;
 
-const seen = (colour) => colour && colour !== "transparent" && !/, 0\)$|\/ 0\)$/.test(colour);
+/** @param {string} colour */
+const isVisible = (colour) => colour && colour !== "transparent" && !/, 0\)$|\/ 0\)$/.test(colour);
 
-/** The colour that lies behind an element. */
+/** The colour behind an element. @param {Element} element */
 function backdrop(element) {
-  for (let at = element; at; at = at.parentElement) {
-    const colour = getComputedStyle(at).backgroundColor;
-    if (seen(colour)) return colour;
+  for (let each = /** @type {Element | null} */ (element); each; each = each.parentElement) {
+    const colour = getComputedStyle(each).backgroundColor;
+    if (isVisible(colour)) return colour;
   }
   return "#ffffff";
 }
 
-/** The lines of a text node as it is broken on the page: [text, rectangle] each. */
+/**
+ * The lines of a text node as the page breaks it.
+ * @param {Text} node @returns {[text: string, extent: DOMRect][]}
+ */
 function linesOf(node) {
   const text = node.data.trim();
   if (!text) return [];
   const range = document.createRange();
-  let at = node.data.indexOf(text);
-  range.setStart(node, at);
-  range.setEnd(node, at + text.length);
+  let start = node.data.indexOf(text);
+  range.setStart(node, start);
+  range.setEnd(node, start + text.length);
   const whole = range.getClientRects();
   if (whole.length === 1) return [[text, whole[0]]];
+  /** @type {[string, DOMRect][]} */
   const lines = [];
   for (const letter of text) {
-    range.setStart(node, at);
-    range.setEnd(node, (at += letter.length));
-    const place = range.getBoundingClientRect();
+    range.setStart(node, start);
+    range.setEnd(node, (start += letter.length));
+    const extent = range.getBoundingClientRect();
     const last = lines[lines.length - 1];
-    if (!place.width) continue;
-    if (last && Math.abs(last[1].top - place.top) < place.height / 2) {
+    if (!extent.width) continue;
+    if (last && Math.abs(last[1].top - extent.top) < extent.height / 2) {
       last[0] += letter;
-      const left = Math.min(last[1].left, place.left);
-      last[1] = new DOMRect(left, last[1].top, Math.max(last[1].right, place.right) - left, last[1].height);
-    } else lines.push([letter, place]);
+      const left = Math.min(last[1].left, extent.left);
+      last[1] = new DOMRect(left, last[1].top, Math.max(last[1].right, extent.right) - left, last[1].height);
+    } else lines.push([letter, extent]);
   }
   return lines;
 }
 
 const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
 
+/** The lines of a text as SVG. @param {Text} node @param {DOMRect} origin */
 function letters(node, origin) {
-  const style = getComputedStyle(node.parentElement);
+  const style = getComputedStyle(/** @type {Element} */ (node.parentElement));
   pen.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
   const ascent = pen.measureText("x").fontBoundingBoxAscent;
-  return linesOf(node).map(([text, place]) => {
+  return linesOf(node).map(([text, extent]) => {
     const leftward = style.direction === "rtl";
     const line = svg("text", {
-      x: (leftward ? place.right : place.left) - origin.left, y: place.top - origin.top + ascent, fill: style.color,
+      x: (leftward ? extent.right : extent.left) - origin.left, y: extent.top - origin.top + ascent, fill: style.color,
       "font-family": style.fontFamily, "font-size": style.fontSize, "font-weight": style.fontWeight, direction: style.direction,
       "xml:space": "preserve",
     });
@@ -65,25 +70,29 @@ function letters(node, origin) {
   });
 }
 
-function box(style, place, origin) {
+/** Background and border of an element. @param {CSSStyleDeclaration} style @param {DOMRect} extent @param {DOMRect} origin */
+function box(style, extent, origin) {
   const width = parseFloat(style.borderTopWidth);
-  const hasBorder = width && style.borderTopStyle !== "none" && seen(style.borderTopColor);
-  if (!seen(style.backgroundColor) && !hasBorder) return [];
+  const hasBorder = width && style.borderTopStyle !== "none" && isVisible(style.borderTopColor);
+  if (!isVisible(style.backgroundColor) && !hasBorder) return [];
   const inset = hasBorder ? width / 2 : 0;
   return [svg("rect", {
-    x: place.left - origin.left + inset, y: place.top - origin.top + inset,
-    width: Math.max(0, place.width - 2 * inset), height: Math.max(0, place.height - 2 * inset),
-    rx: Math.min(parseFloat(style.borderTopLeftRadius) || 0, place.height / 2),
-    fill: seen(style.backgroundColor) ? style.backgroundColor : "none",
+    x: extent.left - origin.left + inset, y: extent.top - origin.top + inset,
+    width: Math.max(0, extent.width - 2 * inset), height: Math.max(0, extent.height - 2 * inset),
+    rx: Math.min(parseFloat(style.borderTopLeftRadius) || 0, extent.height / 2),
+    fill: isVisible(style.backgroundColor) ? style.backgroundColor : "none",
     stroke: hasBorder ? style.borderTopColor : "none", "stroke-width": hasBorder ? width : 0,
     ...(style.borderTopStyle === "dashed" ? { "stroke-dasharray": "4 3" } : {}),
   })];
 }
 
-function drawing(original, place, origin) {
-  const copy = original.cloneNode(true);
+/** A copy of an SVG with its styles. @param {SVGElement} original @param {DOMRect} extent @param {DOMRect} origin */
+function drawing(original, extent, origin) {
+  const copy = /** @type {SVGElement} */ (original.cloneNode(true));
   const parts = [original, ...original.querySelectorAll("*")];
-  [copy, ...copy.querySelectorAll("*")].forEach((part, index) => {
+  /** @type {NodeListOf<SVGElement>} */
+  const copies = copy.querySelectorAll("*");
+  [copy, ...copies].forEach((part, index) => {
     const style = getComputedStyle(parts[index]);
     for (const name of SVG_STYLES) part.style.setProperty(name, style.getPropertyValue(name));
     for (const name of ["class", "tabindex", "role"]) part.removeAttribute(name);
@@ -91,36 +100,40 @@ function drawing(original, place, origin) {
     const clip = part.getAttribute("clip-path");
     if (clip) part.setAttribute("clip-path", clip.replace(/url\(['"]?[^#]*#([^'")]*)['"]?\)/, "url(#$1)"));
   });
-  for (const [name, value] of Object.entries({ x: place.left - origin.left, y: place.top - origin.top,
-    width: place.width, height: place.height, overflow: "visible" })) copy.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ x: extent.left - origin.left, y: extent.top - origin.top,
+    width: extent.width, height: extent.height, overflow: "visible" })) copy.setAttribute(name, `${value}`);
   return copy;
 }
 
+/** Everything that a node shows, as SVG. @param {Node} node @param {DOMRect} origin @returns {SVGElement[]} */
 function parts(node, origin) {
-  if (node.nodeType === Node.TEXT_NODE) return letters(node, origin);
-  if (node.nodeType !== Node.ELEMENT_NODE || node.matches("input, select, textarea, [data-no-picture]")) return [];
+  if (node instanceof Text) return letters(node, origin);
+  if (!(node instanceof Element) || node.matches("input, select, textarea, [data-no-picture]")) return [];
   const style = getComputedStyle(node);
-  const place = node.getBoundingClientRect();
+  const extent = node.getBoundingClientRect();
   if (style.display === "none" || style.visibility === "hidden" || style.clipPath !== "none" || style.opacity === "0") return [];
-  if (node.namespaceURI === SVG) return place.width ? [drawing(node, place, origin)] : [];
+  if (node instanceof SVGElement) return extent.width ? [drawing(node, extent, origin)] : [];
   if (node instanceof HTMLCanvasElement) {
-    return [svg("image", { x: place.left - origin.left, y: place.top - origin.top, width: place.width, height: place.height,
+    return [svg("image", { x: extent.left - origin.left, y: extent.top - origin.top, width: extent.width, height: extent.height,
       href: node.toDataURL() })];
   }
-  const drawn = [...box(style, place, origin), ...[...node.childNodes].flatMap((child) => parts(child, origin))];
+  const drawn = [...box(style, extent, origin), ...[...node.childNodes].flatMap((child) => parts(child, origin))];
   if (style.opacity === "1" || !drawn.length) return drawn;
   const group = svg("g", { opacity: style.opacity });
   group.append(...drawn);
   return [group];
 }
 
-/** What an element shows as the text of an SVG file: letters stay letters, canvases become pictures inside it. */
+/**
+ * An element as the text of an SVG file: letters stay letters, canvases become pictures inside it.
+ * @param {Element} element
+ */
 export function picture(element) {
   const origin = element.getBoundingClientRect();
   const content = svg("g", {}), root = svg("svg", { style: "position: absolute; visibility: hidden" });
   content.append(...parts(element, origin));
   root.append(content);
-  document.body.append(root);  // where it has a size
+  document.body.append(root);  // only there it has a size
   const { x, y, width, height } = content.getBBox();
   root.remove();
   const left = Math.max(0, x) - MARGIN, top = Math.max(0, y) - MARGIN;
