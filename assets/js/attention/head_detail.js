@@ -72,10 +72,10 @@ export function headDetail(root, { options }) {
     title: "Press a head to show or hide it; double-click it, or press it with Shift, to see it alone" });
   const extra = el("div", { class: "balcony-tools balcony-extra", "data-no-picture": "" });
   const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, tablist,
-    el("label", { class: "balcony-threshold" }, "Hide weights below ", threshold, limit));
+    el("label", {}, "Hide weights below ", threshold, limit));
   const title = el("h3", { class: "balcony-map-title" }), readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
   const difference = el("p", { class: "balcony-empty" });
-  const body = el("div", { class: "balcony-attention", role: "tabpanel", tabindex: "-1" });
+  const body = el("div", { role: "tabpanel", tabindex: "-1" });
   const picture = heatMap(readout);
   /** @type {Layer} */
   let value;
