@@ -27,7 +27,7 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, RunError
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
-from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe, recipe_corpus, recipe_names, stated
+from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe, recipe_content, recipe_corpus, recipe_names
 from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.service import choose_device
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
@@ -145,7 +145,7 @@ def _prepare(options: argparse.Namespace, device: str, show_stage: _Show) -> tup
         recipe = load_recipe(options.recipe or DEFAULT_RECIPE).override(dict(_setting(text) for text in options.set))
         seed = options.seed or 0
     corpus = _read(options, recipe.text_kind, show_stage)
-    corpus = saved[1].text_to_go_on(corpus) if saved else corpus or recipe_corpus(recipe)
+    corpus = saved[1].matching_corpus(corpus) if saved else corpus or recipe_corpus(recipe)
     return prepare(recipe, corpus, seed, device, progress=show_stage), saved
 
 
@@ -170,7 +170,7 @@ class _Training:
             self.trainer = prepared.trainer(device)
         else:
             checkpoint, state = saved
-            self.trainer = state.trainer_of(prepared, checkpoint, device)
+            self.trainer = state.restore_trainer(prepared, checkpoint, device)
             self.rows += state.history
             self.validation += state.evaluations
         self._pending: list[PendingMetrics] = []
@@ -221,7 +221,7 @@ class _Training:
     def save(self) -> None:
         """Write the model, the state that its training needs to continue, and the curves as tables."""
         state = TrainingState.of(self.prepared, self.trainer, self.rows, self.validation)
-        content = stated(state.recipe, state.seed)
+        content = recipe_content(state.recipe, state.seed)
         checkpoint = Checkpoint(self.trainer.model, self.prepared.tokenizer, state.recipe.title, recipe=content)
         save_checkpoint(checkpoint, self.output, also=state.writer())
         numbers = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")

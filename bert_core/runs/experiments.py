@@ -16,7 +16,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import ConfigError
-from bert_core.runs.recipe import ASSETS, Recipe, read_json_file, stated
+from bert_core.runs.recipe import ASSETS, Recipe, read_json_file, recipe_content
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.losses import DeviceBatch, kinds_asked, pretraining_losses
@@ -133,7 +133,7 @@ def settings_of(recipe: Recipe, seed: int, corpus: Corpus) -> dict[str, Any]:
 
     recipe: a prepared one.
     """
-    content = stated(recipe, seed)
+    content = recipe_content(recipe, seed)
     flat = {"recipe": content.pop("title"), "text": corpus.fingerprint, "seed": content.pop("seed")}
     del content["description"], content["scale"]
     return flat | {f"{section}.{name}": value for section, values in content.items() for name, value in values.items()}

@@ -1,6 +1,6 @@
-"""A recipe is data: text, tokenizer, sizes, masking and training as one JSON file, and what it builds.
+"""A recipe is data: text, tokenizer, sizes, masking and training settings in one JSON file.
 
-The page, the command line and a downloaded checkpoint speak of the same recipes (`assets/recipes/*.json`).
+The page, the command line and saved models use the same format; the recipes of the program are in `assets/recipes`.
 """
 
 import dataclasses
@@ -22,10 +22,10 @@ DEFAULT_RECIPE = "romeo-juliet"
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that a training run needs but the seed. `name` is the file's name without .json.
+    """All settings of a training run except the seed.
 
-    scale: one factor on layers, heads, widths, batch, steps and warm-up, so that a recipe for a room of machines can
-    state its own numbers and still run on one; `at_scale()` applies it.
+    name: the file's name without .json. scale: a factor on layers, heads, widths, batch, steps and warm-up, which
+    `at_scale` applies, so that a recipe for many machines keeps its own numbers and still runs on one.
     """
 
     name: str
@@ -49,36 +49,33 @@ class Recipe:
 
     @property
     def text_kind(self) -> str:
-        """How a text that a person gives is cut: as a recipe without a text of its own asks for, else by its looks."""
+        """How a person's own text is split: as a recipe without a text of its own needs it, else detected."""
         return "auto" if self.corpus.file else self.corpus.kind
 
     def override(self, settings: dict[str, Any]) -> "Recipe":
-        """A copy with settings such as {"training.steps": 400}; values may be strings, as on a command line.
+        """A copy with other settings, such as {"training.steps": 400, "scale": 0.5}; values may be strings.
 
-        Whoever sets the steps wants so many, and neither the recipe's epochs nor its later parts any more. scale is
-        set without a section. Raises ConfigError with the setting, the value and what is allowed.
+        An explicit training.steps overrides the recipe's epochs and later parts. Raises ConfigError, which names the
+        setting, the value and what is allowed.
         """
         if "training.steps" in settings:
             settings = {"training.epochs": None, "training.parts": (), **settings}
         sections: dict[str, dict[str, Any]] = {}
         scale = _parse(settings.get("scale", self.scale), float)
         for path, value in settings.items():
-            if path == "scale":
-                continue
             section, _, name = path.partition(".")
-            sections.setdefault(section, {})[name] = value
+            if path != "scale":
+                sections.setdefault(section, {})[name] = value
         changed = {}
         for section, values in sections.items():
             if section not in _SECTIONS:
-                raise ConfigError(
-                    f"There is no setting {section}.{next(iter(values))}; sections are: {', '.join(_SECTIONS)}."
-                )
-            current = getattr(self, section)
-            changed[section] = _build(_SECTIONS[section], {**fields_of(current), **values}, section)
+                setting = f"{section}.{next(iter(values))}"
+                raise ConfigError(f"There is no setting {setting}; sections are: {', '.join(_SECTIONS)}.")
+            changed[section] = _build(_SECTIONS[section], fields_of(getattr(self, section)) | values, section)
         return dataclasses.replace(self, scale=scale, **changed)
 
     def at_scale(self) -> "Recipe":
-        """This recipe with its factor applied and set to 1. Heads keep their size: they shrink in number."""
+        """A copy with the scale applied and set to 1. The number of heads is scaled, their size is kept."""
 
         def scaled(number: int) -> int:
             return max(1, round(number * self.scale))
@@ -110,16 +107,14 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, name: str, content: Any) -> "Recipe":
-        """Check and build a recipe from JSON content; ConfigError names what is wrong."""
+        """Check JSON content and build a recipe. Raises ConfigError."""
         if not isinstance(content, dict) or not all(
             isinstance(content.get(key), str) for key in ("title", "description")
         ):
             raise ConfigError(f"The recipe {name} needs a title and a description.")
         unknown = set(content) - {"title", "description", "scale", "seed", *_SECTIONS}
         if unknown:
-            raise ConfigError(
-                f"The recipe {name} has an unknown part {min(unknown)!r}; parts are: {', '.join(_SECTIONS)}."
-            )
+            raise ConfigError(f"The recipe {name} has no section {min(unknown)!r}; sections: {', '.join(_SECTIONS)}.")
         sections = {key: _build(kind, content[key], key) for key, kind in _SECTIONS.items() if key in content}
         return cls(name, content["title"], content["description"], content.get("scale", 1.0), **sections)
 
@@ -139,7 +134,7 @@ def fields_of(config: Any) -> dict[str, Any]:
 
 def _build(kind: type, values: Any, section: str) -> Any:
     if not isinstance(values, dict):
-        raise ConfigError(f"The part {section!r} of a recipe must map settings to values.")
+        raise ConfigError(f"The section {section!r} of a recipe must map settings to values.")
     known = {item.name: item for item in dataclasses.fields(kind)}
     for name in values:
         if name not in known:
@@ -148,7 +143,7 @@ def _build(kind: type, values: Any, section: str) -> Any:
 
 
 def _parse(value: Any, kind: Any) -> Any:
-    """A string as the number or None that its field wants; what can't be parsed is left for the field's own check."""
+    """A string as a value of the field's type; a string that is not one is returned, and the field refuses it."""
     if not isinstance(value, str):
         return value
     kinds = kind.__args__ if isinstance(kind, types.UnionType) else (kind,)
@@ -166,21 +161,21 @@ def _parse(value: Any, kind: Any) -> Any:
     return value
 
 
-def stated(recipe: Recipe, seed: int) -> dict[str, Any]:
-    """Recipe and seed as the JSON content that is saved beside a model; `Recipe.from_dict` reads it again."""
+def recipe_content(recipe: Recipe, seed: int) -> dict[str, Any]:
+    """Recipe and seed as the JSON content that is saved beside a model and that `Recipe.from_dict` reads."""
     content = dataclasses.asdict(recipe)
-    del content["name"], content["model"]["vocab_size"]  # the file's name, and what follows from the text
+    del content["name"], content["model"]["vocab_size"]  # given by the file's name and the text
     return {**content, "seed": seed}
 
 
 def recipe_names() -> list[str]:
-    """Names of the recipes that come with the app, the default first."""
+    """Names of the recipes of the program, the default first."""
     names = sorted(path.stem for path in (ASSETS / "recipes").glob("*.json"))
     return sorted(names, key=lambda name: name != DEFAULT_RECIPE)
 
 
 def load_recipe(name_or_path: str | os.PathLike) -> Recipe:
-    """A recipe by its name, or from a JSON file. Raises ConfigError when there is none or it cannot be used."""
+    """A recipe by its name or from a JSON file. Raises ConfigError."""
     if name_or_path in recipe_names():
         path = ASSETS / "recipes" / f"{name_or_path}.json"
     elif str(name_or_path).endswith(".json"):
@@ -199,20 +194,20 @@ def read_json_file(path: Path, kind: str) -> Any:
 
 
 def recipe_named(name: str) -> Recipe:
-    """One of the recipes that come with the program: what a visitor sends is a name, never a path."""
+    """A recipe of the program by its name; unlike `load_recipe`, it never opens a path. Raises ConfigError."""
     if name not in recipe_names():
         raise ConfigError(f"There is no recipe {str(name)[:60]!r}; there are: {', '.join(recipe_names())}.")
     return load_recipe(name)
 
 
 def recipe_corpus(recipe: Recipe) -> Corpus:
-    """The recipe's own text. Raises CorpusError where none is shipped."""
+    """The recipe's own text. Raises CorpusError if it has none."""
     if recipe.corpus.file is None:
         raise CorpusError(f"{recipe.title} comes without a text; give it {recipe.corpus.needs}.")
     return read_corpus(ASSETS / "corpora" / Path(recipe.corpus.file).name, kind=recipe.corpus.kind)
 
 
-def check_seed(seed: int) -> None:
+def check_seed(seed: object) -> None:
     """Raise ConfigError unless the seed is a whole number from 0 to 2**63 - 1."""
     if type(seed) is not int or not 0 <= seed <= MAX_SEED:
         raise ConfigError(f"The seed is {seed!r}; it must be a whole number from 0 to {MAX_SEED}.")

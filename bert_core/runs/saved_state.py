@@ -1,7 +1,7 @@
-"""What a saved model needs beside its weights so that its training goes on as if it had never stopped.
+"""The training state that is saved beside a model, so that its training continues as if it had never stopped.
 
-Two files in the model's folder, besides recipe.json with settings and seed: training_state.safetensors holds the
-optimizer's averages and the numbers of all steps so far, training_state.json how far it is and which text it needs.
+training_state.safetensors holds the optimizer's averages and the numbers of all steps so far, training_state.json the
+step and the fingerprint of the text. recipe.json, which every model has, holds the settings and the seed.
 """
 
 import dataclasses
@@ -13,28 +13,32 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
 
 from bert_core.data.corpus import Corpus
 from bert_core.errors import CheckpointError, CorpusError
 from bert_core.runs.prepare import Prepared
 from bert_core.runs.recipe import Recipe, check_seed, recipe_corpus
 from bert_core.storage.checkpoint import RECIPE, TRAINING_STATE, TRAINING_TENSORS, Checkpoint
-from bert_core.storage.safetensors_file import FLOATS, read_header, read_tensor
+from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header, read_tensor
 from bert_core.storage.untrusted import read_json
 from bert_core.storage.weights import check_finite
 from bert_core.training.evaluation import EvaluationPoint
 from bert_core.training.trainer import StepMetrics, Trainer, TrainerState
 
-_HISTORY, _EVALUATIONS = "history", "evaluations"
+_TABLES: dict[str, type] = {"history": StepMetrics, "evaluations": EvaluationPoint}
+_COLUMNS = {name: [item.name for item in dataclasses.fields(row)] for name, row in _TABLES.items()}
+_FACTS = ("step", "seconds", "updates", "text", "columns")
 _MAX_SETTINGS_BYTES = 256 * 2**10  # of recipe.json and of training_state.json, which have a few kB
-_MAX_STEPS = 1_000_000  # a row of numbers is kept in memory for each
+_MAX_STEPS = 1_000_000  # the numbers of each are kept in memory
 
 
 @dataclass(frozen=True)
 class TrainingState:
-    """recipe, seed: what the run is trained with, at scale and with all parts of its training. text: fingerprint of the
-    whole text. trainer: the optimizer's state. history, evaluations: all rows so far."""
+    """The state of a run after a step.
+
+    recipe: at scale and with all parts of its training. text: fingerprint of the whole text. trainer: state of the
+    optimizer. history, evaluations: all rows so far.
+    """
 
     recipe: Recipe
     seed: int
@@ -45,19 +49,14 @@ class TrainingState:
 
     @classmethod
     def of(
-        cls,
-        prepared: Prepared,
-        trainer: Trainer,
-        history: Sequence[StepMetrics],
-        evaluations: Sequence[EvaluationPoint],
+        cls, prepared: Prepared, trainer: Trainer, history: Sequence[StepMetrics], points: Sequence[EvaluationPoint]
     ) -> "TrainingState":
-        """A copy of the state of a trainer, with the rows so far."""
+        """A copy of the state of a trainer, with the rows and the held-out curve so far."""
         recipe = dataclasses.replace(prepared.recipe, training=trainer.config)
-        text = prepared.corpus.fingerprint
-        return cls(recipe, prepared.seed, text, trainer.state(), list(history), list(evaluations))
+        return cls(recipe, prepared.seed, prepared.corpus.fingerprint, trainer.state(), list(history), list(points))
 
-    def text_to_go_on(self, corpus: Corpus | None) -> Corpus:
-        """The text of the run: the one that is given or else the recipe's own. Raises CorpusError for another one."""
+    def matching_corpus(self, corpus: Corpus | None) -> Corpus:
+        """The given text, or the recipe's own for None. Raises CorpusError if the run was trained on another one."""
         corpus = corpus or recipe_corpus(self.recipe)
         if corpus.fingerprint != self.text:
             raise CorpusError(
@@ -65,19 +64,17 @@ class TrainingState:
             )
         return corpus
 
-    def trainer_of(self, prepared: Prepared, checkpoint: Checkpoint, device: str) -> Trainer:
-        """A trainer that goes on where this state stands.
+    def restore_trainer(self, prepared: Prepared, checkpoint: Checkpoint, device: str) -> Trainer:
+        """A trainer that continues from this state.
 
         prepared: from this state's recipe, seed and text. checkpoint: the weights of the same step. Raises
         CheckpointError when they do not belong together.
         """
-        if (
-            checkpoint.config != prepared.model.config
-            or checkpoint.tokenizer.get_vocab() != prepared.tokenizer.get_vocab()
-        ):
+        has_same_tokens = checkpoint.tokenizer.get_vocab() == prepared.tokenizer.get_vocab()
+        if checkpoint.config != prepared.model.config or not has_same_tokens:
             raise CheckpointError(
-                "The model does not fit its recipe.json, or this program cuts words in another way than the one that "
-                "saved it; its training cannot go on."
+                "The model does not fit its recipe.json, or this program's tokenizer differs from that of the program "
+                "that saved it; its training cannot continue."
             )
         prepared.model.load_state_dict(checkpoint.model.state_dict())
         trainer = prepared.trainer(device)
@@ -85,93 +82,76 @@ class TrainingState:
         return trainer
 
     def writer(self) -> Callable[[Path], None]:
-        """What `save_checkpoint` calls to write the two files beside the model."""
+        """A function for `save_checkpoint` that writes the two files into a folder."""
         return lambda folder: _write(self, folder)
 
 
 def _write(state: TrainingState, folder: Path) -> None:
-    tables = {_HISTORY: state.history, _EVALUATIONS: state.evaluations}
-    tensors = {name: average.cpu().contiguous() for name, average in state.trainer.averages.items()}
-    tensors |= {
-        name: torch.tensor([dataclasses.astuple(row) for row in rows], dtype=torch.float64)
-        for name, rows in tables.items()
-        if rows
-    }
     check_finite(state.trainer.averages, "The training was not saved", "train it again with a lower learning rate")
+    tensors = {name: average.cpu().contiguous() for name, average in state.trainer.averages.items()}
+    for name in _TABLES:
+        if rows := getattr(state, name):
+            tensors[name] = torch.tensor([dataclasses.astuple(row) for row in rows], dtype=torch.float64)
     save_file(tensors, folder / TRAINING_TENSORS)
     (folder / TRAINING_TENSORS).chmod(0o644)
-    content = {
-        "step": state.trainer.step,
-        "seconds": state.trainer.seconds,
-        "updates": list(state.trainer.updates),
-        "text": state.text,
-        "columns": {_HISTORY: _columns(StepMetrics), _EVALUATIONS: _columns(EvaluationPoint)},
-    }
+    trainer = state.trainer
+    content = dict(zip(_FACTS, (trainer.step, trainer.seconds, list(trainer.updates), state.text, _COLUMNS)))
     (folder / TRAINING_STATE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def read_training_state(folder: str | Path) -> TrainingState:
-    """The state that was saved beside a model, all of it checked. Raises CheckpointError or, for recipe.json,
-    ConfigError."""
+    """Read and check the state beside a model. Raises CheckpointError or, for recipe.json, ConfigError."""
     folder = Path(folder)
     if not (folder / TRAINING_STATE).exists():
         raise CheckpointError(
-            f"{folder.name} holds a model without its training state; it can be used, but its training cannot go on."
+            f"{folder.name} holds a model without its training state; the model works, but cannot be trained further."
         )
     facts, settings = (read_json(folder / name, _MAX_SETTINGS_BYTES) for name in (TRAINING_STATE, RECIPE))
     check_seed(settings.get("seed"))
     recipe = Recipe.from_dict("saved", settings)
-    step, seconds, updates, text = (facts.get(name) for name in ("step", "seconds", "updates", "text"))
+    if not facts.keys() >= set(_FACTS):
+        raise _mismatch()
+    step, seconds, updates, text, columns = (facts[name] for name in _FACTS)
     if (
         not (_is_count(step) and step <= recipe.training.total_steps)
         or not isinstance(seconds, float | int)
         or not (isinstance(updates, list) and all(map(_is_count, updates)))
         or not isinstance(text, str)
-        or facts.get("columns") != {_HISTORY: _columns(StepMetrics), _EVALUATIONS: _columns(EvaluationPoint)}
+        or columns != _COLUMNS
     ):
-        raise _not_ours()
+        raise _mismatch()
+    if step > _MAX_STEPS:
+        raise CheckpointError(
+            f"This training has done {step:,} steps; the limit is {_MAX_STEPS:,}, it cannot continue."
+        )
     entries = read_header(folder / TRAINING_TENSORS)
     if not all(entry.dtype in (*FLOATS, "F64") for entry in entries.values()):
-        raise _not_ours()
-    if step > _MAX_STEPS:
-        raise CheckpointError(f"This training has done {step:,} steps; the limit is {_MAX_STEPS:,}, it cannot go on.")
-    for name, most in ((_HISTORY, step), (_EVALUATIONS, step + 1)):
-        if name in entries and entries[name].shape[:1] > (most,):
-            raise _not_ours()
-    averages = {name: read_tensor(entry) for name, entry in entries.items() if name not in (_HISTORY, _EVALUATIONS)}
-    check_finite(averages, "The training cannot go on", "save the model again")
-    history, evaluations = (
-        _rows(kind, read_tensor(entries[name], torch.float64) if name in entries else None)
-        for name, kind in ((_HISTORY, StepMetrics), (_EVALUATIONS, EvaluationPoint))
-    )
+        raise _mismatch()
+    averages = {name: read_tensor(entry) for name, entry in entries.items() if name not in _TABLES}
+    check_finite(averages, "The training cannot continue", "save the model again")
+    history, evaluations = (_rows(row, entries.get(name), step + 1) for name, row in _TABLES.items())
     if [row.step for row in history] != list(range(1, step + 1)):
-        raise _not_ours()
-    return TrainingState(
-        recipe,
-        settings["seed"],
-        text,
-        TrainerState(step, float(seconds), tuple(updates), averages),
-        history,
-        evaluations,
-    )
+        raise _mismatch()
+    trainer = TrainerState(step, float(seconds), tuple(updates), averages)
+    return TrainingState(recipe, settings["seed"], text, trainer, history, evaluations)
 
 
-def _rows(kind: type, table: Tensor | None) -> list[Any]:
-    if table is None:
+def _rows(row: type, entry: TensorEntry | None, most: int) -> list[Any]:
+    """The rows of a table in the file; the size is checked before the numbers are read."""
+    if entry is None:
         return []
-    whole = [item.type is int for item in dataclasses.fields(kind)]
-    if table.ndim != 2 or table.shape[1] != len(whole) or not table[:, whole].isfinite().all():
-        raise _not_ours()
-    return [kind(*(int(x) if is_whole else x for x, is_whole in zip(row, whole))) for row in table.tolist()]
-
-
-def _columns(kind: type) -> list[str]:
-    return [item.name for item in dataclasses.fields(kind)]
+    whole = [item.type is int for item in dataclasses.fields(row)]
+    if len(entry.shape) != 2 or entry.shape[0] > most or entry.shape[1] != len(whole):
+        raise _mismatch()
+    table = read_tensor(entry, torch.float64)
+    if not table[:, whole].isfinite().all():
+        raise _mismatch()
+    return [row(*(int(x) if is_whole else x for x, is_whole in zip(numbers, whole))) for numbers in table.tolist()]
 
 
 def _is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value <= 10**9
 
 
-def _not_ours() -> CheckpointError:
+def _mismatch() -> CheckpointError:
     return CheckpointError(f"{TRAINING_STATE} and {TRAINING_TENSORS} do not belong together; download the model again.")

@@ -107,7 +107,7 @@ class TrainingService:
                 unpack_checkpoint(folder_or_zip, folder)
             saved = load_checkpoint(folder), read_training_state(folder)
         state = saved[1]
-        corpus = state.text_to_go_on(corpus)
+        corpus = state.matching_corpus(corpus)
         return self._add(
             Run(state.recipe, state.seed, self, budget or self.budget(), paused=paused, lease=lease, saved=saved),
             corpus,

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from bert_core.runs.prepare import Prepared
-from bert_core.runs.recipe import Recipe, stated
+from bert_core.runs.recipe import Recipe, recipe_content
 from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
@@ -35,7 +35,7 @@ class Worker:
             points: Sequence[EvaluationPoint] = ()
         else:
             checkpoint, state = saved
-            self.trainer, points = state.trainer_of(prepared, checkpoint, device), state.evaluations
+            self.trainer, points = state.restore_trainer(prepared, checkpoint, device), state.evaluations
         self._evaluator = Evaluator(prepared.validation, points) if prepared.validation else None
         self.evaluations: Sequence[EvaluationPoint] = self._evaluator.points if self._evaluator else ()
         self.take_snapshot()
@@ -85,7 +85,7 @@ class Worker:
     def copy(self) -> Snapshot:
         """A copy of the weights with all that a checkpoint needs."""
         trainer, recipe, flat = self.trainer, self.recipe, self.trainer.flat
-        name, content = f"{recipe.title}, step {trainer.step}", stated(recipe, self.prepared.seed)
+        name, content = f"{recipe.title}, step {trainer.step}", recipe_content(recipe, self.prepared.seed)
         weights, config = flat.weights.clone(), trainer.model.config
         return Snapshot(trainer.step, weights, flat.layout, config, self.prepared.tokenizer, name, content)
 

@@ -13,7 +13,7 @@ from bert_core.errors import BertCoreError, ConfigError, CorpusError
 from bert_core.runs import prepare as prepare_module
 from bert_core.runs.experiments import load_experiments
 from bert_core.runs.prepare import prepare, preview
-from bert_core.runs.recipe import ASSETS, Recipe, load_recipe, recipe_corpus, recipe_names, stated
+from bert_core.runs.recipe import ASSETS, Recipe, load_recipe, recipe_content, recipe_corpus, recipe_names
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.training.trainer import read_metrics
 
@@ -86,7 +86,7 @@ def test_settings_are_read_from_strings(recipe):
 
 def test_a_stated_recipe_is_read_again_as_the_same(recipe, tmp_path):
     path = tmp_path / "romeo-juliet.json"
-    path.write_text(json.dumps(stated(recipe, seed=7)))
+    path.write_text(json.dumps(recipe_content(recipe, seed=7)))
     assert load_recipe(path) == recipe
 
 
@@ -270,7 +270,7 @@ def test_preparing_says_what_it_does(recipe):
 def test_a_recipe_states_the_parts_of_its_training(recipe, tmp_path):
     longer = dataclasses.replace(recipe, training=recipe.training.then(100, 50, 0.01))
     path = tmp_path / "romeo-juliet.json"
-    path.write_text(json.dumps(stated(longer, seed=7)))
+    path.write_text(json.dumps(recipe_content(longer, seed=7)))
     assert load_recipe(path) == longer
     half = dataclasses.replace(longer, scale=0.5).at_scale().training
     assert (half.steps, half.parts[0].start, half.total_steps) == (55, 50, 75)
