@@ -121,9 +121,7 @@ def read_training_state(folder: str | Path) -> TrainingState:
     ):
         raise _mismatch()
     if step > _MAX_STEPS:
-        raise CheckpointError(
-            f"This training has done {step:,} steps; the limit is {_MAX_STEPS:,}, it cannot continue."
-        )
+        raise CheckpointError(f"This training has done {step:,} steps; the limit is {_MAX_STEPS:,}. Start it again.")
     entries = read_header(folder / TRAINING_TENSORS)
     if not all(entry.dtype in (*FLOATS, "F64") for entry in entries.values()):
         raise _mismatch()

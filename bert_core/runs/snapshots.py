@@ -1,4 +1,4 @@
-"""Weights of a run as they were after a step, and how much of all that a visitor may keep."""
+"""Snapshots of a run's weights, and the memory that one visitor may use."""
 
 import copy
 import functools
@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from tokenizers import Tokenizer
@@ -21,10 +21,12 @@ from bert_core.training.optimizer import Layout, fill_from_flat
 MAX_SNAPSHOTS = 40  # of one run
 BUDGET_BYTES = 2**30
 
+Module = TypeVar("Module", bound=nn.Module)
+
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run's weights after a step, as one flat tensor that nobody changes."""
+    """A run's weights after a step, as one flat tensor that must not change."""
 
     step: int
     weights: Tensor
@@ -35,7 +37,7 @@ class Snapshot:
     recipe: Mapping[str, Any]
 
     def checkpoint(self) -> Checkpoint:
-        """A model in eval mode over these weights; each call builds one, the weights are not copied."""
+        """A new model in eval mode; its parameters are views of the weights."""
         model = _twin(_skeleton(self.config))
         fill_from_flat(model, self.layout, self.weights)
         return Checkpoint(model, self.tokenizer, self.name, recipe=self.recipe)
@@ -43,22 +45,22 @@ class Snapshot:
 
 @functools.lru_cache(maxsize=8)
 def _skeleton(config: BertConfig) -> BertForPreTraining:
-    """A model in eval mode without numbers. To build one takes longer than to fill it."""
+    """A model in eval mode on the meta device: building it takes longer than filling it."""
     with torch.device("meta"):
         return BertForPreTraining(config).eval()
 
 
-def _twin(module: nn.Module) -> nn.Module:
-    """The same modules, whose parameters can be exchanged without touching the other's."""
+def _twin(module: Module) -> Module:
+    """A copy of the modules whose parameters can be replaced independently."""
     twin = copy.copy(module)
     twin._parameters = dict(module._parameters)
-    twin._modules = {name: _twin(child) for name, child in module._modules.items()}
+    twin._modules = {name: child and _twin(child) for name, child in module._modules.items()}
     return twin
 
 
 class Holder(Protocol):
-    """A run, as a budget sees it. fixed_bytes: what it keeps as long as it is there. spare_bytes: what it keeps only to
-    be continued some day; `give_up` frees that."""
+    """A run, as a budget sees it. fixed_bytes: kept as long as the run. spare_bytes: kept only for continuing the run;
+    `give_up` frees them."""
 
     snapshots: tuple[Snapshot, ...]
 
@@ -72,13 +74,13 @@ class Holder(Protocol):
 
 
 class Budget:
-    """What one visitor's runs and models share: the bytes that they may keep, and time in the training thread.
+    """The bytes that one visitor's runs and models may take, and the time that the runs have trained.
 
-    Bytes are those of models and snapshots, of texts and the numbers of all steps, and of what ended runs need to be
-    continued. When there are more, the snapshot goes that is missed least among all those runs; the first and the
-    newest of a run stay. When no other is left, the oldest ended run can't be continued any more. What nobody else
-    holds counts no more. lock: a service gives its own, so that several threads may use it. seconds: of the training
-    thread so far; the visitor who had the least is next.
+    It counts models, snapshots, texts, histories, and the state that ended runs need to be continued. Over the limit,
+    it drops the least useful snapshot of all the runs, but never the first and the newest of a run; when no other is
+    left, the oldest ended run loses the state for continuing it. Runs and models that nothing else refers to are not
+    counted. lock: the service's, for use by several threads. seconds: of training so far, by which visitors share the
+    training thread.
     """
 
     def __init__(self, limit: int = BUDGET_BYTES, lock: AbstractContextManager | None = None) -> None:
@@ -89,19 +91,19 @@ class Budget:
         self._kept: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def hold(self, holder: Holder) -> None:
-        """Count a run from now on."""
+        """Start counting a run."""
         with self._lock:
             self._holders[holder] = None
 
     def forget(self, holder: Holder) -> None:
-        """Count a run no more."""
+        """Stop counting a run."""
         with self._lock:
             self._holders.pop(holder, None)
 
     def keep(self, model: Any, nbytes: int) -> None:
-        """Count a model that only its visitor gives up; what runs can spare makes room for it.
+        """Count a model, which only its visitor can remove, and make room for it.
 
-        Raises RunError, and lets nothing go, where even that is not enough.
+        Raises RunError, and frees nothing, if there would be too little room.
         """
         with self._lock:
             runs = list(self._holders)
@@ -118,7 +120,7 @@ class Budget:
 
     @property
     def used(self) -> int:
-        """Bytes that are kept now."""
+        """Bytes in use."""
         with self._lock:
             runs = sum(
                 holder.spare_bytes + holder.fixed_bytes + sum(snapshot.weights.nbytes for snapshot in holder.snapshots)
@@ -127,10 +129,10 @@ class Budget:
             return runs + sum(self._kept.values())
 
     def make_room(self) -> None:
-        """Drop what is missed least until the rest is within the limit, or nothing more can go."""
+        """Free what is least useful until the rest is within the limit, or nothing more can be freed."""
         holders = list(self._holders)
         while self.used > self.limit:
-            found = [(*missed, holder) for holder in holders if (missed := least_missed(holder.snapshots))]
+            found = [(*least, holder) for holder in holders if (least := least_useful(holder.snapshots))]
             spare = next((holder for holder in holders if holder.spare_bytes), None)
             if found:
                 _, number, holder = min(found, key=lambda item: item[0])
@@ -141,8 +143,8 @@ class Budget:
                 return
 
 
-def least_missed(snapshots: Sequence[Snapshot]) -> tuple[float, int] | None:
-    """The snapshot whose neighbours are closest in ratio, as that ratio and its number; None if all must stay."""
+def least_useful(snapshots: Sequence[Snapshot]) -> tuple[float, int] | None:
+    """Ratio and index of the snapshot between the two closest neighbours, by the ratio of steps; None for up to two."""
     steps = [snapshot.step + 1 for snapshot in snapshots]
     ratios = [(after / before, number) for number, (before, after) in enumerate(zip(steps, steps[2:]), 1)]
     return min(ratios, default=None)
@@ -151,6 +153,6 @@ def least_missed(snapshots: Sequence[Snapshot]) -> tuple[float, int] | None:
 def thinned(snapshots: Sequence[Snapshot]) -> tuple[Snapshot, ...]:
     """At most MAX_SNAPSHOTS of one run, dense at the start."""
     kept = list(snapshots)
-    while len(kept) > MAX_SNAPSHOTS:
-        del kept[least_missed(kept)[1]]
+    while len(kept) > MAX_SNAPSHOTS and (least := least_useful(kept)):
+        del kept[least[1]]
     return tuple(kept)

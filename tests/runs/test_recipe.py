@@ -95,7 +95,7 @@ def test_a_stated_recipe_is_read_again_as_the_same(recipe, tmp_path):
     [
         ("{", "cannot be read"),
         ("[]", "needs a title"),
-        ('{"title": "x", "description": "y", "speed": {}}', "unknown part 'speed'"),
+        ('{"title": "x", "description": "y", "speed": {}}', "no section 'speed'"),
         ('{"title": "x", "description": "y", "training": 3}', "must map settings"),
     ],
 )
