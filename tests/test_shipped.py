@@ -19,7 +19,7 @@ def folder(request: pytest.FixtureRequest) -> Path:
     return request.param
 
 
-def test_it_is_small_and_says_what_it_is(folder: Path) -> None:
+def test_its_folder_is_small_and_its_card_complete(folder: Path) -> None:
     assert sum(path.stat().st_size for path in folder.iterdir()) <= MEGABYTES * 2**20
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlicense: ")
@@ -28,7 +28,7 @@ def test_it_is_small_and_says_what_it_is(folder: Path) -> None:
     assert load_checkpoint(folder).notes == ()
 
 
-def test_transformers_reads_it_as_it_is_read_here(folder: Path) -> None:
+def test_transformers_computes_the_same_logits(folder: Path) -> None:
     checkpoint = load_checkpoint(folder)
     tokens = PreTrainedTokenizerFast.from_pretrained(folder)("hello how are you", "i am romeo", return_tensors="pt")
     theirs = BertForPreTraining.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
@@ -57,7 +57,7 @@ def test_the_english_model_guesses_ordinary_words(text: str, sensible: set[str])
     assert {word for word, _ in guesses} & sensible
 
 
-def test_the_english_model_tells_what_follows_from_what_does_not() -> None:
+def test_the_english_model_separates_a_next_sentence_from_another() -> None:
     checkpoint = load_checkpoint(ui.SHIPPED[1])
     asked = '"Where are you going?" she asked.'
     follows = next_sentence(checkpoint, asked, '"To the village," he said.')

@@ -1,7 +1,6 @@
 """Attention heads: their weights and patterns, averages, rollout, and what changes when heads are switched off.
 
-Shapes: L layers, H heads, T tokens, V tokens of the vocabulary; N settings of the heads, B rows and A asked tokens of a
-batch.
+Shapes: L layers, H heads, T tokens, V size of the vocabulary; N settings of the heads, B rows, A asked tokens.
 Row i of a weight matrix (T, T) holds how much token i attends to each token, and sums to 1.
 """
 
@@ -12,14 +11,16 @@ import torch
 from torch import Tensor
 
 from bert_core.config import DataConfig
-from bert_core.data.batches import IGNORED, Batch, PretrainingBatches
+from bert_core.data.batches import Batch, PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import IS_NEXT, encode_corpus
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP
 from bert_core.errors import InputError
-from bert_core.probes.forward import attention_weights, log_probabilities, logits
-from bert_core.probes.reading import Row, encode_text, masked_row, row_of, token_text
+from bert_core.probes.forward import Inputs, attention_weights, log_probabilities, logits, padded
+from bert_core.probes.reading import encode_text, masked_row, row_of, token_text
 from bert_core.storage.checkpoint import Checkpoint
+
+_Reduce = Callable[[Tensor, Tensor], Tensor]
 
 _TARGETS = {
     "next": "the next word",
@@ -33,7 +34,6 @@ FACTS = {"entropy": "Entropy (nats)"} | {key: f"Weight on {target}" for key, tar
 PATTERNS = {key: f"attends to {target}" for key, target in _TARGETS.items()} | {"even": "attends to all tokens evenly"}
 NAMED_FROM = 0.4  # how far from uniform attention to all of it on one target
 EVEN_FROM = 0.95  # entropy as a fraction of log T, the largest possible
-CORPUS_ROWS = 16
 SPECIAL = (CLS, SEP, PAD)
 _TOKENS_AT_ONCE = 8192  # of one forward pass
 
@@ -50,7 +50,7 @@ class AttentionMaps:
 @dataclass(frozen=True)
 class HeadFacts:
     """facts: each of FACTS as (L, H), nan where no token has such a target. chance: the same for a head that attends
-    to all tokens alike. names: L lists of H, a key of PATTERNS or "" each.
+    to all tokens equally. names: L lists of H, a key of PATTERNS or "" each.
     """
 
     facts: dict[str, Tensor]
@@ -103,7 +103,7 @@ def head_facts(maps: AttentionMaps) -> HeadFacts:
     numbers = torch.tensor([maps.tokens.index(token) for token in maps.tokens])
     both_words = ~special[:, None] & ~special
     offsets = torch.arange(T) - torch.arange(T)[:, None]
-    found = {  # (T, T), whether a row has the target in a column
+    targets = {  # (T, T), whether a row has the target in a column
         "next": both_words & (offsets == 1),
         "previous": both_words & (offsets == -1),
         "same": both_words & (numbers[:, None] == numbers),
@@ -113,7 +113,7 @@ def head_facts(maps: AttentionMaps) -> HeadFacts:
     }
     facts = {"entropy": torch.special.entr(weights).sum(-1).mean(-1)}
     chance = {"entropy": torch.tensor(float(T)).log().item()}
-    for name, target in found.items():
+    for name, target in targets.items():
         rows = target.any(1)
         facts[name] = (weights * target).sum(-1)[..., rows].mean(-1)
         chance[name] = target[rows].double().mean().item()
@@ -214,20 +214,20 @@ def answers(
     if position is not None and "mlm" not in missing:
         if not 0 <= position < len(encoding) or encoding.tokens[position] in SPECIAL:
             raise InputError(f"Token {position} is not a word of this text; choose one of its words.")
-        token = encoding.ids[position]
-        row = _as_batch(masked_row(checkpoint, row_of(encoding), position, position + 1), position)
+        token, asked = encoding.ids[position], torch.tensor([position])
+        inputs = padded(checkpoint, [masked_row(checkpoint, row_of(encoding), position, position + 1)])
         if encoding.tokens[position] == MASK:
-            best = _each(checkpoint, torch.ones_like(head_scale[:1]), row, lambda words, _: words[:, 0].argmax(-1))
-            token = int(best)
+            intact = torch.ones_like(head_scale[:1])
+            token = int(_each(checkpoint, intact, inputs, asked, lambda words, _: words[:, 0].argmax(-1)))
         answer = token_text(checkpoint.tokenizer, token)
-        word = _each(checkpoint, head_scale, row, lambda words, _: words[:, 0, token].exp())
+        word = _each(checkpoint, head_scale, inputs, asked, lambda words, _: words[:, 0, token].exp())
     if text_pair and "nsp" not in missing:
-        row = _as_batch(row_of(encoding), 0)
-        is_next = _each(checkpoint, head_scale, row, lambda _, pairs: pairs.softmax(-1)[:, 0, IS_NEXT])
+        inputs, asked = padded(checkpoint, [row_of(encoding)]), torch.tensor([0])
+        is_next = _each(checkpoint, head_scale, inputs, asked, lambda _, pairs: pairs.softmax(-1)[:, 0, IS_NEXT])
     if batch is not None and "mlm" not in missing:
-        labels = batch.asked()[1].to(checkpoint.model.device)  # (A,)
-        numbers = torch.arange(len(labels))
-        loss = _each(checkpoint, head_scale, batch, lambda words, _: -words[:, numbers, labels].mean(1))
+        inputs, (asked, labels) = (batch.input_ids, batch.attention_mask, batch.token_type_ids), batch.asked()
+        each = torch.arange(len(asked))
+        loss = _each(checkpoint, head_scale, inputs, asked, lambda words, _: -words[:, each, labels].mean(1))
     return Answers(word, answer, is_next, loss)
 
 
@@ -249,7 +249,7 @@ def ablation_map(
     return Ablation(intact, *changes)
 
 
-def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int = CORPUS_ROWS, seed: int = 0) -> Batch:
+def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int = 16, seed: int = 0) -> Batch:
     """Sentence pairs of a corpus in which every asked token is a [MASK]; the same rows at every call.
 
     Raises CorpusError when the text has no two neighbouring sentences.
@@ -274,31 +274,19 @@ def _heads(checkpoint: Checkpoint) -> tuple[int, int]:
     return checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
 
 
-def _as_batch(row: Row, asked: int) -> Batch:
-    """One input as a batch (1, T) with one asked position."""
-    input_ids, token_type_ids = (torch.tensor([each]) for each in row)
-    labels = torch.full_like(input_ids, IGNORED)
-    labels[0, asked] = 0
-    return Batch(input_ids, token_type_ids, torch.ones_like(input_ids), labels, torch.zeros(1))
-
-
 @torch.inference_mode()
-def _each(
-    checkpoint: Checkpoint, head_scale: Tensor, batch: Batch, reduce: Callable[[Tensor, Tensor], Tensor]
-) -> Tensor:
+def _each(checkpoint: Checkpoint, head_scale: Tensor, inputs: Inputs, asked: Tensor, reduce: _Reduce) -> Tensor:
     """One number for each setting of the heads, (N,) on the CPU.
 
     As many settings as fit into `_TOKENS_AT_ONCE` share a forward pass, in which every row has its own setting.
     reduce: from n of the settings, the log-probabilities of the asked tokens (n, A, V) and the logits of the pairs
     (n, B, 2) to (n,).
     """
-    (B, T), (asked, _) = batch.input_ids.shape, batch.asked()
+    B, T = inputs[0].shape
     found = []
     for some in head_scale.split(max(1, _TOKENS_AT_ONCE // (B * T))):
         n = len(some)
-        ids, mask, segments = (
-            each.repeat(n, 1) for each in (batch.input_ids, batch.attention_mask, batch.token_type_ids)
-        )
+        ids, mask, segments = (each.repeat(n, 1) for each in inputs)
         positions = (asked + torch.arange(n)[:, None] * B * T).flatten()
         scale = some.repeat_interleave(B, 0).transpose(0, 1).to(checkpoint.model.device)  # (L, n * B, H)
         words, pairs = logits(checkpoint, (ids, mask, segments), positions, scale)

@@ -71,8 +71,7 @@ class BatchView:
         """A model's answers to each row, dropout off. A checkpoint of the same run: it must have its vocabulary."""
         batch = self._batch
         positions, labels = batch.asked()  # (N,)
-        inputs = batch.input_ids, batch.attention_mask, batch.token_type_ids
-        words, pairs = logits(checkpoint, inputs, positions)
+        words, pairs = logits(checkpoint, (batch.input_ids, batch.attention_mask, batch.token_type_ids), positions)
         guesses: list[list[Guess]] = [[] for _ in self.rows]
         for at, label, scores in zip(positions.tolist(), labels.tolist(), log_probabilities(checkpoint, words).cpu()):
             row, position = divmod(at, batch.labels.shape[1])

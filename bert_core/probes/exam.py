@@ -41,7 +41,7 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     adjacent = [i for i in range(len(sentences) - 1) if has_next[first + i]]
 
     rows: list[Row] = []
-    asked: list[int] = []  # the masked position of each row
+    asked: list[list[int]] = []  # the masked position of each row
     answers: list[int] = []
     for i in adjacent:
         a, b = sentences[i : i + 2]
@@ -49,9 +49,9 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
         if len(row[0]) <= checkpoint.config.max_position_embeddings:
             positions = [*range(1, len(a) + 1), *range(len(a) + 2, len(a) + len(b) + 2)]
             rows += [masked_row(checkpoint, row, position, position + 1) for position in positions]
-            asked += positions
-            answers += [*a, *b]
-    scored = word_scores(checkpoint, rows, [[position] for position in asked])
+            asked += [[position] for position in positions]
+            answers += a + b
+    scored = word_scores(checkpoint, rows, asked)
     right_words = sum(int(scores.argmax()) == answers[number] for number, scores in scored)
 
     probabilities = judge_pairs(checkpoint, sentences)

@@ -112,10 +112,11 @@ def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[tuple[list[
             groups.append([])
         groups[-1].append(number)
     for group in groups:
-        yield group, _padded(checkpoint, [rows[number] for number in group])
+        yield group, padded(checkpoint, [rows[number] for number in group])
 
 
-def _padded(checkpoint: Checkpoint, rows: Sequence[Row]) -> Inputs:
+def padded(checkpoint: Checkpoint, rows: Sequence[Row]) -> Inputs:
+    """Rows of a forward pass, padded to the longest."""
     lengths = torch.tensor([len(ids) for ids, _ in rows])
     T, pad, device = int(lengths.max()), checkpoint.config.pad_token_id, checkpoint.model.device
     ids = torch.tensor([ids + [pad] * (T - len(ids)) for ids, _ in rows])
@@ -126,7 +127,7 @@ def _padded(checkpoint: Checkpoint, rows: Sequence[Row]) -> Inputs:
 
 def _forward_one(checkpoint: Checkpoint, encoding: Encoding, **options: bool) -> BertOutput:
     """One input without word scores."""
-    return _forward(checkpoint, _padded(checkpoint, [row_of(encoding)]), asked_positions=_NO_POSITIONS, **options)
+    return _forward(checkpoint, padded(checkpoint, [row_of(encoding)]), asked_positions=_NO_POSITIONS, **options)
 
 
 @torch.inference_mode()

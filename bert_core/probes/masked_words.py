@@ -95,13 +95,9 @@ def fill_mask(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *
     text_pair: a second sentence, in segment B. Raises InputError when there is no [MASK], the input is too long, or
     the model has no masked-word head.
     """
-    require(checkpoint, "mlm")
     if top_k < 1:
         raise InputError(f"top_k is {top_k}; ask for at least 1 guess.")
-    encoding = encode_text(checkpoint, text, text_pair)
-    positions = _mask_positions(encoding)
-    if not positions:
-        raise InputError(f"There is no {MASK} in the text; put one where a word is to be guessed.")
+    encoding, positions = _find_masks(checkpoint, text, text_pair)
     [(_, scores)] = word_scores(checkpoint, [row_of(encoding)], [positions])
     return [list(likeliest(checkpoint, row, top_k)) for row in scores]
 
@@ -114,7 +110,7 @@ def rate_guess(
     mask: number of the [MASK] in reading order, from 0. A word of several pieces needs as many neighbouring [MASK]s,
     of which `mask` is the first. Raises InputError when there are too few, or the vocabulary lacks the word.
     """
-    encoding, positions = _masks(checkpoint, text, text_pair, mask)
+    encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
     return _guess_at_mask(checkpoint, encoding, positions, mask, guess)[1]
 
 
@@ -135,7 +131,7 @@ def layer_lens(
     layer's `top_k` likeliest tokens, then those of `words` that are one known token. Raises InputError when there is no
     such [MASK].
     """
-    encoding, positions = _masks(checkpoint, text, text_pair, mask)
+    encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
     states = hidden_states(checkpoint, encoding)[:, positions[mask]]  # (L + 1, D)
     scores = log_probabilities(checkpoint, checkpoint.model.score_words(states).float()).cpu()  # (L + 1, V)
     ids = scores[-1].topk(min(top_k, scores.shape[1])).indices.tolist()
@@ -178,7 +174,7 @@ def leave_one_out(
     guess. One of several pieces needs as many neighbouring [MASK]s, of which `mask` is the first. Raises InputError as
     `rate_guess` does.
     """
-    encoding, positions = _masks(checkpoint, text, text_pair, mask)
+    encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
     ids, rated = _guess_at_mask(checkpoint, encoding, positions, mask, answer)
     words, rows = _words_and_masked_rows(checkpoint, encoding, text, text_pair)
     asked = positions[mask : mask + len(ids)]
@@ -188,19 +184,15 @@ def leave_one_out(
     return LeaveOneOut(rated.pieces, rated.probability, tuple(words), without)
 
 
-def _mask_positions(encoding: Encoding) -> list[int]:
-    return [i for i, token in enumerate(encoding.tokens) if token == MASK]
-
-
-def _masks(checkpoint: Checkpoint, text: str, text_pair: str | None, mask: int) -> tuple[Encoding, list[int]]:
+def _find_masks(checkpoint: Checkpoint, text: str, text_pair: str | None, mask: int = 0) -> tuple[Encoding, list[int]]:
     """The input and the positions of its masks, of which number `mask` must be one."""
     require(checkpoint, "mlm")
     encoding = encode_text(checkpoint, text, text_pair)
-    positions = _mask_positions(encoding)
+    positions = [i for i, token in enumerate(encoding.tokens) if token == MASK]
+    if not positions:
+        raise InputError(f"There is no {MASK} in the text; put one where a word is to be guessed.")
     if not 0 <= mask < len(positions):
-        raise InputError(
-            f"The text has {len(positions)} {MASK}, counted from 0; there is no number {mask}. Choose another."
-        )
+        raise InputError(f"There is no {MASK} number {mask} in the text; choose one from 0 to {len(positions) - 1}.")
     return encoding, positions
 
 

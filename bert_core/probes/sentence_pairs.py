@@ -86,8 +86,8 @@ def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, star
     numbers, of_document, sentences, tokens = zip(*read)
     labels = {
         i: 1 if corpus.labels is None else int(corpus.labels[d])
-        for i, (d, after) in enumerate(itertools.pairwise(of_document))
-        if d == after
+        for i, (d, next_d) in enumerate(itertools.pairwise(of_document))
+        if d == next_d
     }
     return PairMatrix(
         start=start,

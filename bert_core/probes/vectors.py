@@ -105,16 +105,14 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
         if not found:
             continue
         if len(occurrences) + len(found) > MAX_OCCURRENCES:
-            raise InputError(
-                f"The word occurs more than {MAX_OCCURRENCES} times, which is the limit. Shorten the text."
-            )
+            raise InputError(f"The word occurs more than {MAX_OCCURRENCES} times, the limit; shorten the sentences.")
         states = encode(checkpoint, text).states  # (L + 1, T, D)
         for i in found:
             first, last = words[i], words[i + len(wanted) - 1]
             occurrences.append(Occurrence(number, first.start, last.end))
             vectors.append(states[:, first.first : last.last].mean(1))
     if not occurrences:
-        raise InputError(f"The word {word.strip()[:100]!r} is in none of the sentences; type it as it stands there.")
+        raise InputError(f"The word {word.strip()[:100]!r} is in none of the sentences; type it as spelled there.")
     stacked = torch.stack(vectors, 1)  # (L + 1, N, D)
     unit = torch.nn.functional.normalize(stacked.double(), dim=-1)
     cosine = (unit @ unit.transpose(1, 2)).clamp(-1, 1).float()

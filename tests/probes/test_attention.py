@@ -1,4 +1,4 @@
-"""Facts of hand-made heads, rollout against the paper's formula, and heads switched off together against one by one."""
+"""Facts of hand-made heads, rollout against the paper's formula, and heads switched off together and one at a time."""
 
 import dataclasses
 import math
@@ -87,7 +87,7 @@ def test_facts_by_hand():
     assert facts.chance["entropy"] == pytest.approx(math.log(7))
 
 
-def test_one_sentence_has_no_other_one():
+def test_a_single_sentence_has_no_weight_on_another():
     facts = head_facts(AttentionMaps(["[CLS]", "to", "[SEP]"], [0, 0, 0], torch.full((1, 1, 3, 3), 1 / 3)))
     assert math.isnan(facts.facts["other"])
     assert math.isnan(facts.facts["next"])
@@ -118,7 +118,7 @@ def test_without_the_special_tokens_rows_sum_to_one_again():
         without_special(AttentionMaps(["[CLS]", "[SEP]"], [0, 0], torch.full((1, 1, 2, 2), 0.5)))
 
 
-def test_many_settings_at_once_answer_as_each_alone(tiny_checkpoint, dialogue, monkeypatch):
+def test_settings_that_share_a_pass_answer_as_each_alone(tiny_checkpoint, dialogue, monkeypatch):
     batch = corpus_batch(tiny_checkpoint, dialogue, rows=5)
     settings = torch.rand(7, 2, 3, generator=torch.Generator().manual_seed(8))
     together = answers(tiny_checkpoint, settings, *TEXTS, position=2, batch=batch)
@@ -132,7 +132,7 @@ def test_many_settings_at_once_answer_as_each_alone(tiny_checkpoint, dialogue, m
     torch.testing.assert_close(in_parts.loss, together.loss)
 
 
-def test_with_all_heads_on_the_answers_are_the_models(tiny_checkpoint, dialogue):
+def test_with_all_heads_on_the_answers_are_those_of_the_probes(tiny_checkpoint, dialogue):
     batch = corpus_batch(tiny_checkpoint, dialogue)
     intact = answers(tiny_checkpoint, without(tiny_checkpoint, [])[None], *TEXTS, position=2, batch=batch)
     [guesses] = fill_mask(tiny_checkpoint, "how [MASK] you", TEXTS[1], top_k=100)
@@ -153,14 +153,14 @@ def test_an_ablation_map_has_the_change_of_each_head(tiny_checkpoint):
     assert each_alone(tiny_checkpoint)[5].tolist() == [[1, 1, 1], [1, 1, 0]]
 
 
-def test_a_typed_mask_is_asked_for_its_best_guess(tiny_checkpoint):
+def test_at_a_typed_mask_the_best_guess_is_rated(tiny_checkpoint):
     [[(word, probability), *_]] = fill_mask(tiny_checkpoint, "how [MASK] you")
     found = answers(tiny_checkpoint, without(tiny_checkpoint, [])[None], "how [MASK] you", position=2)
     assert (found.answer, found.word.item()) == (word, pytest.approx(probability, abs=1e-5))
-    assert found.is_next is None, "one sentence is no pair"
+    assert found.is_next is None, "one sentence is not a pair"
 
 
-def test_a_model_without_a_part_is_not_asked_for_it(tiny_checkpoint, dialogue):
+def test_a_model_without_its_heads_answers_none(tiny_checkpoint, dialogue):
     batch = corpus_batch(tiny_checkpoint, dialogue)
     bare = dataclasses.replace(tiny_checkpoint, missing=frozenset({"mlm", "nsp"}))
     changes = ablation_map(bare, *TEXTS, position=2, batch=batch)

@@ -1,4 +1,4 @@
-"""A batch under the microscope: kinds of positions, and what a model says, against the losses of training."""
+"""A batch as text: kinds of positions, and a model's answers against the losses of training."""
 
 import dataclasses
 
@@ -21,12 +21,12 @@ def batch(dialogue, word_tokenizer):
 def test_every_position_has_its_kind(batch, word_tokenizer):
     view = view_batch(batch, word_tokenizer, step=4)
     assert view.step == 4
-    seen = set()
+    found = set()
     order = interleaved(batch.next_sentence_label)
     parts = (part[order] for part in (batch.input_ids, batch.labels, batch.attention_mask))
     for row, shown, labels, attended in zip(view.rows, *parts, strict=True):
         for i, (token, kind) in enumerate(zip(row.tokens, row.kinds)):
-            seen.add(kind)
+            found.add(kind)
             assert token == word_tokenizer.id_to_token(int(shown[i]))
             assert (kind == "padding") == (not attended[i])
             assert (kind == "special") == (token in ("[CLS]", "[SEP]"))
@@ -35,7 +35,7 @@ def test_every_position_has_its_kind(batch, word_tokenizer):
                 assert row.labels[i] == word_tokenizer.id_to_token(int(labels[i]))
                 assert (kind == "masked") == (token == "[MASK]")
                 assert (kind == "kept") == (token == row.labels[i])
-    assert seen == {"masked", "replaced", "kept", "untouched", "special", "padding"}
+    assert found == {"masked", "replaced", "kept", "untouched", "special", "padding"}
     assert [row.is_next for row in view.rows] == [label == 0 for label in batch.next_sentence_label[order].tolist()]
     assert [list(row.segments) for row in view.rows] == batch.token_type_ids[order].tolist()
 
@@ -78,22 +78,24 @@ def test_the_judgement_is_that_of_training_without_dropout(batch, tiny_checkpoin
         mlm, nsp, mlm_accuracy, *_ = pretraining_losses(tiny_checkpoint.model, DeviceBatch.of(batch))
     assert sum(guess.loss for guess in guesses) / len(guesses) == pytest.approx(float(mlm), rel=1e-4)
     assert sum(guess.is_right for guess in guesses) / len(guesses) == pytest.approx(float(mlm_accuracy))
-    true = torch.tensor([said.is_next if row.is_next else 1 - said.is_next for row, said in zip(view.rows, judged)])
+    true = torch.tensor(
+        [judgement.is_next if row.is_next else 1 - judgement.is_next for row, judgement in zip(view.rows, judged)]
+    )
     assert float(-true.log().mean()) == pytest.approx(float(nsp), rel=1e-4)
-    for row, said in zip(view.rows, judged):
-        assert [guess.position for guess in said.guesses] == sorted(row.labels)
-        for guess in said.guesses:
+    for row, judgement in zip(view.rows, judged):
+        assert [guess.position for guess in judgement.guesses] == sorted(row.labels)
+        for guess in judgement.guesses:
             assert guess.is_right == (guess.token == row.labels[guess.position])
             assert 0 < guess.probability <= 1
     assert view.judge(tiny_checkpoint) == judged
 
 
-def test_a_part_of_a_batch_is_looked_at_alone(batch, tiny_checkpoint):
+def test_a_part_of_a_batch_is_judged_as_in_the_whole(batch, tiny_checkpoint):
     whole = view_batch(batch, tiny_checkpoint.tokenizer, step=4)
     part = view_batch(batch, tiny_checkpoint.tokenizer, 4, slice(5, 8))
     assert (whole.pairs, part.pairs, len(part.rows)) == (13, 13, 3)
     assert part.rows == whole.rows[5:8]
-    for said, alone in zip(whole.judge(tiny_checkpoint)[5:8], part.judge(tiny_checkpoint), strict=True):
-        assert alone.is_next == pytest.approx(said.is_next, abs=1e-5)
-        assert [guess.loss for guess in alone.guesses] == pytest.approx([g.loss for g in said.guesses], abs=1e-4)
+    for judgement, alone in zip(whole.judge(tiny_checkpoint)[5:8], part.judge(tiny_checkpoint), strict=True):
+        assert alone.is_next == pytest.approx(judgement.is_next, abs=1e-5)
+        assert [guess.loss for guess in alone.guesses] == pytest.approx([g.loss for g in judgement.guesses], abs=1e-4)
     assert view_batch(batch, tiny_checkpoint.tokenizer, 4, slice(13, 17)).rows == ()

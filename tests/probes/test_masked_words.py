@@ -1,4 +1,4 @@
-"""Words under masks: against fill_mask, one by one, and by hand."""
+"""Masked words against fill_mask, and against one word at a time."""
 
 import dataclasses
 import math
@@ -20,18 +20,18 @@ PAIR = ("Hello, how are you?", "I am [MASK] Romeo.")
 
 @pytest.fixture(scope="module")
 def piece_checkpoint(dialogue) -> Checkpoint:
-    """A small model that reads pieces of words, and whose embedding has rows for no token."""
+    """A small model that reads pieces of words, and whose embedding has more rows than there are tokens."""
     tokenizer = train_tokenizer(dialogue, kind="wordpiece", vocab_size=60)
     config = BertConfig(vocab_size=67, hidden_size=12, num_attention_heads=3, max_position_embeddings=40)
     return Checkpoint(make_model(config), tokenizer)
 
 
 def probabilities(checkpoint: Checkpoint, text: str, pair: str | None = None) -> list[dict[str, float]]:
-    """Every token's probability at every mask, by way of fill_mask."""
+    """Every token's probability at every mask, by fill_mask."""
     return [dict(row) for row in fill_mask(checkpoint, text, pair, top_k=10**6)]
 
 
-def test_words_know_their_sentence_their_pieces_and_their_place(piece_checkpoint):
+def test_words_have_their_sentence_characters_and_pieces(piece_checkpoint):
     text, pair = "Oh congratulations, [MASK]!", "<b> 你好"
     words = read_words(piece_checkpoint, text, pair)
     encoding = piece_checkpoint.tokenizer.encode(text, pair)
@@ -57,7 +57,7 @@ def test_a_guess_has_the_probability_and_rank_of_fill_mask(tiny_checkpoint):
             assert rated.probability == pytest.approx(probability, rel=1e-4)
 
 
-def test_a_guess_of_several_pieces_is_read_over_as_many_masks(piece_checkpoint):
+def test_a_guess_of_several_pieces_takes_as_many_masks(piece_checkpoint):
     text = "Oh [MASK] how [MASK] [MASK] [MASK] [MASK] you"
     word = "Hello"
     pieces = piece_checkpoint.tokenizer.encode(word, add_special_tokens=False).tokens
@@ -102,7 +102,7 @@ def test_each_layer_of_the_lens_is_the_head_on_its_hidden_state(piece_checkpoint
             assert rank == (shares > own).sum() + 1
 
 
-def test_the_sweep_is_one_word_after_the_other(piece_checkpoint):
+def test_the_sweep_masks_one_word_at_a_time(piece_checkpoint):
     text, pair = "Oh congratulations, Juliet", "How [MASK] you 你"
     result = sweep(piece_checkpoint, text, pair, top_k=3)
     assert [entry.word.text for entry in result.words] == ["Oh", "congratulations", ",", "Juliet", "How", "you", "你"]
@@ -142,7 +142,7 @@ def test_words_that_the_model_never_learned_have_no_probability(tiny_checkpoint)
     assert math.isnan(result.mean_log_probability)
 
 
-def test_leave_one_out_masks_each_other_word(piece_checkpoint):
+def test_leave_one_out_masks_each_other_word_once(piece_checkpoint):
     text, pair = "Oh [MASK] [MASK] Juliet", "how are me"
     result = leave_one_out(piece_checkpoint, text, pair, mask=1, answer="you")
     assert result.answer == ("you",)
@@ -156,7 +156,7 @@ def test_leave_one_out_masks_each_other_word(piece_checkpoint):
         assert without == pytest.approx(probabilities(piece_checkpoint, *texts)[at]["you"], rel=1e-4)
 
 
-def test_leave_one_out_watches_the_likeliest_guess_and_words_of_pieces(piece_checkpoint):
+def test_leave_one_out_rates_the_likeliest_guess_and_words_of_pieces(piece_checkpoint):
     [(best, probability)] = fill_mask(piece_checkpoint, "how are [MASK]", top_k=1)[0]
     result = leave_one_out(piece_checkpoint, "how are [MASK]")
     assert (result.answer, result.probability) == ((best,), pytest.approx(probability, rel=1e-4))
@@ -170,8 +170,8 @@ def test_leave_one_out_watches_the_likeliest_guess_and_words_of_pieces(piece_che
 @pytest.mark.parametrize(
     ("probe", "message"),
     [
-        (lambda c: layer_lens(c, "no mask"), r"The text has 0 \[MASK\]"),
-        (lambda c: layer_lens(c, "[MASK]", mask=1), "there is no number 1"),
+        (lambda c: layer_lens(c, "no mask"), r"There is no \[MASK\] in the text"),
+        (lambda c: layer_lens(c, "[MASK]", mask=1), "number 1 in the text; choose one from 0 to 0"),
         (lambda c: rate_guess(c, "zebra", "[MASK]"), "never learned the word 'zebra'"),
         (lambda c: rate_guess(c, " ", "[MASK]"), "never learned"),
         (lambda c: rate_guess(c, "how are", "[MASK]"), "2 pieces"),
@@ -180,12 +180,12 @@ def test_leave_one_out_watches_the_likeliest_guess_and_words_of_pieces(piece_che
         (lambda c: sweep(c, "you " * 40), "the model reads 17"),
     ],
 )
-def test_what_cannot_be_answered_gets_one_sentence(tiny_checkpoint, probe, message):
+def test_questions_without_an_answer_raise_one_sentence(tiny_checkpoint, probe, message):
     with pytest.raises(InputError, match=message):
         probe(tiny_checkpoint)
 
 
 @pytest.mark.parametrize("probe", [sweep, layer_lens, leave_one_out])
-def test_a_model_without_the_masked_word_head_is_not_asked(tiny_checkpoint, probe):
+def test_a_model_without_the_masked_word_head_is_refused(tiny_checkpoint, probe):
     with pytest.raises(InputError, match="without the part"):
         probe(dataclasses.replace(tiny_checkpoint, missing=frozenset({"mlm"})), "[MASK] you")

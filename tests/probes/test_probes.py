@@ -1,4 +1,4 @@
-"""Probes: against the model's own output, `transformers`' pipeline, and a model that knows its text by heart."""
+"""Probes against the model's own output, `transformers`, and hand-counted answers."""
 
 import dataclasses
 import itertools
@@ -11,15 +11,15 @@ from helpers import make_model
 from bert_core.config import BertConfig
 from bert_core.costs import probe_operations, processor_cores, threads_for
 from bert_core.data.corpus import Corpus
-from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import InputError
-from bert_core.probes.attention import attention
+from bert_core.probes.attention import attention, corpus_batch
+from bert_core.probes.batch import view_batch
 from bert_core.probes.exam import exam
 from bert_core.probes.forward import word_scores
 from bert_core.probes.masked_words import fill_mask
 from bert_core.probes.reading import read_words, unknown_words
 from bert_core.probes.sentence_pairs import next_sentence
-from bert_core.probes.vectors import Occurrence, encode, plane, sentence_vector, sentence_vectors, words_in_contexts
+from bert_core.probes.vectors import encode
 from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
 
 
@@ -29,10 +29,10 @@ def test_fill_mask_is_a_softmax_over_the_vocabulary_at_each_mask(tiny_checkpoint
     logits = tiny_checkpoint.model(
         torch.tensor([encoding.ids]), token_type_ids=torch.tensor([encoding.type_ids])
     ).prediction_logits[0]
-    places = [i for i, token in enumerate(encoding.tokens) if token == "[MASK]"]
-    assert len(guesses) == len(places) == 2
-    for place, row in zip(places, guesses):
-        best = logits[place].softmax(-1).topk(4)
+    positions = [i for i, token in enumerate(encoding.tokens) if token == "[MASK]"]
+    assert len(guesses) == len(positions) == 2
+    for position, row in zip(positions, guesses):
+        best = logits[position].softmax(-1).topk(4)
         assert [word for word, _ in row] == [tiny_checkpoint.tokenizer.id_to_token(i) for i in best.indices.tolist()]
         assert [p for _, p in row] == pytest.approx(best.values.tolist(), abs=1e-6)
 
@@ -61,7 +61,7 @@ def test_next_sentence_is_the_probability_of_the_first_class(tiny_checkpoint):
     assert next_sentence(tiny_checkpoint, "how are you", "thank you romeo") != pytest.approx(expected, abs=1e-4)
 
 
-def test_attention_maps_have_a_row_of_shares_for_every_token(tiny_checkpoint):
+def test_the_attention_of_each_token_sums_to_one(tiny_checkpoint):
     maps = attention(tiny_checkpoint, "how are you", "i am romeo")
     assert maps.tokens == ["[CLS]", "how", "are", "you", "[SEP]", "i", "am", "romeo", "[SEP]"]
     assert maps.token_type_ids == [0] * 5 + [1] * 4
@@ -79,7 +79,7 @@ def test_encode_gives_every_layer(tiny_checkpoint):
     assert hidden.tokens == encoding.tokens
 
 
-def test_asking_twice_gives_the_same_answer_and_draws_nothing(tiny_checkpoint):
+def test_a_probe_gives_the_same_answer_twice_and_draws_no_random_number(tiny_checkpoint):
     """Dropout is off although the config has some."""
     assert tiny_checkpoint.config.hidden_dropout_prob > 0
     before = torch.get_rng_state()
@@ -105,7 +105,7 @@ def test_asking_twice_gives_the_same_answer_and_draws_nothing(tiny_checkpoint):
         (lambda c: encode(c, "you " * 16), "18 tokens"),
     ],
 )
-def test_what_cannot_be_answered_gets_one_sentence(tiny_checkpoint, probe, message):
+def test_questions_without_an_answer_raise_one_sentence(tiny_checkpoint, probe, message):
     with pytest.raises(InputError, match=message) as caught:
         probe(tiny_checkpoint)
     assert str(caught.value).endswith(".")
@@ -119,7 +119,7 @@ def test_what_cannot_be_answered_gets_one_sentence(tiny_checkpoint, probe, messa
         ("mlm", lambda c: exam(c, Corpus((("a", "b"),)))),
     ],
 )
-def test_a_part_that_the_files_lacked_is_not_asked(tiny_checkpoint, part, probe):
+def test_a_probe_refuses_a_model_that_lacks_its_head(tiny_checkpoint, part, probe):
     checkpoint = dataclasses.replace(tiny_checkpoint, missing=frozenset({part}))
     with pytest.raises(InputError, match="without the part"):
         probe(checkpoint)
@@ -159,6 +159,25 @@ def test_the_exam_counts_by_hand(tiny_checkpoint):
     assert result.window is None
 
 
+def test_embedding_rows_without_a_token_are_never_guessed(dialogue, word_tokenizer):
+    size = word_tokenizer.get_vocab_size()
+    checkpoint = Checkpoint(make_model(BertConfig(vocab_size=size + 3, hidden_size=12)), word_tokenizer)
+    bias = checkpoint.model.cls["predictions"].bias.data
+    bias[word_tokenizer.token_to_id("romeo")] += 10
+    view = view_batch(corpus_batch(checkpoint, dialogue), word_tokenizer, 1)
+    guesses, result, judged = (
+        fill_mask(checkpoint, "how [MASK] you"),
+        exam(checkpoint, dialogue),
+        view.judge(checkpoint),
+    )
+    assert result.words[0] > 0
+    bias[size:] += 20
+    assert [word for word, _ in fill_mask(checkpoint, "how [MASK] you")[0]] == [word for word, _ in guesses[0]]
+    assert exam(checkpoint, dialogue) == result
+    for row, before in zip(view.judge(checkpoint), judged, strict=True):
+        assert [guess.token for guess in row.guesses] == [guess.token for guess in before.guesses]
+
+
 def test_the_exam_takes_a_seeded_window_of_a_long_text(tiny_checkpoint: Checkpoint):
     corpus = Corpus((tuple(f"you are {'romeo ' * (i % 3)}" for i in range(230)),))
     result = exam(tiny_checkpoint, corpus, seed=3)
@@ -167,166 +186,6 @@ def test_the_exam_takes_a_seeded_window_of_a_long_text(tiny_checkpoint: Checkpoi
     assert result.pairs[1] == 200 * 200
     assert exam(tiny_checkpoint, corpus, seed=3) == result
     assert exam(tiny_checkpoint, corpus, seed=4).window != result.window
-
-
-# --- Sentences as vectors -------------------------------------------------------------------------------------------
-
-TEXTS = ["hello romeo", "how are you i am romeo my name is juliet", "thank you"]
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
-def test_a_sentence_has_the_same_vector_alone_and_among_longer_ones(tiny_checkpoint, pooling):
-    together = sentence_vectors(tiny_checkpoint, TEXTS, pooling)
-    assert (together.shape, together.dtype) == ((3, 12), torch.float32)
-    for vector, text in zip(together, TEXTS):
-        ids = torch.tensor([tiny_checkpoint.tokenizer.encode(text).ids])
-        states = tiny_checkpoint.model(ids).last_hidden_state[0]
-        expected = states[0] if pooling == "cls" else states.mean(0)
-        torch.testing.assert_close(vector, expected, rtol=0, atol=1e-5)
-        torch.testing.assert_close(sentence_vector(tiny_checkpoint, text, pooling), expected, rtol=0, atol=1e-5)
-
-
-@torch.no_grad()
-def test_mean_pooling_is_that_of_transformers(tiny_checkpoint, tmp_path):
-    save_checkpoint(tiny_checkpoint, tmp_path / "model")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
-    batch = tokenizer(TEXTS, padding=True, return_tensors="pt")
-    assert (batch["attention_mask"] == 0).any()
-    states = transformers.BertModel.from_pretrained(tmp_path / "model").eval()(**batch).last_hidden_state
-    mask = batch["attention_mask"][:, :, None]
-    expected = (states * mask).sum(1) / mask.sum(1)
-    ours = sentence_vectors(tiny_checkpoint, TEXTS, "mean")
-    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-5)
-
-
-def test_more_sentences_than_one_batch_keep_their_order(tiny_checkpoint):
-    texts = [f"you {'romeo ' * (i % 5)}" for i in range(261)]
-    vectors = sentence_vectors(tiny_checkpoint, texts, "mean")
-    assert vectors.shape == (261, 12)
-    torch.testing.assert_close(vectors[260], sentence_vector(tiny_checkpoint, texts[0], "mean"), rtol=0, atol=1e-5)
-    assert not torch.allclose(vectors[0], vectors[1], atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("texts", "pooling", "says"),
-    [
-        ([], "mean", "no text"),
-        (["hello", ""], "mean", "no word"),
-        (["you " * 40], "mean", "the model reads 17"),
-        (["hello"], "max", "pooling 'max' is unknown; it can be one of: cls, mean"),
-    ],
-)
-def test_sentences_without_a_vector_are_refused(tiny_checkpoint, texts, pooling, says):
-    with pytest.raises(InputError, match=says):
-        sentence_vectors(tiny_checkpoint, texts, pooling)
-
-
-# --- A word in several contexts -------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def piece_checkpoint(dialogue) -> Checkpoint:
-    """A small model that reads pieces of words."""
-    tokenizer = train_tokenizer(dialogue, kind="wordpiece", vocab_size=60)
-    config = BertConfig(vocab_size=60, hidden_size=12, num_attention_heads=3, max_position_embeddings=40)
-    return Checkpoint(make_model(config), tokenizer)
-
-
-def test_a_word_has_a_vector_in_each_context(tiny_checkpoint):
-    texts = ["Hello, Romeo! I am romeo.", "", "thank you", "thank you ROMEO"]
-    found = words_in_contexts(tiny_checkpoint, "Romeo", texts)
-    assert [texts[place.text][place.start : place.end] for place in found.occurrences] == ["Romeo", "romeo", "ROMEO"]
-    assert [place.text for place in found.occurrences] == [0, 0, 3]
-    assert (found.vectors.shape, found.cosine.shape, found.points.shape) == ((3, 3, 12), (3, 3, 3), (3, 3, 2))
-    first, last = encode(tiny_checkpoint, texts[0]), encode(tiny_checkpoint, texts[3])
-    for occurrence, (hidden, token) in enumerate([(first, 2), (first, 5), (last, 3)]):
-        assert hidden.tokens[token] == "romeo"
-        assert torch.equal(found.vectors[:, occurrence], hidden.states[:, token])
-    for layer, i, j in itertools.product(range(3), repeat=3):
-        expected = torch.nn.functional.cosine_similarity(found.vectors[layer, i], found.vectors[layer, j], 0)
-        assert found.cosine[layer, i, j].item() == pytest.approx(expected.item(), abs=1e-5)
-
-
-def test_the_pieces_of_a_word_are_averaged(piece_checkpoint):
-    text = "Oh congratulations, Juliet. Oh!"
-    found = words_in_contexts(piece_checkpoint, "Congratulations", [text])
-    hidden = encode(piece_checkpoint, text)
-    last = hidden.tokens.index(",")
-    first = last - len(piece_checkpoint.tokenizer.encode("congratulations", add_special_tokens=False))
-    assert last - first > 3
-    assert found.occurrences == (Occurrence(0, 3, 18),)
-    torch.testing.assert_close(found.vectors[:, 0], hidden.states[:, first:last].mean(1))
-    assert found.points.tolist() == [[[0, 0]]] * 3
-    torch.testing.assert_close(found.cosine, torch.ones(3, 1, 1))
-
-
-def test_several_words_and_a_word_with_a_hyphen_are_found(piece_checkpoint):
-    texts = ["my name-is Juliet", "is my name is is"]
-    found = words_in_contexts(piece_checkpoint, "name is", texts)
-    assert [(place.text, texts[place.text][place.start : place.end]) for place in found.occurrences] == [(1, "name is")]
-    (place,) = words_in_contexts(piece_checkpoint, "NAME-IS", texts).occurrences
-    assert (place.text, place.start, place.end) == (0, 3, 10)
-
-
-def test_a_word_is_not_found_inside_another_and_unknown_words_differ(tiny_checkpoint):
-    with pytest.raises(InputError, match="'rome' is in none of the sentences"):
-        words_in_contexts(tiny_checkpoint, "rome", ["hello romeo"])
-    found = words_in_contexts(tiny_checkpoint, "zebra", ["hello zebra", "hello quark"])
-    assert [place.text for place in found.occurrences] == [0]
-
-
-@pytest.mark.parametrize(
-    ("word", "texts", "says"),
-    [
-        ("", ["hello"], "no word to find"),
-        ("...", ["hello"], "no word to find"),
-        ("hello", [], "is in none of"),
-        ("you", ["you " * 14] * 8, "more than 100 times"),
-        ("you", ["you " * 40], "the model reads 17"),
-        ("you", ["you " * 3000, "you " * 3000], "24,000 characters; the limit is 20,000"),
-        ("\ud800", ["hello"], "surrogate"),
-    ],
-)
-def test_words_that_cannot_be_compared_are_refused(tiny_checkpoint, word, texts, says):
-    with pytest.raises(InputError, match=says):
-        words_in_contexts(tiny_checkpoint, word, texts)
-
-
-def test_the_plane_keeps_the_largest_differences():
-    generator = torch.Generator().manual_seed(4)
-    vectors = torch.randn(7, 5, generator=generator) * torch.tensor([1.0, 9.0, 2.0, 5.0, 1.0]) + 3
-    points = plane(vectors)
-    variances, directions = torch.linalg.eigh(torch.cov(vectors.double().T))
-    torch.testing.assert_close(points.double().var(0), variances[[-1, -2]], rtol=1e-4, atol=0)
-    assert points.sum(0).abs().max() < 1e-4
-    for column, direction in zip(points.T, (directions[:, -1], directions[:, -2])):
-        direction = direction * direction[direction.abs().argmax()].sign()
-        torch.testing.assert_close(
-            column.double(), (vectors.double() - vectors.double().mean(0)) @ direction, rtol=0, atol=1e-5
-        )
-    # Vectors that are nearly the same give nearly the same picture: no direction turns round.
-    assert (plane(vectors + 1e-3 * torch.randn(7, 5, generator=generator)) - points).abs().max() < 0.1
-
-
-@pytest.mark.parametrize(
-    "vectors",
-    [
-        torch.ones(1, 5),
-        torch.ones(4, 5),
-        torch.full((7, 5), 0.1),
-        torch.zeros(3, 5),
-        torch.tensor([[1.0], [3.0], [2.0]]),
-    ],
-    ids=["one", "the same", "the same with rounding", "nothing", "one number"],
-)
-def test_the_plane_of_few_or_equal_vectors_is_finite(vectors):
-    points = plane(vectors)
-    assert points.shape == (len(vectors), 2)
-    assert points.isfinite().all()
-    assert points[:, 1].abs().max() < 1e-6
-    if (vectors == vectors[0]).all():
-        assert points.abs().max() == 0
 
 
 def test_a_small_probe_takes_one_processor_thread_and_leaves_the_number_as_it_was(tiny_checkpoint):

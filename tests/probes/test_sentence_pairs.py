@@ -1,4 +1,4 @@
-"""All pairs of sentences: against one pair at a time, the exam, and by hand."""
+"""All pairs of sentences, against one pair at a time, the exam, and hand-made matrices."""
 
 import dataclasses
 
@@ -36,11 +36,11 @@ def test_every_cell_is_the_pair_by_itself(tiny_checkpoint):
     assert too_long == 11
 
 
-def test_what_is_true_goes_by_the_text_of_neighbours_in_a_document(tiny_checkpoint):
-    truth = pair_matrix(tiny_checkpoint, TEXT).labels
+def test_a_pair_is_labelled_by_the_texts_of_neighbours_in_a_document(tiny_checkpoint):
+    labels = pair_matrix(tiny_checkpoint, TEXT).labels
     true = {(0, 1), (1, 2), (2, 3), (4, 5), (5, 6)}
-    true |= {(3, 1), (6, 1), (2, 0), (2, 6), (5, 0), (5, 3)}  # "how are you" stands there three times
-    assert {tuple(place) for place in truth.nonzero().tolist()} == true
+    true |= {(3, 1), (6, 1), (2, 0), (2, 6), (5, 0), (5, 3)}  # "how are you" occurs three times
+    assert {tuple(pair) for pair in labels.nonzero().tolist()} == true
 
 
 def test_the_counts_are_those_of_the_exam(tiny_checkpoint):
@@ -48,7 +48,7 @@ def test_the_counts_are_those_of_the_exam(tiny_checkpoint):
     assert (int(matrix.is_right.sum()), int(matrix.is_asked.sum())) == exam(tiny_checkpoint, TEXT).pairs
 
 
-def test_a_longer_text_is_seen_through_a_window(tiny_checkpoint):
+def test_a_longer_text_is_judged_in_a_window(tiny_checkpoint):
     whole = pair_matrix(tiny_checkpoint, TEXT)
     part = pair_matrix(tiny_checkpoint, TEXT, limit=3, start=2)
     assert (part.start, part.sentences) == (2, TEXT.sentences[2:5])
@@ -57,14 +57,14 @@ def test_a_longer_text_is_seen_through_a_window(tiny_checkpoint):
     assert pair_matrix(tiny_checkpoint, TEXT, limit=3, start=100).sentences == TEXT.sentences[-3:]
 
 
-def test_labelled_pairs_are_true_or_not_as_they_say_and_others_unknown(tiny_checkpoint):
+def test_labelled_pairs_keep_their_labels_and_all_others_are_unlabelled(tiny_checkpoint):
     pairs = Corpus((("how are you", "i am romeo"), ("thank you", "oh romeo"), ("a", "b")), labels=(True, False, True))
     matrix = pair_matrix(tiny_checkpoint, pairs, limit=5, start=1)
     assert matrix.sentences == pairs.sentences[:4]
     assert (matrix.labels[0, 1].item(), matrix.labels[2, 3].item()) == (1, 0)
     assert (matrix.labels == UNLABELLED).sum() == 14
     judged = [next_sentence(tiny_checkpoint, a, b) >= 0.5 for a, b in pairs.documents[:2]]
-    assert int(matrix.is_right.sum()) == sum(says == label for says, label in zip(judged, (True, False)))
+    assert int(matrix.is_right.sum()) == sum(answer == label for answer, label in zip(judged, (True, False)))
 
 
 def test_a_window_keeps_documents_and_pairs_apart():
@@ -78,17 +78,17 @@ def test_a_window_keeps_documents_and_pairs_apart():
 
 def test_a_true_next_sentence_is_found_when_no_other_is_likelier():
     likely = torch.tensor([[0.9, 0.4, 0.1], [torch.nan] * 3, [0.8, 0.1, 0.1]])
-    truth = torch.tensor([[0, 1, 0], [1, 0, 0], [1, 0, 0]])
-    matrix = PairMatrix(0, (0, 1, 2), ("a", "b", "c"), likely, truth)
+    labels = torch.tensor([[0, 1, 0], [1, 0, 0], [1, 0, 0]])
+    matrix = PairMatrix(0, (0, 1, 2), ("a", "b", "c"), likely, labels)
     assert matrix.found == (1, 2), "the first is beaten, the second is too long to be asked, the third is found"
 
 
 @pytest.mark.parametrize("corpus", [Corpus((("alone",),)), Corpus((("hello", "..."),))])
-def test_one_sentence_is_no_pair(tiny_checkpoint, corpus):
+def test_one_sentence_is_not_a_pair(tiny_checkpoint, corpus):
     with pytest.raises(InputError, match="fewer than two sentences"):
         pair_matrix(tiny_checkpoint, corpus)
 
 
-def test_a_model_without_the_next_sentence_head_is_not_asked(tiny_checkpoint):
+def test_a_model_without_the_next_sentence_head_is_refused(tiny_checkpoint):
     with pytest.raises(InputError, match="without the part"):
         pair_matrix(dataclasses.replace(tiny_checkpoint, missing=frozenset({"nsp"})), TEXT)

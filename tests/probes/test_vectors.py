@@ -1,0 +1,168 @@
+"""Vectors of sentences and of words in several contexts, against `transformers` and one text at a time."""
+
+import itertools
+
+import pytest
+import torch
+import transformers
+from helpers import make_model
+
+from bert_core.config import BertConfig
+from bert_core.data.tokenizer import train_tokenizer
+from bert_core.errors import InputError
+from bert_core.probes.vectors import Occurrence, encode, plane, sentence_vector, sentence_vectors, words_in_contexts
+from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
+
+TEXTS = ["hello romeo", "how are you i am romeo my name is juliet", "thank you"]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_a_sentence_has_the_same_vector_alone_and_among_longer_ones(tiny_checkpoint, pooling):
+    together = sentence_vectors(tiny_checkpoint, TEXTS, pooling)
+    assert (together.shape, together.dtype) == ((3, 12), torch.float32)
+    for vector, text in zip(together, TEXTS):
+        ids = torch.tensor([tiny_checkpoint.tokenizer.encode(text).ids])
+        states = tiny_checkpoint.model(ids).last_hidden_state[0]
+        expected = states[0] if pooling == "cls" else states.mean(0)
+        torch.testing.assert_close(vector, expected, rtol=0, atol=1e-5)
+        torch.testing.assert_close(sentence_vector(tiny_checkpoint, text, pooling), expected, rtol=0, atol=1e-5)
+
+
+@torch.no_grad()
+def test_mean_pooling_is_that_of_transformers(tiny_checkpoint, tmp_path):
+    save_checkpoint(tiny_checkpoint, tmp_path / "model")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "model")
+    batch = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    assert (batch["attention_mask"] == 0).any()
+    states = transformers.BertModel.from_pretrained(tmp_path / "model").eval()(**batch).last_hidden_state
+    mask = batch["attention_mask"][:, :, None]
+    expected = (states * mask).sum(1) / mask.sum(1)
+    ours = sentence_vectors(tiny_checkpoint, TEXTS, "mean")
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-5)
+
+
+def test_more_sentences_than_one_batch_keep_their_order(tiny_checkpoint):
+    texts = [f"you {'romeo ' * (i % 5)}" for i in range(261)]
+    vectors = sentence_vectors(tiny_checkpoint, texts, "mean")
+    assert vectors.shape == (261, 12)
+    torch.testing.assert_close(vectors[260], sentence_vector(tiny_checkpoint, texts[0], "mean"), rtol=0, atol=1e-5)
+    assert not torch.allclose(vectors[0], vectors[1], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("texts", "pooling", "message"),
+    [
+        ([], "mean", "no text"),
+        (["hello", ""], "mean", "no word"),
+        (["you " * 40], "mean", "the model reads 17"),
+        (["hello"], "max", "pooling 'max' is unknown; it can be one of: cls, mean"),
+    ],
+)
+def test_sentences_without_a_vector_are_refused(tiny_checkpoint, texts, pooling, message):
+    with pytest.raises(InputError, match=message):
+        sentence_vectors(tiny_checkpoint, texts, pooling)
+
+
+@pytest.fixture
+def piece_checkpoint(dialogue) -> Checkpoint:
+    """A small model that reads pieces of words."""
+    tokenizer = train_tokenizer(dialogue, kind="wordpiece", vocab_size=60)
+    config = BertConfig(vocab_size=60, hidden_size=12, num_attention_heads=3, max_position_embeddings=40)
+    return Checkpoint(make_model(config), tokenizer)
+
+
+def test_a_word_has_a_vector_in_each_context(tiny_checkpoint):
+    texts = ["Hello, Romeo! I am romeo.", "", "thank you", "thank you ROMEO"]
+    found = words_in_contexts(tiny_checkpoint, "Romeo", texts)
+    assert [texts[at.text][at.start : at.end] for at in found.occurrences] == ["Romeo", "romeo", "ROMEO"]
+    assert [at.text for at in found.occurrences] == [0, 0, 3]
+    assert (found.vectors.shape, found.cosine.shape, found.points.shape) == ((3, 3, 12), (3, 3, 3), (3, 3, 2))
+    first, last = encode(tiny_checkpoint, texts[0]), encode(tiny_checkpoint, texts[3])
+    for occurrence, (hidden, token) in enumerate([(first, 2), (first, 5), (last, 3)]):
+        assert hidden.tokens[token] == "romeo"
+        assert torch.equal(found.vectors[:, occurrence], hidden.states[:, token])
+    for layer, i, j in itertools.product(range(3), repeat=3):
+        expected = torch.nn.functional.cosine_similarity(found.vectors[layer, i], found.vectors[layer, j], 0)
+        assert found.cosine[layer, i, j].item() == pytest.approx(expected.item(), abs=1e-5)
+
+
+def test_the_pieces_of_a_word_are_averaged(piece_checkpoint):
+    text = "Oh congratulations, Juliet. Oh!"
+    found = words_in_contexts(piece_checkpoint, "Congratulations", [text])
+    hidden = encode(piece_checkpoint, text)
+    last = hidden.tokens.index(",")
+    first = last - len(piece_checkpoint.tokenizer.encode("congratulations", add_special_tokens=False))
+    assert last - first > 3
+    assert found.occurrences == (Occurrence(0, 3, 18),)
+    torch.testing.assert_close(found.vectors[:, 0], hidden.states[:, first:last].mean(1))
+    assert found.points.tolist() == [[[0, 0]]] * 3
+    torch.testing.assert_close(found.cosine, torch.ones(3, 1, 1))
+
+
+def test_several_words_and_a_word_with_a_hyphen_are_found(piece_checkpoint):
+    texts = ["my name-is Juliet", "is my name is is"]
+    found = words_in_contexts(piece_checkpoint, "name is", texts)
+    assert [(at.text, texts[at.text][at.start : at.end]) for at in found.occurrences] == [(1, "name is")]
+    (at,) = words_in_contexts(piece_checkpoint, "NAME-IS", texts).occurrences
+    assert (at.text, at.start, at.end) == (0, 3, 10)
+
+
+def test_a_word_is_not_found_inside_another_and_unknown_words_differ(tiny_checkpoint):
+    with pytest.raises(InputError, match="'rome' is in none of the sentences"):
+        words_in_contexts(tiny_checkpoint, "rome", ["hello romeo"])
+    found = words_in_contexts(tiny_checkpoint, "zebra", ["hello zebra", "hello quark"])
+    assert [at.text for at in found.occurrences] == [0]
+
+
+@pytest.mark.parametrize(
+    ("word", "texts", "message"),
+    [
+        ("", ["hello"], "no word to find"),
+        ("...", ["hello"], "no word to find"),
+        ("hello", [], "is in none of"),
+        ("you", ["you " * 14] * 8, "more than 100 times"),
+        ("you", ["you " * 40], "the model reads 17"),
+        ("you", ["you " * 3000, "you " * 3000], "24,000 characters; the limit is 20,000"),
+        ("\ud800", ["hello"], "surrogate"),
+    ],
+)
+def test_words_that_cannot_be_compared_are_refused(tiny_checkpoint, word, texts, message):
+    with pytest.raises(InputError, match=message):
+        words_in_contexts(tiny_checkpoint, word, texts)
+
+
+def test_the_plane_keeps_the_largest_differences():
+    generator = torch.Generator().manual_seed(4)
+    vectors = torch.randn(7, 5, generator=generator) * torch.tensor([1.0, 9.0, 2.0, 5.0, 1.0]) + 3
+    points = plane(vectors)
+    variances, directions = torch.linalg.eigh(torch.cov(vectors.double().T))
+    torch.testing.assert_close(points.double().var(0), variances[[-1, -2]], rtol=1e-4, atol=0)
+    assert points.sum(0).abs().max() < 1e-4
+    for column, direction in zip(points.T, (directions[:, -1], directions[:, -2])):
+        direction = direction * direction[direction.abs().argmax()].sign()
+        torch.testing.assert_close(
+            column.double(), (vectors.double() - vectors.double().mean(0)) @ direction, rtol=0, atol=1e-5
+        )
+    # Vectors that are nearly the same give nearly the same picture: no direction changes its sign.
+    assert (plane(vectors + 1e-3 * torch.randn(7, 5, generator=generator)) - points).abs().max() < 0.1
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        torch.ones(1, 5),
+        torch.ones(4, 5),
+        torch.full((7, 5), 0.1),
+        torch.zeros(3, 5),
+        torch.tensor([[1.0], [3.0], [2.0]]),
+    ],
+    ids=["one", "the same", "the same with rounding", "nothing", "one number"],
+)
+def test_the_plane_of_few_or_equal_vectors_is_finite(vectors):
+    points = plane(vectors)
+    assert points.shape == (len(vectors), 2)
+    assert points.isfinite().all()
+    assert points[:, 1].abs().max() < 1e-6
+    if (vectors == vectors[0]).all():
+        assert points.abs().max() == 0
