@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 
 CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PATIENCE = 120.0
-GUESS_RESTS = 3  # between two questions for guesses; see assets/js/monitor.js
+GUESS_POLLS = 3  # between two requests for guesses; see assets/js/train/monitor.js
 IDLE_SECONDS = 3.0
 ENDED = ("finished", "stopped", "failed")
 # Press Start, wait until the curves have a point and it is on the screen; gives the milliseconds.
@@ -139,9 +139,9 @@ class Visitor:
         while True:
             news = self.poll()
             size = self.size
-            rest = news["rest"] / 1000
+            rest = news["poll_ms"] / 1000
             is_over = news["status"] in ENDED
-            if is_over or (news["points"] and time.monotonic() > self.guessed + GUESS_RESTS * rest):
+            if is_over or (news["points"] and time.monotonic() > self.guessed + GUESS_POLLS * rest):
                 self.guess()
             self.size = size
             yield news

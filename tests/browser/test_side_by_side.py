@@ -127,7 +127,7 @@ def test_an_experiment_answers_its_question(page: Page) -> None:
     change_setting(page, "steps", "20")
     open_part(page, "Experiments: change one setting")
     page.get_by_role("radio", name="With and without position embeddings").check()
-    expect(page.locator("#experiment-choice")).to_contain_text("as a bag, in no order?")
+    expect(page.locator("#experiment-choice")).to_contain_text("without their order?")
     page.get_by_role("radio", name="Three seeds").check()
     page.get_by_role("button", name="Start experiment").click()
     expect(page.locator("#experiment-status")).to_contain_text("of 6")

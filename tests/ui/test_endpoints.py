@@ -156,7 +156,7 @@ def test_a_page_gets_news_of_its_own_run_alone(client: Client) -> None:
     question = [run, run, False, [0, -1, 0]]  # a program's run id is its visitor's token
     while not (news := ask(client, "balcony/news", json.dumps(question).encode()))["points"]:
         assert news["status"] in ("queued", "running")
-        time.sleep(news["rest"] / 1000)
+        time.sleep(news["poll_ms"] / 1000)
     assert news["cursors"][0] > 0
     stranger = json.dumps(["0" * 32, *question[1:]]).encode()
     assert ask(client, "balcony/news", stranger) == {"error": NOT_YOURS}

@@ -231,8 +231,8 @@ def test_the_more_runs_share_the_machine_the_less_often_a_page_asks(finished, ch
     [
         ({"runs_ahead": 2, "wait_seconds": 3.6}, "2 runs are prepared before yours, about 4 s."),
         ({"runs_ahead": 1}, "One run is prepared before yours."),
-        ({"preparing": "training the tokenizer"}, "Training the tokenizer."),
-        ({}, "Getting ready."),
+        ({"preparing": "training the tokenizer"}, "Preparing: training the tokenizer."),
+        ({}, "Preparing."),
         ({"status": "running", "sharing": 1}, ""),
         ({"status": "running", "sharing": 2}, "Sharing the machine with 1 other."),
         ({"status": "running", "sharing": 3}, "Sharing the machine with 2 others."),

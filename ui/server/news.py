@@ -54,8 +54,8 @@ def run_news(
     """What is new in a run since the page's cursors, with the cursors for the next request.
 
     row: rows of the history that the page has. snapshot: step of the newest snapshot it knows, -1 for none.
-    evaluation: points of the held-out curve that it has. more: also the values of MORE_CURVES. In the answer, rest is
-    the time until the page should ask again, in milliseconds.
+    evaluation: points of the held-out curve that it has. more: also the values of MORE_CURVES. In the answer,
+    poll_ms is the time until the page should ask again.
     """
     run = space.run(run_id)
     progress = run.progress()
@@ -74,7 +74,7 @@ def run_news(
         # The curve's last point is a mean over some steps; the numbers beside it are those of the newest step.
         "last": _mean(rows[-1:], CURVES[:2]) if rows else None,
         "snapshots": snapshots,
-        "rest": poll_delay(progress),
+        "poll_ms": poll_delay(progress),
     }
     if not row and rows:
         news["precision"] = run.recipe.training.precision
@@ -103,8 +103,7 @@ def status_line(progress: Progress) -> str:
         ahead = "One run is" if progress.runs_ahead == 1 else f"{progress.runs_ahead} runs are"
         wait = "" if progress.wait_seconds is None else f", about {max(1, round(progress.wait_seconds))} s"
         return f"{ahead} prepared before yours{wait}."
-    stage = progress.preparing or "getting ready"
-    return f"{stage[0].upper()}{stage[1:]}."
+    return f"Preparing: {progress.preparing}." if progress.preparing else "Preparing."
 
 
 def thin(rows: Sequence[Any], most: int, names: Sequence[str] = CURVES) -> list[list[float | None]]:

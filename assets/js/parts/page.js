@@ -7,7 +7,7 @@
  *   (null: the newest step); chosen: by the person, not by training
  * @property {{run: string, steps: number[]}} snapshots a run has new snapshots
  * @property {null} status the run of the page has another status
- * @property {null} runs another run is watched, or its status changed
+ * @property {null} runs the page shows another run, or its status changed
  * @property {null} chosen other runs are chosen for the curves
  */
 

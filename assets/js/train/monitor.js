@@ -1,33 +1,29 @@
-// One training run, live. The page asks with the cursors it has and gets what is new: a few numbers,
-// never the whole curve, so that a room of people costs the server little and zoom and hover survive.
+// One training run, live. The page polls with its cursors and gets what is new: a few numbers and never the whole curve,
+// so that many pages cost the server little, and zoom and hover survive.
 
 import { el } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
 import { announce, latest, on, tabs } from "../parts/page.js";
 import { curves } from "./curves.js";
 import { guessBoard } from "./guess_board.js";
+import { hasEnded, STATUS_NAMES } from "./run_status.js";
 import { runs } from "./runs_list.js";
 
-const WORDS = {
-  queued: "Preparing", running: "Training", paused: "Paused",
-  finished: "Finished", stopped: "Stopped", failed: "Stopped by a problem",
-};
-// What to do next, where the run gives no reason of its own.
+// What to do next, if the run gives no reason.
 const NEXT = {
-  paused: "Step does one step, Resume goes on.",
-  finished: "Mask words, judge sentences and look at attention in the other tabs; Models keeps and downloads it.",
+  paused: "Step trains one step, Resume continues.",
+  finished: "Mask words, judge sentences and inspect attention in the other tabs; keep or download the model in Models.",
 };
-const ENDED = new Set(["finished", "stopped", "failed"]);
 const EAGER_MS = 120;
-const HIDDEN_MS = 60000; // a hidden page only says that somebody is still here
+const HIDDEN_MS = 60000; // a hidden page only renews the lease
 const RETRY_MS = 2000;
-// Guesses are asked for less often than numbers, and take at most a twentieth of the time that answers take.
-const GUESS_RESTS = 3;
-const GUESS_SHARE = 1 / 20;
-const FIRST = [0, -1, 0]; // what a page that has seen nothing sends; later ones come with each answer
-const MOST_POINTS = 3000; // with more, the curve is fetched anew, thinned
+// The page requests guesses less often than numbers, and spends at most a twentieth of the time waiting for them.
+const GUESS_POLLS = 3;
+const GUESS_FRACTION = 1 / 20;
+const FIRST = [0, -1, 0]; // the cursors of a new page; later ones come with each answer
+const MOST_POINTS = 3000; // with more, the page fetches the curve again, thinned
 
-/** News of a run since the cursors: the question has an address of its own, see ui/server/news.py. */
+/** News of a run since the cursors, see ui/server/news.py. */
 async function news(run, more, cursors) {
   const answer = await fetch(new URL("balcony/news", document.baseURI), {
     method: "POST", body: JSON.stringify([run.visitor, run.run, more, cursors]),
@@ -41,7 +37,7 @@ async function news(run, more, cursors) {
 function dashboard(root) {
   const status = el("p", { class: "balcony-status", role: "status", id: "run-status" }, "No run yet");
   const reason = el("p", { class: "balcony-reason", dir: "auto" },
-    "Press Start. The curves of the loss appear here, and below them the model's guesses as they change.");
+    "Press Start. The loss curves appear here, and below them the model's guesses as they change.");
   const fill = el("span", { class: "balcony-bar-fill" });
   fill.style.width = "0%";
   const bar = el("div", { class: "balcony-bar balcony-progress", role: "progressbar", "aria-label": "Training progress",
@@ -61,19 +57,19 @@ function dashboard(root) {
       for (const tile of Object.values(tiles)) tile.textContent = "–";
       device = tiles.device.textContent = run.device;
     },
-    /** Title and sentence; the title's colour goes with the status, and with none it is plain. */
+    /** Show a title and a sentence; the status decides the title's colour. */
     say(title, text, state) {
       status.textContent = title;
       reason.textContent = text || "";
       status.dataset.status = state || "";
     },
     show(news) {
-      this.say(WORDS[news.status] || news.status, news.reason || NEXT[news.status], news.status);
-      const share = news.steps ? news.step / news.steps : 0;
-      fill.style.width = `${share * 100}%`;
-      bar.setAttribute("aria-valuenow", `${Math.round(share * 100)}`);
+      this.say(STATUS_NAMES[news.status], news.reason || NEXT[news.status], news.status);
+      const fraction = news.steps ? news.step / news.steps : 0;
+      fill.style.width = `${fraction * 100}%`;
+      bar.setAttribute("aria-valuenow", `${Math.round(fraction * 100)}`);
       tiles.step.textContent = `${count(news.step)} of ${count(news.steps)}`;
-      tiles.left.textContent = ENDED.has(news.status) ? "–" : duration(news.left);
+      tiles.left.textContent = hasEnded(news.status) ? "–" : duration(news.left);
       tiles.rate.textContent = news.rate ? count(Math.round(news.rate)) : "–";
       if (news.precision) tiles.device.textContent = `${device}, ${news.precision}`;
       if (!news.last) return;
@@ -84,14 +80,14 @@ function dashboard(root) {
   };
 }
 
-/** @typedef {{visitor: string, run: string, device: string, steps: number}} WatchedRun */
+/** @typedef {{visitor: string, run: string, device: string, steps: number}} ShownRun */
 
 /** @type {View} */
 export function runMonitor(root, { trigger, server, options }) {
   const board = dashboard(root);
   const chart = curves(root, options, { more: () => { cursors[0] = 0; later(0); }, file: save });
   const table = guessBoard(root);
-  /** @type {WatchedRun | null} */
+  /** @type {ShownRun | null} */
   let run = null;
   /** @type {string | null} */
   let visitor = null;
@@ -100,23 +96,23 @@ export function runMonitor(root, { trigger, server, options }) {
   let steps = 0;
   let timer = 0;
   let asking = false;
-  // The moment that the time slider shows; null is live.
+  // The step that the time slider selects; null is live.
   /** @type {number | null} */
-  let moment = null;
-  // Questions to ask quickly after a button was pressed: what it did takes a moment to show.
+  let selected = null;
+  // Polls to send quickly after a button was pressed: its effect takes a little time.
   let eager = 0;
-  let rest = EAGER_MS; // milliseconds to the next question, as the server would have it
-  // Step of the model whose guesses are shown, and when the next may be asked for.
+  let pollMs = EAGER_MS; // until the next poll, as the server asks
+  // Step of the model whose guesses are shown, and when the page may request the next ones.
   let guessed = -1;
   let guessing = false;
-  let rested = 0;
+  let nextGuess = 0;
 
   function pause() {
     if (eager > 0) {
       eager -= 1;
-      return Math.min(EAGER_MS, rest);
+      return Math.min(EAGER_MS, pollMs);
     }
-    return document.visibilityState === "visible" ? rest : HIDDEN_MS;
+    return document.visibilityState === "visible" ? pollMs : HIDDEN_MS;
   }
 
   function later(milliseconds) {
@@ -135,24 +131,24 @@ export function runMonitor(root, { trigger, server, options }) {
       const fresh = await news(asked, more, cursors);
       if (asked === run && more === chart.more) { take(asked, fresh); wait = pause(); } else wait = 0;
     } catch (error) {
-      board.say("Connection lost", "Trying again; the run goes on without this page.");
+      board.say("Connection lost", "Trying again; the run continues without this page.");
     } finally {
       asking = false;
     }
     if (run) later(asked === run ? wait : 0);
   }
 
-  /** @param {WatchedRun} asked @param {any} news */
+  /** @param {ShownRun} asked @param {any} news */
   function take(asked, news) {
     if (news.error) {
-      const seen = steps ? ` The last step seen here was ${count(steps)}; it was freed after hours without a visit, or the app was started anew.` : "";
-      board.say("Run not found", news.error + seen);
+      const lastStep = steps ? ` Its last known step was ${count(steps)}; the server freed it after hours without a visit, or restarted.` : "";
+      board.say("Run not found", news.error + lastStep);
       run = null;
       trigger("status");
       return;
     }
     cursors = news.cursors;
-    rest = news.rest;
+    pollMs = news.poll_ms;
     steps = news.step;
     board.show(news);
     chart.add(news.points);
@@ -161,44 +157,44 @@ export function runMonitor(root, { trigger, server, options }) {
     if (news.status !== status) {
       status = news.status;
       announce("status", null);
-      runs.watch(visitor, asked.run);
+      runs.show(visitor, asked.run);
       trigger("status");
     }
     guess(asked);
   }
 
-  /** Ask for the guesses of the newest model, once the last have been there for a while; an ended run's at once. @param {WatchedRun} asked */
+  /** Request the guesses of the newest model when it is time for them, and those of an ended run at once. @param {ShownRun} asked */
   async function guess(asked) {
-    const isFirst = guessed < 0, isOver = ENDED.has(status), began = performance.now();
-    if (guessing || cursors[1] <= guessed || (moment !== null && !isFirst)) return;
-    if (!isOver && (!cursors[0] || began < rested)) return;
+    const isFirst = guessed < 0, isOver = hasEnded(status), began = performance.now();
+    if (guessing || cursors[1] <= guessed || (selected !== null && !isFirst)) return;
+    if (!isOver && (!cursors[0] || began < nextGuess)) return;
     guessing = true;
     try {
       const answer = await server.guesses(asked.visitor, asked.run, null, isFirst);
       if (asked !== run || answer.error) return;
       guessed = answer.step;
       if (answer.baselines) chart.setBaselines(answer.baselines);
-      if (moment === null || isFirst) table.show(answer, null);
+      if (selected === null || isFirst) table.show(answer, null);
     } catch (error) {
       console.warn(error);
     } finally {
       const now = performance.now();
       guessing = false;
-      rested = now + Math.max(GUESS_RESTS * rest, (now - began) / GUESS_SHARE);
+      nextGuess = now + Math.max(GUESS_POLLS * pollMs, (now - began) / GUESS_FRACTION);
     }
-    if (run && ENDED.has(status) && !isOver) guess(run);
+    if (run && hasEnded(status) && !isOver) guess(run);
   }
 
-  const recall = latest(async (/** @type {WatchedRun} */ asked, /** @type {number | null} */ step) => {
+  const showStep = latest(async (/** @type {ShownRun} */ asked, /** @type {number | null} */ step) => {
     const answer = await server.guesses(asked.visitor, asked.run, step, false);
     if (asked === run && !answer.error) table.show(answer, step === null ? null : answer.step);
   });
 
   on("model", (detail) => {
-    if (!run || detail.run !== run.run || !detail.chosen || detail.step === moment) return;
-    moment = detail.step;
-    chart.mark(moment);
-    recall(run, moment).catch(console.warn);
+    if (!run || detail.run !== run.run || !detail.chosen || detail.step === selected) return;
+    selected = detail.step;
+    chart.mark(selected);
+    showStep(run, selected).catch(console.warn);
   });
 
   const fetched = new Map(); // curves of other runs
@@ -227,21 +223,21 @@ export function runMonitor(root, { trigger, server, options }) {
 
   return function draw(value) {
     visitor = value ? value.visitor : null;
-    if (!value || !value.run) { run = null; runs.watch(visitor, null); return; }
+    if (!value || !value.run) { run = null; runs.show(visitor, null); return; }
     if (!run || run.run !== value.run) {
       tabs.postMessage(visitor);
       cursors = [...FIRST];
-      moment = null;
+      selected = null;
       status = "";
       steps = 0;
       guessed = -1;
-      rested = 0;
+      nextGuess = 0;
       run = value;
       board.begin(value);
       chart.begin(value);
       table.begin();
-      fetched.delete(value.run); // it goes on, and is fetched again once another run is watched
-      runs.watch(visitor, value.run);
+      fetched.delete(value.run); // it grows; fetch it again when another run is shown
+      runs.show(visitor, value.run);
       overlay().catch(console.warn);
     }
     eager = 5;

@@ -1,28 +1,27 @@
-// The visitor's runs side by side: a list of them with their last numbers, the ones that are chosen to lie over the
-// curves, and the settings in which these differ.
+// The visitor's runs side by side: their last numbers, the runs chosen to be drawn over the curves, and the settings that
+// differ between these.
 
 import { el, note } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { announce, keep, kept, latest, on } from "../parts/page.js";
+import { hasEnded, STATUS_NAMES } from "./run_status.js";
 
-const STATUS = { queued: "waiting", running: "training", paused: "paused", finished: "finished", stopped: "stopped", failed: "failed" };
-const IS_GOING = new Set(["queued", "running", "paused"]);
 /** @param {number | null} value */
 const loss = (value) => (value === null ? "–" : value.toFixed(3));
 /** @param {number | null} value */
-const share = (value) => (value === null ? "–" : percent(value));
+const accuracy = (value) => (value === null ? "–" : percent(value));
 /** @type {[name: string, words: (value: number | null) => string][]} */
-const COLUMNS = [["MLM loss", loss], ["NSP loss", loss], ["Words right", share], ["Pairs right", share]];
+const COLUMNS = [["MLM loss", loss], ["NSP loss", loss], ["Words right", accuracy], ["Pairs right", accuracy]];
 
-// What the list, the experiments and the curves have in common: whose runs, which of them is watched, which are chosen.
+// Shared by the list, the experiments and the curves: whose runs, the run that the page shows, and the chosen ones.
 export const runs = {
   visitor: /** @type {string | null} */ (null),
-  watched: /** @type {string | null} */ (null),
+  shown: /** @type {string | null} */ (null),
   chosen: /** @type {Set<string>} */ (new Set()),
-  /** Another run is watched, or it stands differently. */
-  watch(visitor, run) {
+  /** The page shows another run, or the status of the shown one changed. */
+  show(visitor, run) {
     if (visitor !== runs.visitor) runs.chosen = new Set(kept("ticks", visitor));
-    Object.assign(runs, { visitor, watched: run });
+    Object.assign(runs, { visitor, shown: run });
     announce("runs", null);
   },
   choose(ids) {
@@ -32,9 +31,9 @@ export const runs = {
   },
 };
 
-/** A dot in a run's colour; the one that is watched has the two colours of the curves. */
+/** A dot in a run's colour; that of the shown run has the two colours of the curves. */
 const dot = (row) => {
-  const swatch = el("span", { class: row.isWatched ? "balcony-dot is-watched" : "balcony-dot", "aria-hidden": "true" });
+  const swatch = el("span", { class: row.isShown ? "balcony-dot is-shown" : "balcony-dot", "aria-hidden": "true" });
   swatch.style.setProperty("--dot", row.colour);
   return swatch;
 };
@@ -48,9 +47,9 @@ export function runsList(root, { trigger, server }) {
   const table = el("table", { class: "balcony-runs", id: "runs-table" }, head, body);
   const empty = el("p", { class: "balcony-empty" }, "Each run that you start is listed here, with its last numbers.");
   const hint = el("p", { class: "balcony-empty" },
-    "Tick runs to lay them over the curves and to see what differs. Losses and shares are means over the last 20 steps. Run again " +
-    "starts a run with the same settings, text and seed; Reset does so too and waits at step 0. Both begin with the " +
-    "same weights, bit for bit.");
+    "Tick runs to draw them over the curves and to compare their settings. The numbers are means over the last 20 steps. " +
+    "Run again starts a run with the same settings, text and seed; Reset does so and waits at step 0. Both begin with " +
+    "the same weights, bit for bit.");
   const differ = el("div", { id: "runs-differ" });
   root.append(empty, el("div", { class: "balcony-scroll" }, table), hint, differ);
   table.hidden = hint.hidden = true;
@@ -58,23 +57,24 @@ export function runsList(root, { trigger, server }) {
 
   function button(row, label, paused, title) {
     const item = el("button", { type: "button", class: "balcony-small-button", title, "aria-label": `${label}: run ${row.number}` }, label);
-    const isBusy = rows.some((each) => IS_GOING.has(each.status));
+    const isBusy = rows.some((each) => !hasEnded(each.status));
     item.disabled = !row.canRepeat || isBusy;
-    if (isBusy) item.title = "Stop the run that is going first";
+    if (isBusy) item.title = "Stop the active run first";
     item.addEventListener("click", () => trigger("select", { run: row.run, paused }));
     return item;
   }
 
   function line(row) {
     const tick = el("input", { type: "checkbox", "aria-label": `Run ${row.number} in the curves` });
-    tick.checked = row.isWatched || runs.chosen.has(row.run);
-    tick.disabled = row.isWatched || !row.canRepeat;
+    tick.checked = row.isShown || runs.chosen.has(row.run);
+    tick.disabled = row.isShown || !row.canRepeat;
     tick.addEventListener("change", () => {
       const chosen = new Set(runs.chosen);
       if (tick.checked) chosen.add(row.run); else chosen.delete(row.run);
       runs.choose(chosen);
     });
-    const detail = row.variant ? `${row.title} · ${STATUS[row.status]}` : STATUS[row.status];
+    const name = STATUS_NAMES[row.status].toLowerCase();
+    const detail = row.variant ? `${row.title} · ${name}` : name;
     const held = row.held || [];
     const item = el("tr", { "data-run": row.run, "data-status": row.status },
       el("td", { class: "balcony-tick" }, tick),
@@ -87,7 +87,7 @@ export function runsList(root, { trigger, server }) {
       el("td", { class: "balcony-again" },
         button(row, "Run again", false, "Same settings, text and seed"),
         button(row, "Reset", true, "The same initial weights, waiting at step 0")));
-    item.classList.toggle("is-watched", row.isWatched);
+    item.classList.toggle("is-shown", row.isShown);
     return item;
   }
 
@@ -108,7 +108,7 @@ export function runsList(root, { trigger, server }) {
   }
 
   const compare = latest(async () => {
-    const chosen = rows.filter((row) => row.canRepeat && (row.isWatched || runs.chosen.has(row.run))).map((row) => row.run);
+    const chosen = rows.filter((row) => row.canRepeat && (row.isShown || runs.chosen.has(row.run))).map((row) => row.run);
     if (chosen.length < 2) { differ.replaceChildren(); return; }
     const answer = await server.differing(runs.visitor, chosen);
     differ.replaceChildren(...(answer.error ? [note(answer.error, true)] : difference(answer)));
@@ -124,12 +124,12 @@ export function runsList(root, { trigger, server }) {
   };
 
   const refresh = latest(async () => {
-    if (!runs.visitor || !runs.watched) { rows = []; show(); return; }
+    if (!runs.visitor || !runs.shown) { rows = []; show(); return; }
     const answer = await server.listing(runs.visitor);
     if (answer.error) return;
-    rows = answer.map((row) => ({ ...row, isWatched: row.run === runs.watched }));
+    rows = answer.map((row) => ({ ...row, isShown: row.run === runs.shown }));
     const there = rows.map((row) => row.run).filter((id) => runs.chosen.has(id));
-    if (there.length < runs.chosen.size) runs.choose(there); // others had to make room; this shows the list too
+    if (there.length < runs.chosen.size) runs.choose(there); // the server dropped some; this shows the list too
     else show();
   });
 
