@@ -1,6 +1,6 @@
 """Numbers to Plotly figures, as plain dictionaries {"data": [...], "layout": {...}} that Plotly.react takes.
 
-assets/js/parts/plotly_view.js draws them: gr.Plot loses zoom at every update and loads an older Plotly.js. Backgrounds
+assets/js/parts/figures.js draws them: gr.Plot loses zoom at every update and loads an older Plotly.js. Backgrounds
 are transparent and letters mid-grey, so that one figure suits a light and a dark page. What a person typed becomes
 text that Plotly can't read as markup.
 """

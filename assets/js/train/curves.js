@@ -2,7 +2,7 @@
 // shows the earlier ones too. Live points extend the chart, so that zoom and hover survive.
 
 import { el } from "../parts/elements.js";
-import { newChart } from "../parts/plotly_view.js";
+import { newChart } from "../parts/figures.js";
 
 const SMOOTHING = 0.02; // time constant of the smoothing, as a fraction of the run's steps
 
@@ -39,7 +39,7 @@ function toggle(label, id, checked, change) {
 export function curves(root, options, actions) {
   const view = { smooth: true, log: false, more: false };
   // Plotly adds the figure to the element that it draws in.
-  const box = /** @type {HTMLDivElement & import("../parts/plotly_view.js").Figure} */ (
+  const box = /** @type {HTMLDivElement & import("../parts/figures.js").Figure} */ (
     el("div", { class: "balcony-chart balcony-curves", id: "run-curves" }));
   const button = (kind) => {
     const item = el("button", { type: "button", class: "balcony-small-button", id: `curves-${kind}` }, kind.toUpperCase());
