@@ -1,4 +1,4 @@
-"""`python -m bert_core`, called as a person calls it."""
+"""`python -m bert_core`, called as in a shell."""
 
 import csv
 import json
@@ -53,14 +53,14 @@ def test_a_saved_recipe_repeats_the_run(tmp_path, capsys):
     assert (first["mlm_loss"], first["nsp_loss"]) == (again["mlm_loss"], again["nsp_loss"])
 
 
-def test_train_on_a_text_of_ones_own(tmp_path, capsys):
+def test_train_on_ones_own_text(tmp_path, capsys):
     text = tmp_path / "mine.txt"
     text.write_text("the cat sat\nthe dog ran\nthe bird flew\n")
     assert main(["train", "--corpus", str(text), "--output", str(tmp_path / "m"), "--set", *SHORT]) == 0
     assert load_checkpoint(tmp_path / "m").tokenizer.token_to_id("bird") is not None
 
 
-def test_an_interrupted_training_is_saved_and_goes_on_bit_for_bit(tmp_path, capsys, monkeypatch):
+def test_an_interrupted_training_is_saved_and_continues_bit_for_bit(tmp_path, capsys, monkeypatch):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert main(["train", "--seed", "3", "--output", str(whole), "--set", *SHORT]) == 0
     last_line(capsys)

@@ -89,7 +89,7 @@ def test_runs_of_one_seed_and_one_size_begin_alike(service):
     assert begin_alike([first, first[1:]]) is None
 
 
-def test_marks_are_those_of_asking_one_by_one(tiny_checkpoint, dialogue):
+def test_marks_equal_those_of_one_prediction_at_a_time(tiny_checkpoint, dialogue):
     data = dataclasses.replace(RECIPE.data, batch_size=64, sequence_length=17, mask_probability=0.4)
     marks = examine(tiny_checkpoint, dialogue, data, 1.5)
     batches = PretrainingBatches(encode_corpus(dialogue, tiny_checkpoint.tokenizer), tiny_checkpoint.tokenizer, data)
@@ -127,7 +127,7 @@ def test_marks_are_those_of_asking_one_by_one(tiny_checkpoint, dialogue):
     assert examine(tiny_checkpoint, dialogue, data, 1.5) == marks
 
 
-def test_what_is_not_asked_has_no_mark(tiny_checkpoint, dialogue):
+def test_a_kind_of_word_that_never_occurs_has_no_mark(tiny_checkpoint, dialogue):
     data = dataclasses.replace(RECIPE.data, sequence_length=17, mask_share=1.0, random_share=0.0)
     marks = examine(tiny_checkpoint, dialogue, data)
     assert math.isnan(marks.kept_accuracy)
@@ -136,7 +136,7 @@ def test_what_is_not_asked_has_no_mark(tiny_checkpoint, dialogue):
     assert format_number(spread([marks], "kept_accuracy"), "kept_accuracy") == "–"
 
 
-def test_of_a_long_text_its_beginning_is_asked(tiny_checkpoint):
+def test_a_long_text_is_examined_at_its_beginning(tiny_checkpoint):
     sentences = tuple(("how are you today", "thank you romeo", "my name is juliet")[i % 3] for i in range(5000))
     long = examine(tiny_checkpoint, Corpus((sentences[:1500], sentences[1500:])), RECIPE.data)
     cut = examine(tiny_checkpoint, Corpus((sentences[:1500], sentences[1500:2000])), RECIPE.data)
@@ -187,7 +187,7 @@ def spread_of(*values):
         ((0.50, 0.90, 0.70), (0.71, 0.50, 0.90), "alike"),
     ],
 )
-def test_a_difference_counts_if_the_seeds_bear_it(first, other, outcome):
+def test_a_difference_counts_if_the_ranges_of_the_seeds_do_not_overlap(first, other, outcome):
     assert compared(spread_of(*first), spread_of(*other), "mlm_accuracy") == outcome
 
 
@@ -197,7 +197,7 @@ def test_times_are_compared_by_their_ratio():
     assert compared(times[0], times[2], "seconds") == "higher"
 
 
-def test_mean_and_spread_are_those_of_the_books():
+def test_mean_and_spread_are_the_textbook_ones():
     numbers = spread_of(0.90, 0.94, 0.98)
     assert (numbers.mean, numbers.deviation) == pytest.approx((0.94, 0.04))
     assert format_number(numbers, "mlm_accuracy") == "94 % ± 4"
@@ -210,15 +210,15 @@ def test_mean_and_spread_are_those_of_the_books():
 def test_the_answer_follows_the_numbers(experiment):
     for contrast in experiment.contrasts:
         assert contrast.measure in MEASURES
-        said = set()
+        answers = set()
         for value in (0.1, 0.5, 0.9):
             sides = [[marked()] for _ in experiment.variants]
             sides[contrast.other] = [marked(**{contrast.measure: value})]
             sentence = answer(experiment, sides)
             assert sentence.startswith("With this one seed, ")
             assert format_number(spread(sides[contrast.other], contrast.measure), contrast.measure) in sentence
-            said.add(sentence)
-        assert len(said) == 3
+            answers.add(sentence)
+        assert len(answers) == 3
         sides = [[marked(), marked()] for _ in experiment.variants]
         sides[contrast.other] = [marked(**{contrast.measure: value}) for value in (0.4, 0.9)]
         assert "the seeds do not settle it" in answer(experiment, sides).lower()

@@ -24,7 +24,7 @@ def recipe() -> Recipe:
 
 
 @pytest.mark.parametrize("name", recipe_names())
-def test_every_recipe_that_comes_with_the_app_can_be_read_and_says_what_it_is(name):
+def test_every_recipe_that_comes_with_the_app_can_be_read_and_has_a_description(name):
     recipe = load_recipe(name)
     assert recipe.name == name
     assert recipe.title
@@ -63,7 +63,7 @@ def test_the_dialogues_are_the_tutorials():
         ("tokenizer.kind", "syllable", "can be one of"),
     ],
 )
-def test_a_wrong_setting_is_answered_with_one_sentence(recipe, setting, value, message):
+def test_a_wrong_setting_is_refused_with_one_sentence(recipe, setting, value, message):
     with pytest.raises(ConfigError, match=message):
         recipe.override({setting: value})
 
@@ -84,7 +84,7 @@ def test_settings_are_read_from_strings(recipe):
     assert recipe.training.steps != 40
 
 
-def test_a_stated_recipe_is_read_again_as_the_same(recipe, tmp_path):
+def test_a_saved_recipe_is_read_as_the_same(recipe, tmp_path):
     path = tmp_path / "romeo-juliet.json"
     path.write_text(json.dumps(recipe_content(recipe, seed=7)))
     assert load_recipe(path) == recipe
@@ -214,7 +214,7 @@ def test_held_out_parts_are_no_part_of_the_training(recipe):
         ("\n\n".join(f"one {i}" + "\ntwo" * (i < 8) for i in range(10)), 0, 0),  # the last has no pair
     ],
 )
-def test_a_tenth_of_a_longer_text_is_held_out_unless_the_recipe_says_otherwise(recipe, text, documents, sentences):
+def test_a_tenth_of_a_longer_text_is_held_out_unless_the_recipe_overrides_it(recipe, text, documents, sentences):
     corpus = Corpus.from_text(text, "lines")
     facts, prepared = preview(recipe, corpus), prepare(recipe, corpus)
     assert (facts.held_out_documents, facts.held_out_sentences) == (documents, sentences)
@@ -256,10 +256,10 @@ def test_a_long_text_is_previewed_from_its_beginning(monkeypatch):
     assert "first 60 of 240 sentences" in facts.warnings[0]
 
 
-def test_preparing_says_what_it_does(recipe):
-    told = []
-    prepare(recipe, progress=told.append)
-    assert told == [
+def test_preparing_reports_its_stages(recipe):
+    stages = []
+    prepare(recipe, progress=stages.append)
+    assert stages == [
         "reading the text",
         "training the tokenizer",
         "encoding the text, 0%",
@@ -267,7 +267,7 @@ def test_preparing_says_what_it_does(recipe):
     ]
 
 
-def test_a_recipe_states_the_parts_of_its_training(recipe, tmp_path):
+def test_a_recipe_contains_the_parts_of_its_training(recipe, tmp_path):
     longer = dataclasses.replace(recipe, training=recipe.training.then(100, 50, 0.01))
     path = tmp_path / "romeo-juliet.json"
     path.write_text(json.dumps(recipe_content(longer, seed=7)))
@@ -276,7 +276,7 @@ def test_a_recipe_states_the_parts_of_its_training(recipe, tmp_path):
     assert (half.steps, half.parts[0].start, half.total_steps) == (55, 50, 75)
 
 
-def test_whoever_sets_the_steps_gets_so_many(recipe):
+def test_explicit_steps_override_epochs_and_parts(recipe):
     longer = dataclasses.replace(recipe, training=recipe.training.then(100, 50, 0.01))
     assert longer.override({"training.beta2": 0.9}).training.total_steps == 150
     assert longer.override({"training.steps": "77"}).training.total_steps == 77
@@ -333,6 +333,6 @@ def test_the_first_part_of_a_run_has_short_pairs(recipe):
     assert [batches[k].input_ids.shape[1] for k in (0, 39, 40, 49)] == [16, 16, 48, 48]
 
 
-def test_a_text_that_is_given_is_cut_as_a_recipe_without_its_own_asks(recipe):
+def test_a_recipe_without_a_text_decides_how_a_given_text_is_split(recipe):
     assert recipe.text_kind == "auto"
     assert load_recipe("mrpc-morvan").text_kind == "pairs"

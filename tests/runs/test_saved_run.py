@@ -1,4 +1,4 @@
-"""A run as a zip: that it goes on with the same numbers, and what is refused."""
+"""A run as a zip: that it continues with the same numbers, and what is refused."""
 
 import json
 import time
@@ -22,7 +22,7 @@ OWN_TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\nten
 
 @pytest.fixture
 def link(tmp_path: Path) -> SimpleNamespace:
-    """In the place of a hidden download link: it keeps the files that it is given."""
+    """Stands in for a hidden download link and keeps its files."""
 
     def move_resource_to_block_cache(path: str) -> str:
         kept = tmp_path / Path(path).name
@@ -44,7 +44,7 @@ def losses(run: Run) -> list[tuple[int, float, float]]:
 
 
 @pytest.mark.parametrize("text", [None, OWN_TEXT], ids=["the recipe's own text", "a text of one's own"])
-def test_a_run_goes_on_from_its_zip_with_the_same_numbers(service, link, text: Corpus | None) -> None:
+def test_a_run_continues_from_its_zip_with_the_same_numbers(service, link, text: Corpus | None) -> None:
     whole = service.start(RECIPE, text, seed=6)
     wait(lambda: whole.status == "finished")
     run = service.start(RECIPE, text, seed=6, paused=True)
@@ -73,7 +73,7 @@ def test_a_run_on_another_text_asks_for_it(service, link) -> None:
         resumed(service.resume, path, lambda recipe: Corpus.from_text("a b c\nd e f", name="Your poem"))
 
 
-def test_what_cannot_be_saved_says_so(service, link) -> None:
+def test_what_cannot_be_saved_is_refused_with_a_reason(service, link) -> None:
     with pytest.raises(RunError, match="no run yet"):
         packed(None, link)
     run = service.start(RECIPE, seed=6)
@@ -83,7 +83,7 @@ def test_what_cannot_be_saved_says_so(service, link) -> None:
         packed(run, link)
 
 
-def test_a_zip_that_is_no_saved_run_is_refused(service, tiny_checkpoint, tmp_path) -> None:
+def test_a_zip_that_is_not_a_saved_run_is_refused(service, tiny_checkpoint, tmp_path) -> None:
     holiday, model, escape = (tmp_path / f"{name}.zip" for name in ("holiday", "model", "escape"))
     with zipfile.ZipFile(holiday, "w") as archive:
         archive.writestr("beach.jpg", b"sand")
@@ -92,27 +92,27 @@ def test_a_zip_that_is_no_saved_run_is_refused(service, tiny_checkpoint, tmp_pat
         archive.writestr("../training_state.json", b"{}")
     (tmp_path / "letter.zip").write_bytes(b"Dear Juliet")
     before = set(tmp_path.rglob("*"))
-    for path, said in (
+    for path, message in (
         (holiday, "config.json"),
         (model, "without its training state"),
         (escape, "path"),
         (tmp_path / "letter.zip", "damaged or not a plain zip"),
     ):
-        with pytest.raises(CheckpointError, match=said):
+        with pytest.raises(CheckpointError, match=message):
             resumed(service.resume, str(path), lambda recipe: None)
     assert set(tmp_path.rglob("*")) == before
     assert issubclass(CheckpointError, BertCoreError)
 
 
 @pytest.mark.parametrize(
-    ("file", "change", "said"),
+    ("file", "change", "message"),
     [
         ("recipe.json", lambda facts: facts | {"title": "long " * 60_000}, "larger than the limit of 256 kB"),
         ("training_state.json", lambda facts: facts | {"step": 1_000_001}, "the limit is 1,000,000"),
         ("training_state.json", lambda facts: facts | {"step": 3}, "do not belong together"),
     ],
 )
-def test_a_zip_that_would_fill_the_memory_is_refused(service, link, tmp_path, file, change, said) -> None:
+def test_a_zip_that_would_fill_the_memory_is_refused(service, link, tmp_path, file, change, message) -> None:
     run = service.start(RECIPE, seed=6)
     wait(lambda: run.status == "finished")
     run.continue_for(2_000_000)
@@ -124,5 +124,5 @@ def test_a_zip_that_would_fill_the_memory_is_refused(service, link, tmp_path, fi
             if info.filename.endswith(f"/{file}"):
                 content = json.dumps(change(json.loads(content)))
             target.writestr(info.filename, content)
-    with pytest.raises(CheckpointError, match=said):
+    with pytest.raises(CheckpointError, match=message):
         resumed(service.resume, str(hostile), lambda recipe: None)

@@ -116,15 +116,15 @@ def test_pausing_stepping_and_resuming_change_no_loss(service, recipe):
     wait(lambda: len(run.history()) >= 5)
     run.pause()
     wait(lambda: run.status == "paused")
-    stood = len(run.history())
-    assert run.snapshots[-1].step == stood
-    finished(service.start(recipe))  # the service goes on, and gives this run no turn
-    assert len(run.history()) == stood
+    done = len(run.history())
+    assert run.snapshots[-1].step == done
+    finished(service.start(recipe))  # the service goes on, and gives this run no time
+    assert len(run.history()) == done
     for extra in (1, 2, 3):
         run.step()
-        wait(lambda extra=extra: len(run.history()) == stood + extra)
+        wait(lambda extra=extra: len(run.history()) == done + extra)
         assert run.status == "paused"
-        assert run.snapshots[-1].step == stood + extra
+        assert run.snapshots[-1].step == done + extra
     run.resume()
     assert numbers(finished(run).history()) == alone(recipe, 5)
 
@@ -155,10 +155,10 @@ def test_stopping_ends_a_run_with_a_reason_and_keeps_what_it_learnt(service, rec
     wait(lambda: len(run.history()) >= 10)
     run.stop()
     assert run.status == "stopped"
-    stood = len(run.history())
-    assert run.reason == f"Stopped by you at step {stood}."
+    done = len(run.history())
+    assert run.reason == f"Stopped by you at step {done}."
     finished(service.start(recipe))
-    assert len(run.history()) == stood
+    assert len(run.history()) == done
     assert fill_mask(run.snapshots[-1].checkpoint(), "how [MASK] you")
     for command in (run.pause, run.resume, run.step):
         with pytest.raises(RunError, match="ended"):
@@ -205,7 +205,7 @@ def come_even(count_one, count_other):
         few, many = sorted((count_one() - before[0], count_other() - before[1]))
         return few > 300 and many < 2 * few
 
-    wait(even, "the two have not had like shares of the machine")
+    wait(even, "the two did not share the machine evenly")
 
 
 def test_runs_share_the_machine_and_a_newcomer_is_served_at_once(service, recipe):
@@ -241,15 +241,15 @@ def test_many_runs_of_a_visitor_take_the_share_of_one(service, recipe):
     assert not any(run.history() for run in many[1:])
 
 
-def test_who_was_away_has_no_claim_on_the_time_of_the_others(service, recipe):
+def test_a_paused_run_does_not_catch_up_on_missed_time(service, recipe):
     long = recipe.override({"training.steps": 100_000})
     budget = service.budget()
     away, other = stepped(service.start(long, paused=True), 1), service.start(long, budget=budget)
     wait(lambda: len(other.history()) > 600)
     away.resume()
-    stood = budget.seconds
+    done = budget.seconds
     wait(lambda: len(away.history()) > 150)
-    assert budget.seconds - stood > 0.1  # its turns take a share of the time, also where the machine stands still
+    assert budget.seconds - done > 0.1  # it gets its share of the time
 
 
 class BrokenBatches:
@@ -257,7 +257,7 @@ class BrokenBatches:
         return 1 / 0
 
 
-def test_a_run_that_fails_says_why_and_the_others_go_on(service, recipe, monkeypatch):
+def test_a_run_that_fails_has_a_reason_and_the_others_continue(service, recipe, monkeypatch):
     good = service.start(recipe.override({"training.steps": 400}))
     bad_text = service.start(recipe, corpus=Corpus((("only one",),)))
     wait(lambda: bad_text.status in ENDED)
@@ -273,20 +273,20 @@ def test_a_run_that_fails_says_why_and_the_others_go_on(service, recipe, monkeyp
     finished(good)
 
 
-def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_last_finite_model(service, recipe):
+def test_a_loss_that_is_not_a_number_ends_the_run_and_keeps_the_last_finite_model(service, recipe):
     run = service.start(recipe.override({"training.steps": 100_000}))
     wait(lambda: len(run.history()) > 20)
     run.pause()
     wait(lambda: run.status == "paused")
     run.worker.trainer.model.bert.embeddings.LayerNorm.eps = float("nan")
-    stood = len(run.history())
+    done = len(run.history())
     run.resume()
     wait(lambda: run.status in ENDED)
     assert run.status == "failed"
-    assert f"at step {stood + 1}" in run.reason
+    assert f"at step {done + 1}" in run.reason
     assert "lower learning rate" in run.reason
-    assert len(run.history()) == stood
-    assert run.snapshots[-1].step == stood
+    assert len(run.history()) == done
+    assert run.snapshots[-1].step == done
     assert run.snapshots[-1].weights.isfinite().all()
 
 
@@ -350,7 +350,7 @@ def test_a_continued_run_equals_one_whose_recipe_states_both_parts(service, reci
     assert run.snapshots[-1].checkpoint().recipe["training"]["parts"][0]["start"] == 20
 
 
-def test_a_stopped_run_goes_on_where_it_was(service, recipe):
+def test_a_stopped_run_can_be_continued(service, recipe):
     run = stepped(service.start(recipe, seed=5, paused=True), 7)
     run.stop()
     run.continue_for(10)
@@ -442,7 +442,7 @@ def test_files_that_cannot_be_resumed_are_refused(service, recipe, tiny_checkpoi
         service.resume(tmp_path / "model")
 
 
-def test_what_cannot_be_continued_says_so(service, recipe):
+def test_a_run_that_cannot_be_continued_is_refused_with_a_reason(service, recipe):
     run = service.start(recipe.override({"training.steps": 100_000}), paused=True)
     with pytest.raises(RunError, match="Only a finished or stopped run"):
         run.continue_for(5)
@@ -466,7 +466,7 @@ def test_the_learning_rate_is_changed_in_a_pause_and_stays_in_the_recipe(service
     with pytest.raises(ConfigError, match="learning_rate is -1"):
         run.set_learning_rate(-1)
     run.set_learning_rate(0.03)
-    run.set_learning_rate(0.02)  # thought better of
+    run.set_learning_rate(0.02)  # changed again
     run.resume()
     repeated = dataclasses.replace(recipe, training=recipe.training.then(9, 51, 0.02))
     assert numbers(finished(run).history()) == alone(repeated, 5)
@@ -514,7 +514,7 @@ def test_a_pace_gives_a_step_when_its_time_has_come(slow_service, clock, recipe)
         run.set_pace(0)
 
 
-def test_a_run_that_nobody_looks_at_is_paused_and_a_touch_wakes_it(slow_service, clock, recipe):
+def test_a_run_without_a_visitor_is_paused_and_a_touch_resumes_it(slow_service, clock, recipe):
     run = slow_service.start(recipe.override({"training.steps": 100_000}), lease=10)
     kept = slow_service.start(recipe.override({"training.steps": 100_000}))
     wait(lambda: run.history())
@@ -522,12 +522,12 @@ def test_a_run_that_nobody_looks_at_is_paused_and_a_touch_wakes_it(slow_service,
     wait(lambda: run.status == "paused")
     assert "nobody was watching" in run.reason
     assert kept.status == "running"  # without a lease
-    stood = len(run.history())
+    done = len(run.history())
     finished(slow_service.start(recipe))
-    assert len(run.history()) == stood
+    assert len(run.history()) == done
     run.touch()
     assert (run.status, run.reason) == ("running", "")
-    wait(lambda: len(run.history()) > stood)
+    wait(lambda: len(run.history()) > done)
     clock.now += 9
     run.touch()
     clock.now += 9
@@ -535,7 +535,7 @@ def test_a_run_that_nobody_looks_at_is_paused_and_a_touch_wakes_it(slow_service,
     assert run.status == "running"
 
 
-def test_a_touch_does_not_wake_what_a_person_has_paused(slow_service, clock, recipe):
+def test_a_touch_does_not_resume_a_run_that_a_person_paused(slow_service, clock, recipe):
     run = stepped(slow_service.start(recipe, lease=10, paused=True), 1)
     clock.now += 11
     run.touch()
@@ -576,7 +576,7 @@ def test_visitors_who_left_leave_nothing_behind(slow_service, clock, recipe):
         wait(lambda: alive() == 0, "runs, models or snapshots are still held")
 
 
-def test_a_run_says_how_many_are_prepared_before_it(service, recipe):
+def test_progress_counts_the_runs_that_are_prepared_before(service, recipe):
     doors = [threading.Event() for _ in range(3)]
 
     def text_behind(door):
@@ -623,7 +623,7 @@ def test_one_budget_bounds_the_runs_of_a_visitor(service, recipe):
     wait(lambda: gc.collect() is not None and budget.used == 0)
 
 
-def test_the_held_out_curve_begins_with_ignorance_and_ends_with_the_run(service, recipe):
+def test_the_held_out_curve_begins_untrained_and_ends_with_the_run(service, recipe):
     rng = random.Random(0)
     words = [f"w{i}" for i in range(30)]
     text = "\n\n".join("\n".join(" ".join(rng.choices(words, k=4)) for _ in range(4)) for _ in range(40))
@@ -636,12 +636,12 @@ def test_the_held_out_curve_begins_with_ignorance_and_ends_with_the_run(service,
     assert [point.step for point in points] == sorted({point.step for point in points})
     assert run.evaluations(since=1) == points[1:]
     prepared = prepare(run.recipe, run.corpus, seed=5)
-    count = 8  # the text has so many batches for more than one look at each sentence
+    count = 8  # the text has so many batches for more than one pass over the sentences
     before = evaluate(prepared.model, prepared.validation, count, 0)
     assert dataclasses.astuple(points[0]) == pytest.approx(dataclasses.astuple(before), abs=1e-5)
     after = evaluate(run.snapshots[-1].checkpoint().model, prepared.validation, count, 60)
     assert dataclasses.astuple(points[-1]) == pytest.approx(dataclasses.astuple(after), abs=1e-5)
-    # Looking has changed nothing.
+    # Evaluating has changed nothing.
     assert numbers(run.history()) == numbers(read_metrics(list(prepared.trainer())))
 
 
