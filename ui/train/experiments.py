@@ -182,15 +182,11 @@ def _result(space: Workspace, trial: Trial) -> dict[str, Any] | None:
             for name in shown
         ]
         rows.append({"title": variant.title, "colour": colours.get(variant.title, ""), "cells": cells})
-    seeds = len(marks[0])
-    mean = (
-        "One seed can't tell chance from effect; three can."
-        if seeds == 1
-        else f"Mean ± standard deviation over {seeds} seeds."
-    )
-    same = f"Every model was tested on the same {PAIRS} pairs of {trial.text}, masked by the recipe."
+    one, seeds = "One seed can't separate chance from effect; three can.", len(marks[0])
+    how = one if seeds == 1 else f"Mean ± standard deviation over {seeds} seeds."
+    how += f" Every model was tested on the same {PAIRS} pairs of {trial.text}, masked by the recipe."
     columns = [MEASURES[name].title for name in shown]
-    return {"columns": columns, "rows": rows, "answer": answer(experiment, marks), "how": f"{mean} {same}"}
+    return {"columns": columns, "rows": rows, "answer": answer(experiment, marks), "how": how}
 
 
 class Experiments:

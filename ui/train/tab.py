@@ -17,16 +17,7 @@ from ui.server.workspace import NO_RUN_YET
 from ui.train.batch import batch_view
 from ui.train.exam import exam_view
 from ui.train.experiments import Experiments
-from ui.train.form import (
-    OWN_TEXT,
-    PASTED,
-    UPLOADED,
-    FormControls,
-    TrainingForm,
-    settings_controls,
-    values_of,
-    with_labels,
-)
+from ui.train.form import OWN_TEXT, PASTED, UPLOADED, FormControls, settings_controls, values_of, with_labels
 from ui.train.monitor import run_monitor
 from ui.train.runs_list import connect_runs, runs_list
 from ui.train.saved_run import CLICK, packed, resumed, saved_run
@@ -132,13 +123,11 @@ def train_tab(page: Page) -> None:
         }
 
     @on_error(lambda sentence: {"facts": [], "notes": [], "error": with_labels(sentence)})
-    def previewed(filled: TrainingForm) -> dict[str, Any]:
+    def show_preview(values: dict[Any, Any]) -> dict[str, Any]:
         """What the text gives, or why it cannot be trained on."""
+        filled = form.read(values)
         recipe = filled.recipe()
         return preview_value(preview(recipe, filled.corpus(recipe), workspaces.service.device))
-
-    def show_preview(values: dict[Any, Any]) -> dict[str, Any]:
-        return previewed(form.read(values))
 
     def start_run(values: dict[Any, Any]) -> dict[gr.blocks.Block, Any]:
         """Start a run; a form that can't be trained starts nothing and loses nothing."""
@@ -152,7 +141,7 @@ def train_tab(page: Page) -> None:
             workspaces.start(space, recipe, read, filled.seed).set_pace(filled.pace)
 
         if filled.source != UPLOADED or not shown or shown.get("error"):
-            shown = previewed(filled)
+            shown = show_preview(values)
         if not shown.get("error"):
             shown["error"] = on_error(str)(begin)()
         return {facts: shown, **show(space.token)}
@@ -179,10 +168,7 @@ def train_tab(page: Page) -> None:
             space.stop()
         return show(token)
 
-    def no_file(sentence: str) -> None:
-        warn(sentence)
-
-    @on_error(no_file)
+    @on_error(lambda sentence: warn(sentence) and None)  # None: there is no file to download
     def save(token: str) -> str:
         return packed(_current_run(page, token), saved.link)
 
