@@ -22,7 +22,7 @@ from bert_core.storage.checkpoint import Checkpoint
 Guess = tuple[str, float]  # a token and its probability
 Inputs = tuple[Tensor, Tensor, Tensor]  # ids, mask and segments, (B, T) each
 
-_NO_POSITIONS = torch.empty(0, dtype=torch.long)  # for a pass whose word scores nobody reads
+_NO_POSITIONS = torch.empty(0, dtype=torch.long)  # for a pass without word scores
 _ROWS = 256  # of one forward pass
 _NUMBERS = 2**24  # the largest tensor of one forward pass: 64 MiB in float32
 _PURPOSES = {"mlm": "guess masked words", "nsp": "judge sentence pairs"}
