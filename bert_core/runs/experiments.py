@@ -80,10 +80,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A question that a few runs answer. They have the same recipe and seed and differ in one thing.
-
-    Raises ConfigError for a setting, a measure or a variant that does not exist.
-    """
+    """A question that a few runs with the same recipe and seed answer, which differ in one thing."""
 
     name: str
     title: str
@@ -181,7 +178,7 @@ def examine(checkpoint: Checkpoint, text: Corpus, data: DataConfig, seconds: flo
     encoded = encode_corpus(text.excerpt(MAX_SENTENCES), checkpoint.tokenizer)
     batches = PretrainingBatches(encoded, checkpoint.tokenizer, data, seed=0)
     mask, count = checkpoint.tokenizer.token_to_id(MASK), max(1, PAIRS // data.batch_size)
-    sums = torch.zeros(4, dtype=torch.float64)
+    sums = torch.zeros(3, dtype=torch.float64)
     right, asked = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
     for k in range(count):
         batch = DeviceBatch.of(batches[k], checkpoint.model.device)
@@ -189,19 +186,12 @@ def examine(checkpoint: Checkpoint, text: Corpus, data: DataConfig, seconds: flo
         kinds = kinds_asked(batch.shown, batch.labels, mask)
         right += (kinds @ hits).cpu()
         asked += kinds.sum(1).cpu()
-        sums += torch.stack([mlm_loss.cpu() * len(hits), nsp_loss.cpu(), nsp_accuracy.cpu(), torch.tensor(1.0)])
+        sums += torch.stack([mlm_loss.cpu() * len(hits), nsp_loss.cpu(), nsp_accuracy.cpu()])
     words = float(asked.sum())
     masked, replaced, kept = (right / asked).tolist()  # nan where no word is of that kind
-    return Marks(
-        mlm_loss=float(sums[0]) / words,
-        nsp_loss=float(sums[1]) / count,
-        mlm_accuracy=float(right.sum()) / words,
-        nsp_accuracy=float(sums[2]) / count,
-        masked_accuracy=masked,
-        replaced_accuracy=replaced,
-        kept_accuracy=kept,
-        seconds=seconds,
-    )
+    mlm, nsp, pairs = sums.tolist()
+    accuracy = float(right.sum()) / words
+    return Marks(mlm / words, nsp / count, accuracy, pairs / count, masked, replaced, kept, seconds)
 
 
 @dataclass(frozen=True)

@@ -86,15 +86,14 @@ class Progress:
 class Run:
     """One training run. Its methods may be called from any thread.
 
-    `stop`, `set_learning_rate`, `save` and `pack` wait for the slice in progress: one training step, and one held-out
-    batch or, after the last step, the whole evaluation.
+    `stop`, `set_learning_rate`, `save` and `pack` wait for the step in progress and the evaluation after it: one
+    held-out batch or, after the last step, all of them.
 
-    id: 128 random bits in hexadecimal. recipe: as it was given; once prepared, at scale, with its number of steps and
-    every change of the schedule. status: "paused" means that only `step` trains. reason: why it has ended or was
-    paused, "" if it was asked to. corpus: the whole text, None until it was read. training_text, held_out: its parts;
-    held_out is None where there is nothing to hold out, so that the model can only memorise. snapshots: oldest first,
-    thinned so that early steps keep more of them. worker: None until the run is prepared, and once the state that the
-    next step needs is no longer kept. budget: shared by the runs of a visitor.
+    id: 128 random bits in hexadecimal. recipe: once prepared, at scale, with its number of steps and every change of
+    the schedule. status: "paused" means that only `step` trains. reason: why the run failed, was stopped or lost its
+    visitor. corpus: the whole text, None until it was read. training_text, held_out: its parts; held_out is None where
+    nothing is held out, so that the model can only memorise. snapshots: oldest first, more of them at early steps.
+    worker: None before the run is prepared and after its training state was freed.
     """
 
     def __init__(
@@ -141,8 +140,7 @@ class Run:
         return self._history[since:]
 
     def evaluations(self, since: int = 0) -> list[EvaluationPoint]:
-        """The held-out curve after its first `since` points: dense at the start, at about a tenth of the training time
-        in all. Empty where nothing is held out."""
+        """The held-out curve after its first `since` points; empty where nothing is held out."""
         return list(self._evaluations[since:])
 
     def progress(self) -> Progress:
@@ -150,22 +148,13 @@ class Run:
         with self._changed:
             done, steps = len(self._history), self.recipe.training.total_steps
             recent = self._history[-50:]
-            spent = recent[-1].seconds - recent[0].seconds if len(recent) > 1 else 0.0
+            seconds = recent[-1].seconds if recent else 0.0
+            spent = seconds - recent[0].seconds if recent else 0.0
+            speed = sum(row.tokens for row in recent[1:]) / spent if spent else 0.0
             is_estimated = self.status == "running" and self._step_seconds.is_known
-            runs_ahead, wait = self._scheduler.queue_ahead(self)
-            return Progress(
-                status=self.status,
-                reason=self.reason,
-                step=done,
-                steps=steps,
-                seconds=recent[-1].seconds if recent else 0.0,
-                tokens_per_second=sum(row.tokens for row in recent[1:]) / spent if spent else 0.0,
-                seconds_left=(steps - done) * self._step_seconds.value if is_estimated else None,
-                runs_ahead=runs_ahead,
-                wait_seconds=wait,
-                preparing=self._stage,
-                sharing=self._scheduler.count_sharing(),
-            )
+            left = (steps - done) * self._step_seconds.value if is_estimated else None
+            ahead, sharing = self._scheduler.queue_ahead(self), self._scheduler.count_sharing()
+            return Progress(self.status, self.reason, done, steps, seconds, speed, left, *ahead, self._stage, sharing)
 
     def batch_at(self, step: int, *, again: int = 0, rows: slice = slice(None)) -> BatchView:
         """The batch of a step, counted from 1, also of a step to come.
@@ -175,9 +164,7 @@ class Run:
         """
         batches, tokenizer, last = self._batches, self._tokenizer, self.recipe.training.total_steps
         if batches is None or tokenizer is None:
-            raise RunError(
-                "The batches of this run are not here; they come when it is prepared and go when it is freed."
-            )
+            raise RunError("The batches of this run are not here: it is not prepared yet, or it was freed.")
         if not 1 <= step <= last:
             raise RunError(f"There is no step {step}; this run has the steps 1 to {last}.")
         return view_batch(batches.copy(again)[step - 1], tokenizer, step, rows)
@@ -189,14 +176,13 @@ class Run:
 
     @property
     def can_continue(self) -> bool:
-        """Whether the state that the next step needs is kept, for `continue_for` and for a saved run."""
+        """Whether the state that the next step needs is kept."""
         return self.worker is not None
 
     def save(self, folder: str | Path) -> None:
-        """Write the present model as a Hugging Face folder, with all that `TrainingService.resume` needs.
+        """Write the model as a Hugging Face folder with the state for `TrainingService.resume`, if that is still kept.
 
-        Of a run that was freed or has failed, the newest snapshot is written without that. Raises RunError where there
-        is no model yet, CheckpointError where the folder cannot be written.
+        Raises RunError if there is no model, CheckpointError if the folder cannot be written.
         """
         checkpoint, also = self._to_save()
         save_checkpoint(checkpoint, folder, also=also)
@@ -209,7 +195,7 @@ class Run:
     def _to_save(self) -> tuple[Checkpoint, Callable[[Path], None]]:
         with self._at_rest():
             if not self.snapshots:
-                raise RunError("This run has no model to save; it has one from its first step until it is freed.")
+                raise RunError("This run has no model to save: it is not prepared yet, or it was freed.")
             if self.worker is None:
                 return self.snapshots[-1].checkpoint(), lambda folder: None
             prepared, copy = self.worker.prepared, self.worker.copy()
@@ -266,16 +252,16 @@ class Run:
     def continue_for(self, steps: int, learning_rate: float | None = None) -> None:
         """Train a finished or stopped run for more steps, bit for bit as if its recipe had contained both parts.
 
-        learning_rate: peak of the new part, which decays as the recipe's first part does; None for the present peak.
-        Raises RunError where the run has not ended, has failed or was freed, ConfigError for a number out of range.
+        learning_rate: peak of the new part, which decays as the first part does; None for the present peak. Raises
+        RunError where the run has not ended, has failed or was freed, ConfigError for a number out of range.
         """
         with self._changed:
             if self.status not in ("finished", "stopped"):
                 raise RunError(f"Only a finished or stopped run can be continued; this one is {self.status}.")
             if self.worker is None:
                 raise RunError("The state that this run needs to continue is no longer kept; start it again.")
-            training = self.recipe.training.then(self.worker.trainer.step, steps, learning_rate)
-            self._change_training(self.worker, training)
+            done = self.worker.trainer.step
+            self._change_training(self.worker, self.recipe.training.then(done, steps, learning_rate))
             self._scheduler.enlist(self)
             self.status, self.reason = "running", ""
             self._paused = self._paused_by_lease = False
@@ -425,7 +411,7 @@ class Run:
 
     @contextlib.contextmanager
     def _fail_on_error(self) -> Iterator[None]:
-        """An error ends this run alone, with a reason."""
+        """End this run alone after an error."""
         try:
             yield
         except BertCoreError as error:

@@ -108,10 +108,9 @@ class TrainingService:
             saved = load_checkpoint(folder), read_training_state(folder)
         state = saved[1]
         corpus = state.matching_corpus(corpus)
-        return self._add(
-            Run(state.recipe, state.seed, self, budget or self.budget(), paused=paused, lease=lease, saved=saved),
-            corpus,
-        )
+        budget = budget or self.budget()
+        run = Run(state.recipe, state.seed, self, budget, paused=paused, lease=lease, saved=saved)
+        return self._add(run, corpus)
 
     def _add(self, run: Run, corpus: Text) -> Run:
         with self.changed:
@@ -205,8 +204,7 @@ class TrainingService:
     def _next_run(self) -> Run | None:
         """Of the runs that want steps and are due, the one whose visitor has had the least training time.
 
-        A visitor whose runs were paused does not catch up on missed time: it counts as no less than that of the
-        visitor who trained last.
+        A run that was paused does not catch up on missed time: its visitor's time is raised to the last one's.
         """
         now = self.now()
         for leased in list(self._leased):

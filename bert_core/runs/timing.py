@@ -11,10 +11,7 @@ PACES = (0.05, 1000.0)  # steps a second
 
 
 class Lease:
-    """How long a run trains without a visitor.
-
-    seconds: None for an endless lease. clock: monotonic seconds.
-    """
+    """How long a run trains without a visitor. seconds: None for an endless lease."""
 
     def __init__(self, seconds: float | None, clock: Callable[[], float]) -> None:
         self.seconds, self._clock = seconds, clock
