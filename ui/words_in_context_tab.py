@@ -23,8 +23,7 @@ EMPTY = "Type a word, and two or more sentences that contain it, one a line."
 ONE_OCCURRENCE = "The word occurs only once; add a sentence to compare it with."
 HINT = (
     "Before the first layer a word has nearly the same vector everywhere; each layer mixes in the words around it. "
-    "1 = same direction, 0 = perpendicular, -1 = opposite. The points are the same vectors, projected on the two "
-    "directions in which they differ most (principal components)."
+    "The points are the same vectors, projected on the two directions in which they differ most (principal components)."
 )
 MOST_LAYERS = 48
 CONTEXT = 8  # characters shown on each side of the word
