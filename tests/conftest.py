@@ -1,8 +1,13 @@
 """A small model, its tokenizer and its text, and a service, for several test modules."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
+
+# Before torch is imported, also in processes that a test starts: for models this small, a second thread only waits.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 from helpers import make_model
 
 from bert_core.config import BertConfig
