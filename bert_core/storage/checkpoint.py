@@ -1,7 +1,6 @@
-"""A model as a Hugging Face folder: written so that `transformers` opens it, read without trusting a byte of it.
+"""A model as a Hugging Face folder: `transformers` opens what is written, and untrusted folders are read safely.
 
-Nothing here is a pickle. What is guaranteed when a write is interrupted stands in `save_checkpoint`, what a foreign
-folder must be like in `load_checkpoint`.
+There are no pickles.
 """
 
 import contextlib
@@ -25,7 +24,7 @@ from torch import Tensor
 
 from bert_core.atomic_folder import replacing, restore_backup
 from bert_core.config import BertConfig
-from bert_core.data.tokenizer import PAD, SPECIAL_TOKENS
+from bert_core.data.tokenizer import PAD, SPECIAL_TOKENS, token_id
 from bert_core.errors import CheckpointError, ConfigError, quoted
 from bert_core.model import BertForPreTraining, draw_weights, extend_positions
 from bert_core.storage.tokenizer_file import load_tokenizer, save_tokenizer
@@ -44,7 +43,7 @@ MAX_ARCHIVE_BYTES = 2**30
 
 _PART_TITLES = {"pooler": "the pooler", "mlm": "the masked-word head", "nsp": "the next-sentence head"}
 
-# Files that belong to a model and must not survive beside another one's.
+# Files that belong to one model and must not remain beside another.
 _MODEL_FILES = {
     *(CONFIG, WEIGHTS, INDEX, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, RECIPE),
     *("special_tokens_map.json", "added_tokens.json", TRAINING_STATE),
@@ -54,7 +53,7 @@ _ARCHIVED = re.compile(
     r"|training_state\.safetensors|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors"
 )
 
-# Sizes that a config.json may leave out, where the world's defaults are not ours.
+# Sizes that a config.json may leave out and whose defaults differ from those of `BertConfig`.
 _HUGGING_FACE_DEFAULTS = {
     "hidden_size": 768,
     "num_hidden_layers": 12,
@@ -62,7 +61,7 @@ _HUGGING_FACE_DEFAULTS = {
     "intermediate_size": 3072,
     "max_position_embeddings": 512,
 }
-# Fields that change the mathematics, with what this model computes. Other fields that we don't know are harmless.
+# Fields that change the mathematics, with the values that this model supports. Other unknown fields are harmless.
 _FIXED_FIELDS: dict[str, tuple] = {
     "model_type": ("bert",),
     "position_embedding_type": ("absolute", None),
@@ -75,11 +74,11 @@ _FIXED_FIELDS: dict[str, tuple] = {
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model with its tokenizer, ready to be asked.
+    """A model with its tokenizer.
 
-    model: in eval mode. notes: sentences on what the files lacked and what was done about it. missing: those of
-    "pooler", "mlm" and "nsp" that the files lacked and that are random now, so that their probes refuse. recipe: the
-    settings that it was trained with as JSON data, where they are known.
+    model: in eval mode. notes: what the files lacked and what replaces it, one sentence each. missing: those of
+    "pooler", "mlm" and "nsp" that the files lacked; they are random and their probes refuse. recipe: the settings of
+    the training as JSON data, if known.
     """
 
     model: BertForPreTraining
@@ -105,14 +104,14 @@ def save_checkpoint(
     dtype: torch.dtype = torch.float32,
     also: Callable[[Path], None] = lambda folder: None,
 ) -> None:
-    """Write a model as a Hugging Face folder, all or nothing.
+    """Write a model as a Hugging Face folder.
 
-    dtype: of the numbers in the file; torch.float16 halves it. also: writes files that belong to the model, such as
-    its training state, into the folder it is given. Parts that the checkpoint lacks are left out again.
+    dtype: of the numbers in the file; torch.float16 halves its size. also: writes more files of the model, such as its
+    training state, into the folder it is given. Missing parts of the checkpoint are not written.
 
-    Whenever the process is killed or the disk fills up, the folder holds the old model or the new one, never a
-    mixture; see `atomic_folder.replacing`. Other files in the folder, such as
-    metrics.csv, stay. Raises CheckpointError when weights are not finite or the folder cannot be written.
+    After a kill or on a full disk the folder holds the old model or the new one, never a mixture (see
+    `atomic_folder.replacing`). Other files in the folder, such as metrics.csv, stay. Raises CheckpointError if weights
+    are not finite or the folder cannot be written.
     """
     folder = Path(folder).resolve()
     tensors = _tensors_to_write(checkpoint, dtype)
@@ -123,15 +122,14 @@ def save_checkpoint(
             also(new)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
-            f"The model was not saved to {folder.name} ({_reason(error)}); what was there before is kept."
+            f"The model was not saved to {folder.name} ({_reason(error)}); the earlier model is kept."
         ) from None
 
 
 def pack_checkpoint(
     checkpoint: Checkpoint, zip_path: str | Path, *, also: Callable[[Path], None] = lambda folder: None
 ) -> None:
-    """Write a model as a zip of its Hugging Face folder, which carries the model's name. also, errors: as
-    save_checkpoint."""
+    """Write a model as a zip of its Hugging Face folder. also, errors: as in `save_checkpoint`."""
     zip_path = Path(zip_path).resolve()
     top = re.sub(r"[^\w.-]+", "-", checkpoint.name).strip("-.") or "model"
     tensors = _tensors_to_write(checkpoint, torch.float32)
@@ -150,11 +148,10 @@ def pack_checkpoint(
 
 
 def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, max_bytes: int = MAX_ARCHIVE_BYTES) -> None:
-    """Take the files of a model out of a foreign zip; `load_checkpoint(folder)` then checks what is in them.
+    """Unpack the files of a model from an untrusted zip; `load_checkpoint(folder)` then checks their content.
 
-    folder: made here, and gone again when something is wrong. max_bytes: of all files together. The files may stand
-    at the top of the archive or in one folder; files that are no part of a model are left where they are. Raises
-    CheckpointError.
+    folder: created here, and removed after an error. max_bytes: of all files together. The files may be at the top of
+    the archive or in one folder there; files that do not belong to a model are skipped. Raises CheckpointError.
     """
     zip_path, folder = Path(zip_path), Path(folder)
     try:
@@ -162,9 +159,7 @@ def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, max_bytes: in
         try:
             unzip(zip_path, folder, _ARCHIVED, max_bytes)
             if not (folder / CONFIG).exists():
-                raise CheckpointError(
-                    f"{zip_path.name} has no {CONFIG}, at its top or in one folder; pack a model folder."
-                )
+                raise CheckpointError(f"{zip_path.name} has no {CONFIG}; pack a model folder.")
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -189,10 +184,10 @@ def _tensors_to_write(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, T
 
 def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], dtype: torch.dtype, folder: Path) -> None:
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
-    (folder / WEIGHTS).chmod(0o644)  # the library lets nobody else read it
+    (folder / WEIGHTS).chmod(0o644)  # the library makes it private
     save_tokenizer(checkpoint.tokenizer, folder / TOKENIZER)
-    # With another class, or none, `transformers` makes a word vocabulary into WordPiece; without the input names it
-    # drops the segments.
+    # With another class, or none, `transformers` reads a word vocabulary as WordPiece; without the input names it drops
+    # the segments.
     _write_json(
         folder / TOKENIZER_CONFIG,
         {
@@ -224,19 +219,15 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def load_checkpoint(folder: str | Path, *, max_positions: int | None = None) -> Checkpoint:
-    """Open a Hugging Face BERT folder, checking everything before anything is built from it.
+    """Open an untrusted Hugging Face BERT folder; every file is checked before it is used.
 
-    Read are config.json, model.safetensors (or its parts and their index), tokenizer.json or vocab.txt,
-    tokenizer_config.json and recipe.json. Tensor names may lack the `bert.` prefix or be the old gamma and beta;
-    numbers may be float32, float16 or bfloat16 and become float32. The pooler and the heads may be missing, each
-    whole; they are then new (drawn from a fixed seed), listed in `missing` and named in `notes`. No random number is
-    drawn from PyTorch's global generator.
+    It reads config.json, the weights (see `read_weights`), tokenizer.json or vocab.txt, tokenizer_config.json and
+    recipe.json. The pooler and each head may be missing; they are then drawn with a fixed seed, listed in `missing` and
+    described in `notes`. PyTorch's global generator is not used, and no connection is made.
 
-    max_positions: longest input in tokens that the model is to read, where that is more than the weights have; their
-    positions stay, the others are new (from a fixed seed) and `notes` says so. None, or as many as there are, changes
-    nothing. No connection is ever made: `bert_core.storage.hub` fetches models by name.
-
-    Raises CheckpointError with the file, what differs, and the remedy.
+    max_positions: the longest input in tokens, if the model is to read more than its weights have positions for; the
+    additional positions are drawn with a fixed seed and described in `notes`. Raises CheckpointError with the file,
+    what differs, and the remedy.
     """
     folder = Path(folder).resolve()
     with contextlib.suppress(OSError):
@@ -248,18 +239,15 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None) -> 
     if max_positions is not None:
         _check_positions(config, max_positions)
     tokenizer = _read_tokenizer(folder)
-    tokens = tokenizer.get_vocab_size()
+    tokens, notes = tokenizer.get_vocab_size(), []
     if tokens > config.vocab_size:
         raise CheckpointError(
             f"The tokenizer has {tokens:,} tokens where {CONFIG} has a vocab_size of {config.vocab_size:,}; "
             "take both from the same model."
         )
-    notes = []
-    if tokens < config.vocab_size:
-        notes.append(
-            f"The tokenizer has no text for the last {config.vocab_size - tokens:,} of {config.vocab_size:,} ids."
-        )
-    config = dataclasses.replace(config, pad_token_id=tokenizer.token_to_id(PAD))
+    if unused := config.vocab_size - tokens:
+        notes.append(f"The tokenizer has no text for the last {unused:,} of {config.vocab_size:,} ids.")
+    config = dataclasses.replace(config, pad_token_id=token_id(tokenizer, PAD))
     with torch.device("meta"):
         model = BertForPreTraining(config)
     missing = _fill(model, folder, tied=content.get("tie_word_embeddings") in (True, None))
@@ -278,7 +266,7 @@ def _read_config(content: dict[str, Any]) -> BertConfig:
     for field, allowed in _FIXED_FIELDS.items():
         if content.get(field) not in allowed:
             raise CheckpointError(
-                f"{CONFIG} has {field} {quoted(content.get(field))}; this program computes {allowed[0]!r} only."
+                f"{CONFIG} has {field} {quoted(content.get(field))}; this program supports only {allowed[0]!r}."
             )
     names = {field.name for field in dataclasses.fields(BertConfig)}
     given = {name: value for name, value in content.items() if name in names and value is not None}
@@ -286,16 +274,14 @@ def _read_config(content: dict[str, Any]) -> BertConfig:
         config = BertConfig(**{**_HUGGING_FACE_DEFAULTS, **given})
     except ConfigError as error:
         raise CheckpointError(f"{CONFIG}: {error}") from None
-    _check_size(config, f"{CONFIG} asks for")
+    _check_size(config, f"{CONFIG} describes")
     return config
 
 
-def _check_size(config: BertConfig, who_asks: str) -> None:
-    if config.parameter_count() > MAX_PARAMETERS:
-        raise CheckpointError(
-            f"{who_asks} {config.parameter_count():,} parameters; the limit is {MAX_PARAMETERS:,}. "
-            "Choose a smaller model."
-        )
+def _check_size(config: BertConfig, subject: str) -> None:
+    count = config.parameter_count()
+    if count > MAX_PARAMETERS:
+        raise CheckpointError(f"{subject} {count:,} parameters; the limit is {MAX_PARAMETERS:,}. Use a smaller model.")
 
 
 def _check_positions(config: BertConfig, max_positions: int) -> None:
@@ -306,8 +292,8 @@ def _check_positions(config: BertConfig, max_positions: int) -> None:
         raise CheckpointError(f"max_positions cannot be used: {error}") from None
     if max_positions < config.max_position_embeddings:
         raise CheckpointError(
-            f"max_positions is {max_positions:,}; the weights have {config.max_position_embeddings:,} positions, and "
-            "none is taken away. Ask for as many or more."
+            f"max_positions is {max_positions:,}; the weights have {config.max_position_embeddings:,} positions. "
+            "Choose at least as many."
         )
     _check_size(longer, f"{max_positions:,} positions make")
 
@@ -317,18 +303,18 @@ def _read_tokenizer(folder: Path) -> Tokenizer:
     for name in (TOKENIZER, VOCABULARY):
         if (folder / name).exists():
             return load_tokenizer(folder / name, settings)
-    raise CheckpointError(f"The folder has neither {TOKENIZER} nor {VOCABULARY}; add the one of this model.")
+    raise CheckpointError(f"The folder has neither {TOKENIZER} nor {VOCABULARY}; add one of them.")
 
 
 def _read_recipe(folder: Path) -> Mapping[str, Any] | None:
-    """What recipe.json holds; a file of that name that is something else is no reason to refuse a model."""
+    """The content of recipe.json, or None if it is missing or cannot be read, which is no reason to refuse a model."""
     with contextlib.suppress(CheckpointError):
         return read_json(folder / RECIPE)
     return None
 
 
 def _fill(model: BertForPreTraining, folder: Path, *, tied: bool) -> frozenset[str]:
-    """Give a model on the meta device its weights; returns the parts that the files lack and that are new."""
+    """Load the weights into a model on the meta device; draw the missing parts and return their names."""
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     tensors, missing = read_weights(folder, shapes, tied=tied)
     new = {name: torch.empty(shape) for name, shape in shapes.items() if name not in tensors}

@@ -1,8 +1,8 @@
-"""Reading safetensors files that somebody else wrote.
+"""Reads untrusted safetensors files.
 
-A file is eight bytes (the header's length, little endian), a JSON header (name -> dtype, shape, offsets) and the
-numbers. The header is checked here by hand, because the library takes seconds and hundreds of megabytes for a header
-made to hurt, and accepts the same name twice.
+A file has eight bytes (the header's length, little endian), a JSON header (name -> dtype, shape, offsets) and the
+numbers. The header is checked here, because the library takes seconds and hundreds of megabytes for a malicious one
+and accepts repeated names.
 """
 
 import math
@@ -25,7 +25,7 @@ _ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """Where a tensor stands: file, dtype as safetensors spells it, shape, its first byte and the one after its last."""
+    """A tensor in a file: dtype as safetensors spells it, shape, its first byte and the one after its last."""
 
     path: Path
     dtype: str
@@ -35,10 +35,10 @@ class TensorEntry:
 
 
 def read_header(path: Path) -> dict[str, TensorEntry]:
-    """The names of a safetensors file with their places, all checked against the file's true size.
+    """All tensors of a safetensors file by name, checked against the size of the file.
 
-    Raises CheckpointError when the file is cut off, its header is too large or malformed, a name stands twice, or
-    the tensors overlap, leave holes or reach past the end.
+    Raises CheckpointError if the file is incomplete, its header is too large or malformed, a name is repeated, or the
+    tensors overlap, leave holes or reach past the end.
     """
     try:
         if not path.is_file():
@@ -47,7 +47,7 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             if file_bytes < 10 or length > file_bytes - 8:
-                raise CheckpointError(f"{path.name} is cut off or no safetensors file; download or export it again.")
+                raise CheckpointError(f"{path.name} is incomplete or not a safetensors file; download it again.")
             if length > MAX_HEADER_BYTES:
                 raise CheckpointError(
                     f"The header of {path.name} has {megabytes(length)}; the limit is {megabytes(MAX_HEADER_BYTES)}."
@@ -62,20 +62,17 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
     position = 8 + length
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].end)):
         if entry.start != position:
-            raise CheckpointError(
-                f"{path.name}: the bytes of {quoted(name)} overlap others or leave a hole; export it again."
-            )
+            raise CheckpointError(f"{path.name}: {quoted(name)} overlaps others or leaves a hole; export it again.")
         position = entry.end
     if position != file_bytes:
         raise CheckpointError(
-            f"{path.name} has {file_bytes:,} bytes where its header asks for {position:,}; download or export it again."
+            f"{path.name} has {file_bytes:,} bytes and its header describes {position:,}; download or export it again."
         )
     return entries
 
 
 def read_tensor(entry: TensorEntry, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The numbers of a floating-point tensor, as float32 or another type. Raises CheckpointError when the file has
-    become shorter."""
+    """Read a floating-point tensor, converted to `dtype`. Raises CheckpointError if the file has become shorter."""
     data = bytearray(entry.end - entry.start)
     try:
         with entry.path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""tokenizer.json and vocab.txt: written, and read without trusting a byte of them."""
+"""Writes tokenizer.json, and reads an untrusted tokenizer.json or vocab.txt."""
 
 import json
 import re
@@ -6,13 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tokenizers import (
-    Tokenizer,
-)
+from tokenizers import Tokenizer
 
 from bert_core.data.tokenizer import MAX_TOKENIZER_TOKENS, PREFIX, SPECIAL_TOKENS, UNK, Scheme, build_tokenizer
 from bert_core.errors import CheckpointError, first_three, quoted
-from bert_core.storage.untrusted import MAX_JSON_BYTES, read_json, read_limited
+from bert_core.storage.untrusted import MAX_JSON_BYTES, parse_json, read_limited
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
@@ -21,54 +19,33 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
 
 
 def load_tokenizer(path: Path, settings: dict[str, Any] | None = None) -> Tokenizer:
-    """Rebuild a tokenizer from a tokenizer.json or a vocab.txt, without trusting the file.
+    """Build a tokenizer from an untrusted tokenizer.json or vocab.txt.
 
-    settings: the content of tokenizer_config.json, where there is one. As in `transformers`, a WordPiece vocabulary
-    whose class is BertTokenizer, or not given, is read with BERT's own normalizer, steered by do_lower_case,
-    strip_accents and tokenize_chinese_chars of the settings, whatever tokenizer.json says of it. With another class
-    tokenizer.json says how text is read. Raises CheckpointError with the file's name and what cannot be used.
+    settings: the content of tokenizer_config.json, if there is one. As in `transformers`, a WordPiece vocabulary whose
+    class is BertTokenizer or missing gets BERT's normalizer with the settings do_lower_case, strip_accents and
+    tokenize_chinese_chars; tokenizer.json describes the normalizer only for other classes. Raises CheckpointError with
+    the file's name and what cannot be used.
     """
     settings = settings or {}
-    is_bert_tokenizer = settings.get("tokenizer_class") in (None, "BertTokenizer", "BertTokenizerFast")
-    if path.suffix == ".txt":
-        content = None
-        text = read_limited(path, MAX_JSON_BYTES)
-    else:
-        content = read_json(path)
+    is_vocab_txt = path.suffix == ".txt"
+    data = read_limited(path, MAX_JSON_BYTES)
+    content = {} if is_vocab_txt else parse_json(data, path.name)
+    merges: list[list[str]] = []
     try:
-        if content is None:
-            vocabulary, kind, merges = _read_vocab_txt(text), "WordPiece", []
+        if is_vocab_txt:
+            vocabulary, kind = _read_vocab_txt(data), "WordPiece"
         else:
             vocabulary, kind = _read_tokenizer_json(content)
             merges = _read_merges(content["model"]) if kind == "BPE" else []
             _refuse_added_tokens(content.get("added_tokens"))
-        if kind == "WordPiece" and (is_bert_tokenizer or content is None):
-            scheme = _scheme_of_settings(settings)
-        else:
-            scheme = _read_scheme(content, kind)
+        is_bert_tokenizer = settings.get("tokenizer_class") in (None, "BertTokenizer", "BertTokenizerFast")
+        from_settings = kind == "WordPiece" and (is_bert_tokenizer or is_vocab_txt)
+        scheme = _scheme_of_settings(settings) if from_settings else _read_scheme(content, kind)
         decoder = settings.get("added_tokens_decoder")
         _refuse_added_tokens(list(decoder.values()) if isinstance(decoder, dict) else decoder)
         return build_tokenizer(vocabulary, scheme, merges)
     except CheckpointError as error:
         raise CheckpointError(f"{path.name}: {error}") from None
-
-
-def _scheme_of_settings(settings: dict[str, Any]) -> Scheme:
-    lowercase, chinese = settings.get("do_lower_case", True), settings.get("tokenize_chinese_chars", True)
-    strip_accents = settings.get("strip_accents")
-    if not (isinstance(lowercase, bool) and isinstance(chinese, bool) and isinstance(strip_accents, bool | None)):
-        raise CheckpointError(
-            "do_lower_case, strip_accents and tokenize_chinese_chars of tokenizer_config.json must be true or false."
-        )
-    return Scheme("WordPiece", "bert", lowercase, strip_accents, chinese)
-
-
-def _refuse_added_tokens(added: Any) -> None:
-    """Tokens that were added to a vocabulary later are cut out of a text before it is read, which we don't do."""
-    entries = added if isinstance(added, list) else [added] if added else []
-    names = [entry.get("content") if isinstance(entry, dict) else entry for entry in entries]
-    if foreign := [quoted(name) for name in names if name not in SPECIAL_TOKENS]:
-        raise CheckpointError(f"its added tokens {first_three(foreign)} can't be used, only BERT's five special ones.")
 
 
 def _read_vocab_txt(data: bytes) -> dict[str, int]:
@@ -80,7 +57,7 @@ def _read_vocab_txt(data: bytes) -> dict[str, int]:
     vocabulary = {token: i for i, token in enumerate(tokens)}
     if len(vocabulary) != len(tokens):
         repeated = Counter(tokens).most_common(1)[0][0]
-        raise CheckpointError(f"the token {repeated[:100]!r} stands on two lines; every token may occur once.")
+        raise CheckpointError(f"the token {quoted(repeated)} is on two lines; every token must occur once.")
     return vocabulary
 
 
@@ -95,43 +72,58 @@ def _read_tokenizer_json(content: dict[str, Any]) -> tuple[dict[str, int], str]:
             raise CheckpointError("its vocabulary must map tokens to whole numbers.")
     kind = model.get("type")
     if kind not in ("WordLevel", "WordPiece", "BPE"):
-        raise CheckpointError(f"its model is {str(kind)[:100]!r}; WordLevel, WordPiece and BPE can be opened.")
+        raise CheckpointError(f"its model is {quoted(str(kind))}; WordLevel, WordPiece and BPE can be opened.")
     if model.get("unk_token") != UNK:
-        raise CheckpointError(f"its unknown token is {str(model.get('unk_token'))[:100]!r}; it must be {UNK}.")
-    # A WordPiece that does not say has BERT's prefix; a BPE that does not say has none.
-    if (
-        kind != "WordLevel"
-        and model.get("continuing_subword_prefix", PREFIX if kind == "WordPiece" else None) != PREFIX
-    ):
+        raise CheckpointError(f"its unknown token is {quoted(str(model.get('unk_token')))}; it must be {UNK}.")
+    default = PREFIX if kind == "WordPiece" else None  # of a file without this field
+    if kind != "WordLevel" and model.get("continuing_subword_prefix", default) != PREFIX:
         raise CheckpointError(f"its pieces do not continue with {PREFIX}, as BERT's do.")
     return vocabulary, kind
 
 
 def _read_merges(model: dict[str, Any]) -> list[list[str]]:
-    """The merges of a BPE, as pairs or as older files spell them ("a ##b"); refused with settings that we lack."""
+    """The merges of a BPE, stored as pairs or, in older files, as "a ##b"; unsupported settings are refused."""
     for field in ("dropout", "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges"):
         if model.get(field):
             raise CheckpointError(f"its {field} is {quoted(model[field])}, which can't be used here.")
-    merges = model.get("merges")
-    merges = (
-        [merge.split(" ") if isinstance(merge, str) else merge for merge in merges] if isinstance(merges, list) else [0]
-    )
+    stored = model.get("merges")
+    merges: list[Any] = stored if isinstance(stored, list) else [None]
+    merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
     for merge in merges:
         if not (isinstance(merge, list) and len(merge) == 2 and all(isinstance(piece, str) for piece in merge)):
             raise CheckpointError("its merges must be pairs of pieces.")
     return merges
 
 
+def _refuse_added_tokens(added: Any) -> None:
+    """Raise CheckpointError for tokens added to a vocabulary, which other programs split off before reading a text."""
+    entries = added if isinstance(added, list) else [added] if added else []
+    names = [entry.get("content") if isinstance(entry, dict) else entry for entry in entries]
+    if foreign := [quoted(name) for name in names if name not in SPECIAL_TOKENS]:
+        raise CheckpointError(f"its added tokens {first_three(foreign)} can't be used, only BERT's five special ones.")
+
+
+def _scheme_of_settings(settings: dict[str, Any]) -> Scheme:
+    """The flags of a BertTokenizer in tokenizer_config.json."""
+    lowercase, chinese = settings.get("do_lower_case", True), settings.get("tokenize_chinese_chars", True)
+    strip_accents = settings.get("strip_accents")
+    if not (isinstance(lowercase, bool) and isinstance(chinese, bool) and isinstance(strip_accents, bool | None)):
+        raise CheckpointError(
+            "do_lower_case, strip_accents and tokenize_chinese_chars of tokenizer_config.json must be true or false."
+        )
+    return Scheme("WordPiece", "bert", lowercase, strip_accents, chinese)
+
+
 def _read_scheme(content: dict[str, Any], kind: str) -> Scheme:
-    """The flags of BERT's normalizer, or our own word scheme; anything else is refused."""
+    """The scheme of a tokenizer.json: BERT's normalizer with its flags, or this project's word scheme."""
     normalizer = _mapping(content, "normalizer")
     pre_tokenizer = _mapping(content, "pre_tokenizer").get("type")
     if normalizer.get("type") == "BertNormalizer" and pre_tokenizer == "BertPreTokenizer":
-        flags = {name: normalizer.get(name) for name in ("lowercase", "strip_accents", "handle_chinese_chars")}
-        if not all(flag is None or isinstance(flag, bool) for flag in flags.values()) or flags["lowercase"] is None:
+        lowercase, strip_accents, chinese = map(normalizer.get, ("lowercase", "strip_accents", "handle_chinese_chars"))
+        flags_are_valid = isinstance(strip_accents, bool | None) and isinstance(chinese, bool | None)
+        if not isinstance(lowercase, bool) or not flags_are_valid:
             raise CheckpointError("its normalizer's flags must be true or false.")
-        flags["handle_chinese_chars"] = flags["handle_chinese_chars"] is not False
-        return Scheme(model=kind, normalizer="bert", **flags)
+        return Scheme(kind, "bert", lowercase, strip_accents, chinese is not False)
     for lowercase in (True, False):
         scheme = Scheme(model=kind, normalizer="words", lowercase=lowercase)
         ours = json.loads(build_tokenizer({token: i for i, token in enumerate(SPECIAL_TOKENS)}, scheme).to_str())
@@ -143,10 +135,10 @@ def _read_scheme(content: dict[str, Any], kind: str) -> Scheme:
 def _mapping(content: Any, key: str) -> dict[str, Any]:
     value = content.get(key) if isinstance(content, dict) else None
     if not isinstance(value, dict):
-        raise CheckpointError(f"its part {key!r} is missing or of another kind than a BERT tokenizer's.")
+        raise CheckpointError(f"its part {key!r} is missing or is not an object.")
     return value
 
 
 def _is_clean(token: str) -> bool:
-    """Lone surrogates, which JSON can spell, cannot be handed to the library."""
+    """Whether a token has no lone surrogates, which JSON can spell and the library cannot read."""
     return not re.search("[\ud800-\udfff]", token)

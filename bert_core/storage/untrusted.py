@@ -1,4 +1,4 @@
-"""Reading files that somebody else wrote: capped in size, as JSON or as a zip, and never a pickle."""
+"""Reads untrusted files: with a size limit, as JSON or from a zip, never as a pickle."""
 
 import json
 import re
@@ -25,19 +25,19 @@ def read_limited(path: Path, limit: int) -> bytes:
     except OSError as error:
         raise CheckpointError(f"{path.name} cannot be read ({error.strerror}); check the folder.") from None
     if len(data) > limit:
-        raise CheckpointError(f"{path.name} is larger than the limit of {megabytes(limit)}; it is not a BERT's.")
+        raise CheckpointError(f"{path.name} is larger than the limit of {megabytes(limit)}; choose a BERT model.")
     return data
 
 
 def read_json(path: Path, limit: int = MAX_JSON_BYTES) -> dict[str, Any]:
-    """A JSON file that holds one object, within `limit` bytes. Raises CheckpointError."""
+    """The object in a JSON file of at most `limit` bytes. Raises CheckpointError."""
     return parse_json(read_limited(path, limit), path.name)
 
 
 def parse_json(data: bytes, name: str) -> dict[str, Any]:
-    """JSON bytes that hold one object; `name` is the file's, for the message. Raises CheckpointError.
+    """The object in JSON bytes; `name` is the file's, for the message. Raises CheckpointError.
 
-    Stricter than the library: a name may stand once only, and NaN or a number of 100 digits is refused.
+    Stricter than the library: repeated names, NaN, and numbers of more than 100 digits are refused.
     """
     try:
         content = json.loads(
@@ -54,12 +54,34 @@ def parse_json(data: bytes, name: str) -> dict[str, Any]:
     return content
 
 
-def unzip(zip_path: Path, folder: Path, wanted: re.Pattern[str], max_bytes: int) -> None:
-    """Write the wanted files of a zip into a folder; the rest is skipped.
+class _Refused(ValueError):
+    """JSON that Python's reader accepts and no honest file contains; the message is shown to the person."""
 
-    wanted: matches the whole name of each file to take. They must stand together, at the top of the archive or in one
-    folder there, and have at most `max_bytes` together, counted while they are read and not as the archive says.
-    Raises CheckpointError for an archive that is damaged, encrypted or full of tricks, OSError when writing fails.
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        repeated = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise _Refused(f"the name {quoted(repeated)} occurs twice")
+    return content
+
+
+def _short_int(digits: str) -> int:
+    if len(digits) > 100:
+        raise _Refused("a number has more than 100 digits")
+    return int(digits)
+
+
+def _refuse_constant(name: str) -> None:
+    raise _Refused(f"{name} is not a number")
+
+
+def unzip(zip_path: Path, folder: Path, wanted: re.Pattern[str], max_bytes: int) -> None:
+    """Write the wanted files of a zip into a folder; all others are skipped.
+
+    wanted: matches the whole name of each wanted file. All must be at the top of the archive, or all in one folder
+    there, and have at most `max_bytes` together, counted while they are unpacked. Raises CheckpointError for an archive
+    that is damaged, encrypted or has unsafe paths or links, and OSError if writing fails.
     """
     try:
         with zipfile.ZipFile(zip_path) as archive:
@@ -78,7 +100,7 @@ def unzip(zip_path: Path, folder: Path, wanted: re.Pattern[str], max_bytes: int)
 
 
 def _members(zip_name: str, archive: zipfile.ZipFile, wanted: re.Pattern[str]) -> list[zipfile.ZipInfo]:
-    """The files to take, after every entry of the archive was looked at."""
+    """The wanted files; every entry of the archive is checked."""
     if len(archive.infolist()) > MAX_ZIP_ENTRIES:
         raise CheckpointError(
             f"{zip_name} has {len(archive.infolist()):,} files; the limit is {MAX_ZIP_ENTRIES:,}. Pack one model."
@@ -100,25 +122,3 @@ def _members(zip_name: str, archive: zipfile.ZipFile, wanted: re.Pattern[str]) -
     if len({path[:-1] for path in members}) > 1:
         raise CheckpointError(f"{zip_name} holds models in several folders; pack one of them.")
     return list(members.values())
-
-
-class _Refused(ValueError):
-    """A thing that JSON readers let pass and no honest file holds; its message is for the person."""
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        repeated = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise _Refused(f"the name {quoted(repeated)} stands twice")
-    return content
-
-
-def _short_int(digits: str) -> int:
-    if len(digits) > 100:
-        raise _Refused("a number has more than 100 digits")
-    return int(digits)
-
-
-def _refuse_constant(name: str) -> None:
-    raise _Refused(f"{name} is not a number")

@@ -1,4 +1,4 @@
-"""The weights of a foreign model folder: under today's names, each with the shape that is asked for, and finite."""
+"""Reads the weights of an untrusted model folder: under current names, with the expected shapes, and finite."""
 
 import re
 from collections.abc import Mapping
@@ -17,13 +17,15 @@ INDEX = "model.safetensors.index.json"
 
 MAX_SHARDS = 64
 
-# The parts that a file may lack, each whole or not at all; without the rest there is no model.
+Shapes = Mapping[str, tuple[int, ...]]
+
+# The parts that may be missing, each as a whole. All other tensors are required.
 PARTS = {"pooler": "bert.pooler.", "mlm": "cls.predictions.", "nsp": "cls.seq_relationship."}
 
-# Heads of fine-tuned models, and buffers that old versions wrote down: not needed here, and no sign of a mistake.
+# Heads of fine-tuned models, and buffers that old versions saved: ignored.
 _OTHER_HEADS = ("classifier.", "qa_outputs.")
 _BUFFERS = ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
-# The output matrix and bias under their second names; the model has them once.
+# Second names of the output matrix and bias, which the model has once.
 _WORD_BIAS = "cls.predictions.bias"
 _COPIES = {
     "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
@@ -31,21 +33,19 @@ _COPIES = {
 }
 
 
-def read_weights(
-    folder: Path, shapes: Mapping[str, tuple[int, ...]], *, tied: bool
-) -> tuple[dict[str, Tensor], frozenset[str]]:
-    """The weights that a folder holds, float32, and those of PARTS that it lacks, each whole.
+def read_weights(folder: Path, shapes: Shapes, *, tied: bool) -> tuple[dict[str, Tensor], frozenset[str]]:
+    """The weights in a folder as float32, and the names of the missing PARTS.
 
-    shapes: every tensor of the model with its shape, under Hugging Face's names. tied: whether the folder's own
-    config shares one matrix between input and output. Tensors may stand in one file or in several with an index,
-    without the `bert.` prefix, under the old names gamma and beta, in float32, float16 or bfloat16. Raises
-    CheckpointError with the file, the first three differences, and the remedy; nothing is read that does not fit.
+    shapes: every tensor of the model with its shape, under Hugging Face's names. tied: whether the folder's config
+    shares one matrix between input and output. The tensors may be in one file or in several with an index, without the
+    `bert.` prefix, under the old names gamma and beta, in float32, float16 or bfloat16. Raises CheckpointError with the
+    file, the first three differences and the remedy, before any tensor that does not fit is read.
     """
-    entries = _with_present_names(_read_headers(folder))
+    entries = _with_current_names(_read_headers(folder))
     missing = frozenset(part for part, prefix in PARTS.items() if not any(name.startswith(prefix) for name in entries))
     _check_entries(entries, shapes, missing)
     if not tied and "mlm" not in missing and "cls.predictions.decoder.weight" not in entries:
-        raise CheckpointError(f"{CONFIG} says tie_word_embeddings is false, but the weights lack the output matrix.")
+        raise CheckpointError(f"{CONFIG} has tie_word_embeddings false, but the weights lack the output matrix.")
 
     tensors = {name: read_tensor(entry) for name, entry in entries.items()}
     check_finite(tensors, "The weights cannot be used", "export the model again")
@@ -58,7 +58,7 @@ def read_weights(
 
 
 def _read_headers(folder: Path) -> dict[str, TensorEntry]:
-    """The tensors of a folder by the names in its files, which are one or several with an index."""
+    """The tensors in the one or more files of a folder, under the names in the files."""
     if (folder / WEIGHTS).exists():
         return read_header(folder / WEIGHTS)
     if not (folder / INDEX).exists():
@@ -67,13 +67,13 @@ def _read_headers(folder: Path) -> dict[str, TensorEntry]:
             "can run programs: save the model again as safetensors."
         )
     weight_map = read_json(folder / INDEX).get("weight_map")
-    files = list(weight_map.values()) if isinstance(weight_map, dict) else [None]
-    if not all(isinstance(name, str) and re.fullmatch(r"\w[\w.-]*\.safetensors", name) for name in files):
+    files = {str(name) for name in weight_map.values()} if isinstance(weight_map, dict) else {""}
+    if not all(re.fullmatch(r"\w[\w.-]*\.safetensors", name) for name in files):
         raise CheckpointError(f"{INDEX} must map every tensor to the name of a .safetensors file beside it.")
-    if len(set(files)) > MAX_SHARDS:
-        raise CheckpointError(f"{INDEX} names {len(set(files)):,} files; the limit is {MAX_SHARDS}.")
+    if len(files) > MAX_SHARDS:
+        raise CheckpointError(f"{INDEX} names {len(files):,} files; the limit is {MAX_SHARDS}.")
     entries: dict[str, TensorEntry] = {}
-    for file in sorted(set(files)):
+    for file in sorted(files):
         header = read_header(folder / file)
         if repeated := entries.keys() & header.keys():
             raise CheckpointError(f"{file} holds {first_three(map(quoted, sorted(repeated)))} a second time.")
@@ -81,8 +81,8 @@ def _read_headers(folder: Path) -> dict[str, TensorEntry]:
     return entries
 
 
-def _with_present_names(entries: dict[str, TensorEntry]) -> dict[str, TensorEntry]:
-    """Tensors under the names of today, without those that this model does not need."""
+def _with_current_names(entries: dict[str, TensorEntry]) -> dict[str, TensorEntry]:
+    """The tensors under their current names, without those that this model does not need."""
     is_prefixed = any(name.startswith("bert.") for name in entries)
     renamed: dict[str, TensorEntry] = {}
     for name, entry in entries.items():
@@ -99,10 +99,8 @@ def _with_present_names(entries: dict[str, TensorEntry]) -> dict[str, TensorEntr
     return renamed
 
 
-def _check_entries(
-    entries: dict[str, TensorEntry], shapes: Mapping[str, tuple[int, ...]], missing: frozenset[str]
-) -> None:
-    """Raise CheckpointError with the first differences between what the files hold and what the config asks for."""
+def _check_entries(entries: dict[str, TensorEntry], shapes: Shapes, missing: frozenset[str]) -> None:
+    """Raise CheckpointError with the first differences between the files and the config."""
     missing_prefixes = tuple(PARTS[part] for part in missing)
     copies = {copy: shapes[original] for copy, original in _COPIES.items() if copy in entries}
     differences = []
@@ -118,13 +116,11 @@ def _check_entries(
     differences += [f"{quoted(name)} is unknown" for name in entries if name not in shapes and name not in copies]
     if differences:
         files = first_three(sorted({entry.path.name for entry in entries.values()})) or WEIGHTS
-        raise CheckpointError(
-            f"{files} does not fit {CONFIG}: {first_three(differences)}; take both from the same model."
-        )
+        raise CheckpointError(f"{files} does not fit {CONFIG}: {first_three(differences)}; take both from one model.")
 
 
 def check_finite(tensors: Mapping[str, Tensor], problem: str, remedy: str) -> None:
-    """Raise CheckpointError with the problem, how many numbers are NaN or infinite in which tensors, and the remedy."""
+    """Raise CheckpointError with the problem, the tensors with NaN or infinite numbers, and the remedy."""
     counts = {name: tensor.numel() - int(tensor.isfinite().sum()) for name, tensor in tensors.items()}
     bad = [f"{count:,} in {name}" for name, count in counts.items() if count]
     if bad:

@@ -267,7 +267,7 @@ def test_vocab_txt_is_read_line_by_line(tmp_path):
     path.write_bytes("\r\n".join([*SPECIAL_TOKENS, "\u2028", "hello", "é"]).encode() + b"\r\n")
     assert load_tokenizer(path, {"do_lower_case": False}).encode("hello é Hello").ids == [2, 6, 7, 1, 3]
     path.write_text("\n".join([*SPECIAL_TOKENS, "a", "a"]))
-    with pytest.raises(CheckpointError, match=r"vocab\.txt: the token 'a' stands on two lines"):
+    with pytest.raises(CheckpointError, match=r"vocab\.txt: the token 'a' is on two lines"):
         load_tokenizer(path)
     path.write_bytes(b"[PAD]\n\xff")
     with pytest.raises(CheckpointError, match="byte 6"):
@@ -357,7 +357,7 @@ def test_a_tokenizer_json_that_is_not_a_berts_is_refused(path, value, says, word
         (b"\x80\x04K\x01.", "not valid JSON"),
         (b"[" * 100_000, "not valid JSON"),
         (b'{"a":' * 100_000, "not valid JSON"),
-        (b'{"model": {"vocab": {"a": 1, "a": 2}}}', "'a' stands twice"),
+        (b'{"model": {"vocab": {"a": 1, "a": 2}}}', "'a' occurs twice"),
         (b'{"model": NaN}', "NaN is not a number"),
         (b'{"model": 1' + b"0" * 200 + b"}", "more than 100 digits"),
         (b'{"x": "' + b" " * (32 * 2**20) + b'"}', "larger than the limit of 32 MB"),
