@@ -32,7 +32,7 @@ TEXT = "hello [MASK] are you"
 
 @pytest.fixture(scope="module")
 def shipped(service: TrainingService, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that has learned a little, in the place of the shipped one."""
+    """A model that has learned a little, instead of the shipped one."""
     run = service.start(load_recipe("romeo-juliet").override({"training.steps": 20}), seed=3)
     while run.status not in ENDED:
         time.sleep(0.02)
@@ -122,7 +122,7 @@ def test_an_unknown_id_gives_one_fixed_sentence(client: Client, endpoint: str, r
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "arguments", "said"),
+    ("endpoint", "arguments", "part"),
     [
         ("/fill_mask", ("no mask here",), "MASK"),
         ("/fill_mask", ("[MASK] " * 200,), "64"),
@@ -132,8 +132,8 @@ def test_an_unknown_id_gives_one_fixed_sentence(client: Client, endpoint: str, r
         ("/start_training", ("romeo-juliet", "", -1), "seed"),
     ],
 )
-def test_bad_input_gets_its_sentence(client: Client, endpoint: str, arguments: tuple, said: str) -> None:
-    with pytest.raises(AppError, match=said):
+def test_bad_input_gets_its_sentence(client: Client, endpoint: str, arguments: tuple, part: str) -> None:
+    with pytest.raises(AppError, match=part):
         client.predict(*arguments, api_name=endpoint)
 
 

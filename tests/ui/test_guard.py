@@ -26,10 +26,10 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 
 def statuses(
-    guard: Guard, path: str, *, says: int | None = None, parts: tuple[int, ...] = (0,), address: str = "::1", times=1
+    guard: Guard, path: str, *, length: int | None = None, parts: tuple[int, ...] = (0,), address: str = "::1", times=1
 ) -> list[int]:
-    """The answers' statuses to requests of a body in parts; says: its content-length."""
-    headers = [] if says is None else [(b"content-length", str(says).encode())]
+    """The answers' statuses to requests of a body in parts; length: its content-length."""
+    headers = [] if length is None else [(b"content-length", str(length).encode())]
     sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
@@ -58,7 +58,7 @@ def statuses(
      "/gradio_api/queue/data", UPLOAD, "/gradio_api/info", "/gradio_api/heartbeat/1a2b", "/balcony/news",
      "/gradio_api/file=/somewhere/plotly.min.js", "/gradio_api/file=C:/somewhere/plotly.min.js"],
 )  # fmt: skip
-def test_what_the_page_asks_for_passes(path: str) -> None:
+def test_what_the_page_needs_passes(path: str) -> None:
     assert statuses(Guard(app), path) == [200]
 
 
@@ -68,22 +68,22 @@ def test_what_the_page_asks_for_passes(path: str) -> None:
      "/monitoring/summary", "/gradio_api/dev/reload", "/gradio_api/proxy=https://x.hf.space/", "/gradio_api/vibe-edit/",
      "/gradio_api/stream/1", "/docs", "/openapi.json", "/gradio_api/run-history/records"],
 )  # fmt: skip
-def test_what_nobody_needs_is_closed(path: str) -> None:
+def test_what_the_page_does_not_need_is_closed(path: str) -> None:
     assert statuses(Guard(app), path) == [404]
 
 
 @pytest.mark.parametrize(("path", "limit"), [(QUESTION, LARGEST_REQUEST), (UPLOAD, LARGEST_FILE)])
-def test_a_body_has_a_limit_that_it_states_or_not(path: str, limit: int) -> None:
+def test_a_body_has_a_limit_with_or_without_a_content_length(path: str, limit: int) -> None:
     guard = Guard(app)
-    assert statuses(guard, path, says=limit) == [200]
-    assert statuses(guard, path, says=limit + 1) == [413]
+    assert statuses(guard, path, length=limit) == [200]
+    assert statuses(guard, path, length=limit + 1) == [413]
     half = limit // 2
     assert statuses(guard, path, parts=(half, limit - half)) == [200]
     assert statuses(guard, path, parts=(half, limit - half, 1)) == [413]
-    assert statuses(guard, path, says=1, parts=(half, half, 9)) == [413]
+    assert statuses(guard, path, length=1, parts=(half, half, 9)) == [413]
 
 
-def test_one_address_has_a_rate_and_others_do_not_feel_it() -> None:
+def test_the_rate_limit_of_one_address_leaves_others_alone() -> None:
     clock = Clock()
     guard = Guard(app, clock=clock)
     most = int(MOST_AT_ONCE)

@@ -36,7 +36,7 @@ class FakeRun:
 
 
 class Clock:
-    """Seconds that pass only when a test says so."""
+    """Seconds that pass only when a test sets them."""
 
     now = 100.0
 
@@ -61,7 +61,7 @@ def workspaces(service: TrainingService) -> Workspaces:
     return Workspaces(service, {"shipped": lambda: "the shipped model", "other": lambda: "the other one"}, lease=LEASE)
 
 
-def wait(ready: Callable[[], bool], what: str = "what was waited for did not come") -> None:
+def wait(ready: Callable[[], bool], what: str = "timed out") -> None:
     deadline = time.monotonic() + 60
     while not ready():
         assert time.monotonic() < deadline, what
@@ -123,7 +123,7 @@ def test_a_visitor_who_is_away_is_paused_then_freed_and_never_at_once(workspaces
     clock.now += LEASE + 1
     wait(lambda: run.status == "paused")
     assert workspaces.find(gone.token) is gone
-    assert run.status == "running", "whoever comes back finds the run going on"
+    assert run.status == "running", "the run resumes when its visitor returns"
     workspaces.find(here.token)
     clock.now += LEASE * FREE_AFTER - 1
     wait(lambda: run.status == "paused")
@@ -148,7 +148,7 @@ def test_what_a_person_has_paused_stays_paused(workspaces: Workspaces, clock: Cl
     run.stop()
 
 
-def test_without_a_lease_nobody_is_away_for_too_long(service: TrainingService, clock: Clock) -> None:
+def test_without_a_lease_nothing_is_paused_or_freed(service: TrainingService, clock: Clock) -> None:
     workspaces = Workspaces(service, {})
     space = workspaces.enter(None)
     run = endless(workspaces, space)
@@ -160,7 +160,7 @@ def test_without_a_lease_nobody_is_away_for_too_long(service: TrainingService, c
 
 
 def test_visitors_who_left_leave_nothing_behind(workspaces: Workspaces, clock: Clock) -> None:
-    """Each trains, watches, looks at an early step, keeps a model; some leave while their run goes on."""
+    """Each trains, polls, selects an early step, keeps a model; some leave while their run trains."""
     recipe = load_recipe("romeo-juliet").override({"training.steps": 12})
     for _ in range(2):
         left: list[weakref.ref] = []
@@ -189,7 +189,7 @@ def test_visitors_who_left_leave_nothing_behind(workspaces: Workspaces, clock: C
         wait(lambda: not alive(), "something of visitors who left is still held")
 
 
-def test_the_page_looks_at_the_shipped_model_and_then_at_the_run(workspaces: Workspaces) -> None:
+def test_the_page_shows_the_shipped_model_and_then_the_run(workspaces: Workspaces) -> None:
     space = workspaces.enter(None)
     assert workspaces.model(space).checkpoint == "the shipped model"
     run = FakeRun("2" * 32)
@@ -251,7 +251,7 @@ def test_one_budget_decides_over_models_and_snapshots(service: TrainingService, 
     run.stop()
 
 
-def test_a_full_machine_says_so(workspaces: Workspaces) -> None:
+def test_a_full_machine_refuses_a_run(workspaces: Workspaces) -> None:
     for number in range(MOST_TRAINING):
         space = workspaces.enter(None)
         for run in ("a", "b"):  # the second waits for the first
@@ -274,6 +274,6 @@ def test_the_slider_goes_to_a_snapshot_and_back_to_live(workspaces: Workspaces) 
     space.select(run.id, 4)
     run.status = "finished"
     space.add_run(FakeRun("4" * 32))
-    assert space.selected_step is None, "a new run is looked at live"
+    assert space.selected_step is None, "a new run is selected live"
     with pytest.raises(RunError, match=NOT_YOURS):
         space.select("5" * 32)
