@@ -92,7 +92,8 @@ def test_the_end_of_one_process_ends_all_and_the_saved_training_resumes(tmp_path
     folder = tmp_path / "model"
     settings = ["--save-every", "20", "--set", *TINY, "training.steps=1000000"]
     with two_processes("--output", folder, *settings) as process:
-        wait_for(lambda: (folder / "training_state.json").exists() or process.poll() is not None)
+        # The first save moves config.json last: with it, the folder is complete.
+        wait_for(lambda: (folder / "config.json").exists() or process.poll() is not None)
         os.kill(process_of_rank(killed, process.pid), signal.SIGKILL)
         _, errors = process.communicate(timeout=GENEROUS)
     assert process.returncode != 0
