@@ -3,10 +3,9 @@
 import functools
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeVar, get_origin, get_type_hints
+from typing import Any
 
 import torch
 
@@ -15,7 +14,6 @@ from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import MASK
-from bert_core.errors import ConfigError
 from bert_core.runs.recipe import ASSETS, Recipe, read_json_file, recipe_content
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
@@ -25,8 +23,6 @@ PAIRS = 512  # that each model judges
 MAX_SENTENCES = 2000  # of the text, from its start
 CLEAR_FRACTION = 0.02  # a smaller difference between two fractions counts as none
 CLEAR_RATIO = 0.1  # of two times, likewise
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -53,6 +49,7 @@ MEASURES = {  # by field of Marks, in the order of the columns
     "nsp_loss": Measure("NSP loss", "next-sentence loss", "nsp", "nats"),
     "seconds": Measure("Training", "training time", "", "seconds"),
 }
+_FORMATS = {"fraction": (100, 0, " %"), "nats": (1, 2, ""), "seconds": (1, 1, " s")}  # factor, digits, unit
 
 
 @dataclass(frozen=True)
@@ -88,41 +85,17 @@ class Experiment:
     variants: tuple[Variant, ...]
     contrasts: tuple[Contrast, ...]
 
-    def __post_init__(self) -> None:
-        for variant in self.variants:
-            Recipe(self.name, self.title, self.question).override(variant.settings)
-        for contrast in self.contrasts:
-            if contrast.measure not in MEASURES or not 0 < contrast.other < len(self.variants):
-                raise ConfigError(
-                    f"The experiment {self.name} compares {contrast.measure} of variant {contrast.other} with variant "
-                    f"0; measures are: {', '.join(MEASURES)}; there are {len(self.variants)} variants."
-                )
-
-
-def load_experiment(path: Path) -> Experiment:
-    """An experiment from a JSON file; its name is the part of the file's name after "-". Raises ConfigError."""
-    content, where = read_json_file(path, "experiment"), f"The experiment file {path.name}"
-    if isinstance(content, dict):
-        for key, kind in (("variants", Variant), ("contrasts", Contrast)):
-            if isinstance(content.get(key), list):
-                content[key] = tuple(_checked(kind, item, f"{where}, {key},") for item in content[key])
-        content["name"] = path.stem.partition("-")[2]
-    return _checked(Experiment, content, where)
-
-
-def _checked(kind: Callable[..., T], content: Any, where: str) -> T:
-    """Build a dataclass from JSON content that has exactly its fields."""
-    types = {name: get_origin(wanted) or wanted for name, wanted in get_type_hints(kind).items()}
-    if not isinstance(content, dict) or {name: type(value) for name, value in content.items()} != types:
-        fields = ", ".join(f"{name} ({wanted.__name__})" for name, wanted in types.items())
-        raise ConfigError(f"{where} must have exactly the fields {fields}.")
-    return kind(**content)
-
 
 @functools.cache
 def load_experiments() -> tuple[Experiment, ...]:
-    """The experiments that come with the program, in the order of their file names. Raises ConfigError."""
-    return tuple(map(load_experiment, sorted((ASSETS / "experiments").glob("*.json"))))
+    """The experiments of the program, in the order of their file names; a name is what follows the "-" there."""
+    found = []
+    for path in sorted((ASSETS / "experiments").glob("*.json")):
+        content = read_json_file(path, "experiment")
+        content["variants"] = tuple(Variant(**each) for each in content["variants"])
+        content["contrasts"] = tuple(Contrast(**each) for each in content["contrasts"])
+        found.append(Experiment(path.stem.partition("-")[2], **content))
+    return tuple(found)
 
 
 def settings_of(recipe: Recipe, seed: int, corpus: Corpus) -> dict[str, Any]:
@@ -157,9 +130,8 @@ def begin_alike(runs: Sequence[Sequence[Snapshot]]) -> bool | None:
 class Marks:
     """How a trained model answers the questions that all variants of an experiment get, with dropout off.
 
-    Losses are in nats, accuracies from 0 to 1. masked_accuracy, replaced_accuracy, kept_accuracy: of the words to
-    predict that are hidden by [MASK], replaced by another word, and left unchanged; nan where there are none. seconds:
-    training time.
+    Losses are in nats, accuracies from 0 to 1. masked_accuracy, replaced_accuracy, kept_accuracy: as in `StepMetrics`.
+    seconds: training time.
     """
 
     mlm_loss: float
@@ -250,8 +222,6 @@ def format_number(number: Spread, measure: str) -> str:
     """Mean and standard deviation as text: "97 % ± 2", "0.41 ± 0.03", "1.2 s ± 0.1"."""
     if not math.isfinite(number.mean):
         return "–"
-    factor, digits, unit = {"fraction": (100, 0, " %"), "nats": (1, 2, ""), "seconds": (1, 1, " s")}[
-        MEASURES[measure].unit
-    ]
+    factor, digits, unit = _FORMATS[MEASURES[measure].unit]
     deviation = f" ± {factor * number.deviation:.{digits}f}" if math.isfinite(number.deviation) else ""
     return f"{factor * number.mean:.{digits}f}{unit}{deviation}"

@@ -36,8 +36,8 @@ class PreparedText:
     """A text as a recipe trains on it.
 
     recipe: at scale, with its number of steps, vocabulary size and held-out fraction. corpus: the whole text.
-    training_text, held_out: the part to learn and the part for the validation curve, None where there is nothing to
-    hold out. batches, validation, test: of the parts of the text; None for a part that there is not.
+    training_text, held_out: its parts for training and for the validation curve. batches, validation, test: of the
+    parts; None for a missing part.
     """
 
     recipe: Recipe
@@ -146,8 +146,8 @@ def _has_different_sentences(held_out: Corpus, training: Corpus, kind: str) -> b
         return re.sub(DROPPED_MARKS, "", sentence.lower()).split()
 
     sentences = [words_of(sentence) for sentence in held_out.excerpt(_MAX_COMPARED).sentences]
-    if kind == "word":  # the words that it does not know are the same to it
-        known = {word for sentence in training.sample(LEARNED_BYTES) for word in words_of(sentence)}
+    if kind == "word":  # it reads all unknown words alike
+        known = {word for sentence in training.excerpt(MAX_PREVIEWED).sentences for word in words_of(sentence)}
         sentences = [[word if word in known else UNK for word in sentence] for sentence in sentences]
     return any(sentence != sentences[0] for sentence in sentences)
 
@@ -157,8 +157,8 @@ class Preview:
     """What a text and a recipe give, before training.
 
     unknown_share: fraction of the words that are [UNK]. cut_share: fraction of the tokens of neighbouring sentences
-    that do not fit into sequence_length. seconds: estimated training time on the device. held_out_documents,
-    held_out_sentences: for the validation curve; 0 where nothing is held out, so that the text can only be memorised.
+    that do not fit into sequence_length. seconds: estimated training time. held_out_documents, held_out_sentences: for
+    the validation curve; with 0, the text can only be memorised.
     """
 
     documents: int

@@ -60,18 +60,15 @@ class Recipe:
         """
         if "training.steps" in settings:
             settings = {"training.epochs": None, "training.parts": (), **settings}
-        sections: dict[str, dict[str, Any]] = {}
         scale = _parse(settings.get("scale", self.scale), float)
+        sections: dict[str, dict[str, Any]] = {}
         for path, value in settings.items():
             section, _, name = path.partition(".")
+            if path != "scale" and section not in _SECTIONS:
+                raise ConfigError(f"There is no setting {path}; sections are: {', '.join(_SECTIONS)}.")
             if path != "scale":
-                sections.setdefault(section, {})[name] = value
-        changed = {}
-        for section, values in sections.items():
-            if section not in _SECTIONS:
-                setting = f"{section}.{next(iter(values))}"
-                raise ConfigError(f"There is no setting {setting}; sections are: {', '.join(_SECTIONS)}.")
-            changed[section] = _build(_SECTIONS[section], fields_of(getattr(self, section)) | values, section)
+                sections.setdefault(section, fields_of(getattr(self, section)))[name] = value
+        changed = {section: _build(_SECTIONS[section], values, section) for section, values in sections.items()}
         return dataclasses.replace(self, scale=scale, **changed)
 
     def at_scale(self) -> "Recipe":
@@ -79,6 +76,10 @@ class Recipe:
 
         def scaled(number: int) -> int:
             return max(1, round(number * self.scale))
+
+        def scaled_schedule(part: Any, **changes: Any) -> Any:
+            warmup_steps = round(part.warmup_steps * self.scale)
+            return dataclasses.replace(part, steps=scaled(part.steps), warmup_steps=warmup_steps, **changes)
 
         heads = scaled(self.model.num_attention_heads)
         model = dataclasses.replace(
@@ -88,29 +89,16 @@ class Recipe:
             hidden_size=heads * (self.model.hidden_size // self.model.num_attention_heads),
             intermediate_size=max(2, scaled(self.model.intermediate_size)),
         )
-        training = dataclasses.replace(
-            self.training,
-            steps=scaled(self.training.steps),
-            warmup_steps=round(self.training.warmup_steps * self.scale),
-            parts=tuple(
-                dataclasses.replace(
-                    part,
-                    start=round(part.start * self.scale),
-                    steps=scaled(part.steps),
-                    warmup_steps=round(part.warmup_steps * self.scale),
-                )
-                for part in self.training.parts
-            ),
-        )
+        parts = tuple(scaled_schedule(part, start=round(part.start * self.scale)) for part in self.training.parts)
+        training = scaled_schedule(self.training, parts=parts)
         data = dataclasses.replace(self.data, batch_size=scaled(self.data.batch_size))
         return dataclasses.replace(self, scale=1.0, model=model, data=data, training=training)
 
     @classmethod
     def from_dict(cls, name: str, content: Any) -> "Recipe":
         """Check JSON content and build a recipe. Raises ConfigError."""
-        if not isinstance(content, dict) or not all(
-            isinstance(content.get(key), str) for key in ("title", "description")
-        ):
+        texts = [content.get(key) for key in ("title", "description")] if isinstance(content, dict) else [None]
+        if not all(isinstance(text, str) for text in texts):
             raise ConfigError(f"The recipe {name} needs a title and a description.")
         unknown = set(content) - {"title", "description", "scale", "seed", *_SECTIONS}
         if unknown:
