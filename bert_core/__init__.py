@@ -1,15 +1,12 @@
-"""Balcony's core: train, save, open and inspect a compact BERT, without a user interface.
+"""Balcony's core: train, save, load and inspect a small BERT, without a user interface.
 
     from bert_core import TrainingService, fill_mask
 
     service = TrainingService()
-    run = service.start("romeo-juliet", seed=0)
-    ...  # until run.status is "finished"
+    run = service.start("romeo-juliet", seed=0)  # trains in the background; wait until run.status is "finished"
     fill_mask(run.snapshots[-1].checkpoint(), "hello how [MASK] you", "hello romeo my name is juliet")
 
-Where to read: config, then data/ (bytes -> text -> sentences -> corpus -> tokenizer -> encoded ids -> batches), model,
-packing, training/ (losses, optimizer, trainer). storage/ reads and writes model folders, probes/ inspect a finished
-model, runs/ turns a recipe into a run, which a service trains in a background thread.
+To read: config, data/, model, packing, training/; then storage/ (model folders), probes/ (questions to a model), runs/.
 """
 
 from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig

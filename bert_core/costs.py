@@ -1,4 +1,4 @@
-"""What a training run costs on this machine: memory, operations, time. All by arithmetic: no model is built."""
+"""What a training run costs on this machine: memory, operations and time, estimated without building the model."""
 
 import math
 import os
@@ -16,20 +16,20 @@ Precision = Literal["float32", "bfloat16"]  # of the matrix products
 
 # Bytes for one parameter in training: the weight, its gradient and AdamW's two averages in float32.
 _BYTES_PER_PARAMETER = 16
-_MEMORY_SHARE = 0.6
+_MEMORY_FRACTION = 0.6
 
-# A step writes and reads each kept number about four times, at some 5 GB/s for small arrays.
+# A step writes or reads each number that it keeps about four times, at some 5 GB/s for small arrays.
 _SECONDS_PER_NUMBER = 16 / 5e9
 
-# Below this many operations, a second processor thread costs more than it saves.
+# Below this many operations, a second CPU thread costs more than it saves.
 _SMALL_STEP = 2e9
 
-# Operations of a step from which bfloat16 saves more time in the products than it costs in conversions. On a processor
-# with bfloat16 units the dialogue (2.5e8) took 1.7 times as long in bfloat16, the mini case of benchmarks/training.py
-# (5e10) 0.7 times as long. The number for GPUs is an estimate.
+# From this many operations a step, bfloat16 saves more time in the products than it costs in conversions. On a CPU with
+# bfloat16 units, the romeo-juliet recipe (2.5e8) took 1.7 times as long in bfloat16 as in float32, and the mini case of
+# benchmarks/training.py (5e10) 0.7 times as long. The number for GPUs is an estimate.
 _STEP_FOR_BFLOAT16 = {"cpu": 1e10, "cuda": 1e11}
 
-# Operations that a GPU computes while some hundred kernels are started, about 2 ms (an estimate).
+# An estimate of the operations that a GPU computes in 2 ms, the time to start a few hundred kernels.
 _STEP_TO_RECORD = 1e11
 
 
@@ -39,21 +39,18 @@ def check_size(config: BertConfig, data: DataConfig, device: str = "cpu") -> Non
     asked = data.batch_size * min(data.max_predictions, 1 + round(data.mask_probability * data.sequence_length))
     activations = 4 * (tokens * _activations(config, data.sequence_length) + 3 * asked * config.vocab_size)
     needed = _BYTES_PER_PARAMETER * config.parameter_count() + activations
-    available = _MEMORY_SHARE * _memory(device)
+    available = _MEMORY_FRACTION * _memory(device)
     if needed > available:
         raise ConfigError(
             f"This size needs about {needed / 2**30:.1f} GB to train ({config.parameter_count() / 1e6:.0f} million "
-            f"parameters); this machine can give {available / 2**30:.1f} GB. Choose fewer layers, a smaller "
-            "hidden size or smaller batches."
+            f"parameters); the limit here is {available / 2**30:.1f} GB. Choose fewer layers, a smaller hidden size or "
+            "smaller batches."
         )
 
 
 def _activations(config: BertConfig, length: float) -> float:
-    """Numbers that the forward pass keeps for each token of a pair of this length.
-
-    A layer keeps about 12 vectors of the hidden size, two of the feed-forward size, and the attention weights. The last
-    layer keeps less, which is not counted.
-    """
+    """Numbers that the forward pass keeps for each token of a pair with `length` tokens, as if the last layer kept as
+    many as the others: about 12 vectors of the hidden size, two of the feed-forward size, and the attention weights."""
     layer = 12 * config.hidden_size + 2 * config.intermediate_size + config.num_attention_heads * length
     return config.num_hidden_layers * layer
 
@@ -67,8 +64,8 @@ def _memory(device: str) -> int:
 def batch_operations(config: BertConfig, lengths: Tensor, asked: float) -> float:
     """Floating-point operations of a training step's matrix products, forward and twice as many backward.
 
-    lengths: (B,) real tokens of each pair. asked: asked positions of the whole batch. After attention, the last layer
-    computes only the asked positions and the first tokens.
+    lengths: (B,) real tokens of each pair. asked: number of asked positions in the batch. After its attention, the last
+    layer computes only these and the first tokens.
     """
     d, f, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
     lengths, pairs = lengths.double(), len(lengths)
@@ -85,24 +82,23 @@ def step_operations(data: DataConfig, config: BertConfig, pair_tokens: float) ->
 
 
 def processor_cores() -> int:
-    """Cores that this process may use, which may be fewer than the machine has."""
+    """The number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def threads_for(operations: float) -> int:
-    """Processor threads for some work: one for little work, all cores for much."""
+    """The number of CPU threads for this many operations: one, or as many as there are cores."""
     return 1 if operations < _SMALL_STEP else processor_cores()
 
 
 def probe_operations(config: BertConfig, tokens: int) -> float:
-    """Floating-point operations of one forward pass over this many tokens."""
+    """Floating-point operations of a forward pass over this many tokens, without attention's scores and the heads."""
     d, f = config.hidden_size, config.intermediate_size
     return 2 * tokens * config.num_hidden_layers * (4 * d * d + 2 * d * f)
 
 
 def has_fast_bfloat16(device: str) -> bool:
-    """Whether a kind of device has circuits for products of bfloat16 matrices; emulated, these are slower than
-    float32."""
+    """Whether this kind of device multiplies bfloat16 matrices in hardware; emulation is slower than float32."""
     if device == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     if device == "cpu":
@@ -112,23 +108,22 @@ def has_fast_bfloat16(device: str) -> bool:
 
 
 def faster_precision(operations: float, device: str) -> Precision:
-    """The precision in which a training step of this many operations is faster on a kind of device."""
+    """The precision in which a training step of this many operations is faster on this kind of device."""
     is_large = operations >= _STEP_FOR_BFLOAT16.get(device, math.inf)
     return "bfloat16" if is_large and has_fast_bfloat16(device) else "float32"
 
 
 def is_worth_recording(operations: float, training: TrainingConfig, device: str) -> bool:
     """Whether to record steps of this many operations as CUDA graphs: those of a small model on a GPU."""
-    can_be = device == "cuda" and not training.alternating and training.optimizer != "adadelta"
-    return can_be and operations < _STEP_TO_RECORD
+    is_possible = device == "cuda" and not training.alternating and training.optimizer != "adadelta"
+    return is_possible and operations < _STEP_TO_RECORD
 
 
 def estimate_seconds(
     steps: int, data: DataConfig, config: BertConfig, pair_tokens: float, device: str = "cpu"
 ) -> float:
-    """A rough training time in seconds: operations over the device's measured rate, plus the numbers that are read and
-    written between the matrix products, plus a fixed cost per layer.
-    """
+    """A rough training time in seconds: the matrix products at the device's measured rate, on a CPU also the reading
+    and writing of numbers between them, and a fixed time per layer."""
     arithmetic = step_operations(data, config, pair_tokens) / _rate(device)
     moved = 0.0
     if device == "cpu":
@@ -139,7 +134,7 @@ def estimate_seconds(
 
 @cache
 def _rate(device: str) -> float:
-    """Operations per second of a training step here: half the rate of a matrix product, measured once."""
+    """Operations per second of a training step: half the rate of a matrix product, which is measured once."""
     n = 512 if device == "cpu" else 4096
     a = torch.ones(n, n, device=device)
     best = float("inf")

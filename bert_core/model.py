@@ -1,10 +1,10 @@
 """BERT (Devlin et al. 2018), as google-research/bert defines it and under Hugging Face's tensor names.
 
-Shapes: B batch, T tokens, H heads, D hidden size, F feed-forward size, V vocabulary, M asked positions of a batch.
+Shapes: B batch, T tokens, H heads, D hidden size, F feed-forward size, V vocabulary, M asked positions of a batch, at
+which the model predicts the token. Comments give the shapes without packing; for `rows`, see `bert_core.packing`.
 
 Post-LayerNorm: every block is LayerNorm(x + dropout(block(x))). The masked-word head shares its matrix with the word
-embeddings. Query, key and value are one matrix product at run time and three tensors in a file. Shapes in comments are
-those of the plain path; `rows` is the speed beside it, see `bert_core.packing`.
+embeddings. Query, key and value are one matrix product at run time and three tensors in a file.
 """
 
 import dataclasses
@@ -18,21 +18,21 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bert_core.config import BertConfig
-from bert_core.packing import ALL_ROWS, AllRows, Only
+from bert_core.packing import ALL_ROWS, AllRows, OnlyAt
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
 
-# Up to this many tokens, three plain products are faster on a processor than the fused kernel, which works in blocks.
+# Up to this many tokens, plain matrix products are faster on a CPU than the fused kernel, which works in blocks.
 _SHORT = 32
 
 
 @dataclass
 class BertOutput:
-    """What a forward pass returns; what was not asked for is None.
+    """The output of a forward pass; fields that were not requested are None.
 
     last_hidden_state: (B, T, D), or (M, D) at asked positions. pooler_output: (B, D). prediction_logits: (B, T, V), or
     (M, V). seq_relationship_logits: (B, 2), column 0 is IsNext. hidden_states: layers + 1 of (B, T, D), the embeddings
-    first. attentions: one (B, H, T, T) per layer, rows sum to 1.
+    first. attentions: one (B, H, T, T) per layer, after dropout; without dropout, rows sum to 1.
     """
 
     last_hidden_state: Tensor
@@ -44,7 +44,7 @@ class BertOutput:
 
 
 def _table(rows: int, width: int) -> nn.Embedding:
-    # nn.Embedding draws its numbers when it is built, which on the meta device makes PyTorch import for seconds.
+    # nn.Embedding would draw its weights at once; to do so on the meta device, PyTorch imports modules for seconds.
     return nn.Embedding.from_pretrained(torch.empty(rows, width), freeze=False)
 
 
@@ -56,7 +56,7 @@ class BertEmbeddings(nn.Module):
         self.word_embeddings = _table(config.vocab_size, config.hidden_size)
         self.position_embeddings = _table(config.max_position_embeddings, config.hidden_size)
         self.token_type_embeddings = _table(config.type_vocab_size, config.hidden_size)
-        # An unused table is zero and never learns. It is added all the same, so that the file is any BERT's.
+        # An unused table stays zero. The model has it all the same, so that its file has every tensor of a BERT.
         self.position_embeddings.weight.requires_grad_(config.use_position_embeddings)
         self.token_type_embeddings.weight.requires_grad_(config.use_token_type_embeddings)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
@@ -73,9 +73,8 @@ class BertEmbeddings(nn.Module):
 class BertSelfAttention(nn.Module):
     """Scaled dot-product attention in H heads of size D / H.
 
-    mask: (B, 1, 1, T), added to the scores: 0 where a token may be attended to, -inf at padding; None means no padding.
-    head_scale: (H,) or (B, H), factors on what each head reads; None means 1. with_weights: return the weights too,
-    (B, H, T, T).
+    mask: (B, 1, 1, T), added to the scores: 0 at real tokens, -inf at padding; None means no padding. head_scale: (H,)
+    or (B, H), factors on the heads' outputs; None means 1. with_weights: return the weights too, (B, H, T, T).
     """
 
     def __init__(self, config: BertConfig) -> None:
@@ -117,7 +116,7 @@ class BertSelfAttention(nn.Module):
 
 
 class ProjectAddNorm(nn.Module):
-    """The end of both blocks of a layer: LayerNorm(residual + dropout(dense(x)))."""
+    """The last part of each block of a layer: LayerNorm(residual + dropout(dense(x)))."""
 
     def __init__(self, in_features: int, config: BertConfig) -> None:
         super().__init__()
@@ -132,9 +131,9 @@ class ProjectAddNorm(nn.Module):
 def attend(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, with_weights: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """dropout(softmax(query key^T / sqrt(D/H) + mask)) value, (B, H, T, D/H), and if wanted the weights, (B, H, T, T).
+    """dropout(softmax(query key^T / sqrt(D/H) + mask)) value, (B, H, T, D/H), and on request its weights, (B, H, T, T).
 
-    PyTorch's fused kernel computes it, except where the weights are wanted or plain products are faster.
+    PyTorch's fused kernel computes it, unless the weights are requested or plain products are faster.
     """
     is_short = query.device.type == "cpu" and query.shape[2] <= _SHORT
     if not (with_weights or is_short):
@@ -148,10 +147,7 @@ def attend(
 
 
 class BertLayer(nn.Module):
-    """Self-attention, then a feed-forward block, each with its own residual and LayerNorm.
-
-    Arguments as for `BertSelfAttention`.
-    """
+    """Self-attention, then a feed-forward block, each with its own residual and LayerNorm; see `BertSelfAttention`."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -174,8 +170,8 @@ class BertLayer(nn.Module):
 class BertModel(nn.Module):
     """The encoder and its pooler.
 
-    config: sizes. generator: source of the initial weights; None draws from PyTorch's global generator. Under
-    `torch.device("meta")` nothing is drawn or allocated, for weights that are loaded afterwards.
+    generator: draws the initial weights; None means PyTorch's global generator. Under `torch.device("meta")` nothing is
+    drawn or allocated, for weights that are loaded afterwards.
     """
 
     def __init__(self, config: BertConfig, *, generator: torch.Generator | None = None) -> None:
@@ -205,12 +201,11 @@ class BertModel(nn.Module):
 
         input_ids: (B, T) token ids. attention_mask: (B, T), 0 at padding; None means no padding.
         token_type_ids: (B, T) segments 0 and 1; None means all 0.
-        asked_positions: (M,) positions among all B * T at which last_hidden_state is wanted, (M, D). After the last
-        attention, the model then computes only these and the first token of each row, unless all hidden states are
-        wanted.
-        head_scale: (layers, H), or (layers, B, H) with a setting for each row; what each head reads is multiplied by it
-        before the output projection, so 0 switches a head off. None means all 1 and costs nothing.
-        packing: `Packing.of` this attention_mask; hidden states are then those of the real tokens only, (N, D).
+        asked_positions: (M,) positions among all B * T to which last_hidden_state is limited, (M, D). The last layer
+        then computes only these and each row's first token after its attention, unless all hidden states are requested.
+        head_scale: (layers, H), or (layers, B, H) for each row on its own; factors on the heads' outputs before the
+        output projection, so 0 switches a head off. None means all 1 and costs nothing.
+        packing: `Packing.of` this attention_mask; hidden states are then those of the N real tokens only, (N, D).
         """
         B, T = input_ids.shape
         layers = cast(nn.ModuleList, self.encoder["layer"])
@@ -225,7 +220,7 @@ class BertModel(nn.Module):
         first = torch.arange(0, B * T, T, device=input_ids.device)
         wanted = None if asked_positions is None else torch.cat([first, asked_positions.to(first.device)])
         if wanted is not None and not output_hidden_states:
-            rows[-1] = Only(packing, wanted)
+            rows[-1] = OnlyAt(packing, wanted)
 
         x = self.embeddings(input_ids, token_type_ids, packing)
         hidden_states, attentions = [x], []
@@ -248,7 +243,7 @@ class BertModel(nn.Module):
 
 
 class BertMaskedWordHead(nn.Module):
-    """A transform of the hidden state, then a score for each word by its embedding."""
+    """A transform of the hidden state, then its product with each word's embedding, plus a bias."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -289,7 +284,7 @@ class BertForPreTraining(nn.Module):
     ) -> BertOutput:
         """Encode a batch and score words and sentence pairs; arguments as for `BertModel.forward`.
 
-        With asked_positions, words are scored at these alone, (M, V), which saves most of a small model's arithmetic.
+        With asked_positions, it scores words only there, (M, V), which saves most of a small model's arithmetic.
         """
         output = self.bert(input_ids, attention_mask, token_type_ids, **options)
         output.prediction_logits = self.score_words(output.last_hidden_state)
@@ -298,25 +293,23 @@ class BertForPreTraining(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(self.parameters()).device
 
     def score_words(self, hidden: Tensor) -> Tensor:
-        """Scores (..., V) of every word of the vocabulary for hidden states (..., D) of any layer."""
+        """Logits (..., V) of all words for hidden states (..., D) of any layer."""
         return self.cls["predictions"](hidden, self.bert.embeddings.word_embeddings.weight)
 
 
 @torch.no_grad()
 def extend_positions(model: BertForPreTraining, positions: int, generator: torch.Generator) -> None:
-    """Let a model read `positions` tokens, more than before: the vectors it has stay first, the new ones are drawn."""
+    """Let a model read more tokens than before, `positions`: its position vectors stay, and new ones are drawn."""
     config = dataclasses.replace(model.config, max_position_embeddings=positions)
     embeddings = model.bert.embeddings
     old = embeddings.position_embeddings.weight  # (P, D)
-    new = old.new_empty(positions - len(old), config.hidden_size)
+    new = old.new_zeros(positions - len(old), config.hidden_size)
     if config.use_position_embeddings:
         draw_weights([("position_embeddings.weight", new)], config.initializer_range, generator)
-    else:
-        new.zero_()
     embeddings.position_embeddings = nn.Embedding.from_pretrained(
         torch.cat([old, new]), freeze=not config.use_position_embeddings
     )
@@ -332,17 +325,16 @@ def _initialise(model: "BertModel | BertForPreTraining", generator: torch.Genera
     if model.config.initial_positions == "sinusoidal":
         for name, parameter in model.named_parameters():
             if name.endswith("position_embeddings.weight"):
-                positions, width = parameter.shape
-                parameter.data = sinusoids(positions, width, model.config.initializer_range)
+                parameter.data = sinusoids(len(parameter), parameter.shape[1], model.config.initializer_range)
     for parameter in model.parameters():
-        if not parameter.requires_grad:  # drawn like the others, so that these are the same with and without it
+        if not parameter.requires_grad:  # it was drawn too, so that the later ones are the same with and without it
             parameter.data.zero_()
 
 
 def sinusoids(positions: int, width: int, std: float) -> Tensor:
-    """Position vectors (positions, width) of waves from 2 pi to 20,000 pi long (Vaswani et al. 2017, section 3.5), with
-    the sines first. One position further is the same rotation everywhere, so a head learns once to attend to a
-    neighbour and not anew for each position."""
+    """Sinusoidal position vectors (positions, width), the sines first (Vaswani et al. 2017, section 3.5), scaled to the
+    standard deviation `std`. One position further is the same rotation everywhere, so a head learns to attend to a
+    neighbour once and not for each position anew."""
     half = (width + 1) // 2
     angles = torch.arange(positions)[:, None] * 10000.0 ** (-2 * torch.arange(half) / width)  # (P, D/2)
     return torch.cat([angles.sin(), angles.cos()], 1)[:, :width] * std * math.sqrt(2)

@@ -1,11 +1,11 @@
-"""Which rows of a padded batch are computed: the speed beside the plain path of `bert_core.model`.
+"""How the model skips positions that nothing reads: padding and, in the last layer, all but the asked positions.
 
-Shapes: B batch, T tokens of the longest row, N rows that are kept, C any width. Positions are counted through the
+Shapes: B batch, T tokens of the longest row, N real tokens, M positions, C any width. Positions are counted through the
 whole batch, 0 to B * T - 1.
 
-The model calls the same four methods in every case. `AllRows` is the plain path, in which they do nothing. `Packing`
-leaves padding out of everything but attention: in a batch of sentence pairs a third to a half of the B * T positions
-is padding. `Only` lets the last layer compute only the positions that something reads.
+The model always calls the same five methods. `AllRows` computes every position. `Packing` leaves padding out of
+everything but attention: in a batch of sentence pairs, a third to a half of the positions is padding. `OnlyAt` limits
+the last layer to some positions.
 """
 
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ from torch import Tensor
 
 
 def send(tensor: Tensor, device: torch.device | str) -> Tensor:
-    """Copy a CPU tensor to a device; with CUDA, without waiting for the work that the GPU still does."""
+    """Copy a CPU tensor to a device; with CUDA, without waiting for the GPU's queued work."""
     if torch.device(device).type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)
 
 
 class AllRows:
-    """The plain path: hidden states are (B, T, C) everywhere."""
+    """Every position is computed: hidden states are (B, T, C) everywhere."""
 
     def pack(self, padded: Tensor) -> Tensor:
-        """The rows that are computed, of a (B, T) or (B, T, C) tensor."""
+        """The part of a (B, T) or (B, T, C) tensor that is computed."""
         return padded
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """Back to (B, T, C), for attention."""
+        """A packed tensor as (B, T, C), for attention."""
         return packed
 
     def at(self, packed: Tensor, positions: Tensor) -> Tensor:
@@ -38,20 +38,20 @@ class AllRows:
         return packed.flatten(0, 1).index_select(0, positions)
 
     def residual(self, packed: Tensor) -> Tensor:
-        """What is added to the output of attention."""
+        """The residual of attention: its input, at the positions of its output."""
         return packed
 
     def position_vectors(self, table: Tensor) -> Tensor:
-        """The position vector of each row, from a (T, C) table."""
+        """The position vectors of packed tokens, from a (T, C) table."""
         return table
 
 
 @dataclass(frozen=True)
 class Packing(AllRows):
-    """Only the real tokens: hidden states are (N, C).
+    """Only the real tokens are computed: hidden states are (N, C).
 
-    shape: (B, T). real: (N,) positions of the real tokens, in order. number: (B * T,) for each position its number
-    among the real ones; for padding, that of the real token before it.
+    shape: (B, T). real: (N,) positions of the real tokens, in order. number: (B * T,) index of each position in `real`;
+    for padding, that of the real token before it.
     """
 
     shape: tuple[int, int]
@@ -60,10 +60,7 @@ class Packing(AllRows):
 
     @classmethod
     def of(cls, attention_mask: Tensor, device: torch.device | str = "cpu") -> "Packing":
-        """The packing of a (B, T) mask that is 1 at real tokens, each row's first among them.
-
-        Pass the mask on the CPU: its real tokens are counted there without a wait for the device.
-        """
+        """The packing of a (B, T) mask on the CPU: 1 at real tokens, with which each row begins, and 0 at padding."""
         flat = attention_mask.flatten().bool()
         B, T = attention_mask.shape
         return cls((B, T), send(flat.nonzero().squeeze(1), device), send(flat.cumsum(0) - 1, device))
@@ -72,7 +69,7 @@ class Packing(AllRows):
         return padded.flatten(0, 1).index_select(0, self.real)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        # Padding gets a copy of some real token, which the attention mask hides.
+        # Padding gets a copy of a real token, which the attention mask hides.
         return packed.index_select(0, self.number).view(*self.shape, -1)
 
     def at(self, packed: Tensor, positions: Tensor) -> Tensor:
@@ -83,8 +80,8 @@ class Packing(AllRows):
 
 
 @dataclass(frozen=True)
-class Only(AllRows):
-    """In the last layer: attention reads `rows`, and everything after it is computed at (M,) `positions` alone."""
+class OnlyAt(AllRows):
+    """In the last layer, attention reads `rows`, and everything after it is computed only at (M,) `positions`."""
 
     rows: AllRows
     positions: Tensor
