@@ -45,7 +45,7 @@ def test_packing_and_asked_positions_change_neither_scores_nor_gradients(lengths
     ids, _, segments = batch()
     mask = (torch.arange(7) < torch.tensor(lengths)[:, None]).long()
     asked = mask.flatten().nonzero().squeeze(1)[::2]  # a first token among them
-    asked = torch.cat([asked, asked[:1]])  # and one place twice
+    asked = torch.cat([asked, asked[:1]])  # and one position twice
     results = []
     packed = {"asked_positions": asked, "packing": Packing.of(mask)}
     all_states = {"output_hidden_states": True}

@@ -1,4 +1,4 @@
-"""What the browser tests do again and again, by role, label and elem_id."""
+"""Steps that several browser tests share. They find controls by role, label and elem_id."""
 
 import csv
 import re
@@ -61,7 +61,7 @@ class Tabs:
 
 
 def download(page: Page, button: str, folder: Path, name: str) -> str:
-    """Press and read the file that comes."""
+    """Press a button and return the text of the file that it downloads."""
     with page.expect_download() as waiting:
         page.locator(button).click()
     assert waiting.value.suggested_filename == name
@@ -70,18 +70,18 @@ def download(page: Page, button: str, folder: Path, name: str) -> str:
 
 
 def open_tab(page: Page, name: str) -> None:
-    """Press a tab and wait until it is the open one."""
+    """Press a tab and wait until it is open."""
     page.get_by_role("tab", name=name).click()
     expect(page.get_by_role("tab", name=name)).to_have_attribute("aria-selected", "true")
 
 
 def points(page: Page) -> int:
-    """How many points the curves have."""
+    """The number of points of the curves."""
     return int(page.locator("#run-curves").get_attribute("data-points") or 0)
 
 
 def wait_for_points(page: Page, at_least: int) -> None:
-    """Wait until the curves have so many points."""
+    """Wait until the curves have at least this number of points."""
     page.wait_for_function(
         "least => Number(document.querySelector('#run-curves')?.dataset.points || 0) >= least", arg=at_least
     )
@@ -98,7 +98,7 @@ def choose_source(page: Page, name: str) -> None:
 
 
 def paste(page: Page, text: str) -> None:
-    """Choose to paste, and paste."""
+    """Choose to paste a text, and paste it."""
     choose_source(page, "Paste a text")
     page.locator("#pasted textarea").fill(text)
 
@@ -119,7 +119,7 @@ def start(page: Page) -> None:
 
 
 def assert_curve_is_whole(page: Page) -> None:
-    """Each point of the curve is the mean of the steps after the point before: none is missing, none there twice."""
+    """Each point of the curve is the mean of the steps since the point before: none is missing, none counts twice."""
     with page.expect_download() as waiting:
         page.locator("#curves-csv").click()
     table = csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8").splitlines())
@@ -136,14 +136,14 @@ def assert_curve_is_whole(page: Page) -> None:
 
 
 def compare_with(page: Page, elem_id: str, name: str) -> None:
-    """Choose a model to stand beside the one that is looked at."""
+    """Choose a second model to show beside the first."""
     page.locator(f"#{elem_id} input").click()
     page.get_by_role("option", name=name).first.click()
 
 
 @contextmanager
 def late_answers(page: Page) -> Iterator[None]:
-    """What the page asks meanwhile reaches the server only afterwards, one after the other."""
+    """Requests of the page inside the block reach the server only after it, one after the other."""
     held: list[Route] = []
     page.route("**/run/predict*", lambda route: held.append(route))
     try:
@@ -156,5 +156,5 @@ def late_answers(page: Page) -> Iterator[None]:
 
 
 def wait_for_answer(view: Locator) -> None:
-    """Wait until a view has the answer to what was chosen in it last."""
+    """Wait until a view shows the answer to its latest choice."""
     expect(view.locator(".balcony-view")).to_have_attribute("aria-busy", "false")

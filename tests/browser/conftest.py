@@ -22,7 +22,7 @@ FLAGS = [
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # Last: their service, which may still train for a visitor who has left, lives until the end.
+    # Last: their service lives until the end, and may still train for a visitor who has left.
     items.sort(key=_is_for_the_browser)
     if CHROMIUM is None:
         for item in filter(_is_for_the_browser, items):
@@ -44,7 +44,7 @@ def service() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def shipped(service: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model in the place of the shipped one, trained here: the tests then judge this code and not an old file."""
+    """A model trained here instead of the shipped one: so the tests judge this code and not an old file."""
     from bert_core import load_recipe, save_checkpoint
 
     run = service.start(load_recipe("romeo-juliet").override({"training.steps": 30}), seed=1)

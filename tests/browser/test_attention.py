@@ -1,4 +1,4 @@
-"""Attention in a real browser: pictures and keys, what a screen reader is told, odd words, and the files."""
+"""Attention in a real browser: pictures, keys, odd words and files."""
 
 import json
 import re
@@ -31,11 +31,11 @@ def mode(page: Page, name: str) -> None:
     page.locator("#attention-map").get_by_role("tab", name=name).click()
 
 
-def test_the_map_tells_each_weight_by_keyboard(page: Page, tmp_path: Path) -> None:
+def test_the_keyboard_reads_each_weight_of_the_map(page: Page, tmp_path: Path) -> None:
     open_attention(page)
     maps = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json"))
     page.locator("#attention-map").get_by_role("application").focus()
-    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):  # the first puts the mark on the first cell
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):  # the first key marks the first cell
         page.keyboard.press(key)
     first, second = maps["tokens"][:2]
     expect(page.locator("#attention-map .balcony-readout")).to_have_text(
@@ -50,11 +50,11 @@ def test_heads_are_sorted_by_a_fact_and_keep_their_names(page: Page) -> None:
     grid = page.locator("#attention-heads")
     grid.get_by_role("combobox", name="Colour").select_option("Entropy (nats)")
     grid.get_by_role("button", name="Sort").click()
-    said = [
+    shown = [
         label.split(": ")[-1]
         for label in grid.locator(".balcony-head").evaluate_all("all => all.map(b => b.ariaLabel)")
     ]
-    values = [float(value) for value in said]
+    values = [float(value) for value in shown]
     assert values == sorted(values, reverse=True)
     grid.get_by_role("button", name="Layer 2, head 3").click()
     expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 2, head 3")
@@ -118,8 +118,8 @@ def test_a_head_is_switched_off_and_on_again(page: Page) -> None:
     assert cells.nth(0).inner_text() == before
     # All heads are tried in one pass and one head in another, which may round the last digit otherwise.
     changes = cells.nth(2).inner_text(), head.get_attribute("aria-label").split("change ")[1]
-    shown, told = (float(change.replace("−", "-")) for change in changes)
-    assert shown == pytest.approx(told, abs=2e-4)
+    shown, announced = (float(change.replace("−", "-")) for change in changes)
+    assert shown == pytest.approx(announced, abs=2e-4)
     panel.get_by_role("button", name="Switch all on").click()
     expect(cells.nth(2)).to_be_empty()
 
@@ -145,7 +145,7 @@ def test_heads_switched_off_while_an_answer_is_under_way(page: Page) -> None:
     assert changes.all_inner_texts() != both
 
 
-def test_two_models_stand_side_by_side(page: Page, tmp_path: Path) -> None:
+def test_two_models_side_by_side(page: Page, tmp_path: Path) -> None:
     change_setting(page, "steps", "20")
     start(page)
     wait_for_status(page, "Finished")
@@ -174,14 +174,14 @@ def test_two_models_stand_side_by_side(page: Page, tmp_path: Path) -> None:
     expect(colour).to_have_value("")
 
 
-def test_a_lone_sentence_is_told_to_be_strange_to_a_model_of_pairs(page: Page) -> None:
+def test_a_single_sentence_gets_a_note_from_a_model_of_pairs(page: Page) -> None:
     open_attention(page)
     expect(page.locator("#attention-heads")).not_to_contain_text("trained on pairs")
     page.locator("#attention-pair textarea").fill("")
     expect(page.locator("#attention-heads")).to_contain_text("trained on pairs")
 
 
-def test_odd_words_stand_in_every_picture_and_file_as_they_are(page: Page, browser: Browser, tmp_path: Path) -> None:
+def test_odd_words_are_literal_in_every_picture_and_file(page: Page, browser: Browser, tmp_path: Path) -> None:
     paste(page, "\n".join(f"{word} goes on {word} again" for word in ODD))
     change_setting(page, "steps", "20")
     start(page)
@@ -208,14 +208,14 @@ def test_odd_words_stand_in_every_picture_and_file_as_they_are(page: Page, brows
     file = tmp_path / "attention.html"
     download(page, "#attention-download-html", tmp_path, file.name)
     offline = browser.new_context(offline=True)
-    said: list[str] = []
+    errors: list[str] = []
     alone = offline.new_page()
-    alone.on("pageerror", lambda error: said.append(str(error)))
-    alone.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    alone.on("pageerror", lambda error: errors.append(str(error)))
+    alone.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     alone.goto(file.as_uri())
     titles = alone.locator(".balcony-map-word title").evaluate_all("all => all.map(title => title.textContent)")
     assert titles == tokens + tokens
     alone.get_by_role("button", name="Layer 2, head 2").click()
     expect(alone.locator(".balcony-map-title")).to_have_text("Layer 2, head 2")
-    assert said == []
+    assert errors == []
     offline.close()

@@ -1,4 +1,4 @@
-"""Bad input gets one sentence in place and loses nothing; what a person types appears letter by letter."""
+"""Bad input gets one sentence of explanation and loses nothing; typed text appears letter by letter."""
 
 import zipfile
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_a_binary_file(page: Page, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rate", ["0", "1000000000"])
-def test_a_learning_rate_that_makes_no_sense(page: Page, rate: str) -> None:
+def test_a_learning_rate_out_of_range(page: Page, rate: str) -> None:
     change_setting(page, "learning-rate", rate)
     expect(page.locator("#preview").get_by_role("alert")).to_contain_text("Learning rate is")
     page.locator("#start").click()
@@ -90,7 +90,7 @@ def test_a_model_trained_on_strange_words_shows_them_literally(page: Page) -> No
     assert page.locator("#attention-map mjx-container, #attention-map .MathJax").count() == 0
 
 
-def test_a_zip_that_is_no_model(page: Page, tmp_path: Path) -> None:
+def test_a_zip_without_a_model(page: Page, tmp_path: Path) -> None:
     archive = tmp_path / "<b>holiday.zip"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("beach.jpg", b"sand")

@@ -91,7 +91,7 @@ def test_the_dialogue_is_memorised_and_a_longer_text_has_held_out_sentences(page
     expect(exam.get_by_role("columnheader").first).to_have_text("Step 0")
 
 
-def test_a_saved_run_goes_on_for_somebody_else(visit: Callable[[], Page], tmp_path: Path) -> None:
+def test_another_visitor_continues_a_saved_run(visit: Callable[[], Page], tmp_path: Path) -> None:
     page, other = visit(), visit()
     change_setting(page, "steps", ENDLESS)
     start(page)
@@ -110,13 +110,13 @@ def test_a_saved_run_goes_on_for_somebody_else(visit: Callable[[], Page], tmp_pa
     open_part(other, "Save a run and continue later")
     letter = tmp_path / "letter.zip"
     letter.write_bytes(b"Dear Juliet")
-    said = other.locator("#resume-problem")
+    problem = other.locator("#resume-problem")
     other.locator("#resume input[type=file]").set_input_files(letter)
-    expect(said.get_by_role("alert")).to_contain_text("not a plain zip file")
+    expect(problem.get_by_role("alert")).to_contain_text("not a plain zip file")
     expect(other.locator("#run-status")).to_have_text("No run yet")
     other.locator("#resume input[type=file]").set_input_files(saved)
     wait_for_status(other, "Training")
-    expect(said.get_by_role("alert")).to_have_count(0)
+    expect(problem.get_by_role("alert")).to_have_count(0)
     expect(other.locator("#run-step")).to_contain_text("of 50,000")
     wait_for_points(other, points(other) + 3)
     other.locator("#stop").click()

@@ -55,7 +55,7 @@ def test_guesses_and_attention_are_downloaded(page: Page, tmp_path: Path) -> Non
     assert len(download(page, "#attention-download-csv", tmp_path, "attention.csv").splitlines()) == 1 + 2 * 4 * 25
 
 
-def test_a_model_by_name_is_fetched_on_demand_and_a_dead_network_is_said(
+def test_a_model_is_fetched_by_name_and_a_dead_network_is_reported(
     page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from huggingface_hub import constants, hf_api

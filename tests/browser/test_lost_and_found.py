@@ -1,4 +1,4 @@
-"""A lost connection, a hidden tab, two tabs and a reload: the same run, and no point missing or there twice."""
+"""After a lost connection, in a hidden tab, in two tabs, after a reload: the same run, each point once."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from browser_steps import (
 from playwright.sync_api import Page, expect
 
 ENDLESS = "500000"
-ATTEMPTS = 4  # questions of the page that get no answer before the connection is back
+ATTEMPTS = 4  # requests that fail before the connection is back
 GOES_ON = "before => document.querySelector('#run-step').innerText !== before"
 
 
@@ -37,7 +37,7 @@ def hide(page: Page, state: str) -> None:
     )
 
 
-def test_a_run_goes_on_while_the_connection_is_lost(visit: Callable[[], Page], complaints: list[str]) -> None:
+def test_a_run_continues_while_the_connection_is_lost(visit: Callable[[], Page], complaints: list[str]) -> None:
     page, other = visit(), visit()
     change_setting(page, "steps", ENDLESS)
     start(page)
@@ -47,7 +47,7 @@ def test_a_run_goes_on_while_the_connection_is_lost(visit: Callable[[], Page], c
     page.context.set_offline(True)
     expect(page.locator("#run-status")).to_have_text("Connection lost")
     before, at = points(page), step(page)
-    # Meanwhile the service trains: somebody else's run is over.
+    # Meanwhile the service trains: another visitor's run ends.
     change_setting(other, "steps", "60")
     start(other)
     wait_for_status(other, "Finished")
@@ -64,14 +64,14 @@ def test_a_run_goes_on_while_the_connection_is_lost(visit: Callable[[], Page], c
     complaints[:] = [text for text in complaints if "ERR_INTERNET_DISCONNECTED" not in text]
 
 
-def test_a_hidden_tab_asks_no_more_and_catches_up(page: Page, visit: Callable[..., Page]) -> None:
+def test_a_hidden_tab_stops_asking_and_catches_up(page: Page, visit: Callable[..., Page]) -> None:
     page.wait_for_function("localStorage.getItem('balcony-visitor')")
     other = visit(page.context)
     change_setting(page, "steps", ENDLESS)
     start(page)
     wait_for_points(other, 3)
     hide(page, "hidden")
-    for _ in range(5):  # what was asked for before comes still
+    for _ in range(5):  # answers to earlier requests still arrive
         before = points(page)
         wait_for_points(other, points(other) + 10)
         if points(page) == before:

@@ -1,4 +1,4 @@
-"""Words that look like markup, templates or formulas, or run leftward: as they are in every view and file."""
+"""Words that resemble markup, templates or formulas, or run leftward, stay literal in every view and file."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ TEXT = " ".join(ODD)
 
 @pytest.fixture
 def odd(page: Page) -> Page:
-    """A page that looks at a model which learned the odd words."""
+    """A page that shows a model which learned the odd words."""
     paste(page, "\n".join(f"{word} goes on {word} again" for word in ODD))
     change_setting(page, "steps", "20")
     start(page)
@@ -25,7 +25,7 @@ def odd(page: Page) -> Page:
 
 
 def literal(page: Page, part: str) -> str:
-    """What a part of the page says, after a look that nothing in it was read as markup."""
+    """The text of a part of the page, after a check that nothing in it became markup."""
     shown = page.locator(part)
     assert shown.locator("b:not(.balcony-legend b), img, mjx-container, .MathJax").count() == 0
     return shown.evaluate("part => part.textContent")

@@ -34,7 +34,7 @@ def test_a_pair_is_chosen_from_the_matrix_by_keyboard_and_by_pointer(page: Page)
     rows = first_words(page)
     matrix = page.locator("#next-matrix").get_by_role("application")
     matrix.focus()
-    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"):  # the first puts the mark on the first cell
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"):  # the first key marks the first cell
         page.keyboard.press(key)
     readout = page.locator("#next-matrix .balcony-readout")
     expect(readout).to_contain_text("IsNext in the text, judged")
@@ -56,18 +56,18 @@ def test_a_pair_is_chosen_from_the_matrix_by_keyboard_and_by_pointer(page: Page)
 def test_heads_chosen_while_an_answer_is_under_way(page: Page) -> None:
     open_pairs(page)
     across = page.locator("#next-across")
-    heads, told = across.get_by_role("combobox", name="Attention of"), across.locator("p").last
+    heads, summary = across.get_by_role("combobox", name="Attention of"), across.locator("p").last
     expect(heads.locator("option")).to_have_count(9)
     with late_answers(page):
         heads.select_option("0.1")
         heads.select_option("1.2")
     wait_for_answer(across)
     expect(heads).to_have_value("1.2")
-    after_haste = told.inner_text()
+    after_haste = summary.inner_text()
     for choice in ("mean", "1.2"):
         heads.select_option(choice)
         wait_for_answer(across)
-    assert told.inner_text() == after_haste
+    assert summary.inner_text() == after_haste
 
 
 def test_rows_are_sorted_and_the_numbers_are_those_of_the_file(page: Page, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_rows_are_sorted_and_the_numbers_are_those_of_the_file(page: Page, tmp_p
     assert "Ranks the true next sentence" in picture.replace("\n", " ")
 
 
-def test_a_long_text_is_seen_through_a_window(page: Page) -> None:
+def test_the_matrix_shows_a_window_of_a_long_text(page: Page) -> None:
     paste(page, "\n".join(f"sentence number {number} goes on" for number in range(1, 61)))
     change_setting(page, "steps", "20")
     start(page)

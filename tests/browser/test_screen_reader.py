@@ -1,4 +1,4 @@
-"""What a screen reader is told of our own views: axe-core finds nothing serious in any of them."""
+"""Accessibility: axe-core finds nothing serious in any of our own views."""
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -6,7 +6,7 @@ from browser_steps import change_setting, open_tab, start, wait_for_status
 from playwright.sync_api import Page, expect
 
 GRAVE = ("serious", "critical")
-# Something that only stands there when the tab has been answered.
+# An element that exists only once the server has answered the tab.
 ANSWERED = {
     "Masked words": "#masked-closer table",
     "Next sentence": "#next-matrix .balcony-map svg",

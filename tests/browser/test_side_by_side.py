@@ -1,4 +1,4 @@
-"""Runs side by side in a real browser: the list, curves over one another, what differs, the same again, experiments."""
+"""Runs side by side in a real browser: the list, curves over one another, what differs, repeated runs, experiments."""
 
 import re
 from typing import Any
@@ -40,7 +40,7 @@ def two_runs(page: Page) -> None:
     wait_for_status(page, "Finished")
 
 
-def test_an_earlier_run_lies_over_the_curves_and_what_differs_is_named(page: Page) -> None:
+def test_an_earlier_run_is_drawn_over_the_curves_and_differing_settings_are_listed(page: Page) -> None:
     two_runs(page)
     open_part(page, "Your runs side by side")
     expect(page.locator("#runs-table tbody tr")).to_have_count(2)
@@ -74,7 +74,7 @@ def test_an_earlier_run_lies_over_the_curves_and_what_differs_is_named(page: Pag
     assert curves_of_others(page) == []
 
 
-def test_a_tick_of_a_run_that_is_gone_is_dropped(page: Page) -> None:
+def test_a_tick_of_a_freed_run_is_dropped(page: Page) -> None:
     two_runs(page)
     open_part(page, "Your runs side by side")
     expect(page.locator("#runs-table tbody tr")).to_have_count(2)
@@ -153,7 +153,7 @@ def test_an_experiment_answers_its_question(page: Page) -> None:
         expect(page.get_by_label(f"Run {number} in the curves")).to_be_checked(checked=number != 2)
 
 
-def test_an_experiment_is_stopped_as_a_whole(page: Page) -> None:
+def test_stop_ends_a_whole_experiment(page: Page) -> None:
     change_setting(page, "steps", "50000")
     open_part(page, "Experiments: change one setting")
     page.get_by_role("button", name="Start experiment").click()

@@ -119,7 +119,7 @@ def test_pause_step_and_resume(page: Page) -> None:
 
 
 def settled_step(page: Page) -> int:
-    """The step a paused run stands at: the one in progress when Pause was pressed is still finished."""
+    """The step of a paused run, once it has finished the one that was in progress when Pause was pressed."""
     before, now = None, page.locator("#run-step").inner_text()
     while before != now:
         page.wait_for_timeout(700)
@@ -207,17 +207,17 @@ def test_another_browser_tab_of_the_visitor_shows_the_run_without_a_reload(
     wait_for_status(other, "Stopped")
 
 
-def test_the_chart_has_its_place_before_the_first_point(page: Page) -> None:
-    # On the page and not in the window, which scrolls to what is pressed.
-    place = """() => document.querySelector('#run-curves .nsewdrag').getBoundingClientRect().top
+def test_the_first_point_does_not_move_the_chart(page: Page) -> None:
+    # Measured on the page: the window scrolls to a pressed button.
+    position = """() => document.querySelector('#run-curves .nsewdrag').getBoundingClientRect().top
         - document.querySelector('#tabs').getBoundingClientRect().top"""
     expect(page.locator("#run-curves .legend")).to_contain_text("Masked words")
-    before = page.evaluate(place)
+    before = page.evaluate(position)
     change_setting(page, "steps", "20")
     page.get_by_role("button", name="More settings").click()
     start(page)
     wait_for_status(page, "Finished")
-    assert page.evaluate(place) == before
+    assert page.evaluate(position) == before
 
 
 def test_arrow_keys_go_through_words_and_heads(page: Page) -> None:
@@ -240,7 +240,7 @@ def test_arrow_keys_go_through_words_and_heads(page: Page) -> None:
     expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 2, head 2")
 
 
-def test_a_choice_shows_that_it_is_chosen_under_the_pointer_too(page: Page) -> None:
+def test_a_chosen_option_looks_chosen_under_the_pointer_too(page: Page) -> None:
     circle = page.get_by_role("radio", name="The recipe's own text")
     colour = circle.evaluate("circle => getComputedStyle(circle).backgroundColor")
     circle.hover()

@@ -46,7 +46,7 @@ def test_a_replay_ends_live(page: Page) -> None:
     expect(page.locator("#time-live")).to_have_attribute("aria-pressed", "true")
 
 
-def test_a_moment_stays_while_the_run_goes_on(page: Page) -> None:
+def test_the_chosen_step_stays_while_the_run_continues(page: Page) -> None:
     change_setting(page, "steps", ENDLESS)
     start(page)
     wait_for_points(page, 5)
@@ -61,7 +61,7 @@ def test_a_moment_stays_while_the_run_goes_on(page: Page) -> None:
     wait_for_status(page, "Stopped")
 
 
-def test_curves_keep_their_points_however_they_are_shown(page: Page) -> None:
+def test_curves_keep_their_points_in_every_display(page: Page) -> None:
     change_setting(page, "steps", "60")
     start(page)
     wait_for_status(page, "Finished")
@@ -86,7 +86,7 @@ def test_curves_keep_their_points_however_they_are_shown(page: Page) -> None:
     assert len(lines) == 1 + 60
 
 
-def test_the_guesses_below_the_curves_go_back_in_time_too(page: Page) -> None:
+def test_the_slider_takes_the_guesses_below_the_curves_back_in_time(page: Page) -> None:
     start(page)
     wait_for_status(page, "Finished")
     expect(page.locator("#run-guesses tbody tr[data-right=true]")).to_have_count(5)
@@ -97,7 +97,7 @@ def test_the_guesses_below_the_curves_go_back_in_time_too(page: Page) -> None:
     expect(page.locator("#run-guesses tbody tr[data-right=true]")).to_have_count(5)
 
 
-def test_a_run_takes_a_new_learning_rate_while_paused_and_goes_on_after_its_end(page: Page) -> None:
+def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(page: Page) -> None:
     change_setting(page, "steps", "12")
     page.get_by_role("button", name="Pace, learning rate, more steps").click()
     page.locator("#pace input").click()
