@@ -3,7 +3,7 @@
 import functools
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,7 @@ from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import MASK
-from bert_core.runs.recipe import ASSETS, Recipe, read_json_file, recipe_content
-from bert_core.runs.snapshots import Snapshot
+from bert_core.runs.recipe import ASSETS, read_json_file
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.losses import DeviceBatch, kinds_asked, pretraining_losses
 
@@ -96,34 +95,6 @@ def load_experiments() -> tuple[Experiment, ...]:
         content["contrasts"] = tuple(Contrast(**each) for each in content["contrasts"])
         found.append(Experiment(path.stem.partition("-")[2], **content))
     return tuple(found)
-
-
-def settings_of(recipe: Recipe, seed: int, corpus: Corpus) -> dict[str, Any]:
-    """Everything that determines a run, by names such as "training.learning_rate"; the text by its fingerprint.
-
-    recipe: a prepared one.
-    """
-    content = recipe_content(recipe, seed)
-    flat = {"recipe": content.pop("title"), "text": corpus.fingerprint, "seed": content.pop("seed")}
-    del content["description"], content["scale"]
-    return flat | {f"{section}.{name}": value for section, values in content.items() for name, value in values.items()}
-
-
-def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The settings that are not the same in all runs, with the value of each run."""
-    columns = {name: [each[name] for each in settings] for name in settings[0]}
-    return {name: values for name, values in columns.items() if any(value != values[0] for value in values)}
-
-
-def begin_alike(runs: Sequence[Sequence[Snapshot]]) -> bool | None:
-    """Whether the runs began with bit-identical weights; None if the first snapshot of one is not kept.
-
-    runs: the snapshots of each.
-    """
-    first = [snapshots[0] for snapshots in runs if snapshots and snapshots[0].step == 0]
-    if len(first) < len(runs):
-        return None
-    return all(each.layout == first[0].layout and torch.equal(each.weights, first[0].weights) for each in first[1:])
 
 
 @dataclass(frozen=True)

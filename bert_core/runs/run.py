@@ -17,7 +17,6 @@ from typing import Literal, Protocol
 import torch
 from tokenizers import Tokenizer
 
-from bert_core.config import TrainingConfig
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, RunError
@@ -246,8 +245,8 @@ class Run:
             self._refuse_if_ended()
             if self.status != "paused" or self.worker is None:
                 raise RunError("The learning rate can be changed while the run is paused; pause it first.")
-            training, done = self.recipe.training, self.worker.trainer.step
-            self._change_training(self.worker, training.then(done, training.total_steps - done, value))
+            left = self.recipe.training.total_steps - self.worker.trainer.step
+            self.recipe = self.worker.add_part(left, value)
 
     def continue_for(self, steps: int, learning_rate: float | None = None) -> None:
         """Train a finished or stopped run for more steps, bit for bit as if its recipe had contained both parts.
@@ -260,8 +259,7 @@ class Run:
                 raise RunError(f"Only a finished or stopped run can be continued; this one is {self.status}.")
             if self.worker is None:
                 raise RunError("The state that this run needs to continue is no longer kept; start it again.")
-            done = self.worker.trainer.step
-            self._change_training(self.worker, self.recipe.training.then(done, steps, learning_rate))
+            self.recipe = self.worker.add_part(steps, learning_rate)
             self._scheduler.enlist(self)
             self.status, self.reason = "running", ""
             self._paused = self._paused_by_lease = False
@@ -298,10 +296,6 @@ class Run:
             finally:
                 self._holds -= 1
                 self._changed.notify_all()
-
-    def _change_training(self, worker: Worker, training: TrainingConfig) -> None:
-        worker.trainer.config = training
-        self.recipe = worker.recipe
 
     def _end(self, status: Status, reason: str) -> None:
         with self._changed:

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -87,13 +87,7 @@ class TrainingService:
         return self._add(Run(recipe, seed, self, budget or self.budget(), paused=paused, lease=lease), corpus)
 
     def resume(
-        self,
-        folder_or_zip: str | Path,
-        corpus: Corpus | None = None,
-        *,
-        paused: bool = False,
-        lease: float | None = None,
-        budget: Budget | None = None,
+        self, folder_or_zip: str | Path, corpus: Corpus | None = None, *, budget: Budget | None = None, **options: Any
     ) -> Run:
         """Continue a run that `Run.save` or `Run.pack` wrote, bit for bit as if it had never stopped.
 
@@ -108,9 +102,7 @@ class TrainingService:
             saved = load_checkpoint(folder), read_training_state(folder)
         state = saved[1]
         corpus = state.matching_corpus(corpus)
-        budget = budget or self.budget()
-        run = Run(state.recipe, state.seed, self, budget, paused=paused, lease=lease, saved=saved)
-        return self._add(run, corpus)
+        return self._add(Run(state.recipe, state.seed, self, budget or self.budget(), saved=saved, **options), corpus)
 
     def _add(self, run: Run, corpus: Text) -> Run:
         with self.changed:
@@ -228,16 +220,12 @@ def choose_device(device: str) -> str:
     """The device to train on; "auto" takes CUDA, then MPS, then the CPU. Raises ConfigError for a missing one."""
     # A ZeroGPU Space lends its GPU to forked workers only; a background thread never sees it.
     zero_gpu = bool(os.environ.get("SPACES_ZERO_GPU"))
-    available = {
-        "cuda": torch.cuda.is_available() and not zero_gpu,
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-    }
+    devices = ["cuda"] if torch.cuda.is_available() and not zero_gpu else []
+    devices += ["mps", "cpu"] if torch.backends.mps.is_available() else ["cpu"]
     if device == "auto":
-        return next(name for name, there in available.items() if there)
-    if not available.get(device):
-        there = ", ".join(name for name, is_there in available.items() if is_there)
-        raise ConfigError(f"The device {device!r} is not available here; there is: {there}.")
+        return devices[0]
+    if device not in devices:
+        raise ConfigError(f"The device {device!r} is not available here; there is: {', '.join(devices)}.")
     return device
 
 

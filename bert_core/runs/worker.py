@@ -47,6 +47,11 @@ class Worker:
         """The recipe at scale, with every change of the schedule."""
         return dataclasses.replace(self.prepared.recipe, training=self.trainer.config)
 
+    def add_part(self, steps: int, learning_rate: float | None) -> Recipe:
+        """Let the training go on, from this step, for `steps` steps with another learning rate; None keeps it."""
+        self.trainer.config = self.trainer.config.then(self.trainer.step, steps, learning_rate)
+        return self.recipe
+
     @property
     def is_finished(self) -> bool:
         """Whether all steps are done."""

@@ -1,8 +1,7 @@
-"""Runs side by side: settings that differ, the same questions for all, and what follows from the numbers."""
+"""Experiments: the same questions for all models, and what follows from the numbers."""
 
 import dataclasses
 import math
-import time
 
 import pytest
 import torch
@@ -14,76 +13,15 @@ from bert_core.runs.experiments import (
     MEASURES,
     Marks,
     answer,
-    begin_alike,
     compared,
-    differences,
     examine,
     format_number,
     load_experiments,
-    settings_of,
     spread,
 )
-from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
-from bert_core.runs.run import ENDED
-from bert_core.runs.service import TrainingService
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 7, "data.batch_size": 4})
-
-
-def prepared_settings(changes, seed=3):
-    prepared = prepare(RECIPE.override(changes), seed=seed)
-    return settings_of(prepared.recipe, seed, prepared.corpus)
-
-
-def test_exactly_the_settings_that_differ_are_named():
-    same = prepared_settings({})
-    assert differences([same, prepared_settings({})]) == {}
-    others = [prepared_settings({"data.mask_probability": 0.4}), prepared_settings({"training.steps": 9}, seed=4)]
-    assert differences([same, *others]) == {
-        "seed": [3, 3, 4],
-        "data.mask_probability": [0.15, 0.4, 0.15],
-        "training.steps": [7, 7, 9],
-    }
-
-
-def test_another_text_differs_whatever_its_name():
-    texts = [Corpus.from_text(text, "lines") for text in ("a b\nc d\n", "a b\nc e\n", "a b\nc d\n")]
-    columns = [settings_of(RECIPE, 0, text) for text in texts]
-    assert list(differences(columns[:2])) == ["text"]
-    assert differences([columns[0], columns[2]]) == {}
-
-
-@pytest.fixture
-def service():
-    service = TrainingService("cpu")
-    yield service
-    service.close()
-
-
-def finished(run):
-    while run.status not in ENDED:
-        time.sleep(0.005)
-    assert run.status == "finished", run.reason
-    return run
-
-
-def test_runs_of_one_seed_and_one_size_begin_alike(service):
-    runs = [
-        finished(service.start(RECIPE.override(changes), seed=seed))
-        for changes, seed in (
-            ({}, 3),
-            ({"data.mask_probability": 0.4}, 3),
-            ({}, 4),
-            ({"model.num_hidden_layers": 1}, 3),
-        )
-    ]
-    first, masks, seed, layers = (run.snapshots for run in runs)
-    assert begin_alike([first, masks, first]) is True
-    assert begin_alike([first, masks, seed]) is False
-    assert begin_alike([first, layers]) is False
-    assert begin_alike([first, ()]) is None
-    assert begin_alike([first, first[1:]]) is None
 
 
 def test_marks_equal_those_of_one_prediction_at_a_time(tiny_checkpoint, dialogue):

@@ -1,13 +1,16 @@
 """The list of a visitor's runs: their last numbers, the settings that differ, and starting one again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gradio as gr
+import torch
 
+from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
-from bert_core.runs.experiments import begin_alike, differences, settings_of
+from bert_core.runs.recipe import Recipe, recipe_content
 from bert_core.runs.run import Run
+from bert_core.runs.snapshots import Snapshot
 from ui.handlers import QUIET, on_error, warn
 from ui.parts.page import Page
 from ui.server.news import thin
@@ -120,3 +123,31 @@ def in_words(value: Any) -> str:
         parts = (f"from step {part['start']} on {part['steps']} steps at {part['learning_rate']:g}" for part in value)
         return "; ".join(parts) or "–"
     return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def settings_of(recipe: Recipe, seed: int, corpus: Corpus) -> dict[str, Any]:
+    """Everything that determines a run, by names such as "training.learning_rate"; the text by its fingerprint.
+
+    recipe: a prepared one.
+    """
+    content = recipe_content(recipe, seed)
+    flat = {"recipe": content.pop("title"), "text": corpus.fingerprint, "seed": content.pop("seed")}
+    del content["description"], content["scale"]
+    return flat | {f"{section}.{name}": value for section, values in content.items() for name, value in values.items()}
+
+
+def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The settings that are not the same in all runs, with the value of each run."""
+    columns = {name: [each[name] for each in settings] for name in settings[0]}
+    return {name: values for name, values in columns.items() if any(value != values[0] for value in values)}
+
+
+def begin_alike(runs: Sequence[Sequence[Snapshot]]) -> bool | None:
+    """Whether the runs began with bit-identical weights; None if the first snapshot of one is not kept.
+
+    runs: the snapshots of each.
+    """
+    first = [snapshots[0] for snapshots in runs if snapshots and snapshots[0].step == 0]
+    if len(first) < len(runs):
+        return None
+    return all(each.layout == first[0].layout and torch.equal(each.weights, first[0].weights) for each in first[1:])
