@@ -26,11 +26,8 @@ CLEAR_RATIO = 0.1  # of two times, likewise
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of `Marks`.
-
-    title: for the heading of a column. phrase: for a sentence. objective: the training objective that it belongs to,
-    "mlm" or "nsp", "" for none. unit: "fraction", "nats" or "seconds".
-    """
+    """A number of `Marks`. title: heads a column. phrase: stands in a sentence. objective: "mlm", "nsp" or "".
+    unit: "fraction", "nats" or "seconds"."""
 
     title: str
     phrase: str

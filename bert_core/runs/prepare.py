@@ -80,8 +80,8 @@ def prepare(
 ) -> Prepared:
     """Train the tokenizer, encode the text and draw the initial weights, without the global random generator.
 
-    corpus: None takes the recipe's own. progress: called with the present stage, such as "encoding the text, 40 %".
-    Raises BertCoreError when the text or the sizes cannot be used.
+    corpus: None for the recipe's own. progress: called with the present stage, such as "encoding the text, 40 %".
+    Raises BertCoreError for a text or sizes that cannot be used.
     """
     check_seed(seed)
     progress("reading the text")
@@ -98,8 +98,7 @@ def _prepare_text(
         raise CorpusError("The text is a single sentence; next sentence prediction needs at least two, a line each.")
     recipe, used = recipe.at_scale(), corpus.first(recipe.corpus.most_documents)
     if recipe.corpus.validation_share is None:
-        share = HELD_OUT_SHARE if _can_hold_out(used, recipe) else 0.0
-        recipe = dataclasses.replace(recipe, corpus=dataclasses.replace(recipe.corpus, validation_share=share))
+        recipe = recipe.override({"corpus.validation_share": HELD_OUT_SHARE if _can_hold_out(used, recipe) else 0.0})
     wanted = {"validation": recipe.corpus.validation_share, "test": recipe.corpus.test_share}
     shares = {part: share for part, share in wanted.items() if share}
     texts = dict(zip(("training", *shares), used.split(*shares.values())))
@@ -118,13 +117,11 @@ def _prepare_text(
         steps = max(1, round(recipe.training.epochs * batches["training"].steps_per_epoch))
         # Of two alternating objectives, each sees every sentence once an epoch.
         steps *= 2 if recipe.training.alternating else 1
-        recipe = dataclasses.replace(recipe, training=dataclasses.replace(recipe.training, steps=steps, epochs=None))
+        recipe = recipe.override({"training.steps": steps, "training.parts": recipe.training.parts})
     if recipe.data.short_length:
         batches["training"].short_steps = round(recipe.data.short_share * recipe.training.steps)
-    return PreparedText(
-        *(recipe, corpus, texts["training"], texts.get("validation"), tokenizer),
-        *(batches["training"], batches.get("validation"), batches.get("test"), seed),
-    )
+    parts = batches["training"], batches.get("validation"), batches.get("test")
+    return PreparedText(recipe, corpus, texts["training"], texts.get("validation"), tokenizer, *parts, seed)
 
 
 def _can_hold_out(corpus: Corpus, recipe: Recipe) -> bool:

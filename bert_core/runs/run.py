@@ -43,10 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class Scheduler(Protocol):
-    """What a run needs of the service that trains it.
-
-    changed: guards the state of all runs; a notification wakes the training thread.
-    """
+    """What a run needs of its service. changed: guards all runs; a notification wakes the training thread."""
 
     changed: threading.Condition
 
@@ -63,10 +60,9 @@ class Scheduler(Protocol):
 class Progress:
     """The progress of a run.
 
-    steps: of all parts of the training. seconds: training time so far. seconds_left: at the present speed, None while
-    unknown. runs_ahead: number of runs that are prepared before this one. wait_seconds: estimated wait for them, from
-    earlier runs, None while unknown. preparing: the present stage of the preparation, "" before and after it.
-    sharing: number of runs that share the training thread now, this one included.
+    steps: of all parts of the training. seconds: training time so far. seconds_left, wait_seconds: estimates, None
+    while unknown. runs_ahead: number of runs that are prepared before this one, for which it waits. preparing: the
+    present stage of the preparation, else "". sharing: number of runs that share the training thread now, with this.
     """
 
     status: Status
@@ -89,10 +85,9 @@ class Run:
     held-out batch or, after the last step, all of them.
 
     id: 128 random bits in hexadecimal. recipe: once prepared, at scale, with its number of steps and every change of
-    the schedule. status: "paused" means that only `step` trains. reason: why the run failed, was stopped or lost its
-    visitor. corpus: the whole text, None until it was read. training_text, held_out: its parts; held_out is None where
-    nothing is held out, so that the model can only memorise. snapshots: oldest first, more of them at early steps.
-    worker: None before the run is prepared and after its training state was freed.
+    the schedule. status: "paused" means that only `step` trains. reason: why it failed, was stopped or paused itself.
+    corpus, training_text, held_out: the text and its parts, None until it was read; held_out stays None if the model
+    can only memorise. snapshots: oldest first. worker: None until it is prepared and after its state was freed.
     """
 
     def __init__(
@@ -156,10 +151,9 @@ class Run:
             return Progress(self.status, self.reason, done, steps, seconds, speed, left, *ahead, self._stage, sharing)
 
     def batch_at(self, step: int, *, again: int = 0, rows: slice = slice(None)) -> BatchView:
-        """The batch of a step, counted from 1, also of a step to come.
+        """The batch of a step, counted from 1, also of a step to come. rows: the pairs to show.
 
-        again: 1, 2, ... hide other words of the same pairs, another choice each. rows: the pairs to show. Raises
-        RunError where there is no such step, or no batches any more.
+        again: 1, 2, ... hide other words of the same pairs. Raises RunError without such a step or without batches.
         """
         batches, tokenizer, last = self._batches, self._tokenizer, self.recipe.training.total_steps
         if batches is None or tokenizer is None:
@@ -180,9 +174,7 @@ class Run:
 
     def save(self, folder: str | Path) -> None:
         """Write the model as a Hugging Face folder with the state for `TrainingService.resume`, if that is still kept.
-
-        Raises RunError if there is no model, CheckpointError if the folder cannot be written.
-        """
+        Raises RunError if there is no model, CheckpointError if the folder cannot be written."""
         checkpoint, also = self._to_save()
         save_checkpoint(checkpoint, folder, also=also)
 
@@ -236,10 +228,9 @@ class Run:
             self._changed.notify_all()
 
     def set_learning_rate(self, value: float) -> None:
-        """Use this learning rate from the next step on; it decays to the end as the recipe's does.
+        """Use this learning rate, which decays as before, from the next step on: a new part of the recipe's training.
 
-        It becomes a part of the recipe's training, so that a saved model records and repeats it. Raises RunError
-        unless the run is paused, ConfigError when the value is out of range.
+        Raises RunError unless the run is paused, ConfigError for a value out of range.
         """
         with self._at_rest():
             self._refuse_if_ended()
@@ -251,8 +242,8 @@ class Run:
     def continue_for(self, steps: int, learning_rate: float | None = None) -> None:
         """Train a finished or stopped run for more steps, bit for bit as if its recipe had contained both parts.
 
-        learning_rate: peak of the new part, which decays as the first part does; None for the present peak. Raises
-        RunError where the run has not ended, has failed or was freed, ConfigError for a number out of range.
+        learning_rate: peak of the new part; None for the present peak. Raises RunError where the run has not ended, has
+        failed or was freed, ConfigError for a number out of range.
         """
         with self._changed:
             if self.status not in ("finished", "stopped"):

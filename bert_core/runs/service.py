@@ -73,14 +73,12 @@ class TrainingService:
     ) -> Run:
         """Queue a run and return at once.
 
-        recipe: a recipe or the name of one. corpus: None takes the recipe's own; a function is called when this run
-        is prepared, for a text that takes long to read. paused: wait before the first step. lease: seconds without a
-        `touch` after which the run is paused; after FREE_AFTER times as long it is freed. None for no limit. budget:
-        shared by the runs of one visitor; each is prepared when those before it have ended. None gives the run one of
-        its own.
+        recipe: a recipe or its name. corpus: None for the recipe's own; for a text that takes long to read, a function
+        that is called when the run is prepared. paused: wait before the first step. lease: seconds without a `touch` after which
+        the run is paused; after FREE_AFTER times as long it is freed; None for no limit. budget: shared by the runs of
+        one visitor, which are prepared and trained one after the other; None for one of its own.
 
-        Raises ConfigError for an unknown recipe or a seed out of range. A text that cannot be used ends the run as
-        failed, with the reason.
+        Raises ConfigError for an unknown recipe or a seed out of range. An unusable text ends the run as failed.
         """
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
         check_seed(seed)
@@ -91,8 +89,8 @@ class TrainingService:
     ) -> Run:
         """Continue a run that `Run.save` or `Run.pack` wrote, bit for bit as if it had never stopped.
 
-        corpus: its text, where that is not the recipe's own. Other arguments as for `start`. Raises CheckpointError or
-        ConfigError for files that cannot be used, CorpusError for another text.
+        corpus: its text, if that is not the recipe's own. options: as for `start`. Raises CheckpointError or
+        ConfigError for unusable files, CorpusError for another text.
         """
         with tempfile.TemporaryDirectory(prefix="resume-") as temporary:
             folder = Path(folder_or_zip)

@@ -76,11 +76,10 @@ class Holder(Protocol):
 class Budget:
     """The bytes that one visitor's runs and models may take, and the time that the runs have trained.
 
-    It counts models, snapshots, texts, histories, and the state that ended runs need to be continued. Over the limit,
-    it drops the least useful snapshot of all the runs, but never the first and the newest of a run; when no other is
-    left, the oldest ended run loses the state for continuing it. Runs and models that nothing else refers to are not
-    counted. lock: the service's, for use by several threads. seconds: of training so far, by which visitors share the
-    training thread.
+    It counts models, snapshots, texts, histories, and the state for continuing ended runs. Over the limit, it drops the
+    least useful snapshot, but never the first and the newest of a run; then the oldest ended runs lose that state. Runs
+    and models that nothing else refers to are not counted. lock: the service's, for use by several threads. seconds: of
+    training so far, by which visitors share the training thread.
     """
 
     def __init__(self, limit: int = BUDGET_BYTES, lock: AbstractContextManager | None = None) -> None:
@@ -101,10 +100,7 @@ class Budget:
             self._holders.pop(holder, None)
 
     def keep(self, model: Any, nbytes: int) -> None:
-        """Count a model, which only its visitor can remove, and make room for it.
-
-        Raises RunError, and frees nothing, if there would be too little room.
-        """
+        """Count a model, which only its visitor can remove, and make room for it; RunError if that is not possible."""
         with self._lock:
             runs = list(self._holders)
             ends = [end for run in runs for end in run.snapshots[:1] + run.snapshots[1:][-1:]]

@@ -23,9 +23,8 @@ SNAPSHOT_GROWTH = 1.1  # a step this many times that of the last snapshot gets o
 class Worker:
     """Trains one run.
 
-    prepared: its text, tokenizer and model. saved: a checkpoint and a state to continue from. trainer: its `step` is
-    the number of steps done. newest: the last snapshot. evaluations: the held-out curve so far, empty where nothing is
-    held out.
+    prepared: its text, tokenizer and model. saved: a checkpoint and a state to continue from. trainer: `trainer.step`
+    steps are done. newest: the last snapshot. evaluations: the held-out curve so far, empty if nothing is held out.
     """
 
     def __init__(self, prepared: Prepared, device: str, saved: tuple[Checkpoint, TrainingState] | None = None) -> None:
@@ -60,8 +59,7 @@ class Worker:
     def train(self, may_step: Callable[[], bool]) -> tuple[list[StepMetrics], str]:
         """Train for SLICE_SECONDS, or for one step where that takes longer.
 
-        may_step: called before each step; False ends the slice. Returns the rows of the steps, and a sentence on the
-        first step whose loss is not a number, else "".
+        may_step: called before each step; False ends the slice. Returns the steps' rows, as `until_divergence` does.
         """
         started = time.monotonic()
         pending: list[PendingMetrics] = []
