@@ -1,1 +1,1 @@
-"""Questions to a finished model: masked words, sentence pairs, attention, vectors, the exam, a batch as text."""
+"""Probes of a finished model: masked words, sentence pairs, attention, vectors, the exam, a batch as text."""

@@ -1,11 +1,13 @@
 """Attention heads: their weights and patterns, averages, rollout, and what changes when heads are switched off.
 
-Shapes: L layers, H heads, T tokens, V size of the vocabulary; N settings of the heads, B rows, A asked tokens.
-Row i of a weight matrix (T, T) holds how much token i attends to each token, and sums to 1.
+Shapes: L layers, H heads, T tokens, V vocabulary, N settings of the heads, B rows of a pass, A asked positions. A
+setting is the `head_scale` of `BertModel.forward`. Row i of a weight matrix (T, T) holds how much token i attends to
+each token, and sums to 1.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -32,10 +34,10 @@ _TARGETS = {
 }
 FACTS = {"entropy": "Entropy (nats)"} | {key: f"Weight on {target}" for key, target in _TARGETS.items()}
 PATTERNS = {key: f"attends to {target}" for key, target in _TARGETS.items()} | {"even": "attends to all tokens evenly"}
-NAMED_FROM = 0.4  # how far from uniform attention to all of it on one target
+NAMED_FROM = 0.4  # fraction of the way from uniform attention to all of it on one target
 EVEN_FROM = 0.95  # entropy as a fraction of log T, the largest possible
 SPECIAL = (CLS, SEP, PAD)
-_TOKENS_AT_ONCE = 8192  # of one forward pass
+_TOKENS_AT_ONCE = 8192  # limit of one forward pass
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,8 @@ class AttentionMaps:
 
 @dataclass(frozen=True)
 class HeadFacts:
-    """facts: each of FACTS as (L, H), nan where no token has such a target. chance: the same for a head that attends
-    to all tokens equally. names: L lists of H, a key of PATTERNS or "" each.
-    """
+    """facts: each of FACTS, (L, H); nan if no token has such a target. chance: the same for a head that attends to all
+    tokens equally. names: L lists of H, each a key of PATTERNS or ""."""
 
     facts: dict[str, Tensor]
     chance: dict[str, float]
@@ -60,10 +61,10 @@ class HeadFacts:
 
 @dataclass(frozen=True)
 class Answers:
-    """A model's answers under N settings of its heads, each (N,) float32 on the CPU, None for what was not asked.
+    """A model's answers under N settings of its heads, each (N,) float32 on the CPU; None for those not requested.
 
-    word: probability of the word `answer` at the masked position. is_next: P(IsNext) of the pair. loss: MLM loss on
-    rows of a corpus, in nats.
+    word: probability of the token `answer` at the masked position. is_next: P(IsNext) of the pair. loss: MLM loss on
+    a batch, in nats.
     """
 
     word: Tensor | None = None
@@ -74,9 +75,8 @@ class Answers:
 
 @dataclass(frozen=True)
 class Ablation:
-    """The effect of each head. intact: the answers of the whole model, N = 1. word, is_next, loss: (L, H), the change
-    of that answer when that head alone is switched off; None for what was not asked.
-    """
+    """The effect of each head. intact: the answers with all heads on, N = 1. word, is_next, loss: (L, H), the change of
+    that answer when only this head is switched off; None for those not requested."""
 
     intact: Answers
     word: Tensor | None
@@ -91,22 +91,23 @@ def attention(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -
 
 
 def head_facts(maps: AttentionMaps) -> HeadFacts:
-    """What each head attends to in one input, in numbers, and a name for heads that mostly attend to one target.
+    """How much each head attends to each kind of target in one input, and a name for heads with a clear pattern.
 
-    Entropy, [CLS] and [SEP] are means over all rows; the others are means over the rows of words that have such a
-    target: a word before or after it, the same word anywhere (itself included), another sentence. A head is named
-    after the target that is furthest above chance, if it is at least NAMED_FROM of the way from chance to all of it.
+    Entropy and the weights on [CLS] and [SEP] are means over all tokens. The others are means over the words that have
+    the target: a next or previous word, the same word anywhere (itself included), another sentence. A head is named
+    after the target that is furthest above chance, if its weight is at least NAMED_FROM of the way from chance to 1;
+    otherwise "even" if its entropy is high.
     """
     weights, T = maps.weights.double(), len(maps.tokens)
     special, cls, sep = (torch.tensor([token in kind for token in maps.tokens]) for kind in (SPECIAL, (CLS,), (SEP,)))
     segments = torch.tensor(maps.token_type_ids)
-    numbers = torch.tensor([maps.tokens.index(token) for token in maps.tokens])
+    kinds = torch.tensor([maps.tokens.index(token) for token in maps.tokens])
     both_words = ~special[:, None] & ~special
     offsets = torch.arange(T) - torch.arange(T)[:, None]
     targets = {  # (T, T), whether a row has the target in a column
         "next": both_words & (offsets == 1),
         "previous": both_words & (offsets == -1),
-        "same": both_words & (numbers[:, None] == numbers),
+        "same": both_words & (kinds[:, None] == kinds),
         "cls": cls.expand(T, T),
         "sep": sep.expand(T, T),
         "other": both_words & (segments[:, None] != segments),
@@ -128,21 +129,16 @@ def average(weights: Tensor) -> Tensor:
 def rollout(weights: Tensor) -> Tensor:
     """Attention multiplied through the layers up to each one, (L, T, T); rows sum to 1.
 
-    Abnar & Zuidema 2020, section 3: the residual passes half of a layer's input on unchanged, so the layer's matrix is
-    0.5 A + 0.5 I with A the mean over heads and the rows normalised, and successive layers are multiplied.
+    Abnar & Zuidema 2020, section 3: half of a layer's input passes by its attention through the residual connection. So
+    each layer's matrix is 0.5 A + 0.5 I, where A is the mean over heads, and successive matrices are multiplied.
     """
     mixed = 0.5 * weights.double().mean(1) + 0.5 * torch.eye(weights.shape[-1], dtype=torch.float64)
     mixed = mixed / mixed.sum(-1, keepdim=True)
-    layers = [mixed[0]]
-    for layer in mixed[1:]:
-        layers.append(layer @ layers[-1])
-    return torch.stack(layers).float()
+    return torch.stack(list(accumulate(mixed, lambda below, layer: layer @ below))).float()
 
 
 def across(maps: AttentionMaps) -> tuple[list[str], list[str], Tensor]:
-    """How the first sentence attends to the second: its words, R of them, the C words of the second, and the weights
-    (L, H, R, C).
-    """
+    """How the first sentence attends to the second: its R words, the second's C words, and weights (L, H, R, C)."""
     rows, columns = (
         [i for i, token in enumerate(maps.tokens) if maps.token_type_ids[i] == sentence and token not in SPECIAL]
         for sentence in (0, 1)
@@ -152,17 +148,17 @@ def across(maps: AttentionMaps) -> tuple[list[str], list[str], Tensor]:
 
 
 def difference(one: Tensor, other: Tensor) -> Tensor:
-    """The fraction of a token's weight that lies elsewhere in another map, the mean over tokens: 0 equal, 1 all of it.
+    """The total variation distance between the rows of two maps, the mean over rows: from 0, equal, to 1.
 
-    one, other: (..., T, T) for the same tokens; returns (...). It is the total variation distance of the rows.
+    one, other: (..., T, T) for the same tokens; returns (...).
     """
     return (one.double() - other.double()).abs().sum(-1).mean(-1).float() / 2
 
 
 def without_special(maps: AttentionMaps) -> AttentionMaps:
-    """The same maps without [CLS], [SEP] and [PAD], each row scaled so that it sums to 1 again.
+    """The maps without [CLS], [SEP] and [PAD]. Each row is scaled to sum to 1; one without any weight becomes uniform.
 
-    A row with all its weight on these becomes uniform. Raises InputError when no other token is left.
+    Raises InputError when no token is left.
     """
     shown = [i for i, token in enumerate(maps.tokens) if token not in SPECIAL]
     if not shown:
@@ -174,7 +170,7 @@ def without_special(maps: AttentionMaps) -> AttentionMaps:
 
 
 def without(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Tensor:
-    """The setting (L, H) for a forward pass in which some heads, (layer, head) from 0, are off.
+    """The setting (L, H) with some heads, (layer, head) from 0, switched off.
 
     Raises InputError for a head that the model does not have.
     """
@@ -188,7 +184,7 @@ def without(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Tensor:
 
 
 def each_alone(checkpoint: Checkpoint) -> Tensor:
-    """The settings (L * H, L, H) that switch off one head each."""
+    """The L * H settings with one head switched off, (L * H, L, H)."""
     L, H = _heads(checkpoint)
     return 1 - torch.eye(L * H).view(L * H, L, H)
 
@@ -204,10 +200,10 @@ def answers(
 ) -> Answers:
     """A model's answers under N settings of its heads; the settings share forward passes.
 
-    head_scale: (N, L, H), see `BertModel.forward`. position: of the token, [CLS] being 0, that is masked and rated;
-    at a [MASK] that was typed, the whole model's best guess is rated. P(IsNext) is computed when there is a second
-    sentence. batch: rows of a corpus with their labels, see `corpus_batch`. An answer is None when the model lacks the
-    head for it. Raises InputError as `attention` does, and for a position that is not a word's.
+    head_scale: (N, L, H). position: of the token that is masked and rated, where [CLS] is 0; at a [MASK] in the text,
+    the best guess with all heads on is rated. P(IsNext) is computed when there is a second sentence. batch: for the
+    loss, see `corpus_batch`. An answer is None when the model lacks the output head for it. Raises InputError as
+    `attention` does, and for a position that is not a word's.
     """
     missing, encoding = checkpoint.missing, encode_text(checkpoint, text, text_pair)
     answer, word, is_next, loss = "", None, None, None
@@ -239,18 +235,18 @@ def ablation_map(
     position: int | None = None,
     batch: Batch | None = None,
 ) -> Ablation:
-    """How each answer changes when each head alone is switched off; arguments and errors as for `answers`."""
+    """How the answers change when one head at a time is switched off; arguments and errors as for `answers`."""
     intact, alone = (
         answers(checkpoint, settings, text, text_pair, position=position, batch=batch)
         for settings in (without(checkpoint, [])[None], each_alone(checkpoint))
     )
-    both = (intact.word, alone.word), (intact.is_next, alone.is_next), (intact.loss, alone.loss)
-    changes = (None if a is None or b is None else (b - a).view(_heads(checkpoint)) for a, b in both)
+    pairs = (intact.word, alone.word), (intact.is_next, alone.is_next), (intact.loss, alone.loss)
+    changes = (None if a is None or b is None else (b - a).view(_heads(checkpoint)) for a, b in pairs)
     return Ablation(intact, *changes)
 
 
 def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int = 16, seed: int = 0) -> Batch:
-    """Sentence pairs of a corpus in which every asked token is a [MASK]; the same rows at every call.
+    """Sentence pairs of a corpus with each asked token shown as [MASK]; the same pairs at every call.
 
     Raises CorpusError when the text has no two neighbouring sentences.
     """
@@ -279,8 +275,7 @@ def _each(checkpoint: Checkpoint, head_scale: Tensor, inputs: Inputs, asked: Ten
     """One number for each setting of the heads, (N,) on the CPU.
 
     As many settings as fit into `_TOKENS_AT_ONCE` share a forward pass, in which every row has its own setting.
-    reduce: from n of the settings, the log-probabilities of the asked tokens (n, A, V) and the logits of the pairs
-    (n, B, 2) to (n,).
+    reduce: from n settings' log-probabilities at the asked positions (n, A, V) and pair logits (n, B, 2) to (n,).
     """
     B, T = inputs[0].shape
     found = []

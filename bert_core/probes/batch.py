@@ -1,9 +1,9 @@
 """A training batch as text: which tokens were masked and how, and a model's answers to it.
 
 Data are a function of seed and step, so the batch of any step can be drawn again at any time. A batch holds its IsNext
-pairs before the others. The model does not see the order of rows; views show both kinds interleaved.
+pairs before the others. The model does not see the order of rows, so views show both kinds interleaved.
 
-Shapes: B pairs, T tokens, N asked tokens of the batch.
+Shapes: B pairs, T tokens, M asked positions of the batch.
 """
 
 import dataclasses
@@ -25,10 +25,9 @@ Kind = Literal["masked", "replaced", "kept", "untouched", "special", "padding"]
 
 @dataclass(frozen=True)
 class RowView:
-    """One pair. tokens: (T,) the model's input. kinds: (T,); masked, replaced and kept are asked, untouched, special
-    and padding are not. segments: (T,) 0 for sentence A and 1 for B. is_next: whether B follows A in the text. labels:
-    the true token at each asked position, by position.
-    """
+    """A pair of sentences A and B. tokens: (T,) as the model reads them. kinds: (T,); masked, replaced and kept tokens
+    are asked, the others are not. segments: (T,) 0 for A and 1 for B. is_next: whether B follows A in the text. labels:
+    the true tokens by asked position."""
 
     tokens: tuple[str, ...]
     kinds: tuple[Kind, ...]
@@ -38,8 +37,8 @@ class RowView:
 
 
 @dataclass(frozen=True)
-class Guess:
-    """A model's guess at an asked position. loss: -ln of the true token's probability, in nats."""
+class AskedGuess:
+    """A model's best guess at an asked position. loss: -ln of the label's probability, in nats."""
 
     position: int
     loss: float
@@ -50,17 +49,16 @@ class Guess:
 
 @dataclass(frozen=True)
 class RowJudgement:
-    """guesses: the best one at each asked position, in reading order. is_next: the probability that B follows A."""
+    """guesses: one for each asked position, in reading order. is_next: the probability that B follows A."""
 
-    guesses: tuple[Guess, ...]
+    guesses: tuple[AskedGuess, ...]
     is_next: float
 
 
 @dataclass(frozen=True)
 class BatchView:
     """The batch of a step, or a part of it. step: from 1. rows: one for each pair, in the order of `interleaved`.
-    pairs: of the whole batch.
-    """
+    pairs: their number in the whole batch."""
 
     step: int
     rows: tuple[RowView, ...]
@@ -68,25 +66,22 @@ class BatchView:
     _batch: Batch
 
     def judge(self, checkpoint: Checkpoint) -> tuple[RowJudgement, ...]:
-        """A model's answers to each row, dropout off. A checkpoint of the same run: it must have its vocabulary."""
+        """A model's answers to each row, without dropout. The checkpoint must have the vocabulary of the batch."""
         batch = self._batch
-        positions, labels = batch.asked()  # (N,)
+        positions, labels = batch.asked()  # (M,)
         words, pairs = logits(checkpoint, (batch.input_ids, batch.attention_mask, batch.token_type_ids), positions)
-        guesses: list[list[Guess]] = [[] for _ in self.rows]
+        guesses: list[list[AskedGuess]] = [[] for _ in self.rows]
         for at, label, scores in zip(positions.tolist(), labels.tolist(), log_probabilities(checkpoint, words).cpu()):
             row, position = divmod(at, batch.labels.shape[1])
             [(token, probability)] = likeliest(checkpoint, scores, 1)
             is_right = token == self.rows[row].labels[position]
-            guesses[row].append(Guess(position, -scores[label].item(), token, probability, is_right))
+            guesses[row].append(AskedGuess(position, -scores[label].item(), token, probability, is_right))
         is_next = pairs.softmax(-1)[:, IS_NEXT].tolist()
         return tuple(RowJudgement(tuple(found), p) for found, p in zip(guesses, is_next, strict=True))
 
 
 def view_batch(batch: Batch, tokenizer: Tokenizer, step: int, rows: slice = slice(None)) -> BatchView:
-    """Some pairs of a batch, all by default, with their tokens as text and the kind of each position.
-
-    rows: the pairs to view, in the order of `interleaved`.
-    """
+    """The pairs `rows` of a batch, in the order of `interleaved`, with their tokens as text and their kinds."""
     pairs = len(batch.input_ids)
     wanted = interleaved(batch.next_sentence_label)[rows]
     batch = Batch(*(getattr(batch, field.name)[wanted] for field in dataclasses.fields(Batch)))
@@ -96,10 +91,9 @@ def view_batch(batch: Batch, tokenizer: Tokenizer, step: int, rows: slice = slic
 
 
 def interleaved(next_sentence_label: Tensor) -> Tensor:
-    """The rows of a batch, (B,), in an order that spreads IsNext and NotNext evenly over the batch, whatever their
-    numbers; each kind keeps its own order. next_sentence_label: (B,).
-    """
-    middles = torch.empty(len(next_sentence_label), dtype=torch.double)  # row i of n of a kind, at (i + 1/2) / n
+    """The rows of a batch, (B,), in an order that spreads IsNext and NotNext evenly over it, however many there are of
+    each; each kind keeps its own order. next_sentence_label: (B,)."""
+    middles = torch.empty(len(next_sentence_label), dtype=torch.double)  # (i + 1/2) / n for row i of n of a kind
     for kind in next_sentence_label.unique():
         rows = next_sentence_label == kind
         count = int(rows.sum())

@@ -1,4 +1,4 @@
-"""The exam: every word of a text masked once, every ordered pair of its sentences judged."""
+"""The exam: mask every word of a text once, and judge every ordered pair of its sentences."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ from bert_core.probes.reading import Row, masked_row, pair_row
 from bert_core.probes.sentence_pairs import judge_pairs, label_pairs
 from bert_core.storage.checkpoint import Checkpoint
 
-EXAM_SENTENCES = 200  # a longer text is examined in a window of this many sentences
+EXAM_SENTENCES = 200  # limit; of a longer text, a window of this many sentences is examined
 
 
 @dataclass(frozen=True)
 class Exam:
-    """words, pairs: (right, asked). window: (first, last) sentence numbers from 1 when only a part was examined."""
+    """words, pairs: numbers (right, asked). window: first and last sentence, from 1, if only a part was examined."""
 
     words: tuple[int, int]
     pairs: tuple[int, int]
@@ -26,10 +26,10 @@ class Exam:
 def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     """Mask each word of every adjacent pair, one at a time, and judge every ordered pair of sentences.
 
-    A word is right when the likeliest guess is the word. A pair is IsNext when its second sentence's text follows
-    its first's somewhere in the text; a sentence with itself is NotNext. The labels of labelled pairs are not used.
-    Over 200 sentences, a window of 200 chosen by the seed is examined. Pairs that are longer than the model reads are
-    left out. Raises InputError when the model lacks a head.
+    A word is right when it is the likeliest guess. A pair is IsNext when its sentences are neighbours anywhere in the
+    text, otherwise NotNext, as a sentence with itself; labels of labelled pairs are not used. Of a text of more than
+    200 sentences, a window drawn by the seed is examined. Pairs longer than the model reads are left out. Raises
+    InputError when the model lacks a head.
     """
     require(checkpoint, "mlm")
     require(checkpoint, "nsp")

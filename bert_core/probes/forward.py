@@ -1,7 +1,6 @@
-"""Forward passes of all probes: rows of tokens go in, plain tensors come out.
+"""Forward passes of all probes, from rows of tokens to plain tensors, without random numbers.
 
-Shapes: B rows of a pass, T tokens, P scored positions, V tokens of the vocabulary, L layers, H heads, D hidden size.
-No function here draws a random number or changes the model.
+Shapes: B rows of a pass, T tokens, M asked positions, V tokens of the vocabulary, L layers, H heads, D hidden size.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,23 +22,23 @@ Guess = tuple[str, float]  # a token and its probability
 Inputs = tuple[Tensor, Tensor, Tensor]  # ids, mask and segments, (B, T) each
 
 _NO_POSITIONS = torch.empty(0, dtype=torch.long)  # for a pass without word scores
-_ROWS = 256  # of one forward pass
-_NUMBERS = 2**24  # the largest tensor of one forward pass: 64 MiB in float32
-_PURPOSES = {"mlm": "guess masked words", "nsp": "judge sentence pairs"}
+_ROWS = 256  # limit of one forward pass
+_NUMBERS = 2**24  # limit of one tensor in a pass of several rows: 64 MiB in float32
+_HEADS = {"mlm": "masked-word head", "nsp": "next-sentence head"}
 
 
 def require(checkpoint: Checkpoint, head: str) -> None:
-    """Raise InputError when the model's files lacked the head, "mlm" or "nsp"."""
+    """Raise InputError when the model's files lack the output head, "mlm" or "nsp"."""
     if head in checkpoint.missing:
-        raise InputError(f"This model came without the part that is needed to {_PURPOSES[head]}; choose another model.")
+        raise InputError(f"This model came without a {_HEADS[head]}; choose another model.")
 
 
 def word_scores(
     checkpoint: Checkpoint, rows: Sequence[Row], positions: Sequence[Sequence[int]]
 ) -> Iterator[tuple[int, Tensor]]:
-    """The number of each row and the log-probabilities of all tokens at its positions, (P, V) on the CPU.
+    """Yield each row's number and the log-probabilities of all tokens at its asked positions, (M, V) on the CPU.
 
-    Short rows come first. positions: for each row those at which words are scored.
+    Short rows come first. positions: the asked positions of each row.
     """
     for group, inputs in batches(checkpoint, rows):
         T = inputs[0].shape[1]
@@ -75,9 +74,9 @@ def attention_weights(checkpoint: Checkpoint, encoding: Encoding) -> Tensor:
 def logits(
     checkpoint: Checkpoint, inputs: Inputs, positions: Tensor, head_scale: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Logits of the words, (P, embedding rows), and of the pairs, (B, 2), float32 on the model's device.
+    """Logits of the words, (M, embedding rows), and of the pairs, (B, 2), float32 on the model's device.
 
-    positions: (P,) among all B * T. head_scale: see `BertModel.forward`.
+    positions: (M,) asked positions among all B * T. head_scale: see `BertModel.forward`.
     """
     output = _forward(checkpoint, inputs, asked_positions=positions, head_scale=head_scale)
     assert output.prediction_logits is not None
@@ -86,21 +85,21 @@ def logits(
 
 
 def log_probabilities(checkpoint: Checkpoint, logits: Tensor) -> Tensor:
-    """Log-probabilities of the tokens, (..., V); the embedding may have more rows than the tokenizer has tokens."""
+    """Log-probabilities of the tokens, (..., V); the embedding may have more rows than the vocabulary has tokens."""
     return logits.log_softmax(-1)[..., : checkpoint.tokenizer.get_vocab_size()]
 
 
 def likeliest(checkpoint: Checkpoint, scores: Tensor, top_k: int) -> tuple[Guess, ...]:
-    """The likeliest tokens by their log-probabilities (V,), likeliest first."""
+    """The `top_k` likeliest tokens, the best first. scores: (V,) log-probabilities."""
     best = scores.topk(min(top_k, len(scores)))
     tokens = [token_text(checkpoint.tokenizer, number) for number in best.indices.tolist()]
     return tuple(zip(tokens, best.values.exp().tolist()))
 
 
 def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[tuple[list[int], Inputs]]:
-    """Groups of rows for one forward pass each: the numbers of the rows, and the rows padded to the longest of them.
+    """Yield groups of rows for one forward pass each: the numbers of the rows, and the rows padded to the longest.
 
-    Short rows come first, for little padding; the size of a group bounds the memory of its pass.
+    Short rows come first, so that groups need little padding; the limits of a group bound the memory of its pass.
     """
     config = checkpoint.config
     groups: list[list[int]] = []
@@ -116,7 +115,7 @@ def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[tuple[list[
 
 
 def padded(checkpoint: Checkpoint, rows: Sequence[Row]) -> Inputs:
-    """Rows of a forward pass, padded to the longest."""
+    """Rows as the inputs of a forward pass, padded to the longest."""
     lengths = torch.tensor([len(ids) for ids, _ in rows])
     T, pad, device = int(lengths.max()), checkpoint.config.pad_token_id, checkpoint.model.device
     ids = torch.tensor([ids + [pad] * (T - len(ids)) for ids, _ in rows])
@@ -126,7 +125,7 @@ def padded(checkpoint: Checkpoint, rows: Sequence[Row]) -> Inputs:
 
 
 def _forward_one(checkpoint: Checkpoint, encoding: Encoding, **options: bool) -> BertOutput:
-    """One input without word scores."""
+    """A forward pass over one input, without word scores."""
     return _forward(checkpoint, padded(checkpoint, [row_of(encoding)]), asked_positions=_NO_POSITIONS, **options)
 
 
@@ -141,9 +140,9 @@ def _forward(checkpoint: Checkpoint, inputs: Inputs, **options: Any) -> BertOutp
 
 @contextmanager
 def _few_threads(checkpoint: Checkpoint, tokens: int) -> Iterator[None]:
-    """Limit PyTorch to the processor threads that a pass over this many tokens is worth.
+    """Limit PyTorch to the number of CPU threads that suits a pass over this many tokens.
 
-    The threads of a small pass would wait for each other, on a busy machine ten times as long as they work.
+    In a small pass on a busy machine, threads wait for each other up to ten times as long as they work.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(min(before, threads_for(probe_operations(checkpoint.config, tokens))))

@@ -1,10 +1,10 @@
-"""Masked words: what a model puts at each [MASK], how likely any word is, and what its answer rests on.
+"""Masked words: a model's guesses at each [MASK], the probability of any word, and the words an answer depends on.
 
 A word of several pieces is masked whole, with a [MASK] for each piece, as in whole-word masking: a model that sees
 "juli" completes it with "##et" from the spelling alone. The word's probability is the product of its pieces'
 probabilities, each guessed without the others.
 
-Shapes: L layers, C candidates, N words, V tokens of the vocabulary. Probabilities are a softmax over all of it.
+Shapes: L layers, C candidates, N words, V vocabulary. Probabilities are a softmax over the whole vocabulary.
 """
 
 import math
@@ -24,9 +24,8 @@ from bert_core.storage.checkpoint import Checkpoint
 
 @dataclass(frozen=True)
 class WordGuess:
-    """A word at a masked position. pieces: its tokens. log_probabilities, ranks: of each piece at its [MASK], natural
-    logarithm; rank 1 is the likeliest of the whole vocabulary.
-    """
+    """A word at a masked position. pieces: its tokens. log_probabilities, ranks: of each piece at its [MASK]; natural
+    logarithms, and rank 1 is the likeliest token of the vocabulary."""
 
     pieces: tuple[str, ...]
     log_probabilities: tuple[float, ...]
@@ -34,20 +33,19 @@ class WordGuess:
 
     @property
     def log_probability(self) -> float:
-        """Of all pieces together, each guessed without the others."""
+        """The sum over the pieces."""
         return sum(self.log_probabilities)
 
     @property
     def probability(self) -> float:
-        """Of all pieces together: the product of theirs."""
+        """The product over the pieces."""
         return math.exp(self.log_probability)
 
 
 @dataclass(frozen=True)
 class LayerLens:
-    """Each layer's guesses at one [MASK]. candidates: C tokens. probabilities: (L + 1, C), the embeddings first.
-    ranks: (L + 1, C), 1 is the likeliest. best: L + 1 guesses, (token, probability).
-    """
+    """Each layer's guesses at one [MASK], the embeddings first. candidates: C tokens. probabilities: (L + 1, C). ranks:
+    (L + 1, C), 1 is the likeliest. best: each layer's best guess, (token, probability)."""
 
     candidates: tuple[str, ...]
     probabilities: Tensor
@@ -57,9 +55,8 @@ class LayerLens:
 
 @dataclass(frozen=True)
 class SweptWord:
-    """A word that was masked. own: the word itself at its position, None for one that the vocabulary lacks. rivals:
-    the likeliest tokens for each piece.
-    """
+    """A word that was masked. own: the word itself at its position, None if the vocabulary lacks it. rivals: the
+    likeliest tokens for each piece."""
 
     word: Word
     own: WordGuess | None
@@ -68,10 +65,8 @@ class SweptWord:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Every word masked once. mean_log_probability: natural logarithm, over the words that the vocabulary has; nan if
-    it has none. It measures how well words fit their positions. It is not the logarithm of the sentence's probability,
-    because each word was guessed from all others.
-    """
+    """Every word masked once. mean_log_probability: mean over the words that the vocabulary has, natural logarithm; nan
+    if it has none. It is a pseudo-log-likelihood: each word was guessed from all others (Salazar et al. 2020)."""
 
     words: tuple[SweptWord, ...]
     mean_log_probability: float
@@ -79,9 +74,8 @@ class Sweep:
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """A word at a [MASK] when one more word is masked. answer: its pieces. probability: with all other words visible.
-    words: the N others. without: (N,), the probability without each.
-    """
+    """A word at a [MASK] when one more word is masked. answer: its pieces. probability: before any other is masked.
+    words: the N others. without: (N,) probabilities with each of them masked."""
 
     answer: tuple[str, ...]
     probability: float
@@ -90,7 +84,7 @@ class LeaveOneOut:
 
 
 def fill_mask(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> list[list[Guess]]:
-    """The likeliest words at each [MASK], in reading order: (token, probability), likeliest first.
+    """The likeliest tokens at each [MASK], in reading order: (token, probability), the best first.
 
     text_pair: a second sentence, in segment B. Raises InputError when there is no [MASK], the input is too long, or
     the model has no masked-word head.
@@ -105,7 +99,7 @@ def fill_mask(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *
 def rate_guess(
     checkpoint: Checkpoint, guess: str, text: str, text_pair: str | None = None, *, mask: int = 0
 ) -> WordGuess:
-    """How likely any word is at a [MASK], and its rank.
+    """The probability and rank of the word `guess` at a [MASK].
 
     mask: number of the [MASK] in reading order, from 0. A word of several pieces needs as many neighbouring [MASK]s,
     of which `mask` is the first. Raises InputError when there are too few, or the vocabulary lacks the word.
@@ -128,8 +122,7 @@ def layer_lens(
 
     The head was trained on the last layer, where it gives the answer of `fill_mask`; on earlier layers it shows roughly
     when that answer becomes readable. mask: number of the [MASK] in reading order, from 0. The candidates are the last
-    layer's `top_k` likeliest tokens, then those of `words` that are one known token. Raises InputError when there is no
-    such [MASK].
+    layer's `top_k` likeliest tokens and those of `words` that are one known token. Raises InputError as `fill_mask`.
     """
     encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
     states = hidden_states(checkpoint, encoding)[:, positions[mask]]  # (L + 1, D)
@@ -150,7 +143,7 @@ def layer_lens(
 def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> Sweep:
     """Mask each word of one or two sentences, one at a time, and rate it at its position.
 
-    A [MASK] that was typed stays one throughout. Raises InputError for an empty or too long text.
+    A [MASK] in the text stays masked throughout. Raises InputError for an empty or too long text.
     """
     require(checkpoint, "mlm")
     encoding = encode_text(checkpoint, text, text_pair)
@@ -168,11 +161,9 @@ def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, to
 def leave_one_out(
     checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, mask: int = 0, answer: str | None = None
 ) -> LeaveOneOut:
-    """Which words the answer at a [MASK] rests on: each other word is masked too, one at a time.
+    """Which words the answer at a [MASK] depends on: each other word is masked too, one at a time.
 
-    mask: number of the [MASK] in reading order, from 0. answer: the word that is rated; None takes the likeliest
-    guess. One of several pieces needs as many neighbouring [MASK]s, of which `mask` is the first. Raises InputError as
-    `rate_guess` does.
+    answer: the word that is rated; None takes the likeliest token. mask and errors as for `rate_guess`.
     """
     encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
     ids, rated = _guess_at_mask(checkpoint, encoding, positions, mask, answer)
@@ -185,12 +176,12 @@ def leave_one_out(
 
 
 def _find_masks(checkpoint: Checkpoint, text: str, text_pair: str | None, mask: int = 0) -> tuple[Encoding, list[int]]:
-    """The input and the positions of its masks, of which number `mask` must be one."""
+    """The input and the positions of its masks; there must be one of number `mask`."""
     require(checkpoint, "mlm")
     encoding = encode_text(checkpoint, text, text_pair)
     positions = [i for i, token in enumerate(encoding.tokens) if token == MASK]
     if not positions:
-        raise InputError(f"There is no {MASK} in the text; put one where a word is to be guessed.")
+        raise InputError(f"There is no {MASK} in the text; put one where the model should guess.")
     if not 0 <= mask < len(positions):
         raise InputError(f"There is no {MASK} number {mask} in the text; choose one from 0 to {len(positions) - 1}.")
     return encoding, positions
@@ -199,7 +190,7 @@ def _find_masks(checkpoint: Checkpoint, text: str, text_pair: str | None, mask: 
 def _guess_at_mask(
     checkpoint: Checkpoint, encoding: Encoding, positions: list[int], mask: int, word: str | None
 ) -> tuple[list[int], WordGuess]:
-    """The ids of a word's pieces, and the word at a mask and those after it; None takes the likeliest guess."""
+    """The ids of a word's pieces, and the word rated at a [MASK] and those after it; None takes the likeliest token."""
     [(_, scores)] = word_scores(checkpoint, [row_of(encoding)], [positions])
     if word is None:
         ids = [int(scores[mask].argmax())]
@@ -209,20 +200,20 @@ def _guess_at_mask(
         if not ids or UNK in pieces.tokens:
             raise InputError(f"The model never learned the word {named}; try another.")
         if positions[mask : mask + len(ids)] != list(range(positions[mask], positions[mask] + len(ids))):
-            raise InputError(f"{named} is {len(ids)} pieces to the model; put as many {MASK} beside each other.")
+            raise InputError(f"The model reads {named} as {len(ids)} pieces; put {len(ids)} {MASK} in a row.")
     return ids, _rated(checkpoint, ids, scores[mask : mask + len(ids)])
 
 
 def _words_and_masked_rows(
     checkpoint: Checkpoint, encoding: Encoding, text: str, text_pair: str | None
 ) -> tuple[list[Word], list[Row]]:
-    """The words of the input, and for each the row in which it is masked."""
+    """The words of the input that are not special, and for each the row in which it is masked."""
     words = [word for word in read_words(checkpoint, text, text_pair) if not word.is_special]
     return words, [masked_row(checkpoint, row_of(encoding), word.first, word.last) for word in words]
 
 
 def _rated(checkpoint: Checkpoint, ids: Sequence[int], scores: Tensor) -> WordGuess:
-    """A word by the ids and the log-probabilities of its pieces, (pieces, V)."""
+    """A word rated by the ids of its pieces and the log-probabilities at their positions, (pieces, V)."""
     own = scores.gather(1, torch.tensor(ids)[:, None])  # (pieces, 1)
     return WordGuess(
         pieces=tuple(token_text(checkpoint.tokenizer, number) for number in ids),

@@ -1,4 +1,4 @@
-"""A text as the model reads it: its tokens, its words, and the row of token ids that enters a forward pass."""
+"""A text as the model reads it: its tokens, its words, and its row in the input of a forward pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from bert_core.data.tokenizer import CLS, MASK, SEP, UNK, special_ids
 from bert_core.errors import InputError
 from bert_core.storage.checkpoint import Checkpoint
 
-MAX_CHARACTERS = 20_000  # a probe answers while a person waits
+MAX_CHARACTERS = 20_000  # keeps the wait for an answer short
 
 Row = tuple[list[int], list[int]]  # token ids and segments
 
@@ -18,8 +18,8 @@ Row = tuple[list[int], list[int]]  # token ids and segments
 class Word:
     """A word as the tokenizer separates it.
 
-    text: spelled as typed. sentence: 0 or 1. start, end: its characters in that sentence. first, last: its tokens in
-    the model's input, [first, last). pieces: those tokens. cuts: where each piece begins, as characters of `text`.
+    text: spelled as typed. sentence: 0 or 1. start, end: its characters in that sentence, [start, end). first, last:
+    its tokens in the model's input, [first, last). pieces: those tokens. cuts: the first character of each in `text`.
     """
 
     text: str
@@ -43,12 +43,12 @@ class Word:
 
 
 def tokenize(checkpoint: Checkpoint, text: str, text_pair: str | None, *, add_special_tokens: bool = True) -> Encoding:
-    """A text as tokens, however many. Raises InputError for far too long a text or half a character."""
+    """The tokens of a text, of any number. Raises InputError above 20,000 characters and for a lone surrogate."""
     for part in (text, text_pair or ""):
         if len(part) > MAX_CHARACTERS:
             raise InputError(f"This text has {len(part):,} characters; the limit is {MAX_CHARACTERS:,}. Shorten it.")
         if any("\ud800" <= character <= "\udfff" for character in part):
-            raise InputError("This text holds half of a character (a lone surrogate); type it again.")
+            raise InputError("This text contains half of a character (a lone surrogate); type it again.")
     return checkpoint.tokenizer.encode(text, text_pair or None, add_special_tokens=add_special_tokens)
 
 
@@ -67,17 +67,17 @@ def read_words(checkpoint: Checkpoint, text: str, text_pair: str | None = None) 
     """The words of one or two sentences in reading order, without characters that the tokenizer drops."""
     encoding = tokenize(checkpoint, text, text_pair)
     found: list[tuple[int, list[int]]] = []  # sentence and tokens of each word
-    before: object = None
+    previous: object = None
     for i, (token, word, sentence) in enumerate(zip(encoding.tokens, encoding.word_ids, encoding.sequence_ids)):
         if sentence is None:  # [CLS] and [SEP] around the sentences
             continue
         # A special token that was typed, such as [MASK], is a word of its own.
-        number = (sentence, word) if token not in (CLS, SEP, MASK) else (sentence, token, i)
-        if found and word is not None and before == number:
+        key = (sentence, word) if token not in (CLS, SEP, MASK) else (sentence, token, i)
+        if found and word is not None and previous == key:
             found[-1][1].append(i)
         else:
             found.append((sentence, [i]))
-        before = number
+        previous = key
     return [_word(encoding, tokens, sentence, (text, text_pair or "")[sentence]) for sentence, tokens in found]
 
 
@@ -89,12 +89,12 @@ def unknown_words(checkpoint: Checkpoint, text: str) -> list[str]:
 
 
 def row_of(encoding: Encoding) -> Row:
-    """An input's token ids and segments."""
+    """The row of an input."""
     return encoding.ids, encoding.type_ids
 
 
 def pair_row(checkpoint: Checkpoint, a: Sequence[int], b: Sequence[int]) -> Row:
-    """Two sentences of token ids as [CLS] a [SEP] b [SEP], however long."""
+    """The row [CLS] a [SEP] b [SEP] of two sentences of token ids, of any length."""
     ids = special_ids(checkpoint.tokenizer)
     return [ids[CLS], *a, ids[SEP], *b, ids[SEP]], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
@@ -105,22 +105,15 @@ def masked_row(checkpoint: Checkpoint, row: Row, first: int, last: int) -> Row:
     return [*ids[:first], *[special_ids(checkpoint.tokenizer)[MASK]] * (last - first), *ids[last:]], segments
 
 
-def token_text(tokenizer: Tokenizer, number: int) -> str:
-    """The token with this id, which must be below the size of the vocabulary."""
-    text = tokenizer.id_to_token(number)
-    assert text is not None, number
+def token_text(tokenizer: Tokenizer, token: int) -> str:
+    """The token with this id, which the vocabulary must have."""
+    text = tokenizer.id_to_token(token)
+    assert text is not None, token
     return text
 
 
 def _word(encoding: Encoding, tokens: list[int], sentence: int, text: str) -> Word:
     start, end = encoding.offsets[tokens[0]][0], encoding.offsets[tokens[-1]][1]
-    return Word(
-        text=text[start:end],
-        sentence=sentence,
-        start=start,
-        end=end,
-        first=tokens[0],
-        last=tokens[-1] + 1,
-        pieces=tuple(encoding.tokens[i] for i in tokens),
-        cuts=tuple(encoding.offsets[i][0] - start for i in tokens),
-    )
+    pieces = tuple(encoding.tokens[i] for i in tokens)
+    cuts = tuple(encoding.offsets[i][0] - start for i in tokens)
+    return Word(text[start:end], sentence, start, end, tokens[0], tokens[-1] + 1, pieces, cuts)

@@ -1,7 +1,4 @@
-"""Sentence pairs: whether the second follows the first, for one pair and for every pair of a text's sentences.
-
-Shapes: S sentences of the window.
-"""
+"""Sentence pairs: whether the second follows the first, for one pair or for every pair of S sentences of a text."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -23,9 +20,9 @@ UNLABELLED = -1
 class PairMatrix:
     """S sentences against each other, the first of a pair in the row.
 
-    start: sentence of the text at which the window begins, from 0. numbers: of the sentences in the text.
-    probabilities: (S, S), P(IsNext); nan where the pair is longer than the model reads. labels: (S, S), 1 where the
-    second follows the first, 0 where not, UNLABELLED where the text gives no label (it has labelled pairs).
+    start: number of the window's first sentence in the text, from 0. numbers: those of the S sentences. probabilities:
+    (S, S), P(IsNext); nan where the pair is longer than the model reads. labels: (S, S), 1 where the second follows the
+    first, 0 where not, UNLABELLED for the pairs between the labelled pairs of a text.
     """
 
     start: int
@@ -36,17 +33,17 @@ class PairMatrix:
 
     @property
     def is_asked(self) -> Tensor:
-        """(S, S), whether the pair was judged and has a label."""
+        """(S, S), whether a pair was judged and has a label."""
         return ~self.probabilities.isnan() & (self.labels != UNLABELLED)
 
     @property
     def is_right(self) -> Tensor:
-        """(S, S), whether the pair was judged right."""
+        """(S, S), whether a pair was judged right."""
         return self.is_asked & ((self.probabilities >= 0.5) == (self.labels == 1))
 
     @property
     def found(self) -> tuple[int, int]:
-        """For how many sentences a true next one is the likeliest of all, and how many have a true next one."""
+        """How many sentences have a true next sentence as the likeliest of all, and how many have one at all."""
         has_next = (self.is_asked & (self.labels == 1)).any(1)
         likeliest = self.probabilities.nan_to_num(-1).argmax(1)
         is_true = self.labels.gather(1, likeliest[:, None])[:, 0] == 1
@@ -68,8 +65,8 @@ def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> f
 def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, start: int = 0) -> PairMatrix:
     """P(IsNext) for every ordered pair of a text's sentences, a sentence with itself among them.
 
-    corpus: of a text of more than `limit` sentences, a window from number `start` on is taken. A pair is true when
-    its second sentence's text follows its first's somewhere in the window, as in the exam. Labelled pairs keep their
+    Of a text of more than `limit` sentences, a window from number `start` on is judged. A pair is IsNext when its
+    sentences are neighbours anywhere in the window, as in the exam. In a text of labelled pairs, these keep their
     labels, and all others are unlabelled. Sentences without a word are left out. Raises InputError when the model has
     no next-sentence head or fewer than two sentences are left.
     """
@@ -99,9 +96,9 @@ def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, star
 
 
 def window(corpus: Corpus, limit: int, start: int = 0) -> tuple[int, Corpus]:
-    """At most `limit` sentences of a corpus from number `start` on, and that number, from 0.
+    """The number of the first sentence, from 0, and at most `limit` sentences of a corpus from `start` on.
 
-    Near the end of the text it begins earlier, to have as many sentences; a labelled pair stays whole.
+    Near the end of the text, the window begins earlier, so that it is full. A labelled pair stays whole.
     """
     start = max(0, min(start, len(corpus.sentences) - limit))
     if corpus.labels is not None:
@@ -128,7 +125,7 @@ def judge_pairs(checkpoint: Checkpoint, sentences: Sequence[Sequence[int]]) -> T
 
 
 def label_pairs(sentences: Sequence[Sequence[int]], labels: Mapping[int, int], *, other: int) -> Tensor:
-    """The label of every ordered pair of sentences of token ids, (S, S), where repeated sentences share labels.
+    """The label of every ordered pair of sentences of token ids, (S, S); pairs of equal texts have equal labels.
 
     labels: of the pairs of sentences i and i + 1, by i. other: the label of all other pairs.
     """

@@ -28,7 +28,7 @@ class HiddenStates:
 
 @dataclass(frozen=True)
 class Occurrence:
-    """One occurrence of a word: the number of its text, and its characters [start, end) there."""
+    """An occurrence of a word: the number of its text, and its characters [start, end) there."""
 
     text: int
     start: int
@@ -37,9 +37,8 @@ class Occurrence:
 
 @dataclass(frozen=True)
 class WordInContexts:
-    """The N occurrences of a word. vectors: (L + 1, N, D), the embeddings first. cosine: (L + 1, N, N), the cosine of
-    the angle between two vectors. points: (L + 1, N, 2), each layer's vectors on a plane. All float32, CPU.
-    """
+    """The N occurrences of a word. vectors: (L + 1, N, D), the embeddings first. cosine: (L + 1, N, N) cosine
+    similarities. points: (L + 1, N, 2), each layer's vectors on a plane. All are float32 on the CPU."""
 
     occurrences: tuple[Occurrence, ...]
     vectors: Tensor
@@ -62,9 +61,9 @@ def sentence_vector(checkpoint: Checkpoint, text: str, pooling: str = "cls") -> 
 def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str = "cls") -> Tensor:
     """Texts as vectors of the last layer, (N, D) float32 on the CPU.
 
-    pooling: "cls" takes the hidden state of the first token, "mean" the mean over all tokens of the text, [CLS] and
-    [SEP] among them and padding left out (Reimers & Gurevych 2019, section 3). Texts share forward passes without
-    affecting each other. Raises InputError for no text, an empty or too long one, or another pooling.
+    pooling: "cls" takes the hidden state of the first token, "mean" the mean over all tokens, [CLS] and [SEP] among
+    them, but not padding (Reimers & Gurevych 2019, section 3). Texts share forward passes without affecting each other.
+    Raises InputError for no text, an empty or too long one, or another pooling.
     """
     if pooling not in POOLINGS:
         raise InputError(f"The pooling {pooling!r} is unknown; it can be one of: {', '.join(POOLINGS)}.")
@@ -86,10 +85,10 @@ def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str 
 def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -> WordInContexts:
     """The vectors of every occurrence of a word in some texts, at every layer, and how similar they are.
 
-    word: as a person types it; it may be several, or one that the tokenizer cuts at a hyphen. It is found where the
-    tokenizer reads the same words, so in capitals too if the tokenizer ignores them. texts: each is read alone; empty
-    ones are left out. The vector of an occurrence is the mean over its pieces. Raises InputError when there is no
-    word, it occurs in none of the texts or more than 100 times, or the texts are too long.
+    word: one or more words as typed. It is found where the tokenizer reads the same words, so also in other case if the
+    tokenizer ignores case. texts: each is read alone; those without the word are left out. An occurrence's vector is
+    the mean over its pieces. Raises InputError when there is no word, it occurs in none of the texts or more than 100
+    times, or the texts are too long.
     """
     wanted = [_normalized(checkpoint, each) for each in read_words(checkpoint, word)]
     if not wanted:
@@ -120,10 +119,9 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
 
 
 def plane(vectors: Tensor) -> Tensor:
-    """Vectors (N, D) as points (N, 2) on the plane of their largest differences (principal components).
+    """Vectors (N, D) projected onto their first two principal components, (N, 2); a component that is missing gives 0.
 
-    Distances are those of the vectors along the two directions. The sign of a direction has no meaning, so the largest
-    entry of each is made positive; with fewer than two directions the rest is 0.
+    The sign of a component has no meaning, so its largest entry is made positive.
     """
     exact = vectors.double()  # in float32, rounding would make equal vectors differ
     centred = exact - exact.mean(0)
@@ -134,5 +132,5 @@ def plane(vectors: Tensor) -> Tensor:
 
 
 def _normalized(checkpoint: Checkpoint, word: Word) -> str:
-    """A word as the tokenizer reads it, in small letters if it ignores capitals; unknown words keep their spelling."""
+    """A word after the tokenizer's normalizer, which may lowercase it; unknown words keep their letters."""
     return checkpoint.tokenizer.normalizer.normalize_str(word.text).strip()

@@ -66,7 +66,7 @@ def test_a_guess_of_several_pieces_takes_as_many_masks(piece_checkpoint):
     rated = rate_guess(piece_checkpoint, word, text, mask=1)
     assert rated.pieces == tuple(pieces)
     assert rated.probability == pytest.approx(math.prod(at[i][piece] for i, piece in enumerate(pieces, 1)), rel=1e-4)
-    with pytest.raises(InputError, match=r"'Hello' is 4 pieces to the model; put as many \[MASK\]"):
+    with pytest.raises(InputError, match=r"The model reads 'Hello' as 4 pieces; put 4 \[MASK\] in a row"):
         rate_guess(piece_checkpoint, word, text)
 
 
@@ -187,5 +187,5 @@ def test_questions_without_an_answer_raise_one_sentence(tiny_checkpoint, probe, 
 
 @pytest.mark.parametrize("probe", [sweep, layer_lens, leave_one_out])
 def test_a_model_without_the_masked_word_head_is_refused(tiny_checkpoint, probe):
-    with pytest.raises(InputError, match="without the part"):
+    with pytest.raises(InputError, match="came without a"):
         probe(dataclasses.replace(tiny_checkpoint, missing=frozenset({"mlm"})), "[MASK] you")

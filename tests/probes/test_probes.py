@@ -121,7 +121,7 @@ def test_questions_without_an_answer_raise_one_sentence(tiny_checkpoint, probe, 
 )
 def test_a_probe_refuses_a_model_that_lacks_its_head(tiny_checkpoint, part, probe):
     checkpoint = dataclasses.replace(tiny_checkpoint, missing=frozenset({part}))
-    with pytest.raises(InputError, match="without the part"):
+    with pytest.raises(InputError, match="came without a"):
         probe(checkpoint)
 
 
