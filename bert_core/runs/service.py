@@ -74,9 +74,9 @@ class TrainingService:
         """Queue a run and return at once.
 
         recipe: a recipe or its name. corpus: None for the recipe's own; for a text that takes long to read, a function
-        that is called when the run is prepared. paused: wait before the first step. lease: seconds without a `touch` after which
-        the run is paused; after FREE_AFTER times as long it is freed; None for no limit. budget: shared by the runs of
-        one visitor, which are prepared and trained one after the other; None for one of its own.
+        that is called when the run is prepared. paused: wait before the first step. lease: seconds without a `touch`
+        after which the run is paused; after FREE_AFTER times as long it is freed; None for no limit. budget: shared by
+        the runs of one visitor, which are prepared and trained one after the other; None for one of its own.
 
         Raises ConfigError for an unknown recipe or a seed out of range. An unusable text ends the run as failed.
         """
