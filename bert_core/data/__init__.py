@@ -1,1 +1,1 @@
-"""From bytes to batches: sentences, corpus, tokenizer, encoding, batches; long texts in arrays on disk."""
+"""From the bytes of a text to batches: sentences, corpus, tokenizer, encoding, batches. Long texts stay on disk."""

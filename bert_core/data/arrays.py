@@ -1,7 +1,7 @@
-"""Long flat arrays of numbers, gathered piece by piece: in memory, or in a folder of files that are mapped into memory.
+"""Flat arrays built piece by piece, in memory or in files that are mapped into memory.
 
-The folder holds NAME.bin for each array, only its numbers, and header.json with types, lengths and facts. Mapped
-numbers are read from the disk when they are used, and the operating system frees their memory when it is short.
+A folder holds NAME.bin for each array, only its numbers, and header.json with types, lengths and facts (a few other
+values, such as notes). The operating system reads mapped numbers when they are used.
 """
 
 import contextlib
@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -23,14 +23,14 @@ Append = Callable[[str, np.ndarray], None]
 
 
 def cache_folder() -> Path:
-    """The folder in which large texts are stored for later runs: `balcony` in the user's cache folder."""
+    """The folder that keeps large texts for later runs: `balcony` in the user's cache folder."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "balcony"
 
 
 def gather(fill: Callable[[Append], dict[str, Any]], folder: Path | None) -> tuple[Arrays, dict[str, Any]]:
-    """The arrays that `fill` appends to by name, each flat and of one type, and the facts that it returns.
+    """Return the arrays that `fill(append)` builds by `append(name, piece)`, and the facts that it returns.
 
-    folder: None gathers the arrays in memory. Otherwise they are written there and mapped; if the folder already holds
+    folder: None builds the arrays in memory. Otherwise they are written there and mapped; if the folder already holds
     them, `fill` is not called. Raises CorpusError if the folder cannot be written.
     """
     if folder is None:
@@ -51,30 +51,28 @@ def gather(fill: Callable[[Append], dict[str, Any]], folder: Path | None) -> tup
 
 
 def _write(fill: Callable[[Append], dict[str, Any]], folder: Path) -> None:
-    kinds: dict[str, np.dtype] = {}
     with contextlib.ExitStack() as stack:
-        files: dict[str, Any] = {}
+        files: dict[str, tuple[BinaryIO, np.dtype]] = {}
 
         def append(name: str, piece: np.ndarray) -> None:
             if name not in files:
-                files[name] = stack.enter_context((folder / f"{name}.bin").open("wb"))
-                kinds[name] = piece.dtype
-            files[name].write(np.ascontiguousarray(piece, kinds[name]))
+                files[name] = stack.enter_context((folder / f"{name}.bin").open("wb")), piece.dtype
+            file, dtype = files[name]
+            file.write(np.ascontiguousarray(piece, dtype).data)
 
         facts = fill(append)
-        sizes = {name: [kind.str, files[name].tell() // kind.itemsize] for name, kind in kinds.items()}
+        sizes = {name: [dtype.str, file.tell() // dtype.itemsize] for name, (file, dtype) in files.items()}
     (folder / HEADER).write_text(json.dumps({"arrays": sizes, "facts": facts}), encoding="utf-8")
 
 
 def _mapped(folder: Path) -> tuple[Arrays, dict[str, Any]]:
-    """The arrays and facts of a folder; raises one of many errors if something is missing or damaged."""
+    """The arrays and facts of a folder. Missing or damaged files raise the errors that `gather` suppresses."""
     header = json.loads((folder / HEADER).read_text(encoding="utf-8"))
-    arrays = {name: _map(folder / f"{name}.bin", *size) for name, size in header["arrays"].items()}
-    return arrays, header["facts"]
+    return {name: _map(folder / f"{name}.bin", *size) for name, size in header["arrays"].items()}, header["facts"]
 
 
-def _map(path: Path, kind: str, length: int) -> np.ndarray:
-    if path.stat().st_size != length * np.dtype(kind).itemsize:
+def _map(path: Path, dtype: str, length: int) -> np.ndarray:
+    if path.stat().st_size != length * np.dtype(dtype).itemsize:
         raise ValueError(path)
-    # A plain array: operations on a np.memmap would return more of them, each keeping the file open.
-    return np.asarray(np.memmap(path, kind, "r")) if length else np.empty(0, kind)
+    # A plain array, because operations on a np.memmap return more of them, and each keeps the file open.
+    return np.asarray(np.memmap(path, dtype, "r")) if length else np.empty(0, dtype)

@@ -1,8 +1,9 @@
 """From sentences of token ids to batches: pairs, truncation, masking (Devlin et al. 2018, sections 3.1 and A.1-A.2).
 
-Shapes: S sentences, G batches in a group, B pairs in a batch, R = G * B rows, T tokens, N asked positions. A group of
-batches is drawn with a few array operations and no Python loop. Batch k is a function of (seed, k) alone, so any step
-can be drawn again, in any order, on any machine.
+Batch k is a function of (seed, k) alone, so any batch can be drawn again, in any order, on any machine. A few array
+operations draw a group of batches together, without a Python loop over its rows.
+
+Shapes: S sentences, G batches in a group, B pairs in a batch, R = G * B rows, T tokens, N positions to predict.
 """
 
 import copy
@@ -23,18 +24,20 @@ from bert_core.errors import CorpusError
 
 Array = np.ndarray
 
-IGNORED = -100  # label of a position that is not asked
+IGNORED = -100  # label of a position that is not predicted
 
 _PASS_STREAM, _BATCH_STREAM = 0, 1
 _KEYS_AT_ONCE = 1_000_000  # sentences
-_MIN_BLOCK = 1024  # sentences; the passes through a short text are shuffled together
+_MIN_BLOCK = 1024  # sentences; several passes through a shorter text are shuffled in one call
 _MIN_ROWS = 512  # small batches are drawn together, which spreads the cost of each call
 
 
 @dataclass(frozen=True)
 class Batch:
-    """input_ids, token_type_ids, attention_mask: (B, T) int64, trimmed to the longest pair. labels: (B, T), the
-    original id where it is asked and -100 elsewhere. next_sentence_label: (B,), 0 IsNext, 1 NotNext.
+    """Sentence pairs as int64 tensors, trimmed to the longest pair.
+
+    input_ids, token_type_ids, attention_mask: (B, T). labels: (B, T), the original id at the positions to predict and
+    -100 elsewhere. next_sentence_label: (B,), 0 IsNext, 1 NotNext.
     """
 
     input_ids: Tensor
@@ -44,13 +47,13 @@ class Batch:
     next_sentence_label: Tensor
 
     def asked(self) -> tuple[Tensor, Tensor]:
-        """The asked positions among all B * T, and their labels: (N,) each."""
+        """The positions to predict among all B * T, and their labels: (N,) each."""
         labels = self.labels.flatten()
         positions = (labels != IGNORED).nonzero().squeeze(1)
         return positions, labels[positions]
 
     def at_length(self, length: int) -> "Batch":
-        """The batch with padding up to `length` tokens."""
+        """The batch padded to `length` tokens."""
         rest = (0, length - self.input_ids.shape[1])
         ids, segments, mask = (F.pad(each, rest) for each in (self.input_ids, self.token_type_ids, self.attention_mask))
         return Batch(ids, segments, mask, F.pad(self.labels, rest, value=IGNORED), self.next_sentence_label)
@@ -59,16 +62,14 @@ class Batch:
 class PretrainingBatches:
     """An endless sequence of batches: `batches[k]` is the batch of step k, the same at every call.
 
-    encoded: the text. tokenizer: its special ids and vocabulary are used. config: sizes and fractions. seed: determines
-    every draw, together with k. In each pass every sentence is the first of a pair once, except for the exchanges that
-    keep half of each batch IsNext; labelled pairs occur once each and keep their own balance. Raises CorpusError if the
-    text does not have both kinds of pairs.
+    In each pass every sentence is the first of a pair once; some are replaced so that half of each batch is IsNext.
+    Labelled pairs occur once in a pass and keep their own balance. Raises CorpusError if the text has no two neighbours
+    that fit, or no two sentences that are not neighbours.
     """
 
     def __init__(self, encoded: EncodedCorpus, tokenizer: Tokenizer, config: DataConfig, *, seed: int = 0) -> None:
-        self.config, self.seed = config, seed
-        self.short_steps = 0  # number of steps, from the first, whose pairs have at most config.short_length tokens
-        self.encoded = encoded
+        self.encoded, self.config, self.seed = encoded, config, seed
+        self.short_steps = 0  # pairs of this many first steps have at most config.short_length tokens
         self._longest = config.sequence_length - 3 if config.long_pairs == "drop" else np.inf  # tokens of both sides
         self._special = special_ids(tokenizer)
         vocabulary = np.arange(tokenizer.get_vocab_size())
@@ -92,7 +93,7 @@ class PretrainingBatches:
         self._clear_caches()
 
     def copy(self, masks: int = 0) -> "PretrainingBatches":
-        """The same batches for another thread; the text is shared. masks: 1, 2, ... hide other tokens."""
+        """The same batches for another thread; both share the text. masks: 1, 2, ... mask other tokens than 0."""
         other = copy.copy(self)
         other._masks = masks
         other._clear_caches()
@@ -100,12 +101,11 @@ class PretrainingBatches:
 
     def _clear_caches(self) -> None:
         self._orders: dict[int, Array] = {}
-        self._cached_group = -1
-        self._rows: tuple[Array, ...] = ()
+        self._last_group: tuple[int, tuple[Array, ...]] = (-1, ())
 
     @property
     def steps_per_epoch(self) -> float:
-        """Number of batches in which every sentence is the first of a pair once, or every labelled pair occurs once."""
+        """Number of batches in one pass through all sentences, or through all labelled pairs."""
         return self._pass_length / self.config.batch_size
 
     def __iter__(self) -> Iterator[Batch]:
@@ -114,16 +114,16 @@ class PretrainingBatches:
     def __getitem__(self, k: int) -> Batch:
         """The batch of step k (0, 1, 2, ...)."""
         group, number = divmod(k, self._group)
-        if group != self._cached_group:
-            self._rows, self._cached_group = self._draw_group(group), group
+        if group != self._last_group[0]:
+            self._last_group = group, self._draw_group(group)
         B = self.config.batch_size
-        ids, segments, attended, labels, is_next = (array[number * B : (number + 1) * B] for array in self._rows)
+        ids, segments, attended, labels, is_next = (rows[number * B : (number + 1) * B] for rows in self._last_group[1])
         T = attended.sum(1).max()
         arrays = [*(np.ascontiguousarray(array[:, :T]) for array in (ids, segments, attended, labels)), is_next.copy()]
         return Batch(*map(torch.from_numpy, arrays))
 
     def _draw_group(self, group: int) -> tuple[Array, ...]:
-        """All batches of a group, one below the other: the five arrays of a `Batch` with R rows."""
+        """All batches of a group as one: the five arrays of a `Batch` with R rows."""
         rng = self._generator(_BATCH_STREAM, group)
         steps = np.arange(group * self._group, (group + 1) * self._group)  # (G,)
         first, second, label = self._draw_pairs(steps, rng)
@@ -147,12 +147,10 @@ class PretrainingBatches:
         first = first.reshape(is_next.shape)
         first = np.take_along_axis(first, np.argsort(~self._has_next[first], 1, kind="stable"), 1)
         lacking = is_next & ~self._has_next[first]
-        if lacking.any():
-            first[lacking] = self._with_next[rng.integers(len(self._with_next), size=lacking.sum())]
+        first[lacking] = self._with_next[rng.integers(len(self._with_next), size=lacking.sum())]
         second = np.where(is_next, first + 1, rng.integers(S, size=is_next.shape))
         while (wrong := ~is_next & ~self._is_negative(first, second)).any():
-            count = wrong.sum()
-            first[wrong], second[wrong] = rng.integers(S, size=count), rng.integers(S, size=count)
+            first[wrong], second[wrong] = rng.integers(S, size=(2, wrong.sum()))
         return first.ravel(), second.ravel(), np.where(is_next, IS_NEXT, NOT_NEXT).ravel()
 
     def _first_sentences(self, start: int, count: int) -> Array:
@@ -172,14 +170,14 @@ class PretrainingBatches:
         return np.concatenate(taken)
 
     def _is_negative(self, first: Array, second: Array) -> Array:
-        """Whether each pair fits and its texts follow one another nowhere; a sentence may occur more than once."""
+        """Whether each pair fits and nowhere in the text are two such sentences neighbours; sentences may repeat."""
         keys = _pair_keys(self.encoded.texts[first], self.encoded.texts[second])
         index = np.searchsorted(self._true_pairs, keys)
         is_true = self._true_pairs[np.minimum(index, len(self._true_pairs) - 1)] == keys
         return ~is_true & (self.encoded.lengths_of(first) + self.encoded.lengths_of(second) <= self._longest)
 
     def _find_true_pairs(self) -> Array:
-        """Sorted keys of all pairs of neighbours."""
+        """Sorted keys of all pairs of neighbours, for a binary search."""
         has_next, texts = self.encoded.has_next, self.encoded.texts
         keys = np.empty(has_next.sum(), np.uint64)
         filled = 0
@@ -191,7 +189,7 @@ class PretrainingBatches:
         return keys
 
     def _has_no_negatives(self) -> bool:
-        """Whether every text follows every text, so that no pair can be NotNext."""
+        """Whether every sentence follows every sentence somewhere, so that no pair can be NotNext."""
         different = np.count_nonzero(np.diff(self._true_pairs)) + 1
         return different == len(np.unique(self.encoded.texts)) ** 2
 
@@ -214,7 +212,7 @@ class PretrainingBatches:
         return ids, (in_second & attended).astype(np.int64), attended.astype(np.int64)
 
     def _mask(self, ids: Array, attended: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Choose the asked positions and hide their tokens: the ids that the model reads, and labels, (R, T) each."""
+        """Choose positions to predict and mask them: the ids that the model reads, and labels, (R, T) each."""
         config = self.config
         maskable = (attended == 1) & (ids != self._special[CLS]) & (ids != self._special[SEP])
         lengths = attended.sum(1)  # (R,)
@@ -235,9 +233,9 @@ class PretrainingBatches:
 
 
 def truncated_lengths(length_a: Array, length_b: Array, room: int | Array) -> tuple[Array, Array]:
-    """Lengths of both sides after the longer one has lost one token at a time until a + b <= room.
+    """Lengths of both sides after the longer one loses one token at a time until a + b <= room.
 
-    If both are equally long, the second loses a token, as in truncate_seq_pair of google-research/bert.
+    Of equal sides the second loses a token, as in truncate_seq_pair of google-research/bert.
     """
     a = np.minimum(length_a, np.maximum(room - length_b, -(-room // 2)))
     return a, np.minimum(length_b, room - a)

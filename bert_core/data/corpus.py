@@ -1,7 +1,7 @@
-"""A text as documents of sentences.
+"""A text as documents of sentences; next-sentence pairs are neighbours in the same document.
 
-Next-sentence pairs are neighbours in the same document. A short text is held in memory. A long file is split into
-sentences once, which are kept in a folder and read from there (see `bert_core.data.stored_text`).
+A short text is held in memory. A long file is split into sentences once; `bert_core.data.stored_text` keeps them in a
+folder and reads them from there.
 """
 
 import dataclasses
@@ -21,22 +21,22 @@ import numpy as np
 from bert_core.data.arrays import Append, cache_folder, gather
 from bert_core.data.sentences import SentenceReader, check_text, decoded_blocks
 from bert_core.data.stored_text import StoredDocuments, StoredSentences, append_text
-from bert_core.errors import CorpusError
+from bert_core.errors import CorpusError, megabytes
 
 MAX_BYTES = 64 * 2**20  # of a visitor's text
-IN_MEMORY_BYTES = 16 * 2**20  # a longer file is kept in a folder and read in parts
+IN_MEMORY_BYTES = 16 * 2**20  # the sentences of a longer file are kept in a folder
 
 _SAMPLED_AT_ONCE = 100  # sentences
-_RULES = 1  # raise this number when texts are split in another way, so that stored texts are split again
+_RULES = 1  # raise this number when the rules of `SentenceReader` change, so that stored texts are split again
 
 
 @dataclass(frozen=True)
 class Corpus:
     """A text as documents of sentences.
 
-    documents: their sentences as written, without white space at both ends. name: for messages. notes: what was changed
-    while reading (encoding, cut words), one sentence each. labels: for labelled pairs, whether each pair is positive,
-    every document being one pair; otherwise None, and neighbours in a document are the positive pairs.
+    documents: their sentences as written, without white space at both ends. name: for messages. notes: what the reader
+    changed (encoding, cut words), one sentence each. labels: whether each pair is positive, if every document is a
+    labelled pair; None if the positive pairs are the neighbours in a document.
     """
 
     documents: Sequence[Sequence[str]]
@@ -54,13 +54,12 @@ class Corpus:
         return tuple(sentence for document in self.documents for sentence in document)
 
     def sample(self, most_bytes: int) -> Iterable[str]:
-        """All sentences, or, of a stored text that is longer than `most_bytes`, that much spread evenly over it."""
+        """All sentences, or `most_bytes` of them, spread evenly over the text, if a stored text is longer."""
         sentences, share = self.sentences, self.sampled_share(most_bytes)
         if share == 1:
             return sentences
-        starts = (
-            int(n * _SAMPLED_AT_ONCE / share) for n in range(math.ceil(len(sentences) * share / _SAMPLED_AT_ONCE))
-        )
+        parts = math.ceil(len(sentences) * share / _SAMPLED_AT_ONCE)
+        starts = (int(n * _SAMPLED_AT_ONCE / share) for n in range(parts))
         return (sentence for start in starts for sentence in sentences[start : start + _SAMPLED_AT_ONCE])
 
     def sampled_share(self, most_bytes: int) -> float:
@@ -75,8 +74,8 @@ class Corpus:
         if isinstance(self.documents, StoredDocuments):
             blocks = self.documents.sentences.blocks()
         else:
-            texts = ("".join(f"{sentence}\n" for sentence in (*document, "")) for document in self.documents)
-            blocks = (text.encode("utf-8", "surrogatepass") for text in texts)
+            lines = (line for document in self.documents for line in (*document, ""))
+            blocks = (f"{line}\n".encode("utf-8", "surrogatepass") for line in lines)
         for block in blocks:
             digest.update(block)
         if self.labels is not None:
@@ -87,13 +86,10 @@ class Corpus:
     def from_bytes(cls, data: bytes, kind: str = "auto", name: str = "the file") -> "Corpus":
         """Decode and split the content of a file (see `decoded_blocks`, `SentenceReader`). Raises CorpusError."""
         if len(data) > MAX_BYTES:
-            raise CorpusError(
-                f"{name} has {len(data) / 2**20:.0f} MB; the limit is {MAX_BYTES // 2**20} MB. Take a part of it."
-            )
+            raise CorpusError(f"{name} has {megabytes(len(data))}; the limit is {megabytes(MAX_BYTES)}. Use a part.")
         notes: list[str] = []
-        reader = SentenceReader(kind, name)
-        # In blocks: one regular expression over the whole text would block every other thread.
-        corpus = cls._read(reader, decoded_blocks(io.BytesIO(data), name, notes))
+        # In blocks, because one regular expression over the whole text would block every other thread.
+        corpus = cls._read(SentenceReader(kind, name), decoded_blocks(io.BytesIO(data), name, notes))
         return dataclasses.replace(corpus, notes=(*notes, *corpus.notes))
 
     @classmethod
@@ -101,10 +97,7 @@ class Corpus:
         """Split a text (see `SentenceReader`). Raises CorpusError if it is too large, not plain text, or empty."""
         reader = SentenceReader(kind, name)
         if len(text) > MAX_BYTES:
-            raise CorpusError(
-                f"{name} has {len(text) / 1e6:.0f} million characters; the limit is {MAX_BYTES / 1e6:.0f} million. "
-                "Take a part of it."
-            )
+            raise CorpusError(f"{name} has {len(text):,} characters; the limit is {MAX_BYTES:,}. Use a part.")
         text = text.removeprefix("\ufeff")
         check_text(text, name)
         return cls._read(reader, [text])
@@ -121,26 +114,24 @@ class Corpus:
         return cls(texts, reader.name, reader.notes, tuple(reader.labels) or None)
 
     def first(self, number: int | None) -> "Corpus":
-        """The first documents or pairs; all of them for None."""
+        """The first `number` documents or pairs; None: all."""
         labels = None if self.labels is None else self.labels[:number]
         return dataclasses.replace(self, documents=self.documents[:number], labels=labels)
 
     def excerpt(self, most: int) -> "Corpus":
-        """The first sentences, at most `most`, in their documents, none of which is cut down to one sentence."""
+        """The first `most` sentences in their documents; one fewer if the last document would have only one."""
         documents, left = [], most
         for document in self.documents:
             if left < 2:
                 break
             documents.append(document[:left])
             left -= len(document)
-        labels = None if self.labels is None else self.labels[: len(documents)]
-        return dataclasses.replace(self, documents=tuple(documents), labels=labels)
+        return dataclasses.replace(self.first(len(documents)), documents=tuple(documents))
 
     def split(self, *shares: float) -> tuple["Corpus", ...]:
-        """The text in parts, in order: one for each fraction, at the end, and before them the rest.
+        """Split the text into consecutive parts; `corpus.split(0.16, 0.2)` returns 64 %, 16 % and 20 % of it.
 
-        `corpus.split(0.16, 0.2)` returns the first 64 %, the next 16 % and the last 20 %. Documents stay whole, unless
-        there is only one, which is split between sentences. Raises CorpusError if a part has no pair.
+        Documents stay whole; a single document is split between sentences. Raises CorpusError if a part has no pair.
         """
         if not shares:
             return (self,)
@@ -158,17 +149,14 @@ class Corpus:
 
 
 def read_corpus(
-    path_or_text: str | os.PathLike,
-    *,
-    kind: str = "auto",
-    progress: Callable[[float], None] = lambda fraction: None,
+    path_or_text: str | os.PathLike, *, kind: str = "auto", progress: Callable[[float], None] = lambda fraction: None
 ) -> Corpus:
-    """Read a corpus from a file, or from a text itself.
+    """Read a corpus from a file, or from a string.
 
-    path_or_text: a path, or a string; a string is a path only if it is one line that names an existing file. A file of
-    more than 16 MB is split into sentences once, which are stored in the user's cache folder for later runs; it takes
-    no more memory than a short one. kind: see `SentenceReader`. progress: called with the fraction of such a file that
-    is read. For a visitor's text use `Corpus.from_text`, which never opens a file. Raises CorpusError.
+    path_or_text: a string is a path only if it is one line that names an existing file; for a visitor's text use
+    `Corpus.from_text`, which never opens a file. The sentences of a file of more than 16 MB are stored in the user's
+    cache folder for later runs, and take no more memory than a short text. kind: see `SentenceReader`. progress: called
+    with the fraction of such a file that is read. Raises CorpusError.
     """
     if isinstance(path_or_text, str) and not _names_a_file(path_or_text):
         return Corpus.from_text(path_or_text, kind)
@@ -190,7 +178,7 @@ def _names_a_file(text: str) -> bool:
 
 
 def _stored_corpus(path: Path, kind: str, progress: Callable[[float], None]) -> Corpus:
-    """A long file's sentences in the cache folder, written there unless an earlier run has done it."""
+    """A corpus whose sentences are in the cache folder; they are written there if an earlier run has not done it."""
     reader = SentenceReader(kind, path.name)
 
     def fill(append: Append) -> dict[str, Any]:

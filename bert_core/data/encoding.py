@@ -27,11 +27,10 @@ _MOST_CACHED = 500_000  # words
 class EncodedCorpus:
     """A corpus as one array of token ids.
 
-    ids: all tokens in reading order, of the smallest unsigned type that holds the vocabulary. offsets: (S + 1,);
-    sentence s is ids[offsets[s] : offsets[s + 1]]. documents: (D + 1,); document d is the sentences documents[d] to
-    documents[d + 1] - 1, or empty if none of its sentences has a token. texts: (S,) 64-bit numbers, equal for sentences
-    of the same tokens. unknown_share: fraction of the tokens that are [UNK]. pair_labels: (S / 2,) for labelled pairs,
-    of which pair p is the sentences 2p and 2p + 1; otherwise None.
+    ids: all tokens in reading order, in the smallest unsigned type that holds the vocabulary. offsets: (S + 1,);
+    sentence s is ids[offsets[s] : offsets[s + 1]]. documents: (D + 1,); document d has the sentences documents[d] to
+    documents[d + 1] - 1, or none. texts: (S,) hashes, equal for sentences of the same tokens. unknown_share: fraction
+    of the tokens that are [UNK]. pair_labels: for labelled pairs (S / 2,); pair p has the sentences 2p and 2p + 1.
     """
 
     ids: np.ndarray
@@ -47,7 +46,7 @@ class EncodedCorpus:
 
     @property
     def lengths(self) -> np.ndarray:
-        """(S,) number of tokens in each sentence."""
+        """Number of tokens in each sentence, (S,)."""
         return np.diff(self.offsets)
 
     def lengths_of(self, sentences: np.ndarray) -> np.ndarray:
@@ -63,7 +62,7 @@ class EncodedCorpus:
 
     @property
     def has_next(self) -> np.ndarray:
-        """(S,) whether another sentence of the same document follows."""
+        """Whether another sentence of the same document follows, (S,)."""
         has_next = np.ones(len(self), bool)
         last = self.documents[1:] - 1
         has_next[last[last >= 0]] = False  # -1: an empty document before the first sentence
@@ -73,15 +72,14 @@ class EncodedCorpus:
 def encode_corpus(
     corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[float], None] = lambda fraction: None
 ) -> EncodedCorpus:
-    """Turn every sentence into token ids, without special tokens: a "[MASK]" in the text is a word like any other.
+    """Turn every sentence into token ids, without special tokens; a "[MASK]" in the text is a word like any other.
 
-    New words of a block are encoded on all processor cores; the ids of the others are cached. The ids of a stored text
-    are stored beside it, for each tokenizer. progress: called with the fraction of the sentences that are encoded.
+    The ids of a stored text are stored beside it, for each tokenizer. progress: called with the fraction of the
+    sentences that are encoded.
     """
     folder = _ids_folder(corpus, tokenizer)
     arrays, facts = gather(lambda append: _encode(corpus, tokenizer, append, progress), folder)
-    fields: dict[str, Any] = {**arrays, **facts}
-    return EncodedCorpus(**fields)
+    return EncodedCorpus(**arrays, unknown_share=facts["unknown_share"])
 
 
 def _ids_folder(corpus: Corpus, tokenizer: Tokenizer) -> Path | None:
@@ -109,7 +107,7 @@ def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Call
         words = list(itertools.chain.from_iterable(rows))
         if len(ids_of) > _MOST_CACHED:
             ids_of.clear()
-        new = list(set(words).difference(ids_of))
+        new = list(set(words).difference(ids_of))  # encoded on all processor cores
         ids_of.update(zip(new, (row.ids for row in tokenizer.encode_batch_fast(new, add_special_tokens=False))))
         found = [ids_of[word] for word in words]
         word_lengths = np.fromiter(map(len, found), np.int64, len(found))  # (words,)
@@ -125,7 +123,7 @@ def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Call
         lengths = lengths[kept]
         append("ids", ids)
         append("offsets", end + lengths.cumsum())
-        append("texts", text_numbers(ids, lengths))
+        append("texts", text_hashes(ids, lengths))
         kept_parts.append(kept)
         end, unknowns = end + len(ids), unknowns + int((ids == unknown).sum())
     kept_before = np.concatenate([[0], np.concatenate(kept_parts).cumsum()])
@@ -134,11 +132,11 @@ def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Call
     return {"unknown_share": unknowns / end if end else 0.0}
 
 
-def text_numbers(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """A 64-bit number for each sentence, (S,), computed from its ids and their positions.
+def text_hashes(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """A 64-bit hash of each sentence, (S,), from its ids and their positions.
 
-    Among ten million different sentences, two have the same number with a probability of 3 in a million. The only
-    effect is that one or two pairs are never drawn as NotNext.
+    Two of ten million different sentences have the same hash with a probability of 3 in a million. Then one or two
+    pairs are never drawn as NotNext; nothing else changes.
     """
     starts = lengths.cumsum() - lengths
     positions = np.arange(len(ids), dtype=np.uint64) - starts.astype(np.uint64).repeat(lengths)

@@ -1,6 +1,6 @@
 """From bytes to sentences, in blocks, so that a text of any length takes the memory of a block.
 
-Everything that a person provides is checked here: the encoding, control characters, very long words and lines.
+The encoding, control characters, very long words and lines of a person's text are checked here.
 """
 
 import codecs
@@ -16,6 +16,9 @@ MAX_WORD_CHARACTERS = 100  # WordPiece takes quadratic time in the length of a w
 BLOCK_BYTES = 4 * 2**20
 MAX_LINE_BYTES = 64 * 2**20
 
+_CUT_WORDS = f"words longer than {MAX_WORD_CHARACTERS} characters were cut."
+_HEADINGS = "headings were left out."
+
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8", "UTF-8 with a byte order mark"),
     (codecs.BOM_UTF32_LE, "utf-32-le", "UTF-32"),
@@ -23,7 +26,7 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le", "UTF-16"),
     (codecs.BOM_UTF16_BE, "utf-16-be", "UTF-16"),
 )
-# Control characters that no text file contains, and lone surrogates, which no encoding can represent.
+# Control characters that no text file contains, and lone surrogates, which UTF-8 cannot represent.
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ud800-\udfff]")
 _LONG_WORD = re.compile(rf"(?<!\S)\S{{{MAX_WORD_CHARACTERS + 1},}}")
 # A sentence ends at . ! ? or … (with closing quotes or brackets) before white space, or at a full stop of Chinese or
@@ -43,8 +46,8 @@ _MARKS = "!?…:;,\"'”’)]。！？"  # a heading ends in none of these
 def decoded_blocks(file: BinaryIO, name: str, notes: list[str], size: int = BLOCK_BYTES) -> Iterator[str]:
     """Yield the text of a file in blocks of about `size` bytes, each ending after a line.
 
-    The text is UTF-8 unless it begins with another byte order mark, which becomes one of the notes. Raises CorpusError
-    if it is not text, with the position of the first wrong byte, and for a line of more than 64 MB.
+    The text is UTF-8, unless a byte order mark at its start names another encoding; any mark adds a note to `notes`.
+    Raises CorpusError with the position of the first byte that is not text, and for a line of more than 64 MB.
     """
     data = file.read(size)
     found = (entry for entry in _BYTE_ORDER_MARKS if data.startswith(entry[0]))
@@ -61,8 +64,7 @@ def decoded_blocks(file: BinaryIO, name: str, notes: list[str], size: int = BLOC
             text = decoder.decode(data, final=not following)
         except UnicodeDecodeError as error:
             raise _not_text(name, text_start + error.start) from None
-        if wrong := _NOT_TEXT.search(text):
-            raise _not_text(name, text_start + len(text[: wrong.start()].encode(encoding)))
+        check_text(text, name, text_start, encoding)
         start += len(data)
         end = text.rfind("\n") + 1 if following else len(text)
         if end:
@@ -76,10 +78,10 @@ def decoded_blocks(file: BinaryIO, name: str, notes: list[str], size: int = BLOC
         data = following
 
 
-def check_text(text: str, name: str) -> None:
-    """Raise CorpusError if a text contains characters that no text file contains."""
+def check_text(text: str, name: str, start: int = 0, encoding: str = "utf-8") -> None:
+    """Raise CorpusError if a text that begins at byte `start` has a character that no text file contains."""
     if wrong := _NOT_TEXT.search(text):
-        raise _not_text(name, len(text[: wrong.start()].encode("utf-8")))
+        raise _not_text(name, start + len(text[: wrong.start()].encode(encoding)))
 
 
 def _not_text(name: str, byte: int) -> CorpusError:
@@ -87,19 +89,18 @@ def _not_text(name: str, byte: int) -> CorpusError:
 
 
 class SentenceReader:
-    """Splits a text that arrives in blocks into documents of sentences.
+    """Splits a text, given in blocks, into documents of sentences.
 
     kind:
         "lines": one sentence per line; a blank line ends a document.
-        "documents": each line is a paragraph, which is split into sentences. Headings are left out: short lines
-            directly above a paragraph, and headings of Markdown, which also end a document. A blank line ends a
-            document, or, in a text that begins with a Markdown heading, only a paragraph.
-        "auto": "documents" if the typical line of the first block is longer than a sentence, otherwise "lines".
-        "wikitext": every line of at least two sentences, each ending in " . ", is a document; headings are left out.
-        "pairs": `text<TAB>text<TAB>label` on each line, label 1 for positive and 0 for negative, or the five columns
-            of MRPC with its header.
+        "documents": each line is a paragraph, which is split into sentences; a blank line ends a document. Headings are
+            left out: short lines directly above a paragraph, and Markdown headings, which also end a document. In a
+            text that begins with a Markdown heading, a blank line ends only a paragraph.
+        "auto": "documents" if the median line of the first block is longer than 200 characters, otherwise "lines".
+        "wikitext": each line of at least two sentences, separated by " . ", is a document; headings are left out.
+        "pairs": `text<TAB>text<TAB>label` per line, label 1 for positive and 0 for negative, or MRPC's five columns.
 
-    labels: of pairs, whether each is positive. Raises ConfigError for another kind.
+    labels: after reading pairs, whether each is positive. Raises ConfigError for another kind.
     """
 
     def __init__(self, kind: str, name: str) -> None:
@@ -107,16 +108,12 @@ class SentenceReader:
             raise ConfigError(f"The corpus kind {kind!r} is unknown; it can be one of: {', '.join(CORPUS_KINDS)}.")
         self.kind, self.name = kind, name
         self.labels: list[bool] = []
-        self._cut_words = self._headings = 0
+        self._changes = {_CUT_WORDS: 0, _HEADINGS: 0}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the reader changed, one sentence each; complete when the text is read."""
-        counts = (
-            (self._cut_words, f"words longer than {MAX_WORD_CHARACTERS} characters were cut."),
-            (self._headings, "headings were left out."),
-        )
-        return tuple(f"{count:,} {change}" for count, change in counts if count)
+        """What the reader has changed so far, one sentence each."""
+        return tuple(f"{count:,} {change}" for change, count in self._changes.items() if count)
 
     def read(self, blocks: Iterable[str]) -> Iterator[list[str] | None]:
         """Yield the sentences of one line or paragraph at a time, and None at the end of every document.
@@ -142,7 +139,7 @@ class SentenceReader:
     def _with_short_words(self, blocks: Iterable[str]) -> Iterator[str]:
         for block in blocks:
             text, cut = _LONG_WORD.subn(lambda word: word.group()[:MAX_WORD_CHARACTERS], block)
-            self._cut_words += cut
+            self._changes[_CUT_WORDS] += cut
             yield text
 
     def _paragraphs(self, blocks: Iterable[str]) -> Iterator[list[str] | None]:
@@ -155,11 +152,11 @@ class SentenceReader:
         previous: list[str] = []  # sentences of the line above, unless the next line shows that it is a heading
         for line in lines:
             if len(line) >= _PARAGRAPH and _may_be_heading(previous):
-                self._headings += 1
+                self._changes[_HEADINGS] += 1
             elif previous:
                 yield previous
             is_heading = _MARKDOWN_HEADING.match(line)
-            self._headings += bool(is_heading)
+            self._changes[_HEADINGS] += bool(is_heading)
             previous = [] if is_heading else split_sentences(line)
             if not previous:
                 yield None
@@ -172,7 +169,7 @@ class SentenceReader:
                 yield split_sentences(_MARKDOWN_EMPHASIS.sub("", " ".join(paragraph)))
                 paragraph = []
             if is_heading:
-                self._headings += 1
+                self._changes[_HEADINGS] += 1
                 yield None
             elif line and not _MARKDOWN_RULE.fullmatch(line):
                 paragraph.append(line)
@@ -196,7 +193,7 @@ class SentenceReader:
 
 
 def split_sentences(paragraph: str) -> list[str]:
-    """Split a paragraph after . ! ? … and their Chinese forms, but not after common abbreviations and initials."""
+    """Split a paragraph after . ! ? … and 。！？, but not after common abbreviations and initials."""
     sentences: list[str] = []
     start = 0
     for end in _SENTENCE_END.finditer(paragraph):
@@ -229,5 +226,5 @@ def _wikitext(blocks: Iterable[str]) -> Iterator[list[str] | None]:
 
 
 def _may_be_heading(sentences: list[str]) -> bool:
-    """Whether a line above a paragraph is too short for a sentence: a few words, no mark at the end but a full stop."""
+    """Whether the sentences of a line above a paragraph may be a heading: few words, no final mark but a full stop."""
     return len(sentences) == 1 and sentences[0][-1] not in _MARKS and sentences[0].count(" ") < _HEADING_WORDS

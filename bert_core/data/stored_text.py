@@ -1,8 +1,8 @@
 """Sentences of a long text in a folder: written once, then read in parts.
 
-The arrays of the folder (see `bert_core.data.arrays`): text (UTF-8; one sentence per line and an empty line after every
-document), sentences (S + 1, where each sentence begins in text, and the end), documents (D + 1, the number of each
-document's first sentence, and of all sentences), and labels (D,) for pairs.
+The arrays of the folder (see `bert_core.data.arrays`) are text (UTF-8, one sentence per line and an empty line after
+each document), sentences (S + 1, the byte at which each begins in text, and the end), documents (D + 1, the number of
+each one's first sentence, and of all sentences) and, for pairs, labels (D,).
 """
 
 import itertools
@@ -48,7 +48,7 @@ class StoredSentences(Sequence[str]):
         """The lines of these sentences as the folder holds them, in blocks."""
         for start, stop in self._ranges():
             begin, end = int(self._offsets[start]), int(self._offsets[stop])
-            # Mapped pages would count as memory of this process while the whole text is read.
+            # Not mapped: the mapped pages of a whole text would count as memory of this process.
             yield np.fromfile(self.folder / "text.bin", np.uint8, end - begin, offset=begin).tobytes()
 
     def _ranges(self) -> Iterator[tuple[int, int]]:
@@ -57,7 +57,7 @@ class StoredSentences(Sequence[str]):
 
 
 class StoredDocuments(Sequence[StoredSentences]):
-    """Documents of a folder; bounds: (D + 1,) the number of each document's first sentence, and of the one after."""
+    """Documents of a folder; bounds: its array `documents`, or a part of it."""
 
     def __init__(self, sentences: StoredSentences, bounds: np.ndarray) -> None:
         self._all, self._bounds = sentences, bounds
@@ -93,8 +93,8 @@ def append_text(parts: Iterable[list[str] | None], append: Append) -> None:
 
 
 def _lines(parts: Iterable[list[str] | None]) -> Iterator[bytes]:
-    """One line for each sentence; the last one of a document has the empty line after it too."""
-    line = b""  # not yielded yet, because its document may end here
+    """One line for each sentence; that of a document's last sentence includes the empty line."""
+    line = b""  # not yet yielded, because its document may end here
     for sentences in itertools.chain(parts, [None]):
         for sentence in sentences or ():
             if line:

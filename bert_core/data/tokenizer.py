@@ -1,8 +1,7 @@
 """Tokenizers: trained on a text, or built from a vocabulary.
 
-A tokenizer here is always a `tokenizers.Tokenizer` that `build_tokenizer` made from a vocabulary and a `Scheme` of
-plain flags. An untrusted tokenizer.json is read as JSON (see `bert_core.storage`), never by the library's own loader,
-which can abort the process on a malicious file.
+`build_tokenizer` makes every `tokenizers.Tokenizer` here from a vocabulary and a `Scheme`. An untrusted tokenizer.json
+is read as JSON (see `bert_core.storage`), because the library's loader can abort the process on a malicious file.
 """
 
 import json
@@ -21,11 +20,11 @@ from bert_core.errors import CheckpointError, ConfigError, CorpusError, quoted
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
 
-DROPPED_MARKS = r"[.,!?\-]"  # the marks that the dialogue tutorials remove
+DROPPED_MARKS = r"[.,!?\-]"  # a regular expression; BERT tutorials on the dialogue remove these marks
 
-LEARNED_BYTES = 100 * 2**20  # of text; more would take memory and hardly change the vocabulary
+LEARNED_BYTES = 100 * 2**20  # of text; more takes memory and hardly changes the vocabulary
 DEFAULT_PIECES = 30_000
-PREFIX = "##"  # of a piece inside a word
+PREFIX = "##"  # of a piece that does not begin a word
 MAX_TOKENIZER_TOKENS = 1_000_000
 
 _REPEATED_AT_ONCE = 1000
@@ -33,10 +32,10 @@ _REPEATED_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class Scheme:
-    """Everything about a tokenizer except its vocabulary. `model` is "WordLevel", "WordPiece" or "BPE".
+    """Everything about a tokenizer except its vocabulary.
 
-    `normalizer` is "words" (lower case, without the marks `. , ! ? -`, split at white space) or "bert" (Google's
-    BasicTokenizer, controlled by the three flags below it).
+    model: "WordLevel", "WordPiece" or "BPE". normalizer: "words" (removes the marks `. , ! ? -`, splits at white space)
+    or "bert" (Google's BasicTokenizer). lowercase is for both, the other flags are for "bert".
     """
 
     model: str = "WordLevel"
@@ -51,27 +50,26 @@ def train_tokenizer(
 ) -> Tokenizer:
     """Learn a vocabulary from a text. The same corpus and settings give the same ids in every process.
 
-    corpus: the sentences to learn from; of more than 100 MB an even sample of that size. kind: "word" (a token per
-    word), "wordpiece" (Schuster & Nakajima 2012) or "bpe" (Sennrich et al. 2016: pairs of pieces are merged in the
-    order in which they were learned; every character of the text is known). vocab_size: maximum number of tokens,
-    including the special ones; None keeps every word, or 30,000 pieces. min_frequency: how often a word or piece must
-    occur. Raises ConfigError for settings out of range or too few tokens for the characters of "bpe", and CorpusError
-    if no word is left.
+    corpus: of more than 100 MB, an even sample of that size is used. kind: "word" (a token per word), "wordpiece"
+    (Schuster & Nakajima 2012) or "bpe" (Sennrich et al. 2016; it knows every character of the text). vocab_size:
+    maximum number of tokens, including the special ones; None keeps every word, or 30,000 pieces. min_frequency: how
+    often a word or piece must occur. Raises ConfigError for settings out of range, or if vocab_size is too small for
+    the characters of "bpe", and CorpusError if no word is left.
     """
     config = TokenizerConfig(kind=kind, vocab_size=vocab_size, min_frequency=min_frequency)
     train = {"word": _train_words, "wordpiece": _train_wordpiece, "bpe": _train_bpe}[kind]
     tokenizer = train(corpus, config)
     if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
         raise CorpusError(
-            f"No word occurs {min_frequency} times or more in {corpus.name}; lower min_frequency or give a longer text."
+            f"No word occurs {min_frequency} times or more in {corpus.name}; lower min_frequency or use a longer text."
         )
     return tokenizer
 
 
 def _train_words(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
     scheme = Scheme(model="WordLevel", normalizer="words")
-    vocab_size = config.vocab_size or MAX_TOKENIZER_TOKENS
-    trainer = trainers.WordLevelTrainer(vocab_size=vocab_size, **_trainer_options(config))
+    options = _trainer_options(config)
+    trainer = trainers.WordLevelTrainer(vocab_size=config.vocab_size or MAX_TOKENIZER_TOKENS, **options)
     tokenizer = _without_special_tokens(models.WordLevel(unk_token=UNK), scheme)
     tokenizer.train_from_iterator(corpus.sample(LEARNED_BYTES), trainer)
     return build_tokenizer(tokenizer.get_vocab(), scheme)
@@ -110,9 +108,7 @@ def _train_bpe(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
 
 def _count_words(tokenizer: Tokenizer, corpus: Corpus) -> Counter[str]:
     """The words of a corpus, normalised and split by the tokenizer."""
-    parts: Counter[str] = Counter()
-    for sentence in corpus.sample(LEARNED_BYTES):
-        parts.update(sentence.split(" "))
+    parts = Counter(part for sentence in corpus.sample(LEARNED_BYTES) for part in sentence.split(" "))
     words: Counter[str] = Counter()
     # A space always ends a word, so the text between two spaces is split once and not at every occurrence.
     for part, count in parts.items():
@@ -122,24 +118,22 @@ def _count_words(tokenizer: Tokenizer, corpus: Corpus) -> Counter[str]:
 
 
 def _repeated(words: Counter[str]) -> Iterator[str]:
-    """Every word as often as it was counted, many in a line."""
+    """Yield every word as often as it was counted, at most 1000 at once."""
     for word, count in words.items():
         for done in range(0, count, _REPEATED_AT_ONCE):
             yield " ".join([word] * min(_REPEATED_AT_ONCE, count - done))
 
 
 def _trainer_options(config: TokenizerConfig, alphabet: Collection[str] = ()) -> dict[str, Any]:
-    """Options of all trainers; alphabet: of pieces.
-
-    The library visits its own alphabet in hash order, so that ids and pieces would differ from process to process.
-    Listed as special tokens during training, the characters come first and in a fixed order.
-    """
+    """The options that all trainers share. alphabet: the characters that must be in the vocabulary."""
+    # The library visits its own alphabet in hash order, so ids would differ from process to process. Special tokens
+    # come first and in the given order, so the characters are given as special tokens during training.
     tokens = [*SPECIAL_TOKENS, *sorted(alphabet)]
     return {"min_frequency": config.min_frequency, "special_tokens": tokens, "show_progress": False}
 
 
 def _alphabet(words: Counter[str], size: int) -> set[str]:
-    """The most frequent characters, each alone and, if it occurs inside a word, as a ##piece; at most `size` pieces."""
+    """The most frequent characters, alone and, if they occur inside a word, with the prefix; at most `size` pieces."""
     counts: Counter[str] = Counter()
     inside: set[str] = set()
     for word, count in words.items():
@@ -173,17 +167,16 @@ def build_tokenizer(vocabulary: dict[str, int], scheme: Scheme, merges: Sequence
     tokenizer = _without_special_tokens(model, scheme)
     if scheme.model != "WordLevel":
         tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
+    specials = [(token, vocabulary[token]) for token in (CLS, SEP)]
     tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{CLS} $A {SEP}",
-        pair=f"{CLS} $A {SEP} $B:1 {SEP}:1",
-        special_tokens=[(CLS, vocabulary[CLS]), (SEP, vocabulary[SEP])],
+        single=f"{CLS} $A {SEP}", pair=f"{CLS} $A {SEP} $B:1 {SEP}:1", special_tokens=specials
     )
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
     return tokenizer
 
 
 def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
-    """A tokenizer with the scheme's normalizer and pre-tokenizer; it reads a "[MASK]" in a text as a word."""
+    """A tokenizer with the scheme's normalizer and pre-tokenizer. A "[MASK]" in a text is a word to it."""
     tokenizer = Tokenizer(model)
     if scheme.normalizer == "words":
         steps = [normalizers.Lowercase()] if scheme.lowercase else []
@@ -200,7 +193,6 @@ def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
 
 
 def _check_vocabulary(vocabulary: dict[str, int]) -> None:
-    """Raise CheckpointError unless the vocabulary has the five special tokens and the ids 0, 1, 2, ... without gaps."""
     missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
     if missing:
         raise CheckpointError(f"The vocabulary lacks the special tokens {', '.join(missing)}; a BERT needs all five.")
@@ -209,8 +201,7 @@ def _check_vocabulary(vocabulary: dict[str, int]) -> None:
 
 
 def _checked_merges(merges: Sequence[Sequence[str]], vocabulary: dict[str, int]) -> list[tuple[str, str]]:
-    """Merges that the library can use: it removes the prefix of the second piece without a check."""
-    for first, second in merges:
+    for first, second in merges:  # the library removes the second piece's prefix without a check
         is_inside = second.startswith(PREFIX) and len(second) > len(PREFIX)
         if not is_inside or not {first, second, first + second[len(PREFIX) :]} <= vocabulary.keys():
             raise CheckpointError(f"its merge of {quoted(first)} and {quoted(second)} does not fit its vocabulary.")

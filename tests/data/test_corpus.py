@@ -151,7 +151,7 @@ def test_texts_over_the_limit_are_refused_unread(monkeypatch):
     monkeypatch.setattr(corpus_module, "MAX_BYTES", 2 * 2**20)
     with pytest.raises(CorpusError, match="3 MB; the limit is 2 MB"):
         Corpus.from_bytes(b"\xff" * 3 * 2**20)
-    with pytest.raises(CorpusError, match="3 million characters; the limit is 2 million"):
+    with pytest.raises(CorpusError, match="3,200,000 characters; the limit is 2,097,152"):
         Corpus.from_text("a b " * 800_000)
 
 

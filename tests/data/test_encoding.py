@@ -16,7 +16,7 @@ from bert_core.data import stored_text as stored_module
 from bert_core.data.arrays import cache_folder
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus, read_corpus
-from bert_core.data.encoding import encode_corpus, mix, text_numbers
+from bert_core.data.encoding import encode_corpus, mix, text_hashes
 from bert_core.data.sentences import decoded_blocks
 from bert_core.data.stored_text import StoredSentences
 from bert_core.data.tokenizer import train_tokenizer
@@ -187,10 +187,10 @@ def test_a_tokenizer_learns_from_an_even_sample_of_a_text_that_is_too_long(few_b
 def test_sentences_of_the_same_tokens_have_the_same_number():
     ids = np.array([1, 2, 3, 1, 2, 3, 2, 1, 3, 0, 1, 1], np.uint8)
     lengths = np.array([3, 3, 3, 1, 1, 1])
-    a, b, other_order, zero, one, same = text_numbers(ids, lengths)
+    a, b, other_order, zero, one, same = text_hashes(ids, lengths)
     assert (a == b, one == same) == (True, True)
     assert len({a, other_order, zero, one}) == 4
-    assert text_numbers(ids[:0], lengths[:0]).tolist() == []
+    assert text_hashes(ids[:0], lengths[:0]).tolist() == []
     # Reference values of SplitMix64 started at 0, as published with it.
     assert [f"{n:x}" for n in mix(np.array([0], np.uint64))] == ["e220a8397b1dcdaf"]
 
