@@ -32,7 +32,7 @@ from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.service import choose_device
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
-from bert_core.training.distributed import LostProcess, any_wants, first_on_each_machine, joined, rank
+from bert_core.training.distributed import LostProcess, any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import EvaluationPoint, evaluate
 from bert_core.training.trainer import PendingMetrics, StepMetrics, read_metrics, until_divergence
 
@@ -187,7 +187,7 @@ class _Training:
         started = shown = time.perf_counter()
         with _progress_bar(desc="training", total=steps, initial=trainer.step, unit=" steps") as bar:
             try:
-                while not any_wants(bool(interrupts), trainer.step) and (metrics := next(trainer, None)):
+                while not any_wants_to_stop(bool(interrupts), trainer.step) and (metrics := next(trainer, None)):
                     self._pending.append(metrics)
                     now = time.perf_counter()
                     if now - shown > _SHOW_SECONDS:

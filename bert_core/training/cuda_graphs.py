@@ -1,7 +1,7 @@
 """Steps of a small model on a GPU, recorded as CUDA graphs: one call starts all kernels of a step.
 
-A small model's step is some hundred kernels of a few microseconds each, less than it takes to start them one by one. A
-graph replays what was recorded, with the same shapes at the same addresses. So a batch is padded to one of a few
+A small model's step is a few hundred kernels of some microseconds each, less than it takes to start them one by one. A
+graph replays the recorded kernels, with the same shapes at the same addresses. So each batch is padded to one of a few
 shapes, and each shape has its own graph.
 """
 
@@ -27,10 +27,8 @@ Work = Callable[[], Tensor]
 
 @dataclass(frozen=True)
 class _Layout:
-    """How the parts of a batch lie in one tensor, which then travels in one copy.
-
-    B pairs of T tokens, M asked positions.
-    """
+    """Where the parts of a batch, B pairs of T tokens with M asked positions, lie in one tensor, so that one copy sends
+    them to the device."""
 
     B: int
     T: int
@@ -41,18 +39,16 @@ class _Layout:
         return 3 * self.B * self.T + self.B + 2 * self.M
 
     def view(self, numbers: Tensor) -> DeviceBatch:
-        """A batch whose parts are views of (numbers,)."""
+        """The batch whose parts are views of a tensor (numbers,)."""
         B, T, M = self.B, self.T, self.M
         *matrices, pairs, asked, labels = numbers.split([B * T] * 3 + [B, M, M])
         ids, segments, mask = (matrix.view(B, T) for matrix in matrices)
         return DeviceBatch(ids, segments, mask, pairs, asked, labels)
 
 
-def filled_up(batch: Batch, longest: int) -> tuple[_Layout, Tensor]:
-    """Pad rows, to `longest` tokens at most, and the list of asked positions, so that few shapes occur.
-
-    Returns the layout and the numbers in it.
-    """
+def pad_to_layout(batch: Batch, longest: int) -> tuple[_Layout, Tensor]:
+    """Pad rows, to `longest` tokens at most, and the list of asked positions, so that few shapes occur; returns the
+    layout and the numbers in it."""
     B, T = batch.input_ids.shape
     T = min(T + -T % _TOKENS, longest)
     batch = batch.at_length(T)
@@ -65,15 +61,15 @@ def filled_up(batch: Batch, longest: int) -> tuple[_Layout, Tensor]:
 
 @functools.cache
 def _pool() -> Any:
-    # All trainers share one: their graphs never run at the same time, and no step needs what another left in it.
+    # All trainers share one pool: their graphs never run at the same time, and no step needs another's leftovers.
     return torch.cuda.graph_pool_handle()
 
 
 def cuda_graph(work: Work) -> Work:
     """Record the GPU's part of `work` without running it; returns a function that replays it."""
     graph = torch.cuda.CUDAGraph()
-    # The outer context restores the stream even if recording fails. Other threads may use the GPU meanwhile; only this
-    # thread must avoid what cannot be recorded.
+    # The outer context restores the stream even if recording fails. Other threads may use the GPU meanwhile: only this
+    # thread is limited to operations that can be recorded.
     with (
         torch.cuda.stream(torch.cuda.current_stream()),
         torch.cuda.graph(graph, pool=_pool(), capture_error_mode="thread_local"),
@@ -87,24 +83,24 @@ def cuda_graph(work: Work) -> Work:
     return replay
 
 
-class CapturedTrainer(Trainer):
-    """A `Trainer` that records its steps: of each shape, the first step runs as it is, which also lets the libraries
-    set themselves up, the second is recorded, and later ones are replayed.
+class RecordedTrainer(Trainer):
+    """A `Trainer` that records its steps. Of each shape, the first step runs unrecorded, which also initialises CUDA's
+    libraries; the second is recorded, and the recording is replayed for it and all later ones.
 
-    record: as `cuda_graph`. Where the GPU's software refuses to record, steps run as they are. `config` may be
-    exchanged for one with another schedule; its other settings are part of the recording. Not for alternating
-    objectives, nor for Adadelta, which takes its learning rate as a plain number.
+    record: as `cuda_graph`; if it fails, steps run unrecorded. A new `config` may change only the schedule, because
+    the other settings are part of the recordings. Not for alternating objectives, nor for Adadelta, whose learning
+    rate is a Python number.
     """
 
     def __init__(self, *args: Any, record: Callable[[Work], Work] = cuda_graph, **options: Any) -> None:
         super().__init__(*args, **options)
         self._rate = torch.zeros((), device=self.flat.weights.device)
         self._record: Callable[[Work], Work] | None = record
-        self._inputs: dict[_Layout, Tensor] = {}  # for each shape, the numbers that its steps read
+        self._inputs: dict[_Layout, Tensor] = {}  # the numbers that the steps of each shape read
         self.recorded: dict[_Layout, Work] = {}
 
     def _take_step(self, batch: Batch, learning_rate: float) -> Tensor:
-        layout, numbers = filled_up(batch, self.model.config.max_position_embeddings)
+        layout, numbers = pad_to_layout(batch, self.model.config.max_position_embeddings)
         is_new = layout not in self._inputs
         if is_new:
             self._inputs[layout] = torch.zeros(layout.numbers, dtype=numbers.dtype, device=self._rate.device)

@@ -1,8 +1,8 @@
 """Training on several processes or machines: PyTorch's DistributedDataParallel around the same step.
 
-torchrun starts a process for each GPU, or several on processors. Every process draws the same whole batch, which is a
-function of seed and step, and trains on its own rows of it. So each process knows how many positions the whole batch
-asks for, and the loss is the mean over these, as one process would compute it.
+torchrun starts a process for each GPU, or several on a CPU. Every process draws the same whole batch, which is a
+function of seed and step, and trains on its own rows of it. So each process knows the number of asked positions in the
+whole batch, and the loss is the mean over these, as one process would compute it.
 """
 
 import contextlib
@@ -21,12 +21,12 @@ from bert_core.data.batches import Batch
 from bert_core.errors import ConfigError, RunError
 from bert_core.model import BertForPreTraining
 from bert_core.packing import send
-from bert_core.training.cuda_graphs import CapturedTrainer
+from bert_core.training.cuda_graphs import RecordedTrainer
 from bert_core.training.losses import DeviceBatch, Measures, kinds_asked, objective, pretraining_losses
 from bert_core.training.trainer import Trainer
 
-_AGREED_EVERY = 10  # steps; in between, no process waits for another that may want to stop
-_PATIENCE = timedelta(hours=2)  # the first process may encode a long text
+_AGREE_EVERY = 10  # steps; in between, the processes do not wait for each other to agree on a stop
+_TIMEOUT = timedelta(hours=2)  # long enough for the first process to encode a long text
 
 
 class LostProcess(RunError):
@@ -34,12 +34,10 @@ class LostProcess(RunError):
 
 
 def make_trainer(*args: Any, threads: int, recorded: bool = False, **options: Any) -> Trainer:
-    """A `Trainer`, or among several processes a `DistributedTrainer`; these share the processor threads.
-
-    recorded: whether a single process records its steps as CUDA graphs.
-    """
+    """A `DistributedTrainer` if there are several processes, which then share the CPU threads. Otherwise a `Trainer`;
+    recorded: whether it records its steps as CUDA graphs."""
     if not dist.is_initialized():
-        return (CapturedTrainer if recorded else Trainer)(*args, threads=threads, **options)
+        return (RecordedTrainer if recorded else Trainer)(*args, threads=threads, **options)
     return DistributedTrainer(*args, threads=max(1, threads // int(os.environ["LOCAL_WORLD_SIZE"])), **options)
 
 
@@ -56,7 +54,7 @@ def joined(device: str) -> Iterator[None]:
         return
     if device == "cuda":
         torch.cuda.set_device(_local_rank())
-    dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=_PATIENCE)
+    dist.init_process_group("nccl" if device == "cuda" else "gloo", timeout=_TIMEOUT)
     try:
         yield
     finally:
@@ -71,7 +69,7 @@ def _local_rank() -> int:
 
 @contextlib.contextmanager
 def first_on_each_machine() -> Iterator[None]:
-    """One process of each machine runs the block first; the others then find its files."""
+    """Run the block in one process of each machine first; the others then find its files."""
     if dist.is_initialized() and _local_rank() > 0:
         dist.barrier()
     yield
@@ -79,11 +77,11 @@ def first_on_each_machine() -> Iterator[None]:
         dist.barrier()
 
 
-def any_wants(wish: bool, step: int) -> bool:
-    """Whether this or another process wants to stop, so that all stop after the same step."""
+def any_wants_to_stop(wish: bool, step: int) -> bool:
+    """Whether this or another process wants to stop; all get the same answer, and so stop after the same step."""
     if not dist.is_initialized():
         return wish
-    if step % _AGREED_EVERY:
+    if step % _AGREE_EVERY:
         return False
     wishes = torch.tensor(float(wish), device="cuda" if dist.get_backend() == "nccl" else "cpu")
     with _together():
@@ -93,7 +91,7 @@ def any_wants(wish: bool, step: int) -> bool:
 
 @contextlib.contextmanager
 def _together() -> Iterator[None]:
-    """Turn a failure of the processes' common work into a sentence: in most cases, one of them has ended."""
+    """Raise LostProcess when communication fails: in most cases, another process has ended."""
     try:
         yield
     except RuntimeError as error:
@@ -102,17 +100,17 @@ def _together() -> Iterator[None]:
 
 
 def own_rows(batch: Batch, number: int, size: int) -> Batch:
-    """Every size-th row of a batch, starting at row `number`, trimmed to the longest of them."""
+    """Every size-th row of a batch, from row `number` on, trimmed to the longest of them."""
     T = int(batch.attention_mask[number::size].sum(1).max())
     rows = {name: part[number::size] for name, part in vars(batch).items()}
     return Batch(**{name: part if part.ndim == 1 else part[:, :T] for name, part in rows.items()})
 
 
 class DistributedTrainer(Trainer):
-    """One of several processes' trainers, whose models and states stay equal.
+    """The trainer of one of several processes, whose weights and states stay equal.
 
-    Its steps return the metrics of the whole batch. Raises LostProcess when another process ends; the state is then
-    that of the last whole step. Raises ConfigError when a batch has fewer rows than there are processes.
+    Its metrics are those of the whole batch. Raises LostProcess when another process ends; the state is then that of
+    the last complete step. Raises ConfigError when a batch has fewer rows than there are processes.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -121,7 +119,7 @@ class DistributedTrainer(Trainer):
         rows = len(self.batches[0].next_sentence_label)
         if rows < size:
             raise ConfigError(
-                f"A batch of {rows} pairs cannot be shared by {size} processes; set data.batch_size to {size} or more."
+                f"A batch of {rows} pairs is too small for {size} processes; set data.batch_size to {size} or more."
             )
         # With alternating objectives, the other objective's head has no gradient.
         self._objective = DistributedDataParallel(
@@ -129,7 +127,7 @@ class DistributedTrainer(Trainer):
         )
 
     def _backward(self, batch: Batch) -> Measures:
-        if self._has_dropout:  # each process drops other numbers
+        if self._has_dropout:  # a mask of its own for each process
             torch.manual_seed(torch.initial_seed() ^ dist.get_rank())
         with _together():
             with self._autocast():
@@ -140,23 +138,23 @@ class DistributedTrainer(Trainer):
 
 
 class _Objective(nn.Module):
-    """This process's part of the loss, so that the mean over the processes is the mean over the whole batch."""
+    """This process's part of the training objective; the parts add up to the objective of the whole batch."""
 
     def __init__(self, model: BertForPreTraining, mask_token_id: int | None) -> None:
         super().__init__()
         self.model, self.mask_token_id = model, mask_token_id
 
     def forward(self, batch: Batch, config: TrainingConfig, step: int) -> tuple[Tensor, Tensor]:
-        """The loss, and this process's part of the `Measures`, (7,), which sum up over the processes."""
+        """The loss to differentiate, and this process's part of the `Measures`, (7,); these parts add up too."""
         size = dist.get_world_size()
         own = DeviceBatch.of(own_rows(batch, dist.get_rank(), size), self.model.device)
         asked, labels = batch.asked()
         of_words, of_pairs = len(own.labels) / len(labels), len(own.input_ids) / len(batch.input_ids)
         losses = pretraining_losses(self.model, own)
         mlm_loss, nsp_loss = losses.mlm_loss * of_words, losses.nsp_loss * of_pairs
-        in_all = kinds_asked(batch.input_ids.flatten()[asked], labels, self.mask_token_id).sum(1)
+        totals = kinds_asked(batch.input_ids.flatten()[asked], labels, self.mask_token_id).sum(1)
         kinds = kinds_asked(own.shown, own.labels, self.mask_token_id)
         means = mlm_loss.detach(), nsp_loss.detach(), losses.mlm_accuracy * of_words, losses.nsp_accuracy * of_pairs
-        measured = Measures(*means, *(kinds @ losses.correct / send(in_all, kinds.device)))
-        # DistributedDataParallel takes the mean of the processes' gradients.
+        measured = Measures(*means, *(kinds @ losses.correct / send(totals, kinds.device)))
+        # DistributedDataParallel divides the sum of the gradients by `size`.
         return size * objective(mlm_loss, nsp_loss, config, step), torch.stack(measured)

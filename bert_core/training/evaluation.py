@@ -1,7 +1,4 @@
-"""The held-out curve: evaluations of a model on text that it does not learn from, a batch at a time.
-
-Also the test for memorising: the same questions about text that was learned from and about text that was not.
-"""
+"""Evaluation on held-out text, which the model is not trained on, and the test for memorising versus generalising."""
 
 import math
 import time
@@ -15,14 +12,14 @@ from bert_core.data.batches import Batch, PretrainingBatches
 from bert_core.model import BertForPreTraining
 from bert_core.training.losses import Batches, DeviceBatch, pretraining_losses
 
-MOST_BATCHES = 8  # of one evaluation
-_PASSES = 4  # over a short text, each with other words hidden
-TIME_SHARE = 0.1  # of the training time
+MAX_BATCHES = 8  # of one evaluation
+_PASSES = 4  # over a short text, each with other words masked
+TIME_FRACTION = 0.1  # of the training time
 
 
 @dataclass(frozen=True)
 class EvaluationPoint:
-    """Losses in nats and accuracies on held-out text after a step, dropout off; means over batches."""
+    """Losses in nats and accuracies on held-out text after a step, without dropout; means over batches."""
 
     step: int
     mlm_loss: float
@@ -33,16 +30,16 @@ class EvaluationPoint:
 
 @torch.no_grad()
 def evaluate(model: BertForPreTraining, batches: Batches, count: int, step: int) -> EvaluationPoint:
-    """Evaluate a model, as it is after a step, on the first `count` batches of a held-out text."""
+    """Evaluate a model, as it is after `step`, on the first `count` batches of a held-out text."""
     was_training = model.training
     model.eval()
-    means = torch.stack([_numbers(model, batches[k]) for k in range(count)]).mean(0)
+    means = torch.stack([_evaluate_batch(model, batches[k]) for k in range(count)]).mean(0)
     model.train(was_training)
     return EvaluationPoint(step, *means.tolist())
 
 
-def _numbers(model: BertForPreTraining, batch: Batch) -> Tensor:
-    """Both losses and both accuracies of a batch in the order of `EvaluationPoint`, (4,), on the model's device."""
+def _evaluate_batch(model: BertForPreTraining, batch: Batch) -> Tensor:
+    """Both losses and both accuracies in the order of `EvaluationPoint`, (4,), on the model's device."""
     losses = pretraining_losses(model, DeviceBatch.of(batch, model.device))
     return torch.stack([losses.mlm_loss, losses.nsp_loss, losses.mlm_accuracy, losses.nsp_accuracy])
 
@@ -50,13 +47,13 @@ def _numbers(model: BertForPreTraining, batch: Batch) -> Tensor:
 class Evaluator:
     """Evaluates snapshots on the same batches of held-out text, one batch at a time.
 
-    batches: of the held-out part. points: the results so far, oldest first; a resumed run has some already.
-    latest_step: of the last evaluation that has begun, -1 before the first. The model is trained on while an evaluation
-    goes on, so an evaluation needs weights of its own: a snapshot's.
+    batches: of the held-out text. points: the results so far, oldest first; a resumed run has some already.
+    latest_step: of the last evaluation that has begun, -1 before the first. Training goes on during an evaluation, so
+    each one needs a copy of the weights: a snapshot.
     """
 
     def __init__(self, batches: PretrainingBatches, points: Sequence[EvaluationPoint] = ()) -> None:
-        count = max(1, min(MOST_BATCHES, round(_PASSES * batches.steps_per_epoch)))
+        count = max(1, min(MAX_BATCHES, round(_PASSES * batches.steps_per_epoch)))
         self._batches: Sequence[Batch] = [batches[k] for k in range(count)]
         self._left: list[Batch] = []
         self._sums: list[Tensor] = []
@@ -67,17 +64,16 @@ class Evaluator:
 
     @property
     def is_running(self) -> bool:
-        """Whether an evaluation has begun and is not over."""
+        """Whether an evaluation has begun and has not ended."""
         return self._model is not None
 
     def may_begin(self, step: int, training_seconds: float) -> bool:
-        """Whether evaluating this step keeps all evaluations within a tenth of the training time; the first may
-        always begin."""
+        """Whether to evaluate this step now: none is running, and all took at most a tenth of the training time."""
         is_new = not self.is_running and step > self.latest_step
-        return is_new and self._seconds <= TIME_SHARE * training_seconds
+        return is_new and self._seconds <= TIME_FRACTION * training_seconds
 
     def begin(self, step: int, model: BertForPreTraining) -> None:
-        """Begin to evaluate a model in eval mode, whose weights must not change; drops an unfinished evaluation."""
+        """Begin to evaluate a model in eval mode whose weights do not change; drops an unfinished evaluation."""
         self.latest_step, self._model, self._left, self._sums = step, model, list(self._batches), []
 
     @torch.no_grad()
@@ -86,7 +82,7 @@ class Evaluator:
         if self._model is None:
             return
         started = time.monotonic()
-        self._sums.append(_numbers(self._model, self._left.pop()))
+        self._sums.append(_evaluate_batch(self._model, self._left.pop()))
         if not self._left:
             means = torch.stack(self._sums).mean(0).tolist()  # one transfer from the device
             self.points.append(EvaluationPoint(self.latest_step, *means))

@@ -1,4 +1,4 @@
-"""The training objective: the losses of masked words and of next sentence, and which words the model got right.
+"""The training objective: the losses of masked words and next sentence, and the accuracies.
 
 Shapes: B pairs, T tokens, M asked positions, V vocabulary.
 """
@@ -17,7 +17,7 @@ from bert_core.packing import ALL_ROWS, AllRows, Packing, send
 
 
 class Batches(Protocol):
-    """A sequence of batches, with an end or without: `batches[k]` is the batch of step k, counted from 0."""
+    """A finite or infinite sequence of batches: `batches[k]` is the batch of step k, counted from 0."""
 
     def __getitem__(self, k: int, /) -> Batch: ...
 
@@ -27,8 +27,8 @@ class DeviceBatch:
     """A batch on a model's device, with the list of its asked positions.
 
     input_ids, token_type_ids: (B, T). attention_mask: (B, T), None if nothing is padding. next_sentence_label: (B,).
-    asked: (M,) the asked positions among all B * T. labels: (M,) the true ids there, IGNORED at positions that only
-    fill up the list. packing: of the mask; ALL_ROWS computes padding too.
+    asked: (M,) the asked positions among all B * T. labels: (M,) the true ids there, IGNORED where `asked` is padded.
+    packing: of the mask; ALL_ROWS computes padding too.
     """
 
     input_ids: Tensor
@@ -41,7 +41,7 @@ class DeviceBatch:
 
     @classmethod
     def of(cls, batch: Batch, device: torch.device | str = "cpu") -> "DeviceBatch":
-        """Send a batch to a device. Everything that must be counted is counted before, on the CPU."""
+        """Send a batch to a device. The CPU counts positions before, so that it need not wait for the device."""
         asked, labels = batch.asked()
         is_padded = not bool(batch.attention_mask.all())
         return cls(
@@ -63,8 +63,8 @@ class DeviceBatch:
 class Losses(NamedTuple):
     """Losses in nats and accuracies of a batch, () each on its device; the losses have gradients.
 
-    mlm_loss: mean over the asked positions of the whole batch; other positions and padding have no loss. nsp_loss: mean
-    over the pairs. correct: (M,) 1.0 where the likeliest word is the label, else 0.0.
+    mlm_loss: mean over the asked positions of the batch. nsp_loss: mean over the pairs. correct: (M,) 1.0 where the
+    likeliest word is the label, else 0.0.
     """
 
     mlm_loss: Tensor
@@ -75,7 +75,7 @@ class Losses(NamedTuple):
 
 
 class Measures(NamedTuple):
-    """The numbers of a batch, () each without gradients; the last three are explained in `StepMetrics`."""
+    """The numbers of a batch, () each, without gradients; see `StepMetrics`."""
 
     mlm_loss: Tensor
     nsp_loss: Tensor
@@ -101,8 +101,8 @@ def pretraining_losses(model: BertForPreTraining, batch: DeviceBatch) -> Losses:
 
 
 def objective(mlm_loss: Tensor, nsp_loss: Tensor, config: TrainingConfig, step: int) -> Tensor:
-    """The number that a step makes smaller: the weighted sum of both losses, or with `config.alternating` the
-    masked-word loss in even steps and the next-sentence loss in odd ones; steps count from 0."""
+    """The loss that a step minimises: the weighted sum of both or, with `config.alternating`, the masked-word loss in
+    even steps and the next-sentence loss in odd ones, counted from 0."""
     mlm_loss, nsp_loss = config.mlm_weight * mlm_loss, config.nsp_weight * nsp_loss
     if config.alternating:
         return nsp_loss if step % 2 else mlm_loss
@@ -112,7 +112,7 @@ def objective(mlm_loss: Tensor, nsp_loss: Tensor, config: TrainingConfig, step: 
 def kinds_asked(shown: Tensor, labels: Tensor, mask_token_id: int | None) -> Tensor:
     """Whether each asked word was masked, replaced or kept: (3, M) of 0.0 and 1.0.
 
-    shown: (M,) the ids that the model sees. labels: (M,). Without the id of [MASK], only the kept words are counted.
+    shown: (M,) the ids that the model sees. labels: (M,). Without the id of [MASK], only kept words are counted.
     """
     is_asked, kept = labels != IGNORED, shown == labels
     masked = (shown == (-1 if mask_token_id is None else mask_token_id)) & is_asked
@@ -123,15 +123,12 @@ def kinds_asked(shown: Tensor, labels: Tensor, mask_token_id: int | None) -> Ten
 
 
 def accuracy_by_kind(batch: DeviceBatch, correct: Tensor, mask_token_id: int | None) -> Tensor:
-    """The fraction correct of the masked, the replaced and the kept words, (3,); nan where the batch has none.
-
-    correct: (M,), from `Losses`.
-    """
+    """The accuracies for masked, replaced and kept words, (3,); nan where the batch has none. correct: see `Losses`."""
     kinds = kinds_asked(batch.shown, batch.labels, mask_token_id)
     return kinds @ correct / kinds.sum(1)
 
 
 def measures(losses: Losses, batch: DeviceBatch, mask_token_id: int | None) -> Measures:
-    """What a step reports of a batch."""
+    """The numbers that a step reports."""
     *means, correct = losses
     return Measures(*(mean.detach() for mean in means), *accuracy_by_kind(batch, correct, mask_token_id))

@@ -1,7 +1,7 @@
 """From gradients to new weights: AdamW, Adam and Adadelta over flat weights, and the learning-rate schedule.
 
-The updates are the functions that PyTorch's own optimizers end in. `torch.optim.AdamW(fused=True)` computes the same,
-but takes three times as long on the way there for a small model, and imports PyTorch's compiler, which takes seconds.
+The updates call the same functions as PyTorch's own optimizers. `torch.optim.AdamW(fused=True)` computes the same, but
+takes three times as long for a small model, and imports PyTorch's compiler, which takes seconds.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from bert_core.config import TrainingConfig, TrainingPart
 
 _ALIGNMENT = 16  # float32 numbers; every parameter starts at a multiple of 64 bytes
 
-Layout = dict[str, tuple[slice, torch.Size]]  # where in a flat tensor each parameter lies, and its shape
+Layout = dict[str, tuple[slice, torch.Size]]  # each parameter's part of a flat tensor, and its shape
 
 
 class FlatWeights:
@@ -39,14 +39,14 @@ class FlatWeights:
 
 
 def fill_from_flat(model: nn.Module, layout: Layout, weights: Tensor) -> None:
-    """Make a model hold `weights`, a copy of a flat tensor with this layout, without copying it again."""
+    """Set a model's parameters to views of `weights`, a flat tensor with this layout."""
     for name, (part, shape) in layout.items():
         owner, _, attribute = name.rpartition(".")
         setattr(model.get_submodule(owner), attribute, nn.Parameter(weights[part].view(shape), requires_grad=False))
 
 
 # An update moves the weights of one group. tensors: lists of the weights, their gradients, both running averages, and
-# the updates of each so far. scale divides the gradients, None means 1; where skip is 1.0, nothing may change.
+# their numbers of updates. scale: divides the gradients; None means 1. skip: 1.0 to ignore the gradients, else 0.0.
 Tensors = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
 Update = Callable[[TrainingConfig, Tensors, float | Tensor, float, Tensor | None, Tensor], None]
 
@@ -54,8 +54,8 @@ Update = Callable[[TrainingConfig, Tensors, float | Tensor, float, Tensor | None
 def _adam(kernel: Callable[..., None]) -> Update:
     def update(config: TrainingConfig, tensors: Tensors, rate, weight_decay, scale, skip) -> None:
         *lists, counts = tensors
-        # The kernel itself divides by the scale and changes nothing where found_inf is 1, so that clipping needs no
-        # pass of its own over the gradients and no wait for the device.
+        # The kernel divides by the scale and changes nothing if found_inf is 1, so that clipping needs neither its own
+        # pass over the gradients nor a wait for the device.
         options = {"amsgrad": False, "eps": 1e-8, "maximize": False, "grad_scale": scale, "found_inf": skip}
         betas = {"beta1": config.beta1, "beta2": config.beta2}
         kernel(*lists, [], counts, lr=rate, weight_decay=weight_decay, **betas, **options)
@@ -68,13 +68,13 @@ def _adadelta(config: TrainingConfig, tensors: Tensors, rate, weight_decay, scal
     for gradient in gradients:
         if scale is not None:
             gradient.div_(scale)
-        gradient.masked_fill_(skip.bool(), 0.0)
-    counts = [count.clone() for count in counts]  # PyTorch's function counts its updates itself
+        gradient.masked_fill_(skip.bool(), 0.0)  # a skipped update still decays weights and averages
+    counts = [count.clone() for count in counts]  # PyTorch's function increments them
     lists = weights, gradients, first, second, counts
     adadelta(*lists, lr=rate, rho=0.9, eps=1e-6, weight_decay=weight_decay, maximize=False)
 
 
-# For each optimizer: the names of its two running averages, as PyTorch has them, and its update.
+# For each optimizer: PyTorch's names of its two running averages, and its update.
 _RULES: dict[str, tuple[tuple[str, str], Update]] = {
     "adamw": (("exp_avg", "exp_avg_sq"), _adam(torch._fused_adamw_)),
     "adam": (("exp_avg", "exp_avg_sq"), _adam(torch._fused_adam_)),
@@ -93,10 +93,9 @@ class Optimizer:
         names, self._update = _RULES[config.optimizer]
         self.averages = {name: torch.zeros_like(flat.weights) for name in names}
         self._counts = torch.zeros(len(flat.layout), device=flat.weights.device)
-        # For each parameter its weights, both averages and its count.
-        self._rows = list(
-            zip(flat.views(flat.weights), *map(flat.views, self.averages.values()), self._counts.unbind())
-        )
+        # For each parameter: its weights, both averages and its number of updates.
+        views = map(flat.views, (flat.weights, *self.averages.values()))
+        self._rows = list(zip(*views, self._counts.unbind()))
 
     @property
     def updates(self) -> int:
@@ -110,10 +109,10 @@ class Optimizer:
     def step(
         self, gradients: Sequence[Tensor | None], learning_rate: float | Tensor, scale: Tensor | None, skip: Tensor
     ) -> None:
-        """Move the weights against the gradients, which come in the order of the model's parameters.
+        """Update the weights by their gradients, which come in the order of the model's parameters.
 
-        A parameter without a gradient stays as it is. scale: divides the gradients; None means 1. skip: () whether to
-        change nothing. Both stay on the device.
+        Parameters without a gradient do not change. scale: () divides the gradients; None means 1. skip: () whether to
+        ignore the gradients; Adam and AdamW then change nothing. Both stay on the device.
         """
         skip = skip.float()
         self._counts += 1 - skip
@@ -134,10 +133,8 @@ def learning_rate_at(step: int, config: TrainingConfig) -> float:
 
 
 def schedule(step: int, config: TrainingConfig | TrainingPart) -> float:
-    """The fraction of the peak learning rate at a step, counted from 0: linear warm-up, then linear decay or none.
-
-    The first step has a rate of 1 / warmup_steps of the peak, and the last one is above 0 (Devlin et al. 2018, A.2).
-    """
+    """The fraction of the peak learning rate at a step, counted from 0: linear warm-up, from 1 / warmup_steps, then
+    linear decay to a last step above 0 (Devlin et al. 2018, A.2), or none."""
     if step < config.warmup_steps:
         return (step + 1) / config.warmup_steps
     if config.decay == "none":

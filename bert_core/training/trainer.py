@@ -1,10 +1,10 @@
 """Pre-training on masked words and next sentence, as an iterator.
 
-`for metrics in trainer:` is the whole loop. The trainer knows no thread, no page and no file: to pause, don't ask for
-the next step; for a single step, ask once; to stop, drop the trainer.
+`for metrics in trainer:` is the whole loop. The trainer needs no thread, page or file: each `next(trainer)` is a step,
+and a caller pauses or stops by not asking for another.
 
-All parameters live in one flat tensor, so that a snapshot of the weights is one copy. Gradients do not: autograd hands
-over each step's gradients as new tensors, which saves a pass that clears and a pass that adds.
+All parameters are views of one flat tensor, so that a snapshot of the weights is one copy. Gradients are not: autograd
+allocates them anew in each step, which saves the time to clear old ones and add to them.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from bert_core.model import BertForPreTraining
 from bert_core.training.losses import Batches, DeviceBatch, Measures, measures, objective, pretraining_losses
 from bert_core.training.optimizer import FlatWeights, Optimizer, learning_rate_at
 
-_TRIM_SECONDS = 30.0  # of training, after which freed memory is given back
+_TRIM_SECONDS = 30.0  # of training between two returns of free memory
 _SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds over all 64-bit numbers
 
 
@@ -36,7 +36,7 @@ class StepMetrics:
     """The numbers of one step. Losses are in nats, means over the asked words and over the pairs of the batch.
 
     step: counted from 1. mlm_accuracy, nsp_accuracy: fraction correct in the batch. grad_norm: before clipping.
-    tokens: real tokens of the batch. seconds: training time since the first step began. masked_accuracy,
+    tokens: real tokens of the batch. seconds: training time up to the end of this step. masked_accuracy,
     replaced_accuracy, kept_accuracy: fraction correct of the asked words shown as [MASK], as another word, and
     unchanged (a word replaced by itself counts as kept); nan where the batch has none.
     """
@@ -57,10 +57,8 @@ class StepMetrics:
 
 @dataclass(frozen=True)
 class PendingMetrics:
-    """A step's metrics while the measured numbers are still on the device; `read_metrics` fetches many at once.
-
-    values: (8,) the `Measures` of the batch in their order, then grad_norm.
-    """
+    """A step's metrics, with `values`, (8,), still on the device: the `Measures` of the batch in their order, then
+    grad_norm. `read_metrics` fetches those of many steps at once."""
 
     step: int
     learning_rate: float
@@ -87,8 +85,7 @@ def read_metrics(block: Sequence[PendingMetrics]) -> list[StepMetrics]:
 
 
 def until_divergence(rows: Sequence[StepMetrics]) -> tuple[list[StepMetrics], str]:
-    """The rows before the first one whose loss or gradient is not finite, and a sentence about that one ("" if all
-    are)."""
+    """The rows before the first one whose loss or gradient is not finite, and a message about that one, or ""."""
     for i, row in enumerate(rows):
         if not math.isfinite(row.mlm_loss + row.nsp_loss + row.grad_norm):
             return list(rows[:i]), (
@@ -99,10 +96,10 @@ def until_divergence(rows: Sequence[StepMetrics]) -> tuple[list[StepMetrics], st
 
 
 def give_back_memory() -> None:
-    """Ask the C library to return its free memory to the system, on Linux with glibc.
+    """Ask glibc, on Linux, to return free memory to the system.
 
-    Packed batches need blocks of ever-changing sizes. These leave holes in glibc's heap, which grows by a megabyte or
-    two with every step of a middle-sized model, and which glibc returns only on request.
+    Packed batches need blocks of many sizes, which leave holes in glibc's heap. It returns them only on request;
+    without it, the heap grows by a megabyte or two with each step of a medium-sized model.
     """
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)
@@ -111,14 +108,14 @@ def give_back_memory() -> None:
 class Trainer:
     """Trains a model on batches, one step for each `next()`.
 
-    model: changed in place, on its device. batches: `batches[k]` is the batch of step k. Everything that the trainer
+    model: trained in place, on its device. batches: `batches[k]` is the batch of step k. Everything that the trainer
     draws is a function of (seed, k), so a run repeats its losses bit for bit on the same device with the same number of
-    threads. Dropout draws from PyTorch's global generator: two trainers with dropout that step at the same time in two
-    threads do not repeat their losses. Weights, gradients and losses are float32. config.precision is that of the
-    matrix products; "auto" becomes "float32" or "bfloat16" in the trainer's own config, whichever is faster.
-    threads: processor threads, set before each step; None leaves PyTorch's number. mask_token_id: the id of [MASK],
-    to count masked and replaced words apart; None counts neither.
-    The iterator ends after config.total_steps steps. `config` may be exchanged between two steps.
+    threads. Dropout draws from PyTorch's global generator, so two trainers with dropout that step at the same time in
+    two threads do not repeat their losses. Weights, gradients and losses are float32. config.precision is that of the
+    matrix products; "auto" becomes the faster of "float32" and "bfloat16" in the trainer's own config. threads: CPU
+    threads, set before each step; None keeps PyTorch's number. mask_token_id: the id of [MASK]; without it,
+    masked_accuracy and replaced_accuracy are nan. The iterator ends after config.total_steps steps. `config` may be
+    replaced between two steps.
     """
 
     def __init__(
@@ -134,8 +131,7 @@ class Trainer:
         self.threads, self.mask_token_id = threads, mask_token_id
         self.model, self.batches, self.config, self.seed = model.train(), batches, config, seed
         self._parameters = list(model.parameters())
-        self.step, self.seconds = 0, 0.0
-        self._trimmed = 0.0
+        self.step, self.seconds, self._trimmed = 0, 0.0, 0.0
         self.flat = FlatWeights(model)
         sizes = model.config
         self._device = self.flat.weights.device.type
@@ -144,7 +140,7 @@ class Trainer:
         self._has_dropout = any(
             (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
         )
-        # With alternating objectives, each has an optimizer, that is, running averages, of its own.
+        # With alternating objectives, each objective has an optimizer, with running averages, of its own.
         self.optimizers = [Optimizer(self.flat, config) for _ in range(2 if config.alternating else 1)]
 
     def __iter__(self) -> Iterator[PendingMetrics]:
@@ -158,7 +154,7 @@ class Trainer:
             torch.set_num_threads(self.threads)
         learning_rate = learning_rate_at(self.step, self.config)
         batch = self.batches[self.step]
-        # Only dropout draws from the global generator; seeded here, it does not depend on what ran before.
+        # Only dropout draws from the global generator; seeded here, it does not depend on earlier draws.
         if self._has_dropout:
             torch.manual_seed((self.seed * _SEED_STRIDE + self.step) % 2**63)
         values = self._take_step(batch, learning_rate)
@@ -170,11 +166,11 @@ class Trainer:
         return PendingMetrics(self.step, learning_rate, int(batch.attention_mask.sum()), self.seconds, values)
 
     def _take_step(self, batch: Batch, learning_rate: float) -> Tensor:
-        """Do all of a step's work on the device; returns the values of its `PendingMetrics`, (8,)."""
+        """Do a step's work on the device; returns the values of its `PendingMetrics`, (8,)."""
         return self._update(lambda: self._backward(batch), learning_rate)
 
     def _update(self, backward: Callable[[], Measures], learning_rate: float | Tensor) -> Tensor:
-        """Compute gradients, which `backward` leaves in the parameters, clip them, and move the weights."""
+        """Compute gradients, which `backward` leaves in the parameters, clip them and update the weights."""
         for parameter in self._parameters:
             parameter.grad = None
         measured = backward()
@@ -186,7 +182,7 @@ class Trainer:
         return torch.stack([*measured, grad_norm])
 
     def _backward(self, batch: Batch) -> Measures:
-        """Compute the gradients of a batch, which stay in the parameters."""
+        """Compute the gradients of a batch, which it leaves in the parameters."""
         return self._backward_on_device(DeviceBatch.of(batch, self.flat.weights.device))
 
     def _backward_on_device(self, batch: DeviceBatch) -> Measures:
@@ -196,7 +192,7 @@ class Trainer:
         return measures(losses, batch, self.mask_token_id)
 
     def _faster_precision(self) -> Precision:
-        batch = self.batches[0]  # stands for all batches
+        batch = self.batches[0]  # all batches are about as large
         lengths, (asked, _) = batch.attention_mask.sum(1), batch.asked()
         return faster_precision(batch_operations(self.model.config, lengths, len(asked)), self._device)
 
@@ -219,12 +215,12 @@ class Trainer:
         return TrainerState(self.step, self.seconds, tuple(each.updates for each in self.optimizers), averages)
 
     def restore(self, state: "TrainerState") -> None:
-        """Continue from a state; the model must have the weights of its step already. Raises CheckpointError if the
+        """Continue from a state; the model must already have the weights of its step. Raises CheckpointError if the
         state does not fit the model or the optimizer."""
         averages = self._averages()
         shapes, saved = ({name: each.shape for name, each in of.items()} for of in (averages, state.averages))
         if len(state.updates) != len(self.optimizers) or saved != shapes:
-            raise CheckpointError("The training state does not fit the model's sizes or its optimizer; save again.")
+            raise CheckpointError("The state does not fit this model and optimizer; use the one saved with the model.")
         for name, average in averages.items():
             average.copy_(state.averages[name])
         for optimizer, updates in zip(self.optimizers, state.updates):
@@ -239,11 +235,9 @@ class Trainer:
 
 @dataclass(frozen=True)
 class TrainerState:
-    """What the next step depends on besides weights, settings and seed.
-
-    step, seconds: done so far. updates: steps that each optimizer has taken. averages: their running averages, with the
-    layout of the flat weights, by the optimizer's number and name ("0.exp_avg").
-    """
+    """Everything that the next step depends on besides weights, settings and seed. step, seconds: of the training so
+    far. updates: the number of each optimizer's updates. averages: their running averages, with the layout of the flat
+    weights, by the optimizer's number and the average's name ("0.exp_avg")."""
 
     step: int
     seconds: float

@@ -13,7 +13,7 @@ from bert_core.model import BertForPreTraining
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
 from bert_core.training import optimizer as optimizer_module
-from bert_core.training.cuda_graphs import CapturedTrainer, filled_up
+from bert_core.training.cuda_graphs import RecordedTrainer, pad_to_layout
 from bert_core.training.losses import DeviceBatch, accuracy_by_kind, pretraining_losses
 from bert_core.training.trainer import Trainer, read_metrics
 
@@ -52,7 +52,7 @@ def test_padding_a_batch_to_a_shape_changes_neither_losses_nor_gradients(k):
     model, batches, _ = parts()
     model.eval()
     results = []
-    layout, numbers = filled_up(batches[k], longest=64)
+    layout, numbers = pad_to_layout(batches[k], longest=64)
     for batch in (DeviceBatch.of(batches[k]), layout.view(numbers)):
         model.zero_grad()
         *scalars, correct = pretraining_losses(model, batch)
@@ -67,7 +67,7 @@ def test_padding_a_batch_to_a_shape_changes_neither_losses_nor_gradients(k):
 
 def test_padding_to_a_shape_never_exceeds_the_positions_of_the_model():
     settings = {"model.max_position_embeddings": 30, "data.sequence_length": 30}
-    trainer = CapturedTrainer(*parts(**settings), mask_token_id=MASK, record=Recorder())
+    trainer = RecordedTrainer(*parts(**settings), mask_token_id=MASK, record=Recorder())
     assert len(read_metrics(list(trainer))) == 12
     assert max(layout.T for layout in trainer.recorded) == 30
 
@@ -77,12 +77,12 @@ def test_recorded_steps_train_like_plain_ones_and_each_shape_is_recorded_once():
     model, batches, config = parts(**settings)
     plain = Trainer(model, batches, config, seed=3, mask_token_id=MASK)
     record = Recorder()
-    recorded = CapturedTrainer(*parts(**settings), seed=3, mask_token_id=MASK, record=record)
+    recorded = RecordedTrainer(*parts(**settings), seed=3, mask_token_id=MASK, record=record)
     rows, others = read_metrics(list(plain)), read_metrics(list(recorded))
     for row, other in zip(rows, others, strict=True):
         values, wanted = (list(vars(dataclasses.replace(each, seconds=0.0)).values()) for each in (other, row))
         assert values == pytest.approx(wanted, rel=1e-3, abs=1e-4, nan_ok=True)
-    shapes = [filled_up(batches[k], longest=64)[0] for k in range(config.steps)]
+    shapes = [pad_to_layout(batches[k], longest=64)[0] for k in range(config.steps)]
     assert recorded.recorded.keys() == {shape for shape in shapes if shapes.count(shape) > 1}
     assert record.recorded == len(recorded.recorded) > 0
     torch.testing.assert_close(plain.flat.weights, recorded.flat.weights, atol=1e-3, rtol=1e-3)
@@ -92,23 +92,23 @@ def test_steps_run_unrecorded_where_recording_fails(caplog):
     def refuse(work):
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    calm = CapturedTrainer(*parts(), seed=3, mask_token_id=MASK, record=Recorder())
-    refused = CapturedTrainer(*parts(), seed=3, mask_token_id=MASK, record=refuse)
+    calm = RecordedTrainer(*parts(), seed=3, mask_token_id=MASK, record=Recorder())
+    refused = RecordedTrainer(*parts(), seed=3, mask_token_id=MASK, record=refuse)
     with caplog.at_level(logging.WARNING):
         rows = [row.mlm_loss for row in read_metrics(list(refused))]
     assert rows == [row.mlm_loss for row in read_metrics(list(calm))]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-@pytest.mark.parametrize("kind", [Trainer, CapturedTrainer])
+@pytest.mark.parametrize("kind", [Trainer, RecordedTrainer])
 def test_no_step_waits_for_its_device(kind, monkeypatch):
-    if kind is CapturedTrainer:  # with a learning rate on the device, only this kernel lacks a form for such tensors
+    if kind is RecordedTrainer:  # with a learning rate on the device, only this kernel lacks a form for such tensors
         names, _ = optimizer_module._RULES["adamw"]
         monkeypatch.setitem(optimizer_module._RULES, "adamw", (names, lambda *arguments: None))
     model, batches, config = parts()
     with torch.device("meta"):  # a device whose numbers nobody can read
         empty = BertForPreTraining(model.config)
-    options = {"record": Recorder()} if kind is CapturedTrainer else {}
+    options = {"record": Recorder()} if kind is RecordedTrainer else {}
     trainer = kind(empty, batches, config, mask_token_id=MASK, **options)
     rows = list(trainer)
     assert len(rows) == config.steps
@@ -132,7 +132,7 @@ def test_cuda_graphs_give_the_losses_of_their_kernels_one_by_one():
 
     def trainer(**options):
         model, batches, config = parts(60, **settings)
-        return CapturedTrainer(model.to("cuda"), batches, config, seed=3, mask_token_id=MASK, **options)
+        return RecordedTrainer(model.to("cuda"), batches, config, seed=3, mask_token_id=MASK, **options)
 
     def losses(some, steps):
         return [(row.mlm_loss, row.nsp_loss) for row in read_metrics([next(some) for _ in range(steps)])]
