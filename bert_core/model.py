@@ -201,8 +201,9 @@ class BertModel(nn.Module):
 
         input_ids: (B, T) token ids. attention_mask: (B, T), 0 at padding; None means no padding.
         token_type_ids: (B, T) segments 0 and 1; None means all 0.
-        asked_positions: (M,) positions among all B * T to which last_hidden_state is limited, (M, D). The last layer
-        then computes only these and each row's first token after its attention, unless all hidden states are requested.
+        asked_positions: (M,) positions among all B * T to which last_hidden_state is limited, (M, D). After its
+        attention, the last layer then computes only these and each row's first token, unless all hidden states are
+        requested.
         head_scale: (layers, H), or (layers, B, H) for each row on its own; factors on the heads' outputs before the
         output projection, so 0 switches a head off. None means all 1 and costs nothing.
         packing: `Packing.of` this attention_mask; hidden states are then those of the N real tokens only, (N, D).

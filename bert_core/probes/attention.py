@@ -1,6 +1,6 @@
 """Attention heads: their weights and patterns, averages, rollout, and what changes when heads are switched off.
 
-Shapes: L layers, H heads, T tokens, V vocabulary, N settings of the heads, B rows of a pass, A asked positions. A
+Shapes: L layers, H heads, T tokens, V vocabulary, N settings of the heads, B rows of a pass, M asked positions. A
 setting is the `head_scale` of `BertModel.forward`. Row i of a weight matrix (T, T) holds how much token i attends to
 each token, and sums to 1.
 """
@@ -275,7 +275,7 @@ def _each(checkpoint: Checkpoint, head_scale: Tensor, inputs: Inputs, asked: Ten
     """One number for each setting of the heads, (N,) on the CPU.
 
     As many settings as fit into `_TOKENS_AT_ONCE` share a forward pass, in which every row has its own setting.
-    reduce: from n settings' log-probabilities at the asked positions (n, A, V) and pair logits (n, B, 2) to (n,).
+    reduce: from n settings' log-probabilities at the asked positions (n, M, V) and pair logits (n, B, 2) to (n,).
     """
     B, T = inputs[0].shape
     found = []

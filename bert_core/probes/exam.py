@@ -27,9 +27,9 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     """Mask each word of every adjacent pair, one at a time, and judge every ordered pair of sentences.
 
     A word is right when it is the likeliest guess. A pair is IsNext when its sentences are neighbours anywhere in the
-    text, otherwise NotNext, as a sentence with itself; labels of labelled pairs are not used. Of a text of more than
-    200 sentences, a window drawn by the seed is examined. Pairs longer than the model reads are left out. Raises
-    InputError when the model lacks a head.
+    text; all others, such as a sentence with itself, are NotNext. Labels of labelled pairs are not used. Of a text of
+    more than 200 sentences, a window drawn by the seed is examined. Pairs longer than the model reads are left out.
+    Raises InputError when the model lacks a head.
     """
     require(checkpoint, "mlm")
     require(checkpoint, "nsp")

@@ -122,7 +122,8 @@ def layer_lens(
 
     The head was trained on the last layer, where it gives the answer of `fill_mask`; on earlier layers it shows roughly
     when that answer becomes readable. mask: number of the [MASK] in reading order, from 0. The candidates are the last
-    layer's `top_k` likeliest tokens and those of `words` that are one known token. Raises InputError as `fill_mask`.
+    layer's `top_k` likeliest tokens and those of `words` that are one known token. Raises InputError as `fill_mask`
+    does, and when there is no [MASK] of this number.
     """
     encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
     states = hidden_states(checkpoint, encoding)[:, positions[mask]]  # (L + 1, D)

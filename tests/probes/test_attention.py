@@ -1,4 +1,4 @@
-"""Facts of hand-made heads, rollout against the paper's formula, and heads switched off together and one at a time."""
+"""Facts of hand-made heads, rollout against the paper's formula, and heads switched off, several or one at a time."""
 
 import dataclasses
 import math
@@ -107,7 +107,7 @@ def test_rollout_is_the_papers_formula():
 
 def test_without_the_special_tokens_rows_sum_to_one_again():
     maps = some_maps()
-    maps.weights[0, 0, 1] = torch.tensor([0.5, 0, 0, 0, 0.5, 0, 0])  # all on what is hidden
+    maps.weights[0, 0, 1] = torch.tensor([0.5, 0, 0, 0, 0.5, 0, 0])  # all of it on tokens that are left out
     shown = without_special(maps)
     assert (shown.tokens, shown.token_type_ids) == (["to", "be", "to", "or"], [0, 0, 0, 1])
     torch.testing.assert_close(shown.weights.sum(-1), torch.ones(3, 2, 4))

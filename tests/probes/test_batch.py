@@ -53,13 +53,13 @@ def test_every_position_has_its_kind(batch, word_tokenizer):
         ("", ""),
     ],
 )
-def test_both_kinds_of_pairs_come_interleaved(labels, shown):
+def test_both_kinds_of_pairs_are_interleaved(labels, shown):
     numbers = torch.tensor([int(label) for label in labels])
     order = interleaved(numbers)
     assert "".join(str(numbers[i].item()) for i in order) == shown
     for kind in (0, 1):
         rows = [i for i in order.tolist() if numbers[i] == kind]
-        assert rows == sorted(rows), "each kind stays in its own order"
+        assert rows == sorted(rows), "each kind keeps its own order"
 
 
 def test_the_first_pairs_of_a_batch_are_of_both_kinds(batch, word_tokenizer):

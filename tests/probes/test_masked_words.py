@@ -1,4 +1,4 @@
-"""Masked words against fill_mask, and against one word at a time."""
+"""Views of masked words against fill_mask and against one word at a time."""
 
 import dataclasses
 import math
@@ -94,12 +94,12 @@ def test_each_layer_of_the_lens_is_the_head_on_its_hidden_state(piece_checkpoint
     states = model(ids, output_hidden_states=True).hidden_states
     lens = layer_lens(piece_checkpoint, "how are [MASK]")
     for layer, state in enumerate(states):
-        shares = model.score_words(state[0, ids[0].tolist().index(mask)]).softmax(-1)[:60]
-        assert lens.best[layer][0] == piece_checkpoint.tokenizer.id_to_token(shares.argmax().item())
+        expected = model.score_words(state[0, ids[0].tolist().index(mask)]).softmax(-1)[:60]
+        assert lens.best[layer][0] == piece_checkpoint.tokenizer.id_to_token(expected.argmax().item())
         for candidate, probability, rank in zip(lens.candidates, lens.probabilities[layer], lens.ranks[layer]):
-            own = shares[piece_checkpoint.tokenizer.token_to_id(candidate)]
+            own = expected[piece_checkpoint.tokenizer.token_to_id(candidate)]
             torch.testing.assert_close(probability, own)
-            assert rank == (shares > own).sum() + 1
+            assert rank == (expected > own).sum() + 1
 
 
 def test_the_sweep_masks_one_word_at_a_time(piece_checkpoint):
@@ -113,7 +113,7 @@ def test_the_sweep_masks_one_word_at_a_time(piece_checkpoint):
         texts = [text, pair]
         texts[word.sentence] = texts[word.sentence][: word.start] + masks + texts[word.sentence][word.end :]
         masked = fill_mask(piece_checkpoint, *texts, top_k=60)
-        first = 1 if word.sentence == 1 and word.start > 3 else 0  # behind the typed mask
+        first = 1 if word.sentence == 1 and word.start > 3 else 0  # after the [MASK] in the text
         own = masked[first : first + len(word.pieces)]
         for rivals, row in zip(entry.rivals, own, strict=True):
             assert [token for token, _ in rivals] == [token for token, _ in row[:3]]

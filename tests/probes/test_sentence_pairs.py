@@ -80,7 +80,7 @@ def test_a_true_next_sentence_is_found_when_no_other_is_likelier():
     likely = torch.tensor([[0.9, 0.4, 0.1], [torch.nan] * 3, [0.8, 0.1, 0.1]])
     labels = torch.tensor([[0, 1, 0], [1, 0, 0], [1, 0, 0]])
     matrix = PairMatrix(0, (0, 1, 2), ("a", "b", "c"), likely, labels)
-    assert matrix.found == (1, 2), "the first is beaten, the second is too long to be asked, the third is found"
+    assert matrix.found == (1, 2), "a likelier one beats the first, the second is too long, the third is found"
 
 
 @pytest.mark.parametrize("corpus", [Corpus((("alone",),)), Corpus((("hello", "..."),))])

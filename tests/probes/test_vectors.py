@@ -144,7 +144,7 @@ def test_the_plane_keeps_the_largest_differences():
         torch.testing.assert_close(
             column.double(), (vectors.double() - vectors.double().mean(0)) @ direction, rtol=0, atol=1e-5
         )
-    # Vectors that are nearly the same give nearly the same picture: no direction changes its sign.
+    # Nearly equal vectors give nearly equal points: no component changes its sign.
     assert (plane(vectors + 1e-3 * torch.randn(7, 5, generator=generator)) - points).abs().max() < 0.1
 
 

@@ -1,4 +1,4 @@
-"""Recorded steps: what is filled up changes nothing, each shape is recorded once, and no step waits for its device."""
+"""Recorded steps: padding changes nothing, each shape is recorded once, and no step waits for its device."""
 
 import dataclasses
 import gc
@@ -37,7 +37,7 @@ def parts(steps=12, **settings):
 
 
 class Recorder:
-    """Stands in for CUDA graphs: what is recorded is done again at every call."""
+    """Replaces CUDA graphs: every call repeats the recorded work."""
 
     def __init__(self):
         self.recorded = 0
@@ -92,21 +92,21 @@ def test_steps_run_unrecorded_where_recording_fails(caplog):
     def refuse(work):
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    calm = RecordedTrainer(*parts(), seed=3, mask_token_id=MASK, record=Recorder())
+    recorded = RecordedTrainer(*parts(), seed=3, mask_token_id=MASK, record=Recorder())
     refused = RecordedTrainer(*parts(), seed=3, mask_token_id=MASK, record=refuse)
     with caplog.at_level(logging.WARNING):
         rows = [row.mlm_loss for row in read_metrics(list(refused))]
-    assert rows == [row.mlm_loss for row in read_metrics(list(calm))]
+    assert rows == [row.mlm_loss for row in read_metrics(list(recorded))]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 @pytest.mark.parametrize("kind", [Trainer, RecordedTrainer])
 def test_no_step_waits_for_its_device(kind, monkeypatch):
-    if kind is RecordedTrainer:  # with a learning rate on the device, only this kernel lacks a form for such tensors
+    if kind is RecordedTrainer:  # AdamW's kernel has no meta version for a learning rate in a tensor
         names, _ = optimizer_module._RULES["adamw"]
         monkeypatch.setitem(optimizer_module._RULES, "adamw", (names, lambda *arguments: None))
     model, batches, config = parts()
-    with torch.device("meta"):  # a device whose numbers nobody can read
+    with torch.device("meta"):  # a device whose numbers cannot be read
         empty = BertForPreTraining(model.config)
     options = {"record": Recorder()} if kind is RecordedTrainer else {}
     trainer = kind(empty, batches, config, mask_token_id=MASK, **options)
@@ -127,7 +127,7 @@ def test_small_steps_on_a_gpu_are_recorded():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_cuda_graphs_give_the_losses_of_their_kernels_one_by_one():
+def test_cuda_graphs_give_the_losses_of_kernels_started_one_by_one():
     settings = {"model.hidden_size": 64, "model.num_attention_heads": 4, "model.hidden_dropout_prob": 0.1}
 
     def trainer(**options):
@@ -140,7 +140,7 @@ def test_cuda_graphs_give_the_losses_of_their_kernels_one_by_one():
     graphs, kernels = trainer(), trainer(record=lambda work: work)
     assert losses(graphs, 20) == losses(kernels, 20)
     assert graphs.recorded
-    # Another's graphs come and go, in the same memory.
+    # Graphs of other trainers use the same memory in between.
     other = trainer()
     losses(other, 20)
     assert other.recorded

@@ -1,4 +1,4 @@
-"""Several processes train what one does: started by torchrun, as a person starts them."""
+"""Two processes, started by torchrun, train as one does."""
 
 import contextlib
 import csv
@@ -27,13 +27,13 @@ TINY = [
     "model.intermediate_size=20",
     "training.precision=float32",
 ]
-STILL = ["model.hidden_dropout_prob=0", "model.attention_probs_dropout_prob=0"]
-GENEROUS = 300  # seconds
+NO_DROPOUT = ["model.hidden_dropout_prob=0", "model.attention_probs_dropout_prob=0"]
+TIMEOUT = 300  # seconds
 
 
 @contextlib.contextmanager
 def two_processes(*arguments):
-    """torchrun with two processes of `train`; what is left of them is ended after the block."""
+    """`train` in two processes, started by torchrun; those still running after the block are killed."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     process = subprocess.Popen(
         [*command, "-m", "bert_core", "train", "--device", "cpu", *map(str, arguments)],
@@ -58,7 +58,7 @@ def steps_of(folder):
         ]
 
 
-def test_rows_are_shared_and_trimmed_to_the_longest():
+def test_rows_are_divided_and_trimmed_to_the_longest():
     lengths = torch.tensor([7, 3, 5, 2, 6])
     mask = (torch.arange(7) < lengths[:, None]).long()
     ids = torch.arange(35).view(5, 7)
@@ -72,9 +72,9 @@ def test_rows_are_shared_and_trimmed_to_the_longest():
 
 @pytest.mark.parametrize("alternating", ["false", "true"])
 def test_two_processes_have_the_losses_of_one(tmp_path, alternating):
-    settings = ["--seed", "3", "--set", *TINY, *STILL, "training.steps=50", f"training.alternating={alternating}"]
+    settings = ["--seed", "3", "--set", *TINY, *NO_DROPOUT, "training.steps=50", f"training.alternating={alternating}"]
     with two_processes("--output", tmp_path / "two", *settings) as process:
-        output, errors = process.communicate(timeout=GENEROUS)
+        output, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0, errors
     assert output.count('"steps": 50') == 1
     assert main(["train", "--device", "cpu", "--output", str(tmp_path / "one"), *settings]) == 0
@@ -95,13 +95,13 @@ def test_the_end_of_one_process_ends_all_and_the_saved_training_resumes(tmp_path
         # The first save moves config.json last: with it, the folder is complete.
         wait_for(lambda: (folder / "config.json").exists() or process.poll() is not None)
         os.kill(process_of_rank(killed, process.pid), signal.SIGKILL)
-        _, errors = process.communicate(timeout=GENEROUS)
+        _, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode != 0
     assert "Another process of this training has ended" in errors
     assert f"train --resume {folder} continues" in errors
     step = read_training_state(folder).trainer.step
     assert step >= 20
-    assert killed == 1 or step % 20 == 0  # the first process saves at the end too, if it is there
+    assert killed == 1 or step % 20 == 0  # the first process, if it still runs, saves at the end too
     monkeypatch.setattr(command_line, "_SHOW_SECONDS", 0)
     monkeypatch.setattr(command_line, "_show_step", lambda bar, row: os.kill(os.getpid(), signal.SIGTERM))
     assert main(["train", "--resume", str(folder)]) == 130
@@ -109,7 +109,7 @@ def test_the_end_of_one_process_ends_all_and_the_saved_training_resumes(tmp_path
 
 
 def wait_for(condition):
-    until = time.monotonic() + GENEROUS
+    until = time.monotonic() + TIMEOUT
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.02)

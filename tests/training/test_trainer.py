@@ -74,11 +74,11 @@ def test_the_loss_is_that_of_the_asked_words_and_of_all_pairs():
     guesses = output.prediction_logits.argmax(-1)
     assert right.tolist() == [guesses[0, 1] == 11, guesses[0, 3] == 7, guesses[2, 6] == 30]
     assert mlm_accuracy.item() == pytest.approx(sum(right.tolist()) / 3)
-    says = output.seq_relationship_logits.argmax(-1)
-    assert nsp_accuracy.item() == pytest.approx((says == batch.next_sentence_label).float().mean().item())
+    judged = output.seq_relationship_logits.argmax(-1)
+    assert nsp_accuracy.item() == pytest.approx((judged == batch.next_sentence_label).float().mean().item())
 
 
-def test_accuracy_is_counted_by_what_the_model_was_shown():
+def test_accuracy_is_counted_by_the_kind_of_shown_token():
     batch = labelled_batch()  # asked: 11, 7 and 30
     batch.input_ids[0, 1], batch.input_ids[0, 3], batch.input_ids[2, 6] = 4, 9, 30
     right = torch.tensor([1.0, 0.0, 1.0])
@@ -93,14 +93,14 @@ def test_a_run_counts_masked_replaced_and_kept_words():
     row = read_metrics([next(small_run(**{"data.batch_size": 64}))])[0]
     batch = prepare(load_recipe("romeo-juliet").override({"data.batch_size": 64})).batches[0]
     asked = batch.labels != IGNORED
-    shown, truth = batch.input_ids[asked], batch.labels[asked]
-    counts = [int((shown == 4).sum()), int(((shown != 4) & (shown != truth)).sum()), int((shown == truth).sum())]
+    shown, labels = batch.input_ids[asked], batch.labels[asked]
+    counts = [int((shown == 4).sum()), int(((shown != 4) & (shown != labels)).sum()), int((shown == labels).sum())]
     assert min(counts) > 0
-    shares = (row.masked_accuracy, row.replaced_accuracy, row.kept_accuracy)
-    assert sum(n * share for n, share in zip(counts, shares)) == pytest.approx(row.mlm_accuracy * sum(counts))
+    accuracies = (row.masked_accuracy, row.replaced_accuracy, row.kept_accuracy)
+    assert sum(n * accuracy for n, accuracy in zip(counts, accuracies)) == pytest.approx(row.mlm_accuracy * sum(counts))
 
 
-def test_padding_changes_neither_loss_nor_gradient_whatever_ids_it_has():
+def test_padding_with_any_ids_changes_neither_loss_nor_gradient():
     batch = labelled_batch()
     wider = Batch(
         F.pad(batch.input_ids, (0, 4), value=9),
@@ -129,8 +129,8 @@ def test_a_step_is_adamw_with_clipping_and_decay_of_the_matrices_alone():
         decay="none",
     )
     batches = [labelled_batch(seed) for seed in range(3)]
-    still = BertConfig(**{**vars(CONFIG), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
-    ours, theirs = make_model(still), make_model(still)
+    no_dropout = BertConfig(**{**vars(CONFIG), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
+    ours, theirs = make_model(no_dropout), make_model(no_dropout)
     rows = read_metrics(list(Trainer(ours, batches, config)))
 
     matrices = [p for p in theirs.parameters() if p.ndim >= 2]
@@ -145,7 +145,7 @@ def test_a_step_is_adamw_with_clipping_and_decay_of_the_matrices_alone():
         (2.0 * mlm + 0.5 * nsp).backward()
         norm = torch.nn.utils.clip_grad_norm_(theirs.parameters(), 0.5)
         assert row.grad_norm == pytest.approx(norm.item(), rel=1e-4)
-        assert norm > 0.5  # the clipping is at work
+        assert norm > 0.5  # so that clipping has an effect
         optimizer.step()
     for (name, p), q in zip(ours.named_parameters(), theirs.parameters()):
         if "qkv.bias" not in name:  # softmax ignores the key's bias: its gradient is rounding, which AdamW makes large
@@ -168,7 +168,7 @@ def test_the_same_seed_gives_the_same_losses_bit_for_bit_and_another_does_not():
     again = []
     for metrics in small_run(seed=3, **dropout):
         again += [(row.mlm_loss, row.nsp_loss, row.grad_norm) for row in read_metrics([metrics])]
-        torch.rand(7)  # somebody draws between two steps
+        torch.rand(7)  # a draw between two steps
     assert first == again
     assert first != losses(small_run(seed=4, **dropout))
 
@@ -183,8 +183,8 @@ def test_dropout_is_new_at_every_step():
 
 def test_the_schedule_warms_up_and_decays():
     config = TrainingConfig(steps=10, warmup_steps=4)
-    shares = [schedule(step, config) for step in range(10)]
-    assert shares == pytest.approx([1 / 4, 2 / 4, 3 / 4, 1, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
+    fractions = [schedule(step, config) for step in range(10)]
+    assert fractions == pytest.approx([1 / 4, 2 / 4, 3 / 4, 1, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
     assert [schedule(step, TrainingConfig(steps=10, decay="none")) for step in (0, 9)] == [1, 1]
     rows = read_metrics(list(small_run(steps=4, **{"training.learning_rate": 0.01, "training.warmup_steps": 2})))
     assert [row.learning_rate for row in rows] == pytest.approx([0.005, 0.01, 0.01, 0.005])
@@ -194,7 +194,7 @@ def test_each_part_of_a_training_has_its_own_schedule():
     config = TrainingConfig(steps=10, warmup_steps=4, learning_rate=0.1).then(7, 4, 0.2)
     config = dataclasses.replace(config, parts=(dataclasses.replace(config.parts[0], warmup_steps=2),))
     rates = [learning_rate_at(step, config) for step in range(config.total_steps)]
-    first = [0.1 * share for share in (1 / 4, 2 / 4, 3 / 4, 1, 1, 5 / 6, 4 / 6)]
+    first = [0.1 * fraction for fraction in (1 / 4, 2 / 4, 3 / 4, 1, 1, 5 / 6, 4 / 6)]
     assert rates == pytest.approx([*first, 0.1, 0.2, 0.2, 0.1])
 
 
@@ -241,7 +241,7 @@ def test_metrics_count_real_tokens_and_time():
     assert 0 < rows[0].seconds < rows[1].seconds < rows[2].seconds
 
 
-def test_a_loss_that_is_not_finite_is_noticed_and_leaves_the_weights_finite():
+def test_a_loss_that_is_not_finite_is_detected_and_leaves_the_weights_finite():
     model = make_model(CONFIG)
     batches = [labelled_batch() for _ in range(3)]
     trainer = Trainer(model, batches, TrainingConfig(steps=3))
@@ -277,13 +277,13 @@ def test_the_first_losses_are_those_of_uniform_guesses():
     assert row.nsp_loss == pytest.approx(math.log(2), abs=0.05)
 
 
-def test_alternating_steps_follow_one_objective_each_with_its_own_optimizer():
-    still = BertConfig(**{**vars(CONFIG), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
+def test_alternating_steps_minimise_one_objective_each_with_its_own_optimizer():
+    no_dropout = BertConfig(**{**vars(CONFIG), "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
     config = TrainingConfig(
         steps=4, learning_rate=0.01, weight_decay=0.0, max_grad_norm=0, alternating=True, decay="none"
     )
     batches = [labelled_batch(seed) for seed in range(4)]
-    ours, theirs = make_model(still), make_model(still)
+    ours, theirs = make_model(no_dropout), make_model(no_dropout)
     list(Trainer(ours, batches, config))
     optimizers = [torch.optim.AdamW(theirs.parameters(), lr=0.01, weight_decay=0.0) for _ in range(2)]
     for step, batch in enumerate(batches):
@@ -368,7 +368,7 @@ def test_bfloat16_keeps_weights_and_losses_in_float32():
     assert {parameter.grad.dtype for parameter in trainer.model.parameters()} == {torch.float32}
 
 
-def test_auto_takes_bfloat16_only_for_large_steps_on_hardware_that_has_it(monkeypatch):
+def test_auto_precision_is_bfloat16_only_for_large_steps_on_hardware_that_has_it(monkeypatch):
     dialogue = batch_operations(small_run().model.config, torch.full((48,), 20), 150)
     mini = batch_operations(BertConfig(8000, 256, 4, 4, 1024), torch.full((32,), 80), 400)
     assert dialogue < 1e9 < 4e10 < mini
@@ -381,7 +381,7 @@ def test_auto_takes_bfloat16_only_for_large_steps_on_hardware_that_has_it(monkey
         assert small_run().config.precision == "float32"
 
 
-def test_a_stated_precision_is_used_whatever_the_hardware_has(monkeypatch):
+def test_an_explicit_precision_is_used_on_any_hardware(monkeypatch):
     for found in (True, False):
         monkeypatch.setattr(costs, "has_fast_bfloat16", lambda device, found=found: found)
         for precision in ("float32", "bfloat16"):
@@ -405,7 +405,7 @@ print(before - resident())
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="what is freed is given back by this C library")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc returns freed memory on request")
 def test_freed_memory_between_used_blocks_returns_to_the_system():
     done = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
     assert float(done.stdout) > 200, "of 286 MB, all but a fiftieth was free"
