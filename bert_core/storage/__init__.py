@@ -1,1 +1,1 @@
-"""Models as folders: written all at once, read without trusting a byte, fetched from the Hub by name."""
+"""Model folders: written all or nothing, read as untrusted files, downloaded from the Hub by name."""

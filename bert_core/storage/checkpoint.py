@@ -1,7 +1,4 @@
-"""A model as a Hugging Face folder: `transformers` opens what is written, and untrusted folders are read safely.
-
-There are no pickles.
-"""
+"""Models as Hugging Face folders without pickles: `transformers` opens them, and untrusted ones are read safely."""
 
 import contextlib
 import dataclasses
@@ -43,17 +40,12 @@ MAX_ARCHIVE_BYTES = 2**30
 
 _PART_TITLES = {"pooler": "the pooler", "mlm": "the masked-word head", "nsp": "the next-sentence head"}
 
-# Files that belong to one model and must not remain beside another.
-_MODEL_FILES = {
-    *(CONFIG, WEIGHTS, INDEX, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, RECIPE),
-    *("special_tokens_map.json", "added_tokens.json", TRAINING_STATE),
-}
-_ARCHIVED = re.compile(
-    rf"{'|'.join(map(re.escape, [CONFIG, INDEX, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, RECIPE, TRAINING_STATE]))}"
-    r"|training_state\.safetensors|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors"
-)
+_FILES = (CONFIG, INDEX, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, RECIPE, TRAINING_STATE, TRAINING_TENSORS)
+# Files of an earlier model, which a save removes together with all *.safetensors.
+_REPLACED = {*_FILES, "special_tokens_map.json", "added_tokens.json"}
+_ARCHIVED = re.compile("|".join(map(re.escape, _FILES)) + r"|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors")
 
-# Sizes that a config.json may leave out and whose defaults differ from those of `BertConfig`.
+# Sizes that a config.json may leave out. `BertConfig` has other defaults.
 _HUGGING_FACE_DEFAULTS = {
     "hidden_size": 768,
     "num_hidden_layers": 12,
@@ -61,7 +53,7 @@ _HUGGING_FACE_DEFAULTS = {
     "intermediate_size": 3072,
     "max_position_embeddings": 512,
 }
-# Fields that change the mathematics, with the values that this model supports. Other unknown fields are harmless.
+# Fields that change what a model computes, and the values that this model supports. Other fields are ignored.
 _FIXED_FIELDS: dict[str, tuple] = {
     "model_type": ("bert",),
     "position_embedding_type": ("absolute", None),
@@ -74,11 +66,11 @@ _FIXED_FIELDS: dict[str, tuple] = {
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model with its tokenizer.
+    """A model in eval mode, with its tokenizer.
 
-    model: in eval mode. notes: what the files lacked and what replaces it, one sentence each. missing: those of
-    "pooler", "mlm" and "nsp" that the files lacked; they are random and their probes refuse. recipe: the settings of
-    the training as JSON data, if known.
+    notes: what the files lacked and what replaces it, one sentence each. missing: which of "pooler", "mlm" and "nsp"
+    the files lacked; these parts are random, and probes that need them raise an error. recipe: the settings of the
+    training as JSON data, if known.
     """
 
     model: BertForPreTraining
@@ -104,10 +96,10 @@ def save_checkpoint(
     dtype: torch.dtype = torch.float32,
     also: Callable[[Path], None] = lambda folder: None,
 ) -> None:
-    """Write a model as a Hugging Face folder.
+    """Write a model as a Hugging Face folder, without the parts that are `missing`.
 
-    dtype: of the numbers in the file; torch.float16 halves its size. also: writes more files of the model, such as its
-    training state, into the folder it is given. Missing parts of the checkpoint are not written.
+    dtype: of the written weights; torch.float16 halves the file. also: called with the folder to write more files of
+    the model into, such as its training state.
 
     After a kill or on a full disk the folder holds the old model or the new one, never a mixture (see
     `atomic_folder.replacing`). Other files in the folder, such as metrics.csv, stay. Raises CheckpointError if weights
@@ -116,14 +108,13 @@ def save_checkpoint(
     folder = Path(folder).resolve()
     tensors = _tensors_to_write(checkpoint, dtype)
     try:
-        members = _MODEL_FILES | {path.name for path in folder.glob("*.safetensors")}
+        members = _REPLACED | {path.name for path in folder.glob("*.safetensors")}
         with replacing(folder, last=CONFIG, members=members) as new:
             _write_files(checkpoint, tensors, dtype, new)
             also(new)
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(
-            f"The model was not saved to {folder.name} ({_reason(error)}); the earlier model is kept."
-        ) from None
+        message = f"The model was not saved to {folder.name} ({_reason(error)}); an earlier model there is kept."
+        raise CheckpointError(message) from None
 
 
 def pack_checkpoint(
@@ -150,8 +141,8 @@ def pack_checkpoint(
 def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, max_bytes: int = MAX_ARCHIVE_BYTES) -> None:
     """Unpack the files of a model from an untrusted zip; `load_checkpoint(folder)` then checks their content.
 
-    folder: created here, and removed after an error. max_bytes: of all files together. The files may be at the top of
-    the archive or in one folder there; files that do not belong to a model are skipped. Raises CheckpointError.
+    folder: created here, and removed after an error. max_bytes: limit for all files together. The files may be at the
+    top of the archive or in one folder there; files that do not belong to a model are skipped. Raises CheckpointError.
     """
     zip_path, folder = Path(zip_path), Path(folder)
     try:
@@ -188,27 +179,23 @@ def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], dtype: torc
     save_tokenizer(checkpoint.tokenizer, folder / TOKENIZER)
     # With another class, or none, `transformers` reads a word vocabulary as WordPiece; without the input names it drops
     # the segments.
-    _write_json(
-        folder / TOKENIZER_CONFIG,
-        {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            **{f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS},
-            "model_max_length": checkpoint.config.max_position_embeddings,
-            "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
-        },
-    )
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        **{f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS},
+        "model_max_length": checkpoint.config.max_position_embeddings,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+    }
+    _write_json(folder / TOKENIZER_CONFIG, settings)
     if checkpoint.recipe is not None:
         _write_json(folder / RECIPE, checkpoint.recipe)
-    _write_json(
-        folder / CONFIG,
-        {
-            "architectures": ["BertForPreTraining"],
-            "model_type": "bert",
-            **dataclasses.asdict(checkpoint.config),
-            "tie_word_embeddings": True,
-            "dtype": str(dtype).removeprefix("torch."),
-        },
-    )
+    config = {
+        "architectures": ["BertForPreTraining"],
+        "model_type": "bert",
+        **dataclasses.asdict(checkpoint.config),
+        "tie_word_embeddings": True,
+        "dtype": str(dtype).removeprefix("torch."),
+    }
+    _write_json(folder / CONFIG, config)
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -219,15 +206,15 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def load_checkpoint(folder: str | Path, *, max_positions: int | None = None) -> Checkpoint:
-    """Open an untrusted Hugging Face BERT folder; every file is checked before it is used.
+    """Open an untrusted Hugging Face BERT folder and check every file before it is used.
 
-    It reads config.json, the weights (see `read_weights`), tokenizer.json or vocab.txt, tokenizer_config.json and
+    The files are config.json, the weights (see `read_weights`), tokenizer.json or vocab.txt, tokenizer_config.json and
     recipe.json. The pooler and each head may be missing; they are then drawn with a fixed seed, listed in `missing` and
     described in `notes`. PyTorch's global generator is not used, and no connection is made.
 
-    max_positions: the longest input in tokens, if the model is to read more than its weights have positions for; the
-    additional positions are drawn with a fixed seed and described in `notes`. Raises CheckpointError with the file,
-    what differs, and the remedy.
+    max_positions: the longest input in tokens, if it should exceed the number of positions in the weights; the new
+    positions are drawn with a fixed seed and described in `notes`. Raises CheckpointError with the file, what differs,
+    and the remedy.
     """
     folder = Path(folder).resolve()
     with contextlib.suppress(OSError):
@@ -285,7 +272,6 @@ def _check_size(config: BertConfig, subject: str) -> None:
 
 
 def _check_positions(config: BertConfig, max_positions: int) -> None:
-    """Raise CheckpointError unless a model of these sizes can read `max_positions` tokens."""
     try:
         longer = dataclasses.replace(config, max_position_embeddings=max_positions)
     except ConfigError as error:
@@ -307,14 +293,14 @@ def _read_tokenizer(folder: Path) -> Tokenizer:
 
 
 def _read_recipe(folder: Path) -> Mapping[str, Any] | None:
-    """The content of recipe.json, or None if it is missing or cannot be read, which is no reason to refuse a model."""
+    """The content of recipe.json, or None: a model without a readable recipe can still be used."""
     with contextlib.suppress(CheckpointError):
         return read_json(folder / RECIPE)
     return None
 
 
 def _fill(model: BertForPreTraining, folder: Path, *, tied: bool) -> frozenset[str]:
-    """Load the weights into a model on the meta device; draw the missing parts and return their names."""
+    """Load the weights into a model on the meta device, draw the missing parts and return their names."""
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     tensors, missing = read_weights(folder, shapes, tied=tied)
     new = {name: torch.empty(shape) for name, shape in shapes.items() if name not in tensors}

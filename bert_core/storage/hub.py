@@ -1,7 +1,6 @@
-"""Downloads models from the Hugging Face Hub.
+"""Downloads models from the Hugging Face Hub; `load_checkpoint` then checks the files as in any untrusted folder.
 
-Only `fetch_checkpoint` makes connections, when a person asks for a model. `load_checkpoint` then checks the files like
-those of any other untrusted folder.
+Only `fetch_checkpoint` makes connections, when a person asks for a model.
 """
 
 import contextlib
@@ -33,7 +32,7 @@ def is_hub_name(name: str) -> bool:
 
 
 def fetch_checkpoint(
-    name: str, *, progress: Progress | None = None, max_bytes: int = MAX_BYTES, cache: Path | None = None
+    name: str, *, progress: Progress = lambda done, total: None, max_bytes: int = MAX_BYTES, cache: Path | None = None
 ) -> Path:
     """Download a model from the Hub and return the folder that `load_checkpoint` opens.
 
@@ -41,26 +40,23 @@ def fetch_checkpoint(
     max_bytes: limit for all files together. cache: a folder; None means huggingface_hub's own. Files in the cache are
     not downloaded again and need no network.
 
-    Only config.json, the tokenizer's files and safetensors are downloaded. No credentials of this machine are sent: a
-    visitor of a shared page must not read its owner's private models.
-
-    Raises CheckpointError for a malformed name, an unknown, private or gated model, one without safetensors or over
-    the limit, and if the Hub cannot be reached.
+    Only config.json, the tokenizer's files and safetensors are downloaded. No credentials are sent, because a visitor
+    of a shared page must not read its owner's private models. Raises CheckpointError for a malformed name, an unknown,
+    private or gated model, one without safetensors or over the limit, and if the Hub cannot be reached.
     """
     if not is_hub_name(name):
         raise CheckpointError(
             f"{quoted(name)} is not a model name of the Hub; give owner/model, such as google-bert/bert-base-uncased."
         )
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    # Imported only when needed: it takes a second, and most people never download a model.
+    # Imported here, because the import takes a second and most people never download a model.
     from huggingface_hub import HfApi, errors, snapshot_download
 
     try:
         info = HfApi(token=False).model_info(name, files_metadata=True, timeout=TIMEOUT_SECONDS)
-        files = {file.rfilename: file.size or 0 for file in info.siblings or ()}
-        total = _checked_total(name, {file: size for file, size in files.items() if _is_fetched(file)}, max_bytes)
-        report = progress or (lambda done, total: None)
-        report(0, total)
+        sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+        total = _checked_total(name, sizes, max_bytes)
+        progress(0, total)
         folder = snapshot_download(
             name,
             allow_patterns=list(_FETCHED),
@@ -68,9 +64,9 @@ def fetch_checkpoint(
             token=False,
             etag_timeout=TIMEOUT_SECONDS,
             max_workers=2,
-            tqdm_class=_reporter(report, total),
+            tqdm_class=_reporter(progress, total),
         )
-        report(total, total)
+        progress(total, total)
         return Path(folder)
     except errors.GatedRepoError:
         raise CheckpointError(f"{name} is a gated model; download its folder with your account and open it.") from None
@@ -84,12 +80,9 @@ def fetch_checkpoint(
         raise CheckpointError(f"{name} was not downloaded ({error.strerror or error}).") from None
 
 
-def _is_fetched(file: str) -> bool:
-    return any(fnmatchcase(file, pattern) for pattern in _FETCHED)
-
-
 def _checked_total(name: str, sizes: dict[str, int], max_bytes: int) -> int:
-    """The bytes of all files. Raises CheckpointError if they are over the limit or contain no model."""
+    """The bytes of the files to download. Raises CheckpointError if they exceed the limit or lack a part."""
+    sizes = {file: size for file, size in sizes.items() if any(fnmatchcase(file, pattern) for pattern in _FETCHED)}
     if CONFIG not in sizes or not any(file.endswith(".safetensors") for file in sizes):
         raise CheckpointError(f"{name} has no {CONFIG} or no weights as safetensors; choose a model that has both.")
     total = sum(sizes.values())

@@ -1,7 +1,7 @@
 """Reads untrusted safetensors files.
 
 A file has eight bytes (the header's length, little endian), a JSON header (name -> dtype, shape, offsets) and the
-numbers. The header is checked here, because the library takes seconds and hundreds of megabytes for a malicious one
+numbers. This module checks the header, because the library needs seconds and hundreds of megabytes for a malicious one
 and accepts repeated names.
 """
 
@@ -25,7 +25,7 @@ _ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """A tensor in a file: dtype as safetensors spells it, shape, its first byte and the one after its last."""
+    """A tensor in a file: its dtype as in the header, its shape, and the bytes from `start` up to `end`."""
 
     path: Path
     dtype: str
@@ -35,10 +35,10 @@ class TensorEntry:
 
 
 def read_header(path: Path) -> dict[str, TensorEntry]:
-    """All tensors of a safetensors file by name, checked against the size of the file.
+    """All tensors of a safetensors file by name.
 
     Raises CheckpointError if the file is incomplete, its header is too large or malformed, a name is repeated, or the
-    tensors overlap, leave holes or reach past the end.
+    tensors overlap, leave holes or do not end with the file.
     """
     try:
         if not path.is_file():

@@ -21,10 +21,10 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
 def load_tokenizer(path: Path, settings: dict[str, Any] | None = None) -> Tokenizer:
     """Build a tokenizer from an untrusted tokenizer.json or vocab.txt.
 
-    settings: the content of tokenizer_config.json, if there is one. As in `transformers`, a WordPiece vocabulary whose
-    class is BertTokenizer or missing gets BERT's normalizer with the settings do_lower_case, strip_accents and
-    tokenize_chinese_chars; tokenizer.json describes the normalizer only for other classes. Raises CheckpointError with
-    the file's name and what cannot be used.
+    settings: the content of tokenizer_config.json, if there is one. As in `transformers`, if its tokenizer_class is
+    BertTokenizer or missing, a WordPiece vocabulary gets BERT's normalizer with the flags do_lower_case, strip_accents
+    and tokenize_chinese_chars of `settings`; otherwise tokenizer.json describes the normalizer. Raises CheckpointError
+    with the file's name and what cannot be used.
     """
     settings = settings or {}
     is_vocab_txt = path.suffix == ".txt"
@@ -68,24 +68,25 @@ def _read_tokenizer_json(content: dict[str, Any]) -> tuple[dict[str, int], str]:
     if len(vocabulary) > MAX_TOKENIZER_TOKENS:
         raise CheckpointError(f"{len(vocabulary):,} tokens are more than the limit of {MAX_TOKENIZER_TOKENS:,}.")
     for token, index in vocabulary.items():
-        if type(index) is not int or not _is_clean(token):
+        # JSON can spell lone surrogates, which the library cannot read.
+        if type(index) is not int or re.search("[\ud800-\udfff]", token):
             raise CheckpointError("its vocabulary must map tokens to whole numbers.")
     kind = model.get("type")
     if kind not in ("WordLevel", "WordPiece", "BPE"):
         raise CheckpointError(f"its model is {quoted(str(kind))}; WordLevel, WordPiece and BPE can be opened.")
     if model.get("unk_token") != UNK:
         raise CheckpointError(f"its unknown token is {quoted(str(model.get('unk_token')))}; it must be {UNK}.")
-    default = PREFIX if kind == "WordPiece" else None  # of a file without this field
+    default = PREFIX if kind == "WordPiece" else None  # the library's, for a file without this field
     if kind != "WordLevel" and model.get("continuing_subword_prefix", default) != PREFIX:
         raise CheckpointError(f"its pieces do not continue with {PREFIX}, as BERT's do.")
     return vocabulary, kind
 
 
 def _read_merges(model: dict[str, Any]) -> list[list[str]]:
-    """The merges of a BPE, stored as pairs or, in older files, as "a ##b"; unsupported settings are refused."""
+    """The merges of a BPE: pairs or, in older files, strings such as "a ##b". Refuses unsupported settings."""
     for field in ("dropout", "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges"):
         if model.get(field):
-            raise CheckpointError(f"its {field} is {quoted(model[field])}, which can't be used here.")
+            raise CheckpointError(f"its {field} is {quoted(model[field])}, which cannot be used here.")
     stored = model.get("merges")
     merges: list[Any] = stored if isinstance(stored, list) else [None]
     merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
@@ -96,15 +97,15 @@ def _read_merges(model: dict[str, Any]) -> list[list[str]]:
 
 
 def _refuse_added_tokens(added: Any) -> None:
-    """Raise CheckpointError for tokens added to a vocabulary, which other programs split off before reading a text."""
+    """Raise CheckpointError for added tokens: other programs match them before they split a text into words."""
     entries = added if isinstance(added, list) else [added] if added else []
     names = [entry.get("content") if isinstance(entry, dict) else entry for entry in entries]
     if foreign := [quoted(name) for name in names if name not in SPECIAL_TOKENS]:
-        raise CheckpointError(f"its added tokens {first_three(foreign)} can't be used, only BERT's five special ones.")
+        raise CheckpointError(f"its added tokens {first_three(foreign)} cannot be used, only BERT's five special ones.")
 
 
 def _scheme_of_settings(settings: dict[str, Any]) -> Scheme:
-    """The flags of a BertTokenizer in tokenizer_config.json."""
+    """The scheme of a BertTokenizer with the flags in tokenizer_config.json."""
     lowercase, chinese = settings.get("do_lower_case", True), settings.get("tokenize_chinese_chars", True)
     strip_accents = settings.get("strip_accents")
     if not (isinstance(lowercase, bool) and isinstance(chinese, bool) and isinstance(strip_accents, bool | None)):
@@ -137,8 +138,3 @@ def _mapping(content: Any, key: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise CheckpointError(f"its part {key!r} is missing or is not an object.")
     return value
-
-
-def _is_clean(token: str) -> bool:
-    """Whether a token has no lone surrogates, which JSON can spell and the library cannot read."""
-    return not re.search("[\ud800-\udfff]", token)

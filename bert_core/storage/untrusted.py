@@ -35,16 +35,13 @@ def read_json(path: Path, limit: int = MAX_JSON_BYTES) -> dict[str, Any]:
 
 
 def parse_json(data: bytes, name: str) -> dict[str, Any]:
-    """The object in JSON bytes; `name` is the file's, for the message. Raises CheckpointError.
+    """The object in JSON bytes. name: the file's, for the message.
 
-    Stricter than the library: repeated names, NaN, and numbers of more than 100 digits are refused.
+    Raises CheckpointError also for repeated names, NaN, infinity and whole numbers of more than 100 digits.
     """
     try:
         content = json.loads(
-            data.decode("utf-8"),
-            object_pairs_hook=_without_repeats,
-            parse_int=_short_int,
-            parse_constant=_refuse_constant,
+            data.decode("utf-8"), object_pairs_hook=_without_repeats, parse_int=_short_int, parse_constant=_refuse_nan
         )
     except (ValueError, RecursionError) as error:
         reason = f" ({error})" if isinstance(error, _Refused) else ""
@@ -55,7 +52,7 @@ def parse_json(data: bytes, name: str) -> dict[str, Any]:
 
 
 class _Refused(ValueError):
-    """JSON that Python's reader accepts and no honest file contains; the message is shown to the person."""
+    """JSON that Python's reader accepts and this program does not, with the reason."""
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -72,7 +69,7 @@ def _short_int(digits: str) -> int:
     return int(digits)
 
 
-def _refuse_constant(name: str) -> None:
+def _refuse_nan(name: str) -> None:
     raise _Refused(f"{name} is not a number")
 
 
@@ -80,8 +77,8 @@ def unzip(zip_path: Path, folder: Path, wanted: re.Pattern[str], max_bytes: int)
     """Write the wanted files of a zip into a folder; all others are skipped.
 
     wanted: matches the whole name of each wanted file. All must be at the top of the archive, or all in one folder
-    there, and have at most `max_bytes` together, counted while they are unpacked. Raises CheckpointError for an archive
-    that is damaged, encrypted or has unsafe paths or links, and OSError if writing fails.
+    there, and unpack to at most `max_bytes` together. Raises CheckpointError for these limits and for an archive that
+    is damaged, encrypted or has unsafe paths or links, and OSError if writing fails.
     """
     try:
         with zipfile.ZipFile(zip_path) as archive:
@@ -100,7 +97,7 @@ def unzip(zip_path: Path, folder: Path, wanted: re.Pattern[str], max_bytes: int)
 
 
 def _members(zip_name: str, archive: zipfile.ZipFile, wanted: re.Pattern[str]) -> list[zipfile.ZipInfo]:
-    """The wanted files; every entry of the archive is checked."""
+    """The wanted files. Checks the path of every entry of the archive."""
     if len(archive.infolist()) > MAX_ZIP_ENTRIES:
         raise CheckpointError(
             f"{zip_name} has {len(archive.infolist()):,} files; the limit is {MAX_ZIP_ENTRIES:,}. Pack one model."

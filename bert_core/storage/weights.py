@@ -1,4 +1,4 @@
-"""Reads the weights of an untrusted model folder: under current names, with the expected shapes, and finite."""
+"""Reads the weights of an untrusted model folder and checks their names, shapes and numbers."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ PARTS = {"pooler": "bert.pooler.", "mlm": "cls.predictions.", "nsp": "cls.seq_re
 # Heads of fine-tuned models, and buffers that old versions saved: ignored.
 _OTHER_HEADS = ("classifier.", "qa_outputs.")
 _BUFFERS = ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
-# Second names of the output matrix and bias, which the model has once.
+# Second names under which files may repeat the output matrix and bias.
 _WORD_BIAS = "cls.predictions.bias"
 _COPIES = {
     "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
@@ -39,7 +39,7 @@ def read_weights(folder: Path, shapes: Shapes, *, tied: bool) -> tuple[dict[str,
     shapes: every tensor of the model with its shape, under Hugging Face's names. tied: whether the folder's config
     shares one matrix between input and output. The tensors may be in one file or in several with an index, without the
     `bert.` prefix, under the old names gamma and beta, in float32, float16 or bfloat16. Raises CheckpointError with the
-    file, the first three differences and the remedy, before any tensor that does not fit is read.
+    file, the first three differences and the remedy; names and shapes are checked before any tensor is read.
     """
     entries = _with_current_names(_read_headers(folder))
     missing = frozenset(part for part, prefix in PARTS.items() if not any(name.startswith(prefix) for name in entries))
@@ -58,7 +58,7 @@ def read_weights(folder: Path, shapes: Shapes, *, tied: bool) -> tuple[dict[str,
 
 
 def _read_headers(folder: Path) -> dict[str, TensorEntry]:
-    """The tensors in the one or more files of a folder, under the names in the files."""
+    """The tensors in all files of a folder, under the names in the files."""
     if (folder / WEIGHTS).exists():
         return read_header(folder / WEIGHTS)
     if not (folder / INDEX).exists():
@@ -82,7 +82,7 @@ def _read_headers(folder: Path) -> dict[str, TensorEntry]:
 
 
 def _with_current_names(entries: dict[str, TensorEntry]) -> dict[str, TensorEntry]:
-    """The tensors under their current names, without those that this model does not need."""
+    """The tensors under Hugging Face's current names, without those that this model does not have."""
     is_prefixed = any(name.startswith("bert.") for name in entries)
     renamed: dict[str, TensorEntry] = {}
     for name, entry in entries.items():
@@ -100,7 +100,7 @@ def _with_current_names(entries: dict[str, TensorEntry]) -> dict[str, TensorEntr
 
 
 def _check_entries(entries: dict[str, TensorEntry], shapes: Shapes, missing: frozenset[str]) -> None:
-    """Raise CheckpointError with the first differences between the files and the config."""
+    """Raise CheckpointError with the first three differences between the files and the config."""
     missing_prefixes = tuple(PARTS[part] for part in missing)
     copies = {copy: shapes[original] for copy, original in _COPIES.items() if copy in entries}
     differences = []
@@ -120,7 +120,7 @@ def _check_entries(entries: dict[str, TensorEntry], shapes: Shapes, missing: fro
 
 
 def check_finite(tensors: Mapping[str, Tensor], problem: str, remedy: str) -> None:
-    """Raise CheckpointError with the problem, the tensors with NaN or infinite numbers, and the remedy."""
+    """Raise CheckpointError with `problem`, the tensors with NaN or infinity, and `remedy`."""
     counts = {name: tensor.numel() - int(tensor.isfinite().sum()) for name, tensor in tensors.items()}
     bad = [f"{count:,} in {name}" for name, count in counts.items() if count]
     if bad:
