@@ -33,16 +33,16 @@ from bert_core.runs.service import choose_device
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.training.distributed import LostProcess, any_wants_to_stop, first_on_each_machine, joined, rank
-from bert_core.training.evaluation import EvaluationPoint, evaluate
+from bert_core.training.evaluation import evaluate
 from bert_core.training.trainer import PendingMetrics, StepMetrics, read_metrics, until_divergence
 
-_SHOW_SECONDS = 0.2  # metrics are read from the device and shown this often
+_SHOW_SECONDS = 0.2  # between two readings of metrics from the device
 _EVALUATIONS = 20  # of the validation part, in a run
 _EVALUATION_BATCHES = 20  # in one evaluation
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Returns 0, or 1 after an error, which is one sentence on standard error, or 130 after Ctrl-C."""
+    """Run a command. Returns 0, or 1 after printing an error to standard error, or 130 after Ctrl-C."""
     options = _parser().parse_args(arguments)
     try:
         options.command(options)
@@ -59,32 +59,19 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bert_core", description="Train a small BERT and examine it.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    train = commands.add_parser(
-        "train",
-        help="train a model and write it as a Hugging Face folder",
-        description="Train a model and write it as a Hugging Face folder. Ctrl-C and SIGTERM save it and end the "
-        "training. Several GPUs or machines share each batch: torchrun --nproc-per-node N -m bert_core train ...",
-    )
+    about = "Train a model and write it as a Hugging Face folder. Ctrl-C and SIGTERM save it and end the training. "
+    about += "Several GPUs or machines share each batch: torchrun --nproc-per-node N -m bert_core train ..."
+    train = commands.add_parser("train", help="train a model and write it as a Hugging Face folder", description=about)
     train.add_argument("--recipe", help=f"one of {', '.join(recipe_names())}, or a JSON file")
     train.add_argument("--resume", type=Path, metavar="DIR", help="continue the training in this folder, bit for bit")
-    train.add_argument(
-        "--corpus",
-        type=Path,
-        metavar="FILE",
-        help="a text of any size instead of the recipe's own; a file of more than 16 MB is encoded once and kept in "
-        f"{cache_folder()}",
-    )
-    train.add_argument("--kind", choices=CORPUS_KINDS, help="how --corpus is split; default: as recipe or text suggest")
+    corpus = f"a text instead of the recipe's; a file of more than 16 MB is encoded once and kept in {cache_folder()}"
+    train.add_argument("--corpus", type=Path, metavar="FILE", help=corpus)
+    train.add_argument("--kind", choices=CORPUS_KINDS, help="how to split --corpus; default: the recipe's kind or auto")
     train.add_argument("--seed", type=int, help="of the initial weights, pairs, masks and dropout")
     train.add_argument("--output", type=Path, metavar="DIR", help="the folder to write")
     train.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto", help="where to train")
-    train.add_argument(
-        "--save-every",
-        type=int,
-        default=1000,
-        metavar="STEPS",
-        help="save the model and its training state every STEPS steps and at the end; %(default)s by default",
-    )
+    every = "save the model and its training state every STEPS steps and at the end; %(default)s by default"
+    train.add_argument("--save-every", type=int, default=1000, metavar="STEPS", help=every)
     train.add_argument("--set", nargs="+", default=[], metavar="SETTING=VALUE", help="for example training.steps=2000")
     train.set_defaults(command=_train)
 
@@ -123,8 +110,7 @@ def _train(options: argparse.Namespace) -> None:
                 print(lost, remedy, file=sys.stderr, flush=True)
                 raise SystemExit(1)
         if interrupts and trainer.step < trainer.config.total_steps:
-            remedy = f"train --resume {training.output} continues from there."
-            _print_once(f"Interrupted at step {trainer.step}; {remedy}", file=sys.stderr)
+            _print_once(f"Stopped at step {trainer.step}; train --resume {training.output} continues.", file=sys.stderr)
             raise KeyboardInterrupt
         if rank() == 0:
             training.report()
@@ -135,7 +121,7 @@ _Show = Callable[[str], None]
 
 
 def _prepare(options: argparse.Namespace, device: str, show_stage: _Show) -> tuple[Prepared, _Saved | None]:
-    """Prepare a new training, or the one that --resume continues, with its saved state."""
+    """Prepare the training. The second result is the saved state that --resume continues from, or None."""
     saved = _read_saved(options) if options.resume else None
     if saved:
         recipe, seed = saved[1].recipe, saved[1].seed
@@ -159,24 +145,21 @@ def _read_saved(options: argparse.Namespace) -> _Saved:
 
 
 class _Training:
-    """A training on the command line: its trainer, the rows of its steps and of its held-out curve so far, and the
-    folder for the model."""
+    """A training on the command line: its trainer, its metrics and evaluations so far, and the folder for the model."""
 
     def __init__(self, prepared: Prepared, saved: _Saved | None, device: str, output: Path) -> None:
         self.prepared, self.output = prepared, output
-        self.rows: list[StepMetrics] = []
-        self.validation: list[EvaluationPoint] = []
-        if saved is None:
-            self.trainer = prepared.trainer(device)
-        else:
+        if saved:
             checkpoint, state = saved
             self.trainer = state.restore_trainer(prepared, checkpoint, device)
-            self.rows += state.history
-            self.validation += state.evaluations
+        else:
+            self.trainer = prepared.trainer(device)
+        self.rows = list(saved[1].history) if saved else []
+        self.validation = list(saved[1].evaluations) if saved else []
         self._pending: list[PendingMetrics] = []
 
     def run(self, interrupts: list[int], save_every: int) -> LostProcess | None:
-        """Train with a progress bar until the end, an interrupt, or the loss of another process, which is returned.
+        """Train until the end, an interrupt, or the loss of another process, which is returned as an error.
 
         The first of several processes evaluates and saves. Raises RunError when the loss stops being a number.
         """
@@ -203,7 +186,7 @@ class _Training:
             except LostProcess as error:
                 lost = error
             self._read_pending(bar)
-        # Reading the last metrics waited for the device, so that this is the time of finished work.
+        # `_read_pending` has waited for the device, so this is the time of finished steps.
         if self.rows:
             seconds = before + time.perf_counter() - started - aside
             self.rows[-1] = dataclasses.replace(self.rows[-1], seconds=seconds)
@@ -219,7 +202,7 @@ class _Training:
             _show_step(bar, fresh[-1])
 
     def save(self) -> None:
-        """Write the model, the state that its training needs to continue, and the curves as tables."""
+        """Write the model, its training state, and the curves as CSV files."""
         state = TrainingState.of(self.prepared, self.trainer, self.rows, self.validation)
         content = recipe_content(state.recipe, state.seed)
         checkpoint = Checkpoint(self.trainer.model, self.prepared.tokenizer, state.recipe.title, recipe=content)
@@ -232,7 +215,7 @@ class _Training:
             _write_csv(self.output / "validation.csv", ("step", *numbers), map(dataclasses.astuple, self.validation))
 
     def report(self) -> None:
-        """Print the results on the test part, where there is one, and the numbers of the last step."""
+        """Print the results on the test part, if there is one, and the numbers of the last step."""
         if self.prepared.test:
             result = evaluate(self.trainer.model, self.prepared.test, _EVALUATION_BATCHES, self.trainer.step)
             print(json.dumps({"test": dataclasses.asdict(result)}))
@@ -268,10 +251,7 @@ def _write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[float |
 
 @contextlib.contextmanager
 def _delayed_interrupts() -> Iterator[list[int]]:
-    """Let Ctrl-C and SIGTERM wait for the end of a step, so that a saved model is whole; a second Ctrl-C does not wait.
-
-    Yields the list of the signals that have come.
-    """
+    """Collect Ctrl-C and SIGTERM in the yielded list, so that a step can end; a second Ctrl-C interrupts at once."""
     interrupts: list[int] = []
 
     def note(number: int, *_: object) -> None:
@@ -295,7 +275,7 @@ def _print_once(*lines: str, **options: Any) -> None:
 
 
 def _progress_bar(**options: Any) -> tqdm:
-    """A progress bar on standard error; only on a terminal, and only of the first of several processes."""
+    """A progress bar on standard error, shown on a terminal by the first of several processes."""
     return tqdm(disable=rank() > 0 or not sys.stderr.isatty(), dynamic_ncols=True, **options)
 
 
@@ -305,7 +285,7 @@ def _show_step(bar: tqdm, row: StepMetrics) -> None:
 
 
 def _model_folder(name: str) -> Path:
-    """The folder of that name, else that of the model fetched from the Hub; an existing parent folder means a path."""
+    """The folder of that name or, if neither it nor its parent exists, that of a model downloaded from the Hub."""
     path = Path(name)
     if not is_hub_name(name) or path.exists() or path.parent.exists():
         return path
@@ -329,10 +309,7 @@ def _exam(options: argparse.Namespace) -> None:
     result = exam(checkpoint, corpus, seed=options.seed)
     if result.window:
         first, last = result.window
-        print(
-            f"The text has {len(corpus.sentences):,} sentences; sentences {first:,} to {last:,} are examined "
-            f"(seed {options.seed})."
-        )
+        print(f"The exam takes sentences {first:,} to {last:,} of {len(corpus.sentences):,} (seed {options.seed}).")
     print(json.dumps({"words": list(result.words), "pairs": list(result.pairs)}))
 
 

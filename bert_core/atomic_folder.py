@@ -1,4 +1,4 @@
-"""Replaces the files of a folder together, so that a kill or a full disk never leaves a mixture of old and new."""
+"""Replaces the files of a folder together; a kill or a full disk never leaves a mixture of old and new."""
 
 import contextlib
 import ctypes
@@ -18,13 +18,11 @@ def replacing(folder: Path, *, last: str, members: Collection[str]) -> Iterator[
     """Yield a temporary folder to write into; at the end of the block its files become those of `folder`.
 
     folder: an absolute path. last: the file that makes the folder complete; the block must write it. members: names of
-    old files that are removed, because they belong to the files that are replaced. All other files stay, as do
-    subfolders.
+    old files to remove, because they belong to the replaced ones. All other files and subfolders stay.
 
-    At every moment the folder is as before or complete and new, and all files are synced before the change. On Linux
-    one system call exchanges the old folder for the new one. Where the file system cannot do that, two renames follow
-    each other, and in between only a backup exists: `restore_backup` repairs a kill at that moment. If the block
-    raises, nothing has changed. Raises OSError.
+    Files are synced to the disk first. On Linux one system call then exchanges the old folder for the new one. Where
+    the file system cannot do that, two renames follow each other; between them only a backup exists, which
+    `restore_backup` renames back. If the block raises, nothing changes. Raises OSError.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     restore_backup(folder)
@@ -51,7 +49,7 @@ def replacing(folder: Path, *, last: str, members: Collection[str]) -> Iterator[
 
 
 def restore_backup(folder: Path) -> None:
-    """Undo the first of the two renames of `_exchange` if the process was killed before the second."""
+    """Undo the first of the two renames of `_exchange` if a kill prevented the second."""
     if not folder.exists() and _backup(folder).exists():
         os.rename(_backup(folder), folder)
 
@@ -61,7 +59,7 @@ def _backup(folder: Path) -> Path:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Delete the temporary folders of killed writers; a recent one may belong to a writer that is still running."""
+    """Delete the old temporary folders of killed processes; a recent one may still be in use."""
     for path in folder.parent.glob(f".{glob.escape(folder.name)}.*.new"):
         with contextlib.suppress(OSError):
             if time.time() - path.stat().st_mtime > _STALE_SECONDS:
@@ -69,7 +67,7 @@ def _remove_leftovers(folder: Path) -> None:
 
 
 def _link_others(old: Path, new: Path, members: Collection[str]) -> None:
-    """Link every file of `old` that stays into `new`; a program that is writing to such a file can continue."""
+    """Link every file of `old` that stays into `new`, so that a program that is writing to it can continue."""
     dropped = {path.name for path in new.iterdir()} | set(members)
 
     def link(source: str, target: str) -> None:
@@ -95,13 +93,13 @@ def _exchange(new: Path, folder: Path) -> None:
 
 
 def _exchange_at_once(new: Path, folder: Path) -> bool:
-    """Linux's renameat2 with RENAME_EXCHANGE; False where the system or the file system lacks it."""
-    current_folder, exchange = -100, 2
+    """Swap two folders by Linux's renameat2; False where the system or the file system lacks it."""
+    AT_FDCWD, RENAME_EXCHANGE = -100, 2
     try:
         renameat2 = ctypes.CDLL(None).renameat2
     except (AttributeError, TypeError, OSError):
         return False
-    return renameat2(current_folder, os.fsencode(new), current_folder, os.fsencode(folder), exchange) == 0
+    return renameat2(AT_FDCWD, os.fsencode(new), AT_FDCWD, os.fsencode(folder), RENAME_EXCHANGE) == 0
 
 
 def _sync(path: Path) -> None:

@@ -1,7 +1,7 @@
 """Settings: frozen dataclasses that check themselves once.
 
-Every field carries a hint of one line and its range or its choices. The checks, the command line's `--set` and the
-page's controls all read this metadata.
+The metadata of a field holds a hint of one line and a range or choices. The checks, the command line's `--set` and the
+page's controls read it.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ def _choice(default: Any, choices: tuple, hint: str) -> Any:
 
 @dataclass(frozen=True)
 class _Checked:
-    """Checks every field of a dataclass against its metadata."""
+    """Base of the settings: checks every field against its metadata. Raises ConfigError."""
 
     def __post_init__(self) -> None:
         for item in dataclasses.fields(self):
@@ -71,20 +71,15 @@ class BertConfig(_Checked):
     )
     initializer_range: float = _number(0.02, 1e-6, 1, "Standard deviation of the initial weights.")
     initial_positions: str = _choice(
-        "random",
-        ("random", "sinusoidal"),
-        "Position vectors before training: random, or the first Transformer's waves.",
+        "random", ("random", "sinusoidal"), "Initial position vectors: random, or the first Transformer's sine waves."
     )
     layer_norm_eps: float = _number(1e-12, 0, 1e-2, "Small number that keeps LayerNorm from dividing by zero.")
     pad_token_id: int = _number(0, 0, 1_000_000, "Id of the [PAD] token.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.hidden_size % self.num_attention_heads:
-            raise ConfigError(
-                f"hidden_size {self.hidden_size} cannot be divided among {self.num_attention_heads} heads; "
-                "choose a hidden size that is a multiple of the number of heads."
-            )
+        if self.hidden_size % (heads := self.num_attention_heads):
+            raise ConfigError(f"hidden_size {self.hidden_size} must be a multiple of the number of heads, {heads}.")
         if self.pad_token_id >= self.vocab_size:
             raise ConfigError(f"pad_token_id {self.pad_token_id} is outside the vocabulary of {self.vocab_size}.")
 
@@ -158,10 +153,8 @@ class DataConfig(_Checked):
             if value is not None and value > most:
                 raise ConfigError(f"{name} {value} is more than {limit} {most}; lower it.")
         if self.mask_share + self.random_share > 1 + 1e-9:
-            raise ConfigError(
-                f"mask_share {self.mask_share:g} and random_share {self.random_share:g} are more than 1 together; "
-                "lower one."
-            )
+            both = f"mask_share {self.mask_share:g} and random_share {self.random_share:g}"
+            raise ConfigError(f"{both} are more than 1 together; lower one.")
 
 
 @dataclass(frozen=True)
@@ -169,18 +162,16 @@ class Schedule(_Checked):
     """The learning rate from step to step: it grows from 0 to its peak, then falls or stays."""
 
     steps: int = _number(1000, 1, 100_000_000, "Training steps, one batch each.")
-    learning_rate: float = _number(
-        1e-3, 1e-8, 1, "How far one step moves the weights. If too high, nothing is learned."
-    )
+    learning_rate: float = _number(1e-3, 1e-8, 1, "How far a step moves the weights. If too high, nothing is learned.")
     warmup_steps: int = _number(0, 0, 100_000_000, "Steps in which the learning rate grows from 0 to its peak.")
     decay: str = _choice("linear", ("linear", "none"), "After warm-up, the rate falls to 0 (linear) or stays (none).")
 
 
 @dataclass(frozen=True)
 class TrainingPart(Schedule):
-    """A later part of a training run, whose schedule replaces the current one at step `start`.
+    """A later part of a training run: after `start` steps, its schedule replaces the current one.
 
-    A part may begin before the previous one is over, and cuts it short. The last part ends the training.
+    It may begin before the previous part is over, which then ends early. The last part ends the training.
     """
 
     start: int = _number(0, 0, 100_000_000, "Steps done before this part begins.")
@@ -188,10 +179,9 @@ class TrainingPart(Schedule):
 
 @dataclass(frozen=True)
 class TrainingConfig(Schedule):
-    """How the weights are updated.
+    """How the weights are updated. The inherited schedule is that of the first part, usually the only one.
 
-    The schedule is that of the first part, usually the only one. parts: added when a run is continued or its learning
-    rate is changed.
+    parts: added when a run is continued or its learning rate is changed.
     """
 
     epochs: float | None = _number(
@@ -241,8 +231,8 @@ class TrainingConfig(Schedule):
     def then(self, start: int, steps: int, learning_rate: float | None = None) -> "TrainingConfig":
         """These settings with another part of `steps` steps that begins after `start` steps.
 
-        learning_rate: its peak; None keeps the current one. There is no warm-up, because the optimizer's running
-        means continue. Raises ConfigError when a number is out of range.
+        learning_rate: its peak; None keeps the current one. There is no warm-up, because the optimizer keeps its
+        running means. Raises ConfigError when a number is out of range.
         """
         earlier = tuple(part for part in self.parts if part.start < start)
         last = earlier[-1] if earlier else self

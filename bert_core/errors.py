@@ -1,7 +1,4 @@
-"""All errors that are meant for a person, and the parts of their messages.
-
-A message is one plain sentence: what happened, the limit, what to do.
-"""
+"""Errors whose messages a person reads: one sentence with what happened, the limit and what to do."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -24,11 +21,11 @@ class InputError(BertCoreError):
 
 
 class CheckpointError(BertCoreError):
-    """A folder or file is not a model that this program can open."""
+    """A model cannot be opened, saved or downloaded."""
 
 
 class RunError(BertCoreError):
-    """A training run cannot follow this command."""
+    """A training run cannot start, continue or do what was asked."""
 
 
 def first_three(items: Iterable[str]) -> str:
@@ -39,7 +36,7 @@ def first_three(items: Iterable[str]) -> str:
 
 
 def quoted(value: Any) -> str:
-    """A value from an untrusted file: quoted, escaped and cut at 100 characters."""
+    """A value from an untrusted file: quoted, escaped and cut after about 100 characters."""
     return repr(value[:100] if isinstance(value, str) else value)[:110]
 
 

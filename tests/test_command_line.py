@@ -53,7 +53,7 @@ def test_a_saved_recipe_repeats_the_run(tmp_path, capsys):
     assert (first["mlm_loss"], first["nsp_loss"]) == (again["mlm_loss"], again["nsp_loss"])
 
 
-def test_train_on_ones_own_text(tmp_path, capsys):
+def test_train_on_a_text_file(tmp_path, capsys):
     text = tmp_path / "mine.txt"
     text.write_text("the cat sat\nthe dog ran\nthe bird flew\n")
     assert main(["train", "--corpus", str(text), "--output", str(tmp_path / "m"), "--set", *SHORT]) == 0

@@ -59,7 +59,7 @@ def test_the_dialogues_are_the_tutorials():
         ("training.speed", "1", "no setting training.speed"),
         ("steps", "1", "no setting steps"),
         ("data.sequence_length", "65", "more than the 64 positions"),
-        ("model.num_attention_heads", "7", "cannot be divided"),
+        ("model.num_attention_heads", "7", "multiple of the number of heads"),
         ("tokenizer.kind", "syllable", "can be one of"),
     ],
 )
