@@ -118,7 +118,7 @@ def test_half_of_each_batch_is_is_next(batch_size):
     assert sum(counts) == 100 * batch_size
 
 
-def test_labels_say_whether_the_second_sentence_follows_the_first():
+def test_labels_show_whether_the_second_sentence_follows_the_first():
     batches, tokenizer, corpus = make_batches(batch_size=16, sequence_length=64)
     encoded = {s: tuple(tokenizer.encode(s, add_special_tokens=False).ids) for s in corpus.sentences}
     true_pairs = {(encoded[a], encoded[b]) for document in corpus.documents for a, b in itertools.pairwise(document)}
@@ -285,8 +285,8 @@ def test_the_smallest_text_works(n):
 
 
 def test_one_draw_decides_for_a_whole_batch():
-    shares = {"mask_share": 0.7, "random_share": 0.15, "draw": "batch"}
-    batches, tokenizer, _ = make_batches(batch_size=4, mask_probability=0.3, **shares)
+    fractions = {"mask_share": 0.7, "random_share": 0.15, "draw": "batch"}
+    batches, tokenizer, _ = make_batches(batch_size=4, mask_probability=0.3, **fractions)
     mask, counts = tokenizer.token_to_id(MASK), {"masked": 0, "kept": 0, "random": 0}
     for k in range(3000):
         batch = batches[k]

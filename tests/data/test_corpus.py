@@ -43,7 +43,7 @@ def test_headings_of_markdown_end_a_document_and_blank_lines_do_not():
     assert mixed.documents == (("One.", "Two."), ("Three.",), ("Four.",))
 
 
-def test_auto_chooses_by_the_length_of_the_typical_line():
+def test_auto_chooses_by_the_median_length_of_a_line():
     assert Corpus.from_text("One. Two.\nThree. Four.").sentences == ("One. Two.", "Three. Four.")
     assert len(Corpus.from_text("This is a sentence. " * 20).sentences) == 20
 
@@ -141,7 +141,7 @@ def test_a_byte_order_mark_in_a_pasted_text_is_ignored():
     assert Corpus.from_text("\ufeffHello there").sentences == ("Hello there",)
 
 
-def test_long_words_are_cut_and_a_note_says_so():
+def test_long_words_are_cut_and_counted_in_a_note():
     corpus = Corpus.from_text("a " + "b" * 101 + "\n" + "c" * 100 + "\n" + "d" * 1_000_000)
     assert corpus.sentences == ("a " + "b" * 100, "c" * 100, "d" * 100)
     assert corpus.notes == ("2 words longer than 100 characters were cut.",)

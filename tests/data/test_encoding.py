@@ -184,7 +184,7 @@ def test_a_tokenizer_learns_from_an_even_sample_of_a_text_that_is_too_long(few_b
     assert max(b - a for a, b in itertools.pairwise([0, *sampled, 1000])) < 60
 
 
-def test_sentences_of_the_same_tokens_have_the_same_number():
+def test_sentences_of_the_same_tokens_have_the_same_hash():
     ids = np.array([1, 2, 3, 1, 2, 3, 2, 1, 3, 0, 1, 1], np.uint8)
     lengths = np.array([3, 3, 3, 1, 1, 1])
     a, b, other_order, zero, one, same = text_hashes(ids, lengths)

@@ -205,7 +205,7 @@ def test_a_bpe_of_older_files_spells_its_merges_with_a_space(dialogue, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "says"),
+    ("field", "value", "message"),
     [
         ("merges", None, "must be pairs"),
         ("merges", ["t##h"], "must be pairs"),
@@ -225,11 +225,11 @@ def test_a_bpe_of_older_files_spells_its_merges_with_a_space(dialogue, tmp_path)
         ("continuing_subword_prefix", "@@", "do not continue with ##"),
     ],
 )
-def test_a_bpe_with_unsupported_settings_is_refused(field, value, says, dialogue, tmp_path):
+def test_a_bpe_with_unsupported_settings_is_refused(field, value, message, dialogue, tmp_path):
     content = json.loads(train_tokenizer(dialogue, kind="bpe", vocab_size=110).to_str())
     content["model"][field] = value
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(CheckpointError, match=says) as caught:
+    with pytest.raises(CheckpointError, match=message) as caught:
         load_tokenizer(tmp_path / "tokenizer.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
     assert str(caught.value).startswith("tokenizer.json")
 
@@ -315,7 +315,7 @@ def _change(path: str, value: object):
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "says"),
+    ("path", "value", "message"),
     [
         ("model", None, "'model' is missing"),
         ("model.vocab", [["a", 1.0]], "'vocab' is missing"),
@@ -333,7 +333,7 @@ def _change(path: str, value: object):
         ("pre_tokenizer", {"type": "Split", "pattern": {"Regex": "(x+x+)+y"}}, "neither BERT's nor"),
     ],
 )
-def test_a_tokenizer_json_that_is_not_a_berts_is_refused(path, value, says, word_tokenizer, tmp_path):
+def test_a_tokenizer_json_that_is_not_a_berts_is_refused(path, value, message, word_tokenizer, tmp_path):
     content = json.loads(word_tokenizer.to_str())
     # The path names an item of the list by its number.
     content["normalizer"]["normalizers"] = dict(enumerate(content["normalizer"]["normalizers"]))
@@ -344,13 +344,13 @@ def test_a_tokenizer_json_that_is_not_a_berts_is_refused(path, value, says, word
     if isinstance(content.get("normalizer"), dict) and "normalizers" in content["normalizer"]:
         content["normalizer"]["normalizers"] = list(content["normalizer"]["normalizers"].values())
     (tmp_path / "tokenizer.json").write_text(json.dumps(content))
-    with pytest.raises(CheckpointError, match=says) as caught:
+    with pytest.raises(CheckpointError, match=message) as caught:
         load_tokenizer(tmp_path / "tokenizer.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
     assert str(caught.value).startswith("tokenizer.json")
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "message"),
     [
         (b"", "not valid JSON"),
         (b"[]", "does not hold a JSON object"),
@@ -364,9 +364,9 @@ def test_a_tokenizer_json_that_is_not_a_berts_is_refused(path, value, says, word
     ],
     ids=["empty", "list", "pickle", "deep list", "deep object", "twice", "nan", "long number", "large"],
 )
-def test_json_files_made_to_harm_a_reader_are_refused(data, says, tmp_path):
+def test_json_files_made_to_harm_a_reader_are_refused(data, message, tmp_path):
     (tmp_path / "tokenizer.json").write_bytes(data)
-    with pytest.raises(CheckpointError, match=says):
+    with pytest.raises(CheckpointError, match=message):
         load_tokenizer(tmp_path / "tokenizer.json")
 
 

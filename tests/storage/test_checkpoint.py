@@ -1,4 +1,4 @@
-"""Folders in and out: `transformers` as the oracle, hostile files, kills in the middle of a save, zips."""
+"""Model folders: compared with `transformers`, malicious files, kills in the middle of a save, zips."""
 
 import dataclasses
 import errno
@@ -25,7 +25,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import SPECIAL_TOKENS, train_tokenizer
 from bert_core.errors import CheckpointError
 from bert_core.storage import checkpoint as checkpoint_module
-from bert_core.storage import weights as foreign_weights
+from bert_core.storage import weights as weights_module
 from bert_core.storage.checkpoint import (
     Checkpoint,
     load_checkpoint,
@@ -57,7 +57,7 @@ def change_tensors(folder: Path, change) -> None:
 
 
 def write_safetensors(path: Path, header: object, data: bytes = b"") -> None:
-    """A file with a header of one's own making."""
+    """Write a file with any header, also a wrong one."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)
 
@@ -109,7 +109,7 @@ def test_the_fill_mask_pipeline_gives_our_probabilities(tiny_checkpoint, folder)
 
 @pytest.mark.parametrize("kind", ["word", "wordpiece", "bpe"])
 @torch.no_grad()
-def test_a_written_folder_comes_back_whole(kind, dialogue, tmp_path):
+def test_a_written_folder_opens_unchanged(kind, dialogue, tmp_path):
     tokenizer = train_tokenizer(dialogue, kind=kind)
     config = BertConfig(vocab_size=tokenizer.get_vocab_size(), hidden_size=12, num_attention_heads=3, hidden_act="relu")
     written = Checkpoint(make_model(config), tokenizer, recipe={"training": {"steps": 3}})
@@ -140,7 +140,7 @@ HUGGING_FACE_CLASSES = {
 
 @pytest.fixture
 def hugging_face_folder(tiny_config, word_tokenizer, tmp_path):
-    """A function that writes a random model of a class of `transformers`, as it does it."""
+    """A function that writes a random model of a class of `transformers`, as `transformers` writes it."""
 
     def write(cls: str = "BertForPreTraining", dtype: torch.dtype = torch.float32, **options: object) -> Path:
         torch.manual_seed(7)
@@ -281,7 +281,7 @@ def test_longer_positions_keep_the_first_and_draw_the_others(tiny_checkpoint, fo
 
 
 @pytest.mark.parametrize(
-    ("positions", "says"),
+    ("positions", "message"),
     [
         (16, "the weights have 17 positions"),
         (10**9, "max_position_embeddings is 1000000000; it must be a whole number from 8 to 8192"),
@@ -289,8 +289,8 @@ def test_longer_positions_keep_the_first_and_draw_the_others(tiny_checkpoint, fo
         (0, "max_position_embeddings is 0"),
     ],
 )
-def test_positions_that_cannot_be_are_refused(positions, says, folder):
-    with pytest.raises(CheckpointError, match=says):
+def test_an_impossible_number_of_positions_is_refused(positions, message, folder):
+    with pytest.raises(CheckpointError, match=message):
         load_checkpoint(folder, max_positions=positions)
 
 
@@ -321,7 +321,7 @@ def test_sizes_left_out_of_the_config_are_those_of_bert_base(folder, monkeypatch
         load_checkpoint(folder)
 
 
-def test_a_tokenizer_may_know_fewer_tokens_than_the_model_and_not_more(folder, dialogue):
+def test_a_tokenizer_may_have_fewer_tokens_than_the_model_but_not_more(folder, dialogue):
     smaller = train_tokenizer(dialogue, vocab_size=20)
     (folder / "tokenizer.json").write_text(smaller.to_str())
     assert load_checkpoint(folder).notes == ("The tokenizer has no text for the last 10 of 30 ids.",)
@@ -338,11 +338,11 @@ def test_the_padding_id_is_the_vocabularys_own(folder):
     assert load_checkpoint(folder).config.pad_token_id == 5
 
 
-# --- Foreign files that are wrong -----------------------------------------------------------------------------------
+# --- Malicious and wrong files --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "message"),
     [
         ({"model_type": "roberta"}, "model_type 'roberta'; this program supports only 'bert'"),
         ({"model_type": None}, "model_type None"),
@@ -370,9 +370,9 @@ def test_the_padding_id_is_the_vocabularys_own(folder):
         ({"tie_word_embeddings": False}, "tie_word_embeddings false"),
     ],
 )
-def test_a_config_that_is_wrong_or_not_ours_is_refused(changes, says, folder):
+def test_a_wrong_or_unsupported_config_is_refused(changes, message, folder):
     change_json(folder / "config.json", **changes)
-    with pytest.raises(CheckpointError, match=says) as caught:
+    with pytest.raises(CheckpointError, match=message) as caught:
         load_checkpoint(folder)
     assert "config.json" in str(caught.value)
     assert len(str(caught.value)) < 600
@@ -391,13 +391,13 @@ def test_fields_of_transformers_that_change_nothing_are_ignored(folder):
 
 def test_nothing_is_allocated_for_sizes_that_the_files_do_not_have(folder, monkeypatch):
     change_json(folder / "config.json", hidden_size=1200, intermediate_size=9000, num_hidden_layers=12)
-    monkeypatch.setattr(foreign_weights, "read_tensor", lambda entry: pytest.fail("a tensor was read"))
+    monkeypatch.setattr(weights_module, "read_tensor", lambda entry: pytest.fail("a tensor was read"))
     with pytest.raises(CheckpointError, match=r"\[30, 12\] instead of \[30, 1200\]"):
         load_checkpoint(folder)
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         (lambda t: t.pop("bert.encoder.layer.0.output.dense.bias"), "layer.0.output.dense.bias is missing"),
         (lambda t: t.pop("bert.pooler.dense.bias"), r"bert\.pooler\.dense\.bias is missing"),
@@ -411,9 +411,9 @@ def test_nothing_is_allocated_for_sizes_that_the_files_do_not_have(folder, monke
         (lambda t: {"a": torch.ones(1)}, "and 35 more"),
     ],
 )
-def test_tensors_that_do_not_fit_are_named(change, says, folder):
+def test_tensors_that_do_not_fit_are_named(change, message, folder):
     change_tensors(folder, change)
-    with pytest.raises(CheckpointError, match=says):
+    with pytest.raises(CheckpointError, match=message):
         load_checkpoint(folder)
 
 
@@ -422,7 +422,7 @@ def header(**changes: object) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("content", "data", "says"),
+    ("content", "data", "message"),
     [
         (b"", b"", "is incomplete"),
         (b"{", b"", "is incomplete"),
@@ -452,9 +452,9 @@ def header(**changes: object) -> dict:
         ({"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}, b"", "is missing"),
     ],
 )
-def test_hostile_headers_are_refused(content, data, says, folder):
+def test_hostile_headers_are_refused(content, data, message, folder):
     write_safetensors(folder / "model.safetensors", content, data)
-    with pytest.raises(CheckpointError, match=says):
+    with pytest.raises(CheckpointError, match=message):
         load_checkpoint(folder)
 
 
@@ -473,7 +473,7 @@ def test_truncated_files_are_refused(length, folder):
 
 
 class Trap:
-    """Unpickling this would make a file."""
+    """Unpickling this would create a file."""
 
     path = ""
 
@@ -495,7 +495,7 @@ def test_pickles_are_never_opened(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("weight_map", "says"),
+    ("weight_map", "message"),
     [
         (None, "must map every tensor"),
         ({"a": "../model.safetensors"}, "must map every tensor"),
@@ -509,11 +509,11 @@ def test_pickles_are_never_opened(folder, tmp_path):
         ({}, "is missing"),
     ],
 )
-def test_an_index_names_files_beside_it(weight_map, says, folder):
+def test_an_index_names_files_beside_it(weight_map, message, folder):
     (folder / "model.safetensors").rename(folder / "one.safetensors")
     shutil.copy(folder / "one.safetensors", folder / "two.safetensors")
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
-    with pytest.raises(CheckpointError, match=says):
+    with pytest.raises(CheckpointError, match=message):
         load_checkpoint(folder)
 
 
@@ -527,7 +527,7 @@ def test_a_missing_file_is_named(name, folder):
         load_checkpoint(folder)
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path):
+def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(CheckpointError, match="There is no folder 'nowhere'"):
         load_checkpoint(tmp_path / "nowhere")
 
@@ -612,7 +612,7 @@ def in_a_child(work) -> int:
 
 
 def killed_at(point: int, work) -> bool:
-    """Run `work` in a child that dies at its `point`th use of the file system; False when it came to its end first."""
+    """Run `work` in a child that dies at its `point`th use of the file system; False if it ends before."""
 
     def run():
         count = 0
@@ -633,7 +633,7 @@ def killed_at(point: int, work) -> bool:
 
 
 def kill_everywhere(folder: Path, prepare, check) -> int:
-    """Kill a save of the other model at every point in turn; returns the number of points."""
+    """Kill a save of the other model at each point, one after the other; return the number of points."""
     new = other_checkpoint()
     point = 0
     while True:
@@ -653,7 +653,7 @@ def test_a_kill_while_saving_leaves_the_old_model_or_the_new_one(exchange, tiny_
         monkeypatch.setattr(atomic_folder, "_exchange_at_once", lambda new, folder: False)
     folder = tmp_path / "models" / "tiny"
     seen = set()
-    mended = set()
+    repaired = set()
 
     def prepare() -> None:
         save_checkpoint(tiny_checkpoint, folder)
@@ -662,23 +662,23 @@ def test_a_kill_while_saving_leaves_the_old_model_or_the_new_one(exchange, tiny_
     def check(died: bool) -> None:
         if exchange == "at once":
             assert (folder / "config.json").exists()
-        elif not folder.exists():  # between the two renames; here the next save mends it, below the next load
+        elif not folder.exists():  # between the two renames; here the next save repairs it, below the next load
             copied = shutil.copytree(folder.parent, tmp_path / "copied") / "tiny"
             save_checkpoint(other_checkpoint(), copied)
             assert (copied / "metrics.csv").read_text() == "step"
             shutil.rmtree(tmp_path / "copied")
-            mended.add(folder)
+            repaired.add(folder)
         size = load_checkpoint(folder).config.hidden_size
         assert size in (12, 10)
         assert died or size == 10
         assert (folder / "metrics.csv").read_text() == "step"
         seen.add(size)
-        save_checkpoint(tiny_checkpoint, folder)  # what was left behind is in nobody's way
+        save_checkpoint(tiny_checkpoint, folder)  # leftovers do not prevent another save
         assert load_checkpoint(folder).config.hidden_size == 12
 
     assert kill_everywhere(folder, prepare, check) > 20
     assert seen == {12, 10}
-    assert bool(mended) == (exchange == "two renames")
+    assert bool(repaired) == (exchange == "two renames")
 
 
 def test_a_kill_in_the_first_save_leaves_no_half_model(tmp_path):
@@ -696,7 +696,7 @@ def test_a_kill_in_the_first_save_leaves_no_half_model(tmp_path):
     assert kill_everywhere(folder, prepare, check) > 10
 
 
-def test_a_full_disk_keeps_the_old_model_and_says_so(tiny_checkpoint, folder):
+def test_a_full_disk_keeps_the_old_model_and_raises_an_error(tiny_checkpoint, folder):
     new = other_checkpoint()
 
     def save_with_little_room() -> int:
@@ -725,7 +725,7 @@ def test_a_failing_write_at_any_file_keeps_the_old_model(folder, monkeypatch):
         assert load_checkpoint(folder).config.hidden_size == 12
 
 
-def test_leftovers_of_a_killed_save_go_when_they_are_old(tiny_checkpoint, folder):
+def test_old_leftovers_of_a_killed_save_are_deleted(tiny_checkpoint, folder):
     young, old = folder.with_name(".tiny.aa.new"), folder.with_name(".tiny.bb.new")
     for leftover in (young, old):
         leftover.mkdir()
@@ -777,7 +777,7 @@ def test_only_files_of_a_model_are_taken_out(top, folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("files", "says"),
+    ("files", "message"),
     [
         ({"../config.json": b"{}"}, "holds the path '../config.json'"),
         ({"/etc/config.json": b"{}"}, "holds the path"),
@@ -791,9 +791,9 @@ def test_only_files_of_a_model_are_taken_out(top, folder, tmp_path):
         ({"config.json": b"{}", "model.safetensors": b"\0" * 2_000_000}, "more than the limit of 1 MB"),
     ],
 )
-def test_archives_with_tricks_are_refused_and_leave_nothing(files, says, tmp_path):
+def test_malicious_archives_are_refused_and_leave_nothing(files, message, tmp_path):
     make_zip(tmp_path / "in.zip", files)
-    with pytest.raises(CheckpointError, match=says):
+    with pytest.raises(CheckpointError, match=message):
         unpack_checkpoint(tmp_path / "in.zip", tmp_path / "out" / "model", max_bytes=2**20)
     assert not (tmp_path / "out" / "model").exists()
     assert not (tmp_path / "config.json").exists()
@@ -802,8 +802,8 @@ def test_archives_with_tricks_are_refused_and_leave_nothing(files, says, tmp_pat
 def test_links_encryption_repeats_and_damage_are_refused(tmp_path):
     path = tmp_path / "in.zip"
 
-    def refused(says: str) -> None:
-        with pytest.raises(CheckpointError, match=says):
+    def refused(message: str) -> None:
+        with pytest.raises(CheckpointError, match=message):
             unpack_checkpoint(path, tmp_path / "out")
         assert not (tmp_path / "out").exists()
 
@@ -836,7 +836,7 @@ def test_links_encryption_repeats_and_damage_are_refused(tmp_path):
     refused(r"in\.zip cannot be unpacked")
 
 
-def test_a_size_that_lies_does_not_get_past_the_limit(tmp_path):
+def test_a_wrong_size_in_an_archive_does_not_get_past_the_limit(tmp_path):
     make_zip(tmp_path / "in.zip", {"config.json": b" " * 3_000_000})
     data = bytearray((tmp_path / "in.zip").read_bytes())
     directory = data.rindex(b"PK\x01\x02")
@@ -847,7 +847,7 @@ def test_a_size_that_lies_does_not_get_past_the_limit(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_unpacking_never_writes_into_a_folder_that_is_there(folder, tmp_path):
+def test_unpacking_never_writes_into_an_existing_folder(folder, tmp_path):
     make_zip(tmp_path / "in.zip", {"config.json": b"{}"})
     with pytest.raises(CheckpointError, match="cannot be unpacked"):
         unpack_checkpoint(tmp_path / "in.zip", folder)

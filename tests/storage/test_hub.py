@@ -22,7 +22,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class SmallHub(ThreadingHTTPServer):
-    """Serves one model as the Hub does. asked: the paths of all requests; tokens: the credentials that came along."""
+    """Serves one model as the Hub does. asked: the paths of all requests; tokens: the credentials in their headers."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
@@ -88,7 +88,7 @@ def use_endpoint(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
 
     monkeypatch.setattr(constants, "ENDPOINT", address)
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}")
-    # The library's own object for quick calls took the address when it was made.
+    # The library has created an object with the address that it had before.
     monkeypatch.setattr("huggingface_hub.hf_api.api.endpoint", address)
 
 
@@ -106,7 +106,7 @@ def small_hub(library, tiny_checkpoint, tmp_path) -> Iterator[SmallHub]:
         thread.join()
 
 
-def test_a_model_is_fetched_by_name_with_nothing_that_is_not_needed(small_hub, tiny_checkpoint):
+def test_a_model_is_fetched_by_name_and_only_its_needed_files(small_hub, tiny_checkpoint):
     seen = []
     folder = fetch_checkpoint(NAME, progress=lambda done, total: seen.append((done, total)))
     assert {path.name for path in folder.iterdir()} == {
@@ -130,19 +130,19 @@ def test_no_credential_is_sent(small_hub):
     assert set(small_hub.tokens) == {None}
 
 
-def test_what_was_fetched_opens_again_without_a_network(small_hub, library):
+def test_a_downloaded_model_opens_again_without_a_network(small_hub, library):
     folder = fetch_checkpoint(NAME)
     use_endpoint(library, "http://127.0.0.1:9")
     assert fetch_checkpoint(NAME) == folder
 
 
-def test_without_a_network_one_sentence_says_so(library):
+def test_without_a_network_the_error_is_one_sentence(library):
     with pytest.raises(CheckpointError, match="Hub cannot be reached, so somebody/tiny-bert was not downloaded"):
         fetch_checkpoint(NAME)
 
 
 @pytest.mark.parametrize(
-    ("status", "headers", "says"),
+    ("status", "headers", "message"),
     [
         (404, {"X-Error-Code": "RepoNotFound"}, "no public model somebody/tiny-bert"),
         (401, {"X-Error-Code": "RepoNotFound"}, "no public model somebody/tiny-bert"),
@@ -151,9 +151,9 @@ def test_without_a_network_one_sentence_says_so(library):
         (500, {}, "returned 500"),
     ],
 )
-def test_a_model_that_the_hub_refuses_is_a_plain_error(status, headers, says, small_hub):
+def test_a_model_that_the_hub_refuses_is_a_plain_error(status, headers, message, small_hub):
     small_hub.status, small_hub.headers = status, headers
-    with pytest.raises(CheckpointError, match=says) as caught:
+    with pytest.raises(CheckpointError, match=message) as caught:
         fetch_checkpoint(NAME)
     assert "\n" not in str(caught.value)
 
@@ -189,14 +189,14 @@ def test_a_full_disk_is_one_sentence(small_hub, library):
         "a/" + "b" * 97, "a/b--c", "a\\b", ".a/b", "a/b.", "a/b#", "a/%2e%2e",
     ],
 )  # fmt: skip
-def test_other_names_ask_nobody(name, small_hub):
+def test_other_names_send_no_request(name, small_hub):
     assert not is_hub_name(name)
     with pytest.raises(CheckpointError, match="is not a model name of the Hub"):
         fetch_checkpoint(name)
     assert small_hub.asked == []
 
 
-def test_the_exam_takes_a_name_and_a_folder_asks_nobody(small_hub, tmp_path, capsys, monkeypatch):
+def test_the_exam_takes_a_name_and_for_a_folder_sends_no_request(small_hub, tmp_path, capsys, monkeypatch):
     text = tmp_path / "text.txt"
     text.write_text("hello romeo\nthank you\n")
     assert main(["exam", NAME, "--corpus", str(text)]) == 0
@@ -208,7 +208,7 @@ def test_the_exam_takes_a_name_and_a_folder_asks_nobody(small_hub, tmp_path, cap
     assert main(["exam", "served", "--corpus", str(text)]) == 0
     assert main(["exam", str(tmp_path / "served"), "--corpus", str(text), "--max-positions", "19"]) == 0
     assert "17 positions; 18 to 19 are new" in capsys.readouterr().out
-    # A mistake in a folder that is here is no name of a model elsewhere.
+    # A wrong name in an existing folder is not taken for a model on the Hub.
     (tmp_path / "models").mkdir()
     assert main(["exam", "models/mine", "--corpus", str(text)]) == 1
     assert "no folder 'mine'" in capsys.readouterr().err
@@ -231,4 +231,4 @@ def test_loading_never_connects(small_hub):
     with pytest.raises(CheckpointError, match="There is no folder"):
         load_checkpoint(Path(NAME))
     assert small_hub.asked == []
-    assert not hasattr(hub, "huggingface_hub"), "imported when it is asked for"
+    assert not hasattr(hub, "huggingface_hub"), "imported only when needed"
