@@ -93,7 +93,7 @@ class PretrainingBatches:
         self._clear_caches()
 
     def copy(self, masks: int = 0) -> "PretrainingBatches":
-        """The same batches for another thread; both share the text. masks: 1, 2, ... mask other tokens than 0."""
+        """The same batches for another thread; both share the text. masks: 1, 2, ... mask other tokens than 0 does."""
         other = copy.copy(self)
         other._masks = masks
         other._clear_caches()
@@ -170,7 +170,7 @@ class PretrainingBatches:
         return np.concatenate(taken)
 
     def _is_negative(self, first: Array, second: Array) -> Array:
-        """Whether each pair fits and nowhere in the text are two such sentences neighbours; sentences may repeat."""
+        """Whether each pair fits and its sentences are neighbours nowhere in the text, where sentences may repeat."""
         keys = _pair_keys(self.encoded.texts[first], self.encoded.texts[second])
         index = np.searchsorted(self._true_pairs, keys)
         is_true = self._true_pairs[np.minimum(index, len(self._true_pairs) - 1)] == keys

@@ -54,7 +54,7 @@ class Corpus:
         return tuple(sentence for document in self.documents for sentence in document)
 
     def sample(self, most_bytes: int) -> Iterable[str]:
-        """All sentences, or `most_bytes` of them, spread evenly over the text, if a stored text is longer."""
+        """All sentences or, of a stored text over `most_bytes`, about that much, spread evenly over the text."""
         sentences, share = self.sentences, self.sampled_share(most_bytes)
         if share == 1:
             return sentences
@@ -178,7 +178,7 @@ def _names_a_file(text: str) -> bool:
 
 
 def _stored_corpus(path: Path, kind: str, progress: Callable[[float], None]) -> Corpus:
-    """A corpus whose sentences are in the cache folder; they are written there if an earlier run has not done it."""
+    """A corpus whose sentences are in the cache folder, written there unless an earlier run did so."""
     reader = SentenceReader(kind, path.name)
 
     def fill(append: Append) -> dict[str, Any]:

@@ -16,8 +16,8 @@ MAX_WORD_CHARACTERS = 100  # WordPiece takes quadratic time in the length of a w
 BLOCK_BYTES = 4 * 2**20
 MAX_LINE_BYTES = 64 * 2**20
 
-_CUT_WORDS = f"words longer than {MAX_WORD_CHARACTERS} characters were cut."
-_HEADINGS = "headings were left out."
+_CUT_WORDS = f"Words cut after {MAX_WORD_CHARACTERS} characters"
+_HEADINGS = "Headings left out"
 
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8", "UTF-8 with a byte order mark"),
@@ -113,7 +113,7 @@ class SentenceReader:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the reader has changed so far, one sentence each."""
-        return tuple(f"{count:,} {change}" for change, count in self._changes.items() if count)
+        return tuple(f"{change}: {count:,}." for change, count in self._changes.items() if count)
 
     def read(self, blocks: Iterable[str]) -> Iterator[list[str] | None]:
         """Yield the sentences of one line or paragraph at a time, and None at the end of every document.

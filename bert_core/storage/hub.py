@@ -81,7 +81,7 @@ def fetch_checkpoint(
 
 
 def _checked_total(name: str, sizes: dict[str, int], max_bytes: int) -> int:
-    """The bytes of the files to download. Raises CheckpointError if they exceed the limit or lack a part."""
+    """The bytes of the files to download. Raises CheckpointError over the limit, or without config or weights."""
     sizes = {file: size for file, size in sizes.items() if any(fnmatchcase(file, pattern) for pattern in _FETCHED)}
     if CONFIG not in sizes or not any(file.endswith(".safetensors") for file in sizes):
         raise CheckpointError(f"{name} has no {CONFIG} or no weights as safetensors; choose a model that has both.")

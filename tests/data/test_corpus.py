@@ -31,14 +31,14 @@ def test_short_lines_above_a_paragraph_are_headings_and_not_sentences():
     corpus = Corpus.from_text(text, "documents")
     long = ("A long paragraph begins here and goes on for a while.",) * 3
     assert corpus.documents == ((*long, *long, "He left."), ("Yes!", *long), ("An end.", "Short one."))
-    assert corpus.notes == ("2 headings were left out.",)
+    assert corpus.notes == ("Headings left out: 2.",)
 
 
 def test_headings_of_markdown_end_a_document_and_blank_lines_do_not():
     text = "# Title: A Book\n\n## CHAPTER I\n---\nIt was _dark_. So\ndark.\n\nHe snake_cased.\n\n## CHAPTER II\nEnd."
     corpus = Corpus.from_text(text, "documents")
     assert corpus.documents == (("It was dark.", "So dark.", "He snake_cased."), ("End.",))
-    assert corpus.notes == ("3 headings were left out.",)
+    assert corpus.notes == ("Headings left out: 3.",)
     mixed = Corpus.from_text("One.\nTwo.\n## Part\nThree.\n\nFour.", "documents")
     assert mixed.documents == (("One.", "Two."), ("Three.",), ("Four.",))
 
@@ -144,7 +144,7 @@ def test_a_byte_order_mark_in_a_pasted_text_is_ignored():
 def test_long_words_are_cut_and_counted_in_a_note():
     corpus = Corpus.from_text("a " + "b" * 101 + "\n" + "c" * 100 + "\n" + "d" * 1_000_000)
     assert corpus.sentences == ("a " + "b" * 100, "c" * 100, "d" * 100)
-    assert corpus.notes == ("2 words longer than 100 characters were cut.",)
+    assert corpus.notes == ("Words cut after 100 characters: 2.",)
 
 
 def test_texts_over_the_limit_are_refused_unread(monkeypatch):
