@@ -206,7 +206,7 @@ class _Training:
         state = TrainingState.of(self.prepared, self.trainer, self.rows, self.validation)
         content = recipe_content(state.recipe, state.seed)
         checkpoint = Checkpoint(self.trainer.model, self.prepared.tokenizer, state.recipe.title, recipe=content)
-        save_checkpoint(checkpoint, self.output, also=state.writer())
+        save_checkpoint(checkpoint, self.output, also=state.write)
         numbers = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
         names = ("step", *numbers, "learning_rate", "grad_norm", "tokens", "seconds")
         table = ([*(getattr(row, name) for name in names), state.recipe.training.precision] for row in self.rows)

@@ -163,14 +163,17 @@ def recipe_names() -> list[str]:
 
 
 def load_recipe(name_or_path: str | os.PathLike) -> Recipe:
-    """A recipe by its name or from a JSON file. Raises ConfigError."""
-    if name_or_path in recipe_names():
-        path = ASSETS / "recipes" / f"{name_or_path}.json"
-    elif str(name_or_path).endswith(".json"):
-        path = Path(name_or_path)
-    else:
-        raise ConfigError(f"There is no recipe {str(name_or_path)!r}; there are: {', '.join(recipe_names())}.")
-    return Recipe.from_dict(path.stem, read_json_file(path, "recipe"))
+    """A recipe of the program by its name, or one from a JSON file. Raises ConfigError."""
+    path = Path(name_or_path)
+    is_file = path.suffix == ".json"
+    return Recipe.from_dict(path.stem, read_json_file(path, "recipe")) if is_file else recipe_named(str(name_or_path))
+
+
+def recipe_named(name: str) -> Recipe:
+    """A recipe of the program by its name; unlike `load_recipe`, it never opens another path. Raises ConfigError."""
+    if name not in recipe_names():
+        raise ConfigError(f"There is no recipe {str(name)[:60]!r}; there are: {', '.join(recipe_names())}.")
+    return Recipe.from_dict(name, read_json_file(ASSETS / "recipes" / f"{name}.json", "recipe"))
 
 
 def read_json_file(path: Path, kind: str) -> Any:
@@ -179,13 +182,6 @@ def read_json_file(path: Path, kind: str) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"The {kind} file {path.name} cannot be read ({type(error).__name__}).") from None
-
-
-def recipe_named(name: str) -> Recipe:
-    """A recipe of the program by its name; unlike `load_recipe`, it never opens a path. Raises ConfigError."""
-    if name not in recipe_names():
-        raise ConfigError(f"There is no recipe {str(name)[:60]!r}; there are: {', '.join(recipe_names())}.")
-    return load_recipe(name)
 
 
 def recipe_corpus(recipe: Recipe) -> Corpus:

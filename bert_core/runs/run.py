@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import torch
-from tokenizers import Tokenizer
 
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
@@ -116,7 +115,6 @@ class Run:
         self._saved = saved
         self._history: list[StepMetrics] = []
         self._evaluations: Sequence[EvaluationPoint] = ()
-        self._tokenizer: Tokenizer | None = None
         self._batches: PretrainingBatches | None = None
         self._stage = ""  # of the preparation
         self._is_training = False  # a slice is in progress
@@ -155,12 +153,12 @@ class Run:
 
         again: 1, 2, ... hide other words of the same pairs. Raises RunError without such a step or without batches.
         """
-        batches, tokenizer, last = self._batches, self._tokenizer, self.recipe.training.total_steps
-        if batches is None or tokenizer is None:
+        batches, last = self._batches, self.recipe.training.total_steps
+        if batches is None:
             raise RunError("The batches of this run are not here: it is not prepared yet, or it was freed.")
         if not 1 <= step <= last:
             raise RunError(f"There is no step {step}; this run has the steps 1 to {last}.")
-        return view_batch(batches.copy(again)[step - 1], tokenizer, step, rows)
+        return view_batch(batches.copy(again)[step - 1], self.snapshots[0].tokenizer, step, rows)
 
     @property
     def pace(self) -> float | None:
@@ -191,7 +189,7 @@ class Run:
                 return self.snapshots[-1].checkpoint(), lambda folder: None
             prepared, copy = self.worker.prepared, self.worker.copy()
             state = TrainingState.of(prepared, self.worker.trainer, self._history, self._evaluations)
-        return copy.checkpoint(), state.writer()
+        return copy.checkpoint(), state.write
 
     # --- Commands -----------------------------------------------------------------------------------------------------
 
@@ -312,7 +310,7 @@ class Run:
                     return
                 self.corpus, self.training_text = prepared.corpus, prepared.training_text
                 self.held_out, self.recipe = prepared.held_out, worker.recipe
-                self._tokenizer, self._batches = prepared.tokenizer, prepared.batches
+                self._batches = prepared.batches
                 self._history = list(self._saved[1].history) if self._saved else []
                 self.worker, self._evaluations, self._saved = worker, worker.evaluations, None
                 self._publish(worker.newest)

@@ -6,7 +6,7 @@ step and the fingerprint of the text. recipe.json, which every model has, holds 
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,22 +81,18 @@ class TrainingState:
         trainer.restore(self.trainer)
         return trainer
 
-    def writer(self) -> Callable[[Path], None]:
-        """A function for `save_checkpoint` that writes the two files into a folder."""
-        return lambda folder: _write(self, folder)
-
-
-def _write(state: TrainingState, folder: Path) -> None:
-    check_finite(state.trainer.averages, "The training was not saved", "train it again with a lower learning rate")
-    tensors = {name: average.cpu().contiguous() for name, average in state.trainer.averages.items()}
-    for name in _TABLES:
-        if rows := getattr(state, name):
-            tensors[name] = torch.tensor([dataclasses.astuple(row) for row in rows], dtype=torch.float64)
-    save_file(tensors, folder / TRAINING_TENSORS)
-    (folder / TRAINING_TENSORS).chmod(0o644)
-    trainer = state.trainer
-    content = dict(zip(_FACTS, (trainer.step, trainer.seconds, list(trainer.updates), state.text, _COLUMNS)))
-    (folder / TRAINING_STATE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    def write(self, folder: Path) -> None:
+        """Write the two files into a folder, for `save_checkpoint`."""
+        check_finite(self.trainer.averages, "The training was not saved", "train it again with a lower learning rate")
+        tensors = {name: average.cpu().contiguous() for name, average in self.trainer.averages.items()}
+        for name in _TABLES:
+            if rows := getattr(self, name):
+                tensors[name] = torch.tensor([dataclasses.astuple(row) for row in rows], dtype=torch.float64)
+        save_file(tensors, folder / TRAINING_TENSORS)
+        (folder / TRAINING_TENSORS).chmod(0o644)
+        facts = self.trainer.step, self.trainer.seconds, list(self.trainer.updates), self.text, _COLUMNS
+        content = dict(zip(_FACTS, facts))
+        (folder / TRAINING_STATE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 def read_training_state(folder: str | Path) -> TrainingState:

@@ -228,9 +228,7 @@ def choose_device(device: str) -> str:
 
 
 def _describe_device(device: str) -> str:
-    if device == "cuda":
-        return torch.cuda.get_device_name(0)
-    if device == "mps":
-        return "Apple GPU"
+    if device != "cpu":
+        return torch.cuda.get_device_name(0) if device == "cuda" else "Apple GPU"
     cores = processor_cores()
     return f"CPU, {cores} core{'s' if cores > 1 else ''}"

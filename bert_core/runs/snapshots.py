@@ -59,8 +59,7 @@ def _twin(module: Module) -> Module:
 
 
 class Holder(Protocol):
-    """A run, as a budget sees it. fixed_bytes: kept as long as the run. spare_bytes: kept only for continuing the run;
-    `give_up` frees them."""
+    """A run, as a budget sees it. fixed_bytes: kept with it. spare_bytes: to continue it; `give_up` frees them."""
 
     snapshots: tuple[Snapshot, ...]
 
