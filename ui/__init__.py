@@ -69,7 +69,7 @@ def launch(
     prevent_thread_lock: bool = False,
     **options: Any,
 ) -> tuple[Any, str, str]:
-    """Build the page and serve it until Ctrl-C. Takes the options of `gradio.Blocks.launch` and returns what it does.
+    """Build the page and serve it until Ctrl-C. Takes the options of `gradio.Blocks.launch` and returns its result.
 
     lease: seconds without a request after which a visitor's runs are paused, and later freed; None takes LEASE_SECONDS
     on a shared machine and no lease otherwise. prevent_thread_lock: serve in the background and return at once.

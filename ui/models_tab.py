@@ -15,6 +15,7 @@ from bert_core.errors import CheckpointError
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, pack_checkpoint, unpack_checkpoint
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from ui.handlers import QUIET, on_error, warn
+from ui.parts.compare import caption
 from ui.parts.downloads import file_name
 from ui.parts.page import Page
 from ui.server.workspace import Model, Workspace
@@ -30,10 +31,7 @@ def models_tab(page: Page) -> None:
     with gr.Tab("Models", elem_id="tab-models") as tab, gr.Row(elem_classes="balcony-split"):
         with gr.Column(scale=5, min_width=320):
             choice = gr.Radio(
-                [],
-                label="The model that the other tabs use",
-                elem_id="model-choice",
-                elem_classes="balcony-list",
+                [], label="The model that the other tabs use", elem_id="model-choice", elem_classes="balcony-list"
             )
             uploaded = gr.File(
                 label="Open a model: a .zip, or the files of its folder",
@@ -44,7 +42,7 @@ def models_tab(page: Page) -> None:
             )
             hub_name = gr.Textbox(
                 label="Or a model from the Hugging Face Hub",
-                info=f"Its name, owner/model; at most {HUB_MEGABYTES} MB.",
+                info=f"Its name as owner/model; at most {HUB_MEGABYTES} MB.",
                 placeholder="google-bert/bert-base-uncased",
                 max_lines=1,
                 elem_id="hub-name",
@@ -94,7 +92,7 @@ def models_tab(page: Page) -> None:
 
     def keep_copy(space: Workspace) -> None:
         model = page.workspaces.model(space)
-        space.add_model(Model(f"{model.title}, {model.detail}", "kept", model.checkpoint))
+        space.add_model(Model(caption(model), "kept", model.checkpoint))
 
     def open_upload(space: Workspace, paths: list[str] | None) -> None:
         if paths:
@@ -145,12 +143,9 @@ def models_tab(page: Page) -> None:
 
 def model_choices(page: Page, space: Workspace) -> list[tuple[str, str]]:
     """All models that the visitor can choose, (label, key) each."""
-    runs = [
-        (f"Your run {number}: {run.recipe.title} ({run.status})", run.id)
-        for number, run in enumerate(space.runs.values(), 1)
-    ]
-    models = [(f"{model.title} ({model.detail})", key) for key, model in space.models.items()]
-    shipped = [(f"{name} (comes with Balcony)", name) for name in page.workspaces.shipped_names]
+    runs = [(f"{space.title_of(run)}, {run.status}", run.id) for run in space.runs.values()]
+    models = [(caption(model), key) for key, model in space.models.items()]
+    shipped = [(f"{name}, comes with Balcony", name) for name in page.workspaces.shipped_names]
     return [*shipped, *runs, *models]
 
 

@@ -19,11 +19,11 @@ from ui.views import view
 
 FIRST_WORD = "Romeo"
 FIRST_SENTENCES = "Hello, how are you? I am Romeo.\nHello, Romeo My name is Juliet. Nice to meet you.\nThank you Romeo"
-EMPTY = "Type a word, and two or more sentences that contain it, one a line."
+EMPTY = "Type a word, and two or more sentences that contain it, one per line."
 ONE_OCCURRENCE = "The word occurs only once; add a sentence to compare it with."
 HINT = (
     "Before the first layer a word has nearly the same vector everywhere; each layer mixes in the words around it. "
-    "The points are the same vectors, projected on the two directions in which they differ most (principal components)."
+    "The points are these vectors, projected onto the two directions in which they differ most (principal components)."
 )
 MOST_LAYERS = 48
 CONTEXT = 8  # characters shown on each side of the word
@@ -36,7 +36,7 @@ def words_in_context_tab(page: Page) -> None:
             word = gr.Textbox(FIRST_WORD, label="Word", lines=1, max_lines=1, elem_id="context-word", min_width=160)
             sentences = gr.Textbox(
                 FIRST_SENTENCES,
-                label="Sentences, one a line",
+                label="Sentences, one per line",
                 lines=3,
                 max_lines=10,
                 elem_id="context-sentences",

@@ -3,7 +3,7 @@
 import { headDetail } from "./attention/head_detail.js";
 import { headGrid } from "./attention/head_grid.js";
 import { headSwitches } from "./attention/head_switches.js";
-import { closer } from "./masked_words/closer_look.js";
+import { closer } from "./masked_words/closer_view.js";
 import { guesses } from "./masked_words/guesses.js";
 import { tokenPicker } from "./masked_words/token_picker.js";
 import { pairAcross, pairMatrix } from "./next_sentence/pair_views.js";

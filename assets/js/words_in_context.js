@@ -1,9 +1,9 @@
-// How alike the vectors of one word are, wherever it stands: a map of cosine similarities.
+// How similar the vectors of one word are in different sentences: a map of cosine similarities.
 
 import { el } from "./parts/elements.js";
 import { heatMap } from "./parts/heat_map.js";
 
-const HINT = "Point at a cell to read how alike the two vectors are.";
+const HINT = "Point at a cell to read how similar the two vectors are.";
 
 /** @typedef {{title: string, labels: string[], cosine: number[][]}} Similarities */
 

@@ -45,7 +45,7 @@ MEASURES = {  # by field of Marks, in the order of the columns
     "nsp_loss": Measure("NSP loss", "next-sentence loss", "nsp", "nats"),
     "seconds": Measure("Training", "training time", "", "seconds"),
 }
-_FORMATS = {"fraction": (100, 0, " %"), "nats": (1, 2, ""), "seconds": (1, 1, " s")}  # factor, digits, unit
+_FORMATS = {"fraction": (100, 0, "%"), "nats": (1, 2, ""), "seconds": (1, 1, " s")}  # factor, digits, unit
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def _conclusion(experiment: Experiment, contrast: Contrast, marks: Sequence[Sequ
 
 
 def format_number(number: Spread, measure: str) -> str:
-    """Mean and standard deviation as text: "97 % ± 2", "0.41 ± 0.03", "1.2 s ± 0.1"."""
+    """Mean and standard deviation as text: "97% ± 2", "0.41 ± 0.03", "1.2 s ± 0.1"."""
     if not math.isfinite(number.mean):
         return "–"
     factor, digits, unit = _FORMATS[MEASURES[measure].unit]

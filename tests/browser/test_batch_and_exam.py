@@ -77,7 +77,7 @@ def test_the_dialogue_is_memorised_and_a_longer_text_has_held_out_sentences(page
     exam.scroll_into_view_if_needed()
     expect(exam).to_contain_text("There is nothing to hold out: all 9 sentences")
     expect(exam).to_contain_text("memorising")
-    expect(exam.get_by_role("columnheader")).to_have_text(["Step 110", "Learned from"])
+    expect(exam.get_by_role("columnheader")).to_have_text(["Step 110", "Training text"])
     words = ["one", "two", "three", "four", "five", "six", "seven"]
     paste(page, "\n".join(f"{words[i % 7]} {words[(i * j) % 7]} {words[j % 6]}" for i in range(30) for j in range(8)))
     change_setting(page, "steps", "20")
@@ -86,7 +86,7 @@ def test_the_dialogue_is_memorised_and_a_longer_text_has_held_out_sentences(page
     wait_for_status(page, "Finished")
     exam.scroll_into_view_if_needed()
     expect(exam).to_contain_text("24 sentences are held out")
-    expect(exam.get_by_role("columnheader")).to_have_text(["Step 20", "Learned from", "Held out"])
+    expect(exam.get_by_role("columnheader")).to_have_text(["Step 20", "Training text", "Held out"])
     move_slider(page, 0)
     expect(exam.get_by_role("columnheader").first).to_have_text("Step 0")
 

@@ -37,7 +37,7 @@ def test_a_guess_is_put_into_the_sentence(page: Page, words: Locator) -> None:
     expect(page.locator("#masked-guesses section")).to_have_count(0)
 
 
-def test_each_closer_look_answers(page: Page, words: Locator) -> None:
+def test_each_closer_view_answers(page: Page, words: Locator) -> None:
     closer = page.locator("#masked-closer")
     expect(closer.get_by_role("rowheader")).to_have_text(["Embeddings", "Layer 1", "Layer 2"])
     words.filter(has_text="name").click()
@@ -47,4 +47,4 @@ def test_each_closer_look_answers(page: Page, words: Locator) -> None:
     expect(closer).to_contain_text("With these masks, Juliet has")
     page.get_by_role("radio", name="Sweep").check()
     closer.get_by_role("button", name="Romeo").click()
-    expect(closer).to_contain_text("Instead of romeo")
+    expect(closer).to_contain_text("Guesses for romeo")

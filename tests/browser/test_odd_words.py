@@ -69,7 +69,7 @@ def test_masked_words(odd: Page, tmp_path: Path) -> None:
         expect(odd.locator("#masked-closer .balcony-seen bdi")).to_have_text(ODD[kind == "Which words mattered" :])
         assert set(ODD[1:]) <= cells(download(odd, "#masked-closer-download-csv", tmp_path, "closer-view.csv"))
     odd.locator("#masked-closer .balcony-seen").nth(1).click()
-    expect(odd.locator("#masked-closer .balcony-rivals")).to_contain_text("Instead of ${1}")
+    expect(odd.locator("#masked-closer .balcony-rivals")).to_contain_text("Guesses for ${1}")
     literal(odd, "#masked-closer")
     assert repr(f"{TEXT} [MASK]") in python_of(odd, "masked-closer-download")
 

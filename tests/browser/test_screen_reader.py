@@ -33,7 +33,7 @@ def test_a_tab(page: Page, tab: str, theme: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Which words mattered", "Sweep"])
-def test_a_closer_look(page: Page, kind: str) -> None:
+def test_a_closer_view(page: Page, kind: str) -> None:
     open_tab(page, "Masked words")
     page.get_by_role("radio", name=kind).check()
     page.locator("#masked-closer .balcony-seen").first.wait_for()

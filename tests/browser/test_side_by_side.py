@@ -56,7 +56,7 @@ def test_an_earlier_run_is_drawn_over_the_curves_and_differing_settings_are_list
     assert {(other["name"], other["points"], other["last"]) for other in others} == {("Run 1", 30, 30)}
     settings = page.locator("#runs-differ tbody tr")
     expect(settings).to_have_count(2)
-    expect(settings.nth(0)).to_have_text(re.compile("Share of hidden words.*0.15.*0.3", re.DOTALL))
+    expect(settings.nth(0)).to_have_text(re.compile("Fraction to predict.*0.15.*0.3", re.DOTALL))
     expect(settings.nth(1)).to_have_text(re.compile("Steps.*30.*40", re.DOTALL))
     expect(page.locator("#runs-alike")).to_have_text("All of them began with the same weights, bit for bit.")
     page.reload()  # the tick and the curves are kept
@@ -127,7 +127,8 @@ def test_an_experiment_answers_its_question(page: Page) -> None:
     change_setting(page, "steps", "20")
     open_part(page, "Experiments: change one setting")
     page.get_by_role("radio", name="With and without position embeddings").check()
-    expect(page.locator("#experiment-choice")).to_contain_text("without their order?")
+    expect(page.locator("#experiment-choice")).to_contain_text("without word order?")
+    expect(page.get_by_role("progressbar", name="Progress of the experiment")).to_be_hidden()
     page.get_by_role("radio", name="Three seeds").check()
     page.get_by_role("button", name="Start experiment").click()
     expect(page.locator("#experiment-status")).to_contain_text("of 6")

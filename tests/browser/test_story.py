@@ -18,7 +18,7 @@ PARAMETERS = f"{preview(RECIPE, recipe_corpus(RECIPE)).parameters:,}"
 
 
 def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_path: Path) -> None:
-    expect(page.locator("#model-line")).to_contain_text("romeo-juliet")
+    expect(page.locator("#model-line")).to_contain_text("Model: romeo-juliet, comes with Balcony")
     expect(page.locator("#preview")).to_contain_text(PARAMETERS)
 
     start(page)
@@ -27,6 +27,8 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     wait_for_points(page, first + 10)
     wait_for_status(page, "Finished")
     expect(page.locator("#run-step")).to_have_text(f"{STEPS} of {STEPS}")
+    cut_off = "tiles => tiles.filter((tile) => tile.scrollWidth > tile.clientWidth).map((tile) => tile.textContent)"
+    assert page.locator(".balcony-tiles dd").evaluate_all(cut_off) == []
     expect(page.locator("#run-guesses tbody tr[data-right=true]")).to_have_count(5)
     expect(page.locator("#run-guesses")).to_contain_text("✓ right")
     expect(page.locator("#start")).to_be_enabled()

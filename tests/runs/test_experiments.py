@@ -111,8 +111,8 @@ def test_times_are_compared_by_their_ratio():
 def test_mean_and_spread_are_the_textbook_ones():
     numbers = spread_of(0.90, 0.94, 0.98)
     assert (numbers.mean, numbers.deviation) == pytest.approx((0.94, 0.04))
-    assert format_number(numbers, "mlm_accuracy") == "94 % ± 4"
-    assert format_number(spread_of(0.9), "mlm_accuracy") == "90 %"
+    assert format_number(numbers, "mlm_accuracy") == "94% ± 4"
+    assert format_number(spread_of(0.9), "mlm_accuracy") == "90%"
     assert format_number(spread([marked(mlm_loss=1.234)], "mlm_loss"), "mlm_loss") == "1.23"
     assert format_number(spread([marked(seconds=3.0), marked(seconds=4.0)], "seconds"), "seconds") == "3.5 s ± 0.7"
 

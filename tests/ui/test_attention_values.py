@@ -71,7 +71,7 @@ def test_two_models_heads_are_subtracted_where_tokens_and_heads_are_the_same(tin
     assert values.detail_value(other, (1, 0), apart)["apart"] == pytest.approx(gap[1].tolist(), abs=1e-4)
     assert f"On average, {gap.mean():.0%}" in values.difference_note(apart)
     layer, head = divmod(int(gap.argmax()), 3)
-    assert f"{gap.max():.0%} in layer {layer + 1}, head {head + 1}" in values.difference_note(apart)
+    assert f"to {gap.max():.0%} (layer {layer + 1}, head {head + 1})." in values.difference_note(apart)
     assert values.differences(one, values.shown_attention(tiny_checkpoint, ASKED_WORDS)) is None
     assert "not subtracted" in values.difference_note(None)
 

@@ -30,10 +30,10 @@ def test_a_text_with_nothing_to_hold_out_is_memorised(service: TrainingService) 
     assert "nothing to hold out: all 9 sentences" in value["text"]
     assert "memorising" in value["text"]
     result = exam(run.snapshots[-1].checkpoint(), run.corpus)
-    assert value["columns"] == ["Learned from"]
+    assert value["columns"] == ["Training text"]
     assert value["rows"] == [
-        ["Hidden words guessed", result.words],
-        ["Pairs of sentences judged", result.pairs],
+        ["Hidden words right", result.words],
+        ["Pairs judged right", result.pairs],
         [NEVER, (81 - 8, 81)],
     ]
     assert value["step"] == 110
@@ -46,7 +46,7 @@ def test_a_longer_text_is_examined_on_both_parts(service: TrainingService) -> No
     space, run = trained(service, 30, Corpus.from_text("\n".join(lines), "lines"))
     value = exam_value(space, run)
     assert f"{len(run.held_out.sentences)} sentences are held out" in value["text"]
-    assert value["columns"] == ["Learned from", "Held out"]
+    assert value["columns"] == ["Training text", "Held out"]
     checkpoint = run.snapshots[-1].checkpoint()
     for column, part in enumerate((run.training_text, run.held_out), 1):
         result = exam(checkpoint, Corpus((part.sentences[:MOST_SENTENCES],)))

@@ -31,20 +31,20 @@ def by_hand(likely: list[list[float]]) -> PairMatrix:
 def test_a_matrix_is_described_in_words():
     found, judged = pairs.matrix_notes(by_hand([[0.1, 0.9, 0.2], [0.8, 0.3, 0.4], [0.6, 0.1, 0.1]]), NEXT)
     assert found == "Ranks the true next sentence first for 1 of 2 sentences."
-    assert judged.startswith("Judges 6 of 9 pairs right: it misses 1 of 2 that are IsNext and takes 2 others for")
-    assert judged.endswith("Baseline: always NotNext, right 7 times.")
+    assert judged.startswith("Judges 6 of 9 pairs right (wrong: 1 of 2 IsNext, 2 of 7 NotNext). ")
+    assert judged.endswith("Always NotNext would be right for 7.")
     assert pairs.matrix_notes(by_hand([[0, 1, 0], [0, 0, 1], [0, 0, 0]]), NEXT)[1].startswith(
-        "Judges 9 of 9 pairs right. Baseline"
+        "Judges 9 of 9 pairs right. Always"
     )
     *_, long = pairs.matrix_notes(by_hand([[0.1, torch.nan, 0.2], [0.8, 0.3, 0.4], [0.6, 0.1, torch.nan]]), NEXT)
-    assert long == "2 pairs are longer than the model reads and were left out."
+    assert long == "Pairs left out because they are longer than the model reads: 2."
 
 
 def test_labelled_pairs_have_no_next_sentence_to_find():
     [judged] = pairs.matrix_notes(
         by_hand([[0.1, 0.9, 0.2], [0.8, 0.3, 0.4], [0.6, 0.1, 0.1]]), ("Paraphrase", "not Paraphrase")
     )
-    assert "that are Paraphrase" in judged
+    assert "1 of 2 Paraphrase, 2 of 7 not Paraphrase" in judged
 
 
 def test_two_matrices_are_subtracted_where_both_have_a_number():

@@ -3,6 +3,8 @@
 import json
 import math
 import time
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
@@ -12,6 +14,8 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, RunError
 from bert_core.runs.experiments import load_experiments
 from bert_core.runs.run import ENDED, Run
+from ui.models_tab import model_choices
+from ui.parts.page import Page
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
 from ui.train.experiments import experiment_named, start_trial, trial_news
@@ -126,7 +130,11 @@ def test_runs_that_keep_more_than_a_visitor_may_make_room(workspaces, space) -> 
     runs = [first, *(finished(workspaces.start(space, RECIPE, None, seed)) for seed in range(2, 8))]
     assert list(space.runs) == [run.id for run in runs[-len(space.runs) :]]
     assert 2 <= len(space.runs) <= 4
-    assert [entry.number for entry in space.entries.values()] == list(range(8 - len(space.runs), 8))
+    numbers = list(range(8 - len(space.runs), 8))
+    assert [entry.number for entry in space.entries.values()] == numbers
+    page = cast(Page, SimpleNamespace(workspaces=workspaces))
+    names = [f"Your run {number} ({RECIPE.title}), finished" for number in numbers]
+    assert [label for label, key in model_choices(page, space) if key in space.runs] == names, "as in the list of runs"
 
 
 def result_of(space: Workspace) -> dict:

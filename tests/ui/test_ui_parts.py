@@ -22,7 +22,7 @@ from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.runs.prepare import prepare, preview
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.evaluation import EvaluationPoint
-from ui.masked_words.closer_look import LENS, MATTERED, SWEEP, VIEWS, closer_code, closer_numbers, closer_value
+from ui.masked_words.closer_view import LENS, MATTERED, SWEEP, VIEWS, closer_code, closer_numbers, closer_value
 from ui.masked_words.tab import all_guesses, beside_value, guesses_code, guesses_value, put_guess
 from ui.masked_words.token_picker import mask_words, picker_value
 from ui.models_tab import open_files

@@ -75,11 +75,7 @@ def connect_switches(
 
 
 def switches_value(
-    checkpoint: Checkpoint,
-    question: Question,
-    corpus: Corpus,
-    chosen: dict[str, Any] | None,
-    at_once: bool = False,
+    checkpoint: Checkpoint, question: Question, corpus: Corpus, chosen: dict[str, Any] | None, at_once: bool = False
 ) -> dict[str, Any]:
     """The answers with all heads and without those that are off, and the change for each head alone.
 

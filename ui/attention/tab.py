@@ -21,7 +21,7 @@ from ui.views import view
 
 FIRST_PAIR = ("Hello, how are you? I am Romeo.", "Hello, Romeo My name is Juliet. Nice to meet you.")
 HINT = (
-    "Attention shows which words a head reads from. It does not explain an answer: to see what an answer depends on, "
+    "Attention shows which words a head attends to. It does not explain an answer: to see what an answer depends on, "
     "switch a head off below, or hide a word under Masked words."
 )
 

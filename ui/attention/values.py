@@ -32,7 +32,7 @@ from ui.parts.question import Question
 from ui.parts.scripts import ASSETS, in_one_piece
 
 DIFFERENCE = {"difference": "Difference from the other model"}
-LABEL_HINT = f"A label means: at least {NAMED_FROM:.0%} of the way from uniform attention to all of it there."
+LABEL_HINT = f"A head is labelled if its weight there is at least {NAMED_FROM:.0%} of the way from uniform to 1."
 MOST_IN_THUMBNAIL = 64  # tokens; of more, a pixel shows the largest weight of several
 
 
@@ -77,8 +77,8 @@ def difference_note(apart: Tensor | None) -> str:
     least, most = (divmod(int(at), H) for at in (apart.argmin(), apart.argmax()))
     return (
         f"On average, {apart.mean():.0%} of a word's attention goes to other words than in the other model: "
-        f"{apart.max():.0%} in layer {most[0] + 1}, head {most[1] + 1}, {apart.min():.0%} in layer {least[0] + 1}, "
-        f"head {least[1] + 1}."
+        f"from {apart.min():.0%} (layer {least[0] + 1}, head {least[1] + 1}) to {apart.max():.0%} "
+        f"(layer {most[0] + 1}, head {most[1] + 1})."
     )
 
 

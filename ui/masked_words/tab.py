@@ -10,7 +10,7 @@ from bert_core.errors import InputError
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, on_error, warn
-from ui.masked_words.closer_look import LABELS, VIEWS, closer_code, closer_numbers, closer_value
+from ui.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_numbers, closer_value
 from ui.masked_words.token_picker import MaskedWord, mask_words, maskable, picker_value, token_picker
 from ui.parts.compare import caption, compare_with, fill_lists, model_of
 from ui.parts.downloads import exporter, numbers_of_models, offer
@@ -36,7 +36,7 @@ def masked_words_tab(page: Page) -> None:
         sentence, sentences = sentence_row("Sentence", "masked-sentence", FIRST_SENTENCE)
         picker = token_picker(elem_id="masked-words")
         with gr.Row():
-            info = "The model learned from pairs of sentences; what follows can help it guess."
+            info = "The model was trained on pairs of sentences; a second one can help it guess."
             pair = sentence_box("Second sentence (optional)", "masked-pair", info=info)
             own = gr.Textbox(
                 label="My guess",
@@ -210,7 +210,7 @@ def rated_guess(checkpoint: Checkpoint, question: Question, number: int, guess: 
 
 
 def put_guess(question: Question, masked: MaskedWord, piece: int, token: str) -> Question:
-    """The question with a guess in place of a masked word, or of one piece of it, in its texts."""
+    """The question with a masked word of its texts, or one piece of it, replaced by a guess."""
     word = masked.word
     source = (question.text, question.pair)[word.sentence]
     start, end = word.start, word.end
@@ -250,5 +250,5 @@ def checked_mask(checkpoint: Checkpoint, question: Question) -> Question:
 
 
 def no_guesses(sentence: str) -> dict[str, Any]:
-    """An error in place of guesses."""
+    """An error instead of guesses."""
     return NO_GUESSES | {"error": sentence}

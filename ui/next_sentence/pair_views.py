@@ -47,13 +47,11 @@ def matrix_notes(matrix: PairMatrix, labels: tuple[str, str]) -> list[str]:
         notes.append(f"Ranks the true next sentence first for {found} of {of} sentences.")
     total, positive = int(asked.sum()), int((asked & true).sum())
     missed, taken = (int((asked & ~matrix.is_right & part).sum()) for part in (true, ~true))
-    wrong = f": it misses {missed} of {positive} that are {labels[0]} and takes {taken} others for {labels[0]}"
-    notes.append(
-        f"Judges {right} of {total} pairs right{wrong if right < total else ''}. Baseline: always {labels[1]}, right "
-        f"{total - positive} times."
-    )
+    negative = total - positive
+    wrong = f" (wrong: {missed} of {positive} {labels[0]}, {taken} of {negative} {labels[1]})" if right < total else ""
+    notes.append(f"Judges {right} of {total} pairs right{wrong}. Always {labels[1]} would be right for {negative}.")
     if long := int(matrix.probabilities.isnan().sum()):
-        notes.append(f"{long} pairs are longer than the model reads and were left out.")
+        notes.append(f"Pairs left out because they are longer than the model reads: {long}.")
     return notes
 
 

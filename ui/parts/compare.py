@@ -42,11 +42,11 @@ def model_choices(page: Page, token: str) -> list[tuple[str, str]]:
     """Models to compare with, (label, key) each; of a run some of its steps."""
     space = page.space(token) or Workspace("")
     found = [(NOTHING, ""), *((name, name) for name in page.workspaces.shipped_names)]
-    found += [(f"{model.title} ({model.detail})", key) for key, model in list(space.models.items())]
-    for number, run in enumerate(list(space.runs.values()), 1):
+    found += [(caption(model), key) for key, model in list(space.models.items())]
+    for run in list(space.runs.values()):
         steps = [snapshot.step for snapshot in run.snapshots]
         for step in steps[:: -(-len(steps) // MOST_STEPS) or 1] + steps[-1:]:
-            choice = (f"Your run {number}: {run.recipe.title}, step {step:,}", f"{run.id}@{step}")
+            choice = (f"{space.title_of(run)}, step {step:,}", f"{run.id}@{step}")
             if choice not in found:
                 found.append(choice)
     return found
@@ -63,7 +63,7 @@ def model_of(page: Page, token: str, key: str) -> Model:
     run = space.run(run_id)
     if not step.isdigit() or (found := space.checkpoint(run, int(step))) is None:
         raise BertCoreError("This step is no longer kept; choose another one.")
-    return Model(f"Your run: {run.recipe.title}", f"step {found[0]:,}", found[1])
+    return Model(space.title_of(run), f"step {found[0]:,}", found[1])
 
 
 def caption(model: Model) -> str:

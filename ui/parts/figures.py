@@ -106,7 +106,7 @@ _NSP = _Objective("nsp", "Next sentence (NSP)", SECOND, "dash")
 
 
 def _baseline(name: str, colour: str, *, side: str = "top") -> dict[str, Any]:
-    """A loss to compare with; its label, which comes with its value, stands at the right end."""
+    """A loss to compare with; its label, which comes with its value, is at the right end."""
     line = {"color": colour, "width": 1, "dash": "dot"}
     text = {"mode": "lines+text", "textposition": f"{side} left", "textfont": {"size": 11, "color": _GREY}}
     meta = {"series": name, "kind": "baseline"}
@@ -132,7 +132,7 @@ def curves(*, more: bool = False) -> dict[str, Any]:
         data += [
             _curve(_BY_KIND, "masked_accuracy", "masked", ACCENT, "solid"),
             _curve(_BY_KIND, "replaced_accuracy", "replaced", SECOND, "dash"),
-            _curve(_BY_KIND, "kept_accuracy", "left unchanged", _GREY, "dot"),
+            _curve(_BY_KIND, "kept_accuracy", "kept unchanged", _GREY, "dot"),
             _curve(_LEARNING_RATE, "learning_rate", "Learning rate", _GREY, "solid", showlegend=False),
             _curve(_GRADIENT, "grad_norm", "Gradient norm", _GREY, "solid", showlegend=False),
         ]

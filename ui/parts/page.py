@@ -1,4 +1,4 @@
-"""What every tab knows: the visitor, the model and step that the page shows, and the line that names them."""
+"""The frame of the page, shared by all tabs: the visitor, and the line that names the shown model and its step."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -45,9 +45,9 @@ class Page:
             model = self.workspaces.model(space)
             name, detail = model.title, model.detail
         except BertCoreError:
-            name, detail = "no model yet", "train one first"
+            name, detail = "none yet", "train one first"
             if run:
-                name = f"Your run: {run.recipe.title}"
+                name = space.title_of(run)
                 detail = "preparing" if run.status in ACTIVE else "ended before it had a model"
         shown = {"run": run.id, **snapshot_steps(space, run)} if run else {"run": None, "steps": [], "at": None}
         return {"name": name, "detail": detail, "visitor": token, **shown}

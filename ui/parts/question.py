@@ -1,4 +1,4 @@
-"""What a person asks a model: one value that a tab makes of its components and hands to the functions that answer."""
+"""A person's question to a model: one value, which a tab makes of its components and hands to the probes."""
 
 from dataclasses import dataclass
 from typing import Any

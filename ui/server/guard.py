@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 LARGEST_FILE = 256 * 2**20
 LARGEST_REQUEST = 16 * 2**20  # a pasted text
-# Requests of one address: a whole class may share one, and opening the page takes some ninety requests.
+# Requests of one address: a whole class may share one, and opening the page takes some 110 requests.
 MOST_PER_SECOND, MOST_AT_ONCE = 500.0, 4000.0
 MOST_ADDRESSES = 4096
 _NEEDED = re.compile(

@@ -83,6 +83,10 @@ class Workspace:
         except (KeyError, TypeError):
             raise RunError(NOT_YOURS) from None
 
+    def title_of(self, run: Run) -> str:
+        """The run's name on the page, with its number in the list."""
+        return f"Your run {self.entries[run.id].number} ({run.recipe.title})"
+
     @property
     def active_run(self) -> Run | None:
         """The first run that has not ended; later ones wait for it."""

@@ -32,11 +32,7 @@ class Workspaces:
     """
 
     def __init__(
-        self,
-        service: TrainingService,
-        shipped: Mapping[str, Callable[[], Checkpoint]],
-        *,
-        lease: float | None = None,
+        self, service: TrainingService, shipped: Mapping[str, Callable[[], Checkpoint]], *, lease: float | None = None
     ) -> None:
         self.service = service
         self.shipped_names = tuple(shipped)
@@ -133,7 +129,7 @@ class Workspaces:
         if (found := space.checkpoint(run, space.selected_step)) is None:
             raise RunError(NO_MODEL_YET)
         step, checkpoint = found
-        return Model(f"Your run: {run.recipe.title}", f"step {step:,}", checkpoint)
+        return Model(space.title_of(run), f"step {step:,}", checkpoint)
 
     def _new(self, token: str) -> Workspace:
         return Workspace(token, self.service.budget(), shipped=self.shipped_names)

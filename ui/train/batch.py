@@ -117,9 +117,9 @@ def batch_table(value: dict[str, Any]) -> list[list[Any]]:
     other = "NotNext" if label == "IsNext" else f"not {label}"
     rows = []
     for number, row in enumerate(value["rows"], value["first"] + 1):
-        truth = label if row["is_next"] else other
+        pair_label = label if row["is_next"] else other
         for position, (token, kind, segment) in enumerate(zip(row["tokens"], row["kinds"], row["segments"])):
             guess = row["guesses"].get(str(position), {})
             values = [guess.get(name) for name in ("label", "token", "probability", "loss")]
-            rows.append([number, truth, position, "AB"[segment], kind, token, *values])
+            rows.append([number, pair_label, position, "AB"[segment], kind, token, *values])
     return rows

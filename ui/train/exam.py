@@ -26,8 +26,8 @@ NOTHING_HELD_OUT = (
 HELD_OUT = "{held_out:,} sentences are held out: the model never trains on them."
 NEVER = "Baseline: always “does not follow”"
 FEW = "Few words are right in either part; it is too early to compare them."
-MEMORISED = "It predicts more training words than held-out words, by more than chance: this gap is memorisation."
-GENERALISES = "It predicts held-out words about as well, as far as so few words can show: it generalises."
+MEMORISED = "It predicts training words better than held-out words, by more than chance: this gap is memorisation."
+GENERALISES = "It predicts held-out words about as well as training words, as far as so few can show: it generalises."
 
 
 def exam_view(workspaces: Workspaces) -> gr.HTML:
@@ -57,11 +57,11 @@ def exam_value(space: Workspace, run: Run) -> dict[str, Any]:
     if space.selected_step is None and run.status in TRAINING:
         return {"text": f"{about} {WHEN}" if held_out else about}
     step, checkpoint = found
-    parts = {"Learned from": learned} | ({"Held out": held_out} if held_out else {})
+    parts = {"Training text": learned} | ({"Held out": held_out} if held_out else {})
     words, pairs, never = zip(*(_examine(checkpoint, part.excerpt(MOST_SENTENCES)) for part in parts.values()))
-    rows = [["Hidden words guessed", *words]]
+    rows = [["Hidden words right", *words]]
     if learned.labels is None:  # the exam's pairs are neighbours; labelled pairs mean something else
-        rows += [["Pairs of sentences judged", *pairs], [NEVER, *never]]
+        rows += [["Pairs judged right", *pairs], [NEVER, *never]]
     text = f"{about} {verdict_on(*words)}".strip() if held_out else about
     return {"text": text, "step": step, "columns": list(parts), "rows": rows}
 

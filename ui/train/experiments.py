@@ -182,7 +182,7 @@ def _result(space: Workspace, trial: Trial) -> dict[str, Any] | None:
             for name in shown
         ]
         rows.append({"title": variant.title, "colour": colours.get(variant.title, ""), "cells": cells})
-    one, seeds = "One seed can't separate chance from effect; three can.", len(marks[0])
+    one, seeds = "One seed cannot separate an effect from chance; run three seeds.", len(marks[0])
     how = one if seeds == 1 else f"Mean ± standard deviation over {seeds} seeds."
     how += f" Every model was tested on the same {PAIRS} pairs of {trial.text}, masked by the recipe."
     columns = [MEASURES[name].title for name in shown]
@@ -212,7 +212,13 @@ class Experiments:
             )
             with gr.Row(elem_id="experiment-start-row"):
                 self.seeds = gr.Radio(
-                    SEEDS, value=1, show_label=False, container=False, elem_id="experiment-seeds", min_width=200
+                    SEEDS,
+                    value=1,
+                    label="Seeds",
+                    show_label=False,
+                    container=False,
+                    elem_id="experiment-seeds",
+                    min_width=200,
                 )
                 self.start = gr.Button("Start experiment", elem_id="experiment-start", min_width=160)
             self.result = view("experiment", server_functions=[news], elem_id="experiment")

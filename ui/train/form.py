@@ -1,6 +1,6 @@
 """The form of the Train tab: a text, a recipe, a seed, a pace, and the settings under "More settings".
 
-A setting's hint, range and choices stand once, beside its field in bert_core.config. SHOWN says which settings a
+A setting's hint, range and choices are defined once, beside its field in bert_core.config. SHOWN says which settings a
 person sees and in which order.
 """
 
@@ -80,7 +80,7 @@ class FormControls:
 
     @property
     def text_and_recipe(self) -> list[gr.components.Component]:
-        """The controls that decide what the text gives, except the uploaded file."""
+        """The controls on which the preview depends, except the uploaded file."""
         return [self.source, self.pasted, self.recipe, *self.settings]
 
     @property
@@ -132,7 +132,7 @@ def overrides(recipe: Recipe, values: Sequence[Any]) -> dict[str, Any]:
 
 
 def with_labels(sentence: str) -> str:
-    """The sentence with the labels of the controls in place of the settings' names."""
+    """The sentence with the labels of the controls instead of the settings' names."""
     labels = {key.split(".")[1]: label for key, label in SHOWN.items()}
     labels[_POSITIONS.split(".")[1]] = SHOWN["data.sequence_length"]
     return re.sub(r"\b\w+_\w+\b|^\w+(?= is )", lambda name: labels.get(name[0], name[0]), sentence)

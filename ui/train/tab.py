@@ -85,6 +85,7 @@ def train_tab(page: Page) -> None:
             with gr.Accordion("About this recipe", open=False):
                 about = gr.Textbox(
                     recipe_named(DEFAULT_RECIPE).description,
+                    label="About this recipe",
                     show_label=False,
                     container=False,
                     interactive=False,
@@ -124,7 +125,7 @@ def train_tab(page: Page) -> None:
 
     @on_error(lambda sentence: {"facts": [], "notes": [], "error": with_labels(sentence)})
     def show_preview(values: dict[Any, Any]) -> dict[str, Any]:
-        """What the text gives, or why it cannot be trained on."""
+        """The sizes of the text, or why it cannot be trained on."""
         filled = form.read(values)
         recipe = filled.recipe()
         return preview_value(preview(recipe, filled.corpus(recipe), workspaces.service.device))
@@ -227,7 +228,7 @@ def train_tab(page: Page) -> None:
 
 
 def preview_value(found: Preview) -> dict[str, Any]:
-    """What a text gives, as the facts view shows it."""
+    """The sizes of a text, as the facts view shows them."""
     return {
         "facts": [
             ["Sentences", f"{found.sentences:,}"],

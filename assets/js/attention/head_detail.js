@@ -31,7 +31,7 @@ const MEANS_HINTS = {
 const BUCKETS = 8; // widths of lines: a few paths instead of thousands
 const LINES_FROM = 0.02;
 const HINT = "A row is the word that attends, a column the word it attends to; point at a cell to read the weight.";
-const LINES_HINT = "Words on the left attend to words on the right; point at a word for its lines, press it to keep them.";
+const LINES_HINT = "Words on the left attend to words on the right; point at a word to see its lines alone, click it to keep them.";
 
 /** @param {number} head */
 const colourOf = (head) => `hsl(${(174 + 137.5 * head) % 360} 58% 44%)`;
@@ -69,7 +69,7 @@ export function headDetail(root, { options }) {
 
   const filter = choice("Lines between", FILTERS, "filter"), mean = choice("Average over", MEANS, "mean");
   const chips = el("div", { class: "balcony-tools", role: "group", "aria-label": "Heads that are drawn",
-    title: "Press a head to show or hide it; double-click it, or press it with Shift, to see it alone" });
+    title: "Click a head to show or hide it; double-click or Shift-click it to see it alone" });
   const extra = el("div", { class: "balcony-tools balcony-extra", "data-no-picture": "" });
   const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, tablist,
     el("label", {}, "Hide weights below ", threshold, limit));
@@ -187,9 +187,9 @@ export function headDetail(root, { options }) {
       }
       drawing.replaceChildren(...paths);
       sides.forEach((list, side) => [...list.querySelectorAll("button")].forEach((item, index) => {
-        const isRead = alone && alone[0] !== side && totals[index] >= Math.max(settings.threshold, 0.0005);
-        item.children[1].textContent = isRead ? totals[index].toFixed(2) : "";
-        item.style.setProperty("--share", isRead ? Math.sqrt(totals[index]).toFixed(2) : "0");
+        const isAttended = alone && alone[0] !== side && totals[index] >= Math.max(settings.threshold, 0.0005);
+        item.children[1].textContent = isAttended ? totals[index].toFixed(2) : "";
+        item.style.setProperty("--share", isAttended ? Math.sqrt(totals[index]).toFixed(2) : "0");
         item.setAttribute("aria-pressed", `${Boolean(pinned && pinned[0] === side && pinned[1] === index)}`);
       }));
     }

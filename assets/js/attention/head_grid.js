@@ -166,7 +166,7 @@ export function headGrid(root, { trigger, options }) {
     bytes = bytesOf(value.weights);
     if (!tools.isConnected) root.replaceChildren(title, tools, frame, legend, notes);
     if (choose.options.length !== 1 + Object.keys(value.titles).length) {
-      choose.replaceChildren(el("option", { value: "" }, "the weights alone"),
+      choose.replaceChildren(el("option", { value: "" }, "weights only"),
         ...Object.entries(value.titles).map(([key, text]) => el("option", { value: key }, text)));
     }
     title.textContent = value.caption || "All heads";

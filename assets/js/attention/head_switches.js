@@ -46,7 +46,7 @@ export function headSwitches(root, { trigger, choose }) {
   const word = el("select", { "aria-label": "Word to hide" }), measure = el("select", { "aria-label": "What the map shows" });
   const table = el("tbody", {}), without = el("th", { scope: "col" });
   const allOn = el("button", { type: "button", class: "balcony-small" }, "Switch all on");
-  const each = el("button", { type: "button", class: "balcony-small" }, "Switch off each head in turn");
+  const each = el("button", { type: "button", class: "balcony-small" }, "Switch off one head at a time");
   const grid = el("div", {}), caption = el("p", { class: "balcony-empty" }), notes = el("div", {});
   const panel = el("div", { class: "balcony-switches" },
     el("section", {},
@@ -124,7 +124,7 @@ export function headSwitches(root, { trigger, choose }) {
     fill(measure, Object.entries(value.titles));
     word.value = `${value.position}`;
     const count = value.off.length;
-    without.textContent = count === 0 ? "Without" : count === 1 ? "Without 1 head" : `Without ${count} heads`;
+    without.textContent = count === 0 ? "Heads off" : count === 1 ? "Without 1 head" : `Without ${count} heads`;
     allOn.disabled = count === 0;
     each.hidden = !value.waits;
     table.replaceChildren(...Object.entries(value.titles).map(([name, title]) => answer(name, title)));
@@ -132,7 +132,7 @@ export function headSwitches(root, { trigger, choose }) {
     if (shape !== wanted) build();
     shape = wanted;
     showSwitches(value.maps?.[measure.value]);
-    caption.textContent = value.waits || "Press a head to switch it off, again to switch it on. Amber: without it the probability " +
+    caption.textContent = value.waits || "Click a head to switch it off, and again to switch it on. Amber: without it the probability " +
       "is lower or the loss higher; green: the reverse.";
     notes.replaceChildren(...value.notes.map((text) => note(text)));
   }

@@ -36,7 +36,7 @@ export function guesses(root, { trigger }) {
       el("span", { class: "balcony-mark" }, isHidden ? "hidden" : "")];
     const item = el("li", { class: isHidden ? "balcony-guess is-own" : "balcony-guess" }, ...parts);
     if (!put) return item;
-    const button = el("button", { type: "button", class: "balcony-small balcony-put", "aria-label": `Put ${token} in` }, "put in");
+    const button = el("button", { type: "button", class: "balcony-small balcony-put", "aria-label": `Insert ${token} into the sentence` }, "insert");
     button.addEventListener("click", () => trigger("select", { ...put, token }));
     item.append(button);
     return item;
@@ -59,7 +59,7 @@ export function guesses(root, { trigger }) {
   function compare({ word, here, there }) {
     const points = Math.round(100 * (here - there));
     return el("p", { class: "balcony-empty" }, el("bdi", {}, word),
-      `: ${percent(here)} here, ${percent(there)} by the other model, ${points > 0 ? "+" : points < 0 ? "−" : ""}${Math.abs(points)} points.`);
+      `: ${percent(here)} with this model, ${percent(there)} with the first, ${points > 0 ? "+" : points < 0 ? "−" : ""}${Math.abs(points)} percentage points.`);
   }
 
   /** @param {Mask} mask @param {number} number @param {boolean} [isBeside] */

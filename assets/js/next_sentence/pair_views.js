@@ -32,7 +32,7 @@ import { follow } from "../parts/page.js";
 
 const ORDERS = { text: "reading order", next: "P of the true next sentence", right: "fraction judged right" };
 const ACROSS_HINT = "A row is a word of the first sentence; point at a cell to read how much it attends to a word of the second.";
-const MATRIX_HINT = "Rows are first sentences, columns second ones; point at a cell to read it, press it to put the pair in above.";
+const MATRIX_HINT = "Rows are first sentences, columns second ones; point at a cell to read it, click it to put the pair into the boxes above.";
 
 /** All matrices of the page have the same order of rows, so that two models can be compared. */
 const shared = { order: "text", changed: new EventTarget() };
@@ -152,7 +152,7 @@ export function pairMatrix(root, { trigger, choose, options }) {
       values: rows.flatMap((i) => probabilities[i]), colour: options.colour, room: width || 500, largest: 44,
       letters: width > 520 ? 36 : 14, hint: MATRIX_HINT, describe,
       alpha: (p) => 0.03 + 0.97 * p,
-      label: `${title.textContent}: which follows which; the arrow keys go from cell to cell, Enter puts the pair in above`,
+      label: `${title.textContent}: which follows which; the arrow keys go from cell to cell, Enter puts the pair into the boxes above`,
       outlined: (row, j) => labels[rows[row]][j] === 1, crossed: (row, j) => isWrong(rows[row], j),
       press: (row, j) => trigger("select", { first: sentences[rows[row]], second: sentences[j] }),
     });

@@ -19,7 +19,7 @@ export function modelLine(root, { server }) {
   const replay = el("button", { type: "button", id: "time-replay", class: "balcony-small-button" }, "Replay");
   const time = el("div", { class: "balcony-time", role: "group", "aria-label": "Time" }, replay, slider, live);
   root.append(
-    el("p", { class: "balcony-model" }, el("span", { class: "balcony-model-label" }, "Model"), name, detail), time);
+    el("p", { class: "balcony-model" }, "Model: ", name, ", ", detail), time);
   /** @type {ModelLine} */
   let value;
   /** @type {number[]} */

@@ -39,15 +39,15 @@ function pair(row, number, label) {
   const second = row.segments.indexOf(1);
   const end = row.segments.lastIndexOf(1) + 1;
   const follows = label === "IsNext";
-  const truth = row.is_next ? (follows ? "B follows A (IsNext)" : label) : (follows ? "B is from elsewhere (NotNext)" : `not ${label}`);
+  const actual = row.is_next ? (follows ? "B follows A (IsNext)" : label) : (follows ? "B is from elsewhere (NotNext)" : `not ${label}`);
   const isRight = (row.is_next_probability >= 0.5) === row.is_next;
   const probability = row.is_next ? row.is_next_probability : 1 - row.is_next_probability;
   const line = (name, items, segment) => el("div", { class: "balcony-segment" },
     el("span", { class: "balcony-segment-name", title: segment }, name),
-    el("ol", { "aria-label": `${name}, ${segment}`, dir: "auto" }, ...items));
+    el("ol", { "aria-label": name ? `${name}, ${segment}` : segment, dir: "auto" }, ...items));
   return el("section", { class: "balcony-pair" },
-    el("h4", {}, `Pair ${number}: ${truth}. `,
-      el("span", { class: isRight ? "balcony-right" : "balcony-wrong" }, `${isRight ? "✓" : "✗"} the model gives this ${percent(probability)}`)),
+    el("h4", {}, `Pair ${number}: ${actual}. `,
+      el("span", { class: isRight ? "balcony-right" : "balcony-wrong" }, `${isRight ? "✓" : "✗"} the model's probability: ${percent(probability)}`)),
     line("A", words(row, 0, second), "segment 0"),
     line("B", words(row, second, end), "segment 1"),
     ...(end < row.tokens.length ? [line("", words(row, end, row.tokens.length), "padding")] : []));
@@ -63,7 +63,7 @@ function summary(value) {
   const guesses = value.rows.flatMap((row) => Object.values(row.guesses));
   const right = guesses.filter((guess) => guess.is_right).length;
   const loss = guesses.reduce((sum, guess) => sum + guess.loss, 0) / guesses.length;
-  const before = value.step === 0 ? "The first batch, shown to the untrained model" : `Step ${value.step.toLocaleString("en")}, guesses of the model after it`;
+  const before = value.step === 0 ? "The first batch, with guesses of the untrained model" : `Batch of step ${value.step.toLocaleString("en")}, with guesses of the model after the step`;
   const drawn = value.again ? `; masks drawn again (${value.again})` : "";
   const asks = guesses.length ? ` ${right} of ${guesses.length} words right, mean loss ${loss.toFixed(2)}.` : "";
   return `${before}${drawn}.${asks}`;
@@ -80,7 +80,7 @@ export function batch(root, { server, setValue, options }) {
   };
   const back = button("◀", "batch-back", "Previous pairs", () => page(-1));
   const next = button("▶", "batch-next", "Next pairs", () => page(1));
-  const draw = button("Draw again", "batch-again", "Hide other words of the same pairs, as when they come again", () => hold(again + 1));
+  const draw = button("Draw again", "batch-again", "Draw new masks for the same pairs, as a later step would", () => hold(again + 1));
   const own = button("The step's own masks", "batch-own", "The words that were hidden in this step", () => hold(0));
   back.setAttribute("aria-label", "Previous pairs");
   next.setAttribute("aria-label", "Next pairs");

@@ -48,7 +48,7 @@ export function runsList(root, { trigger, server }) {
   const empty = el("p", { class: "balcony-empty" }, "Each run that you start is listed here, with its last numbers.");
   const hint = el("p", { class: "balcony-empty" },
     "Tick runs to draw them over the curves and to compare their settings. The numbers are means over the last 20 steps. " +
-    "Run again starts a run with the same settings, text and seed; Reset does so and waits at step 0. Both begin with " +
+    "Run again starts a run with the same settings, text and seed; Reset does the same and pauses at step 0. Both begin with " +
     "the same weights, bit for bit.");
   const differ = el("div", { id: "runs-differ" });
   root.append(empty, el("div", { class: "balcony-scroll" }, table), hint, differ);
@@ -86,7 +86,7 @@ export function runsList(root, { trigger, server }) {
         ...(row.held ? [el("small", {}, `${words(held[index])} held-out`)] : []))),
       el("td", { class: "balcony-again" },
         button(row, "Run again", false, "Same settings, text and seed"),
-        button(row, "Reset", true, "The same initial weights, waiting at step 0")));
+        button(row, "Reset", true, "Same settings, text and seed, paused at step 0")));
     item.classList.toggle("is-shown", row.isShown);
     return item;
   }
@@ -102,7 +102,7 @@ export function runsList(root, { trigger, server }) {
     } else parts.push(el("p", {}, "Nothing: the same settings, text and seed."));
     if (alike !== null) {
       parts.push(el("p", { class: "balcony-empty", id: "runs-alike" },
-        alike ? "All of them began with the same weights, bit for bit." : "They did not begin with the same weights."));
+        alike ? "All of them began with the same weights, bit for bit." : "They did not all begin with the same weights."));
     }
     return parts;
   }

@@ -19,7 +19,7 @@ LENS_HINT = (
     "readable."
 )
 MATTERED_HINT = (
-    "Every other word was hidden too, one at a time. The numbers are the change of {answer}'s probability in "
+    "Every other word was hidden too, one at a time. The numbers are the change of the probability of {answer} in "
     "percentage points; a minus means that the word helped."
 )
 SWEEP_HINT = (

@@ -79,9 +79,9 @@ function mattered(value) {
 }
 
 /**
- * The sentences by colour, and the alternatives to the pressed word below them.
+ * The sentences by colour, and the guesses for the clicked word below them.
  * @param {Sweep} value
- * @param {number} open index of the pressed word
+ * @param {number} open index of the clicked word
  * @param {(index: number) => void} press
  */
 function sweep(value, open, press) {
@@ -99,7 +99,7 @@ function sweep(value, open, press) {
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", `${i === index}`));
     const word = value.words[index];
     rivals.replaceChildren(...word.rivals.map((guesses, i) => el("p", {},
-      "Instead of ", el("bdi", { class: "balcony-hidden-word" }, word.pieces[i]), ": ",
+      "Guesses for ", el("bdi", { class: "balcony-hidden-word" }, word.pieces[i]), ": ",
       ...guesses.flatMap(([token, probability], rank) => [rank ? ", " : "", el("bdi", {}, token), ` ${percent(probability)}`]))));
   }
 
