@@ -50,7 +50,7 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
 
     open_tab(page, "Next sentence")
     verdict = page.locator("#next-verdict")
-    expect(verdict).to_contain_text("thinks the second sentence follows the first")
+    expect(verdict).to_contain_text("judges that the second sentence follows the first")
     page.locator("#next-swap").click()
     expect(verdict).to_contain_text("does not follow the first")
 

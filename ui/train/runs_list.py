@@ -126,10 +126,7 @@ def in_words(value: Any) -> str:
 
 
 def settings_of(recipe: Recipe, seed: int, corpus: Corpus) -> dict[str, Any]:
-    """Everything that determines a run, by names such as "training.learning_rate"; the text by its fingerprint.
-
-    recipe: a prepared one.
-    """
+    """All settings of a run with a prepared recipe, by names such as "data.batch_size"; the text by its fingerprint."""
     content = recipe_content(recipe, seed)
     flat = {"recipe": content.pop("title"), "text": corpus.fingerprint, "seed": content.pop("seed")}
     del content["description"], content["scale"]
@@ -143,10 +140,7 @@ def differences(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def begin_alike(runs: Sequence[Sequence[Snapshot]]) -> bool | None:
-    """Whether the runs began with bit-identical weights; None if the first snapshot of one is not kept.
-
-    runs: the snapshots of each.
-    """
+    """Whether runs, given by their snapshots, began with identical weights; None if a first snapshot is not kept."""
     first = [snapshots[0] for snapshots in runs if snapshots and snapshots[0].step == 0]
     if len(first) < len(runs):
         return None

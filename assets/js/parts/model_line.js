@@ -18,8 +18,8 @@ export function modelLine(root, { server }) {
   const live = el("button", { type: "button", id: "time-live", class: "balcony-small-button", title: "Follow the newest step" }, "Live");
   const replay = el("button", { type: "button", id: "time-replay", class: "balcony-small-button" }, "Replay");
   const time = el("div", { class: "balcony-time", role: "group", "aria-label": "Time" }, replay, slider, live);
-  root.append(
-    el("p", { class: "balcony-model" }, "Model: ", name, ", ", detail), time);
+  const line = el("p", { class: "balcony-model" });
+  root.append(line, time);
   /** @type {ModelLine} */
   let value;
   /** @type {number[]} */
@@ -115,6 +115,7 @@ export function modelLine(root, { server }) {
     value = next;
     visitor.token = next.visitor;
     name.textContent = next.name;
+    if (!before) line.append("Model: ", name, ", ", detail);
     steps = [...next.steps];
     at = next.at;
     show();
