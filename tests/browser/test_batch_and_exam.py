@@ -43,7 +43,7 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
         batch.locator(".balcony-batch-range"),
         batch.locator("ol"),
     )
-    expect(summary).to_contain_text("Step 40")
+    expect(summary).to_contain_text("Batch of step 40")
     expect(pairs).to_have_text("Pairs 1 to 4 of 48")
     expect(batch.locator("section")).to_have_count(4)
     asked = batch.locator("section li").filter(has_text="true:")
@@ -66,7 +66,7 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
     rows = list(csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()))
     assert {row["pair"] for row in rows} == {"5", "6", "7", "8"}
     move_slider(page, 0)
-    expect(summary).to_contain_text("shown to the untrained model")
+    expect(summary).to_contain_text("guesses of the untrained model")
 
 
 def test_the_dialogue_is_memorised_and_a_longer_text_has_held_out_sentences(page: Page) -> None:
