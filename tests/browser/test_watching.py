@@ -16,6 +16,11 @@ def move_slider(page: Page, position: int) -> None:
     )
 
 
+def choose_pace(page: Page, name: str) -> None:
+    page.locator("#pace input").click()
+    page.get_by_role("option", name=name).click()
+
+
 def test_the_slider_takes_the_open_tab_back_in_time(page: Page) -> None:
     start(page)
     wait_for_status(page, "Finished")
@@ -100,11 +105,11 @@ def test_the_slider_takes_the_guesses_below_the_curves_back_in_time(page: Page) 
 def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(page: Page) -> None:
     change_setting(page, "steps", "12")
     page.get_by_role("button", name="Pace, learning rate, more steps").click()
-    page.locator("#pace input").click()
-    page.get_by_role("option", name="5 steps a second").click()
+    choose_pace(page, "1 step a second")
     start(page)
     page.locator("#pause").click()
     wait_for_status(page, "Paused")
+    choose_pace(page, "5 steps a second")
     page.locator("#new-rate input").fill("0.0005")
     page.locator("#change-rate").click()
     page.locator("#pause").click()

@@ -160,9 +160,9 @@ def test_texts_over_the_limit_are_refused_unread(monkeypatch):
     ["x" * 2_000_000, "a. " * 300_000, "." * 200_000, "J. " * 100_000, "'" * 200_000 + ".\n", "." + ")" * 50_000],
 )
 def test_odd_texts_take_no_more_than_seconds(text):
-    start = time.perf_counter()
+    start = time.process_time()
     Corpus.from_text(text, "documents")
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_a_path_is_read_and_other_strings_are_texts(tmp_path):

@@ -12,7 +12,7 @@ import { runs } from "./runs_list.js";
 // What to do next, if the run gives no reason.
 const NEXT = {
   paused: "Step trains one step, Resume continues.",
-  finished: "Mask words, judge sentences and inspect attention in the other tabs; keep or download the model in Models.",
+  finished: "Mask words, judge sentences and inspect attention in the other tabs; Models saves the model.",
 };
 const EAGER_MS = 120;
 const HIDDEN_MS = 60000; // a hidden page only renews the lease
