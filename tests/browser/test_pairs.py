@@ -128,7 +128,7 @@ def test_two_models_judge_side_by_side(page: Page, tmp_path: Path) -> None:
     open_tab(page, "Masked words")
     compare_with(page, "masked-other", "romeo-juliet")
     expect(page.locator("#masked-other-guesses h3").first).to_contain_text("comes with Balcony")
-    expect(page.locator("#masked-other-guesses")).to_contain_text("by the other model")
+    expect(page.locator("#masked-other-guesses")).to_contain_text("with the first")
     expect(page.locator("#masked-other-guesses section")).to_have_count(1)
     guesses = json.loads(download(page, "#masked-download-json", tmp_path, "guesses.json"))
     assert list(guesses) == both
