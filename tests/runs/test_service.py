@@ -517,7 +517,7 @@ def test_a_pace_gives_a_step_when_its_time_has_come(slow_service, clock, recipe)
 def test_a_run_without_a_visitor_is_paused_and_a_touch_resumes_it(slow_service, clock, recipe):
     run = slow_service.start(recipe.override({"training.steps": 100_000}), lease=10)
     kept = slow_service.start(recipe.override({"training.steps": 100_000}))
-    wait(lambda: run.history())
+    wait(lambda: run.history() and kept.history())
     clock.now += 10.5
     wait(lambda: run.status == "paused")
     assert "nobody was watching" in run.reason
