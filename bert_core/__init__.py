@@ -16,7 +16,16 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
 from bert_core.model import BertForPreTraining, BertModel
-from bert_core.probes.attention import ablation_map, across, attention, average, head_facts, rollout, without_special
+from bert_core.probes.attention import (
+    ablation_map,
+    across,
+    attention,
+    average,
+    head_facts,
+    head_names,
+    rollout,
+    without_special,
+)
 from bert_core.probes.exam import exam
 from bert_core.probes.masked_words import fill_mask, layer_lens, leave_one_out, rate_guess, sweep
 from bert_core.probes.sentence_pairs import next_sentence, pair_matrix
@@ -55,6 +64,7 @@ __all__ = [
     "fetch_checkpoint",
     "fill_mask",
     "head_facts",
+    "head_names",
     "layer_lens",
     "leave_one_out",
     "load_checkpoint",

@@ -5,9 +5,12 @@ setting is the `head_scale` of `BertModel.forward`. Row i of a weight matrix (T,
 each token, and sums to 1.
 """
 
-from collections.abc import Callable, Sequence
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -18,7 +21,8 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import IS_NEXT, encode_corpus
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP
 from bert_core.errors import InputError
-from bert_core.probes.forward import Inputs, attention_weights, log_probabilities, logits, padded
+from bert_core.model import BertLayer, BertSelfAttention
+from bert_core.probes.forward import Inputs, attention_weights, hidden_states, log_probabilities, logits, padded
 from bert_core.probes.reading import encode_text, masked_row, row_of, token_text
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -33,11 +37,12 @@ _TARGETS = {
     "other": "the other sentence",
 }
 FACTS = {"entropy": "Entropy (nats)"} | {key: f"Weight on {target}" for key, target in _TARGETS.items()}
-PATTERNS = {key: f"attends to {target}" for key, target in _TARGETS.items()} | {"even": "attends to all tokens evenly"}
+PATTERNS = {key: f"attends to {target}" for key, target in _TARGETS.items()}
 NAMED_FROM = 0.4  # fraction of the way from uniform attention to all of it on one target
-EVEN_FROM = 0.95  # entropy as a fraction of log T, the largest possible
+RANDOM_HEADS = 300  # a random head exceeds all of them on a target once in 301 times, on one of six in 2 %
 SPECIAL = (CLS, SEP, PAD)
 _TOKENS_AT_ONCE = 8192  # limit of one forward pass
+_WEIGHTS_AT_ONCE = 2**24  # limit of the random heads that are drawn together
 
 
 @dataclass(frozen=True)
@@ -52,11 +57,17 @@ class AttentionMaps:
 @dataclass(frozen=True)
 class HeadFacts:
     """facts: each of FACTS, (L, H); nan if no token has such a target. chance: the same for a head that attends to all
-    tokens equally. names: L lists of H, each a key of PATTERNS or ""."""
+    tokens equally."""
 
     facts: dict[str, Tensor]
     chance: dict[str, float]
-    names: list[list[str]]
+
+    @property
+    def above_chance(self) -> Tensor:
+        """The weight on each target of PATTERNS as a fraction of the way from chance, 0, to 1: (targets, L, H). It is
+        -1 if no token has such a target."""
+        ways = [(self.facts[name] - self.chance[name]) / max(1 - self.chance[name], 1e-9) for name in _TARGETS]
+        return torch.stack(ways).nan_to_num(-1)
 
 
 @dataclass(frozen=True)
@@ -91,12 +102,10 @@ def attention(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -
 
 
 def head_facts(maps: AttentionMaps) -> HeadFacts:
-    """How much each head attends to each kind of target in one input, and a name for heads with a clear pattern.
+    """How much each head attends to each kind of target in one input.
 
     Entropy and the weights on [CLS] and [SEP] are means over all tokens. The others are means over the words that have
-    the target: a next or previous word, the same word anywhere (itself included), another sentence. A head is named
-    after the target that is furthest above chance, if its weight is at least NAMED_FROM of the way from chance to 1;
-    otherwise "even" if its entropy is high.
+    the target: a next or previous word, the same word anywhere (itself included), another sentence.
     """
     weights, T = maps.weights.double(), len(maps.tokens)
     special, cls, sep = (torch.tensor([token in kind for token in maps.tokens]) for kind in (SPECIAL, (CLS,), (SEP,)))
@@ -118,7 +127,33 @@ def head_facts(maps: AttentionMaps) -> HeadFacts:
         rows = target.any(1)
         facts[name] = (weights * target).sum(-1)[..., rows].mean(-1)
         chance[name] = target[rows].double().mean().item()
-    return HeadFacts(facts, chance, _names(facts, chance))
+    return HeadFacts(facts, chance)
+
+
+def head_names(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> list[list[str]]:
+    """L lists of H names: the target that a head clearly attends to in this input, a key of PATTERNS, or "".
+
+    A head is named after the target that is furthest above chance, among those where its weight is at least NAMED_FROM
+    of the way from chance to 1 and exceeds that of RANDOM_HEADS heads with random weights of the same size. In a model
+    with random weights, at most 2 % of the heads get a name. Raises InputError for an empty or too long input.
+    """
+    maps = attention(checkpoint, text, text_pair)
+    states = hidden_states(checkpoint, encode_text(checkpoint, text, text_pair)).cpu().double()
+    generator = torch.Generator().manual_seed(0)
+    at_once = max(1, _WEIGHTS_AT_ONCE // len(maps.tokens) ** 2)
+    names = []
+    layers = cast(Iterable[BertLayer], checkpoint.model.bert.encoder["layer"])
+    for layer, inputs, above in zip(layers, states, head_facts(maps).above_chance.unbind(1)):
+        limit = torch.full((len(_TARGETS), 1), NAMED_FROM, dtype=torch.float64)
+        for first in range(0, RANDOM_HEADS, at_once):
+            heads = min(at_once, RANDOM_HEADS - first)
+            self_attention = cast(BertSelfAttention, layer.attention["self"])
+            random = dataclasses.replace(maps, weights=_random_heads(self_attention, inputs, heads, generator)[None])
+            ways = head_facts(random).above_chance  # (targets, 1, heads)
+            limit = limit.maximum(ways.amax(2))
+        best, which = above.where(above > limit, -1).max(0)  # (H,)
+        names.append([list(_TARGETS)[target] if way > 0 else "" for way, target in zip(best.tolist(), which.tolist())])
+    return names
 
 
 def average(weights: Tensor) -> Tensor:
@@ -255,15 +290,22 @@ def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int = 16, seed
     return PretrainingBatches(encode_corpus(corpus, checkpoint.tokenizer), checkpoint.tokenizer, config, seed=seed)[0]
 
 
-def _names(facts: dict[str, Tensor], chance: dict[str, float]) -> list[list[str]]:
-    targets = list(_TARGETS)
-    above = torch.stack([(facts[name] - chance[name]) / max(1 - chance[name], 1e-9) for name in targets])
-    best, which = above.nan_to_num(-1).max(0)
-    even = facts["entropy"] >= EVEN_FROM * chance["entropy"]
-    return [
-        [targets[w] if b >= NAMED_FROM else "even" if e else "" for b, w, e in zip(*row)]
-        for row in zip(best.tolist(), which.tolist(), even.tolist())
-    ]
+@torch.no_grad()
+def _random_heads(attention: BertSelfAttention, inputs: Tensor, heads: int, generator: torch.Generator) -> Tensor:
+    """Attention weights (heads, T, T) of heads with normal query and key weights of the layer's root mean squares.
+
+    inputs: (T, D) of the layer. Their products with normal numbers are distributed as those of the smaller R^T, where
+    inputs^T = Q R.
+    """
+    sizes = [each.double().cpu().square().view(3, -1).mean(1).sqrt() for each in attention.qkv.parameters()]
+    width = inputs.shape[1] // attention.num_heads
+    projected = []
+    for weight, bias in list(zip(*sizes))[:2]:
+        scaled = torch.cat([inputs * weight, bias.expand(len(inputs), 1)], 1)  # (T, D + 1)
+        root = torch.linalg.qr(scaled.T, mode="r").R.T
+        projected.append(root @ torch.randn(heads, root.shape[1], width, generator=generator, dtype=torch.float64))
+    query, key = projected
+    return (query @ key.transpose(1, 2) / math.sqrt(width)).softmax(-1)
 
 
 def _heads(checkpoint: Checkpoint) -> tuple[int, int]:

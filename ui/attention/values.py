@@ -16,12 +16,14 @@ from bert_core.probes.attention import (
     FACTS,
     NAMED_FROM,
     PATTERNS,
+    RANDOM_HEADS,
     AttentionMaps,
     HeadFacts,
     attention,
     average,
     difference,
     head_facts,
+    head_names,
     rollout,
     without_special,
 )
@@ -32,18 +34,22 @@ from ui.parts.question import Question
 from ui.parts.scripts import ASSETS, in_one_piece
 
 DIFFERENCE = {"difference": "Difference from the other model"}
-LABEL_HINT = f"A head is labelled if its weight there is at least {NAMED_FROM:.0%} of the way from uniform to 1."
+LABEL_HINT = (
+    f"A head is labelled if its weight there is at least {NAMED_FROM:.0%} of the way from uniform to 1, and above that "
+    f"of {RANDOM_HEADS} heads with random weights."
+)
 MOST_IN_THUMBNAIL = 64  # tokens; of more, a pixel shows the largest weight of several
 
 
 @dataclass(frozen=True)
 class ShownAttention:
     """Attention as the page shows it. maps, average, rollout: of the same tokens, with or without special ones; the
-    latter two are (L, T, T). facts: of the whole input in either case.
+    latter two are (L, T, T). facts, names: of the whole input in either case, see `head_names`.
     """
 
     maps: AttentionMaps
     facts: HeadFacts
+    names: list[list[str]]
     average: Tensor
     rollout: Tensor
 
@@ -60,7 +66,8 @@ def shown_attention(checkpoint: Checkpoint, question: Question) -> ShownAttentio
         )
     flow = AttentionMaps(maps.tokens, maps.token_type_ids, rollout(maps.weights))
     shown, shown_flow = (without_special(each) if question.hide_special else each for each in (maps, flow))
-    return ShownAttention(shown, head_facts(maps), average(shown.weights), shown_flow.weights)
+    names = head_names(checkpoint, *question.texts)
+    return ShownAttention(shown, head_facts(maps), names, average(shown.weights), shown_flow.weights)
 
 
 def differences(one: ShownAttention, other: ShownAttention) -> Tensor | None:
@@ -101,7 +108,7 @@ def grid_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | N
         "picked": list(picked),
         "facts": {name: _numbers(facts[name]) for name in titles},
         "titles": titles,
-        "names": shown.facts.names,
+        "names": shown.names,
         "patterns": PATTERNS,
         "label_hint": LABEL_HINT,
         "notes": [],
@@ -156,9 +163,10 @@ def attention_code(checkpoint: Checkpoint, question: Question) -> str:
     layer, head = nearest_head(question.head, shown_attention(checkpoint, question))
     return python_code(
         checkpoint.name,
-        ["attention", "average", "head_facts", "rollout", "without_special"],
+        ["attention", "average", "head_facts", "head_names", "rollout", "without_special"],
         f"maps = attention(checkpoint, {question.texts_code})",
-        "facts = head_facts(maps)  # facts.facts['entropy'][layer, head], facts.names[layer][head]",
+        "facts = head_facts(maps)  # facts.facts['entropy'][layer, head]",
+        f"names = head_names(checkpoint, {question.texts_code})  # names[layer][head]",
         "flow = rollout(maps.weights)  # (layers, T, T)",
         *(["maps = without_special(maps)"] if question.hide_special else []),
         f"one = maps.weights[{layer}, {head}]  # (T, T): layer {layer + 1}, head {head + 1}; rows attend to columns",

@@ -23,7 +23,7 @@ import { bytesOf, change, onChange, pixels, settings } from "./heads.js";
  */
 
 /** @type {Record<string, string>} */
-const GLYPHS = { next: "→", previous: "←", same: "=", cls: "C", sep: "S", other: "⇄", even: "∷" };
+const GLYPHS = { next: "→", previous: "←", same: "=", cls: "C", sep: "S", other: "⇄" };
 const INSET = 3;
 const SMALLEST_WITH_NUMBER = 44;
 
