@@ -18,7 +18,7 @@ from torch import Tensor
 from bert_core.data.tokenizer import MASK, UNK
 from bert_core.errors import InputError
 from bert_core.probes.forward import Guess, hidden_states, likeliest, log_probabilities, require, word_scores
-from bert_core.probes.reading import Row, Word, encode_text, masked_row, read_words, row_of, token_text
+from bert_core.probes.reading import Row, Word, encode_text, masked_row, read_words, row_of, token_text, tokenize
 from bert_core.storage.checkpoint import Checkpoint
 
 
@@ -130,7 +130,7 @@ def layer_lens(
     scores = log_probabilities(checkpoint, checkpoint.model.score_words(states).float()).cpu()  # (L + 1, V)
     ids = scores[-1].topk(min(top_k, scores.shape[1])).indices.tolist()
     for word in words:
-        encoded = checkpoint.tokenizer.encode(word, add_special_tokens=False)
+        encoded = tokenize(checkpoint, word, None, add_special_tokens=False)
         if len(encoded) == 1 and encoded.tokens != [UNK]:
             ids += [i for i in encoded.ids if i not in ids]
     return LayerLens(
@@ -196,7 +196,7 @@ def _guess_at_mask(
     if word is None:
         ids = [int(scores[mask].argmax())]
     else:
-        pieces = checkpoint.tokenizer.encode(word, add_special_tokens=False)
+        pieces = tokenize(checkpoint, word, None, add_special_tokens=False)
         ids, named = pieces.ids, repr(word.strip()[:60])
         if not ids or UNK in pieces.tokens:
             raise InputError(f"The model never learned the word {named}; try another.")

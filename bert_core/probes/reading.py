@@ -66,19 +66,26 @@ def encode_text(checkpoint: Checkpoint, text: str, text_pair: str | None = None)
 def read_words(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> list[Word]:
     """The words of one or two sentences in reading order, without characters that the tokenizer drops."""
     encoding = tokenize(checkpoint, text, text_pair)
-    found: list[tuple[int, list[int]]] = []  # sentence and tokens of each word
+    tokens, offsets = encoding.tokens, encoding.offsets  # each is built anew whenever it is read
+    found: list[tuple[int, int, int]] = []  # sentence, first token and end of each word
     previous: object = None
-    for i, (token, word, sentence) in enumerate(zip(encoding.tokens, encoding.word_ids, encoding.sequence_ids)):
+    for i, (token, word, sentence) in enumerate(zip(tokens, encoding.word_ids, encoding.sequence_ids)):
         if sentence is None:  # [CLS] and [SEP] around the sentences
             continue
         # A special token that was typed, such as [MASK], is a word of its own.
         key = (sentence, word) if token not in (CLS, SEP, MASK) else (sentence, token, i)
         if found and word is not None and previous == key:
-            found[-1][1].append(i)
+            found[-1] = (sentence, found[-1][1], i + 1)
         else:
-            found.append((sentence, [i]))
+            found.append((sentence, i, i + 1))
         previous = key
-    return [_word(encoding, tokens, sentence, (text, text_pair or "")[sentence]) for sentence, tokens in found]
+    words = []
+    for sentence, first, last in found:
+        start, end = offsets[first][0], offsets[last - 1][1]
+        spelled = (text, text_pair or "")[sentence][start:end]
+        cuts = tuple(cut - start for cut, _ in offsets[first:last])
+        words.append(Word(spelled, sentence, start, end, first, last, tuple(tokens[first:last]), cuts))
+    return words
 
 
 def unknown_words(checkpoint: Checkpoint, text: str) -> list[str]:
@@ -110,10 +117,3 @@ def token_text(tokenizer: Tokenizer, token: int) -> str:
     text = tokenizer.id_to_token(token)
     assert text is not None, token
     return text
-
-
-def _word(encoding: Encoding, tokens: list[int], sentence: int, text: str) -> Word:
-    start, end = encoding.offsets[tokens[0]][0], encoding.offsets[tokens[-1]][1]
-    pieces = tuple(encoding.tokens[i] for i in tokens)
-    cuts = tuple(encoding.offsets[i][0] - start for i in tokens)
-    return Word(text[start:end], sentence, start, end, tokens[0], tokens[-1] + 1, pieces, cuts)

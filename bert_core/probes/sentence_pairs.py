@@ -1,7 +1,7 @@
 """Sentence pairs: whether the second follows the first, for one pair or for every pair of S sentences of a text."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -53,12 +53,13 @@ class PairMatrix:
 def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> float:
     """The probability that the second sentence follows the first, P(IsNext).
 
-    Raises InputError when a sentence is empty, the pair too long, or the model has no next-sentence head.
+    Raises InputError when a sentence has no word, the pair is too long, or the model has no next-sentence head.
     """
     require(checkpoint, "nsp")
     for which, sentence in (("first", sentence_a), ("second", sentence_b)):
-        if not sentence.strip():
-            raise InputError(f"The {which} sentence is empty; next sentence prediction needs two.")
+        if not tokenize(checkpoint, sentence, None, add_special_tokens=False).ids:
+            state = "has no word that the model reads" if sentence.strip() else "is empty"
+            raise InputError(f"The {which} sentence {state}; next sentence prediction needs two.")
     return pair_scores(checkpoint, [row_of(encode_text(checkpoint, sentence_a, sentence_b))]).item()
 
 
@@ -90,7 +91,7 @@ def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, star
         start=start,
         numbers=numbers,
         sentences=sentences,
-        probabilities=judge_pairs(checkpoint, tokens),
+        probabilities=judge_pairs(checkpoint, itertools.product(tokens, repeat=2)).view(len(tokens), len(tokens)),
         labels=label_pairs(tokens, labels, other=0 if corpus.labels is None else UNLABELLED),
     )
 
@@ -115,13 +116,13 @@ def window(corpus: Corpus, limit: int, start: int = 0) -> tuple[int, Corpus]:
     return start, replace(corpus, documents=tuple(documents), labels=None if corpus.labels is None else tuple(labels))
 
 
-def judge_pairs(checkpoint: Checkpoint, sentences: Sequence[Sequence[int]]) -> Tensor:
-    """P(IsNext) of every ordered pair of sentences of token ids, (S, S); nan where a pair is too long."""
-    rows = [pair_row(checkpoint, a, b) for a, b in itertools.product(sentences, repeat=2)]
-    kept = [i for i, (ids, _) in enumerate(rows) if len(ids) <= checkpoint.config.max_position_embeddings]
-    probabilities = torch.full((len(rows),), torch.nan)
-    probabilities[kept] = pair_scores(checkpoint, [rows[i] for i in kept])
-    return probabilities.view(len(sentences), len(sentences))
+def judge_pairs(checkpoint: Checkpoint, pairs: Iterable[Sequence[Sequence[int]]]) -> Tensor:
+    """P(IsNext) of N pairs of sentences of token ids, (N,); nan where a pair is too long."""
+    room, pairs = checkpoint.config.max_position_embeddings - 3, list(pairs)
+    kept = [i for i, (a, b) in enumerate(pairs) if len(a) + len(b) <= room]
+    probabilities = torch.full((len(pairs),), torch.nan)
+    probabilities[kept] = pair_scores(checkpoint, [pair_row(checkpoint, *pairs[i]) for i in kept])
+    return probabilities
 
 
 def label_pairs(sentences: Sequence[Sequence[int]], labels: Mapping[int, int], *, other: int) -> Tensor:
@@ -129,6 +130,7 @@ def label_pairs(sentences: Sequence[Sequence[int]], labels: Mapping[int, int], *
 
     labels: of the pairs of sentences i and i + 1, by i. other: the label of all other pairs.
     """
-    texts = [tuple(sentence) for sentence in sentences]
+    numbers: dict[tuple[int, ...], int] = {}
+    texts = [numbers.setdefault(tuple(sentence), len(numbers)) for sentence in sentences]
     known = {(texts[i], texts[i + 1]): label for i, label in labels.items()}
     return torch.tensor([[known.get((a, b), other) for b in texts] for a in texts])

@@ -93,14 +93,16 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
     wanted = [_normalized(checkpoint, each) for each in read_words(checkpoint, word)]
     if not wanted:
         raise InputError("There is no word to find; type one that occurs in the sentences.")
-    if (characters := sum(map(len, texts))) > MAX_CHARACTERS:
+    if len(wanted) > (limit := checkpoint.config.max_position_embeddings):
+        raise InputError(f"There are {len(wanted):,} words to find; the model reads {limit} tokens. Type fewer.")
+    if (characters := len("\n".join(texts))) > MAX_CHARACTERS:
         raise InputError(f"The texts have {characters:,} characters; the limit is {MAX_CHARACTERS:,}. Shorten them.")
     occurrences: list[Occurrence] = []
     vectors: list[Tensor] = []
     for number, text in enumerate(texts):
         words = read_words(checkpoint, text)
         read = [_normalized(checkpoint, each) for each in words]
-        found = [i for i in range(len(read) - len(wanted) + 1) if read[i : i + len(wanted)] == wanted]
+        found = [i for i, first in enumerate(read) if first == wanted[0] and read[i : i + len(wanted)] == wanted]
         if not found:
             continue
         if len(occurrences) + len(found) > MAX_OCCURRENCES:

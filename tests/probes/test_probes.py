@@ -2,22 +2,26 @@
 
 import dataclasses
 import itertools
+from collections import Counter
+from typing import Any
 
 import pytest
 import torch
 import transformers
 from helpers import make_model
+from tokenizers import Encoding
 
 from bert_core.config import BertConfig
 from bert_core.costs import probe_operations, processor_cores, threads_for
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
+from bert_core.probes import reading
 from bert_core.probes.attention import attention, corpus_batch
 from bert_core.probes.batch import view_batch
 from bert_core.probes.exam import exam
 from bert_core.probes.forward import word_scores
-from bert_core.probes.masked_words import fill_mask
-from bert_core.probes.reading import read_words, unknown_words
+from bert_core.probes.masked_words import fill_mask, layer_lens, rate_guess
+from bert_core.probes.reading import read_words, tokenize, unknown_words
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.vectors import encode
 from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
@@ -99,6 +103,11 @@ def test_a_probe_gives_the_same_answer_twice_and_draws_no_random_number(tiny_che
         (lambda c: fill_mask(c, "\ud800 [MASK]"), "surrogate"),
         (lambda c: next_sentence(c, "", "hello"), "first sentence is empty"),
         (lambda c: next_sentence(c, "hello", "  "), "second sentence is empty"),
+        (lambda c: next_sentence(c, "...", "hello"), "first sentence has no word"),
+        (lambda c: next_sentence(c, "hello", "!"), "second sentence has no word"),
+        (lambda c: next_sentence(c, "\ud800", "hello"), "surrogate"),
+        (lambda c: rate_guess(c, "\ud800", "hello [MASK]"), "surrogate"),
+        (lambda c: layer_lens(c, "hello [MASK]", words=["\ud800"]), "surrogate"),
         (lambda c: next_sentence(c, "you " * 9, "you " * 9), "21 tokens; the model reads 17"),
         (lambda c: attention(c, ""), "no word"),
         (lambda c: attention(c, "...", "!"), "no word"),
@@ -132,6 +141,27 @@ def test_words_are_spelled_as_typed(tiny_checkpoint):
     assert read_words(tiny_checkpoint, "") == []
 
 
+def test_reading_words_takes_linear_time(tiny_checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch):
+    """Each property of an encoding is a list that is built anew at every access."""
+    accesses: list[str] = []
+
+    class Counted:
+        def __init__(self, encoding: Encoding) -> None:
+            self._encoding = encoding
+
+        def __getattr__(self, name: str) -> object:
+            accesses.append(name)
+            return getattr(self._encoding, name)
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        return Counted(tokenize(*arguments, **named))
+
+    monkeypatch.setattr(reading, "tokenize", counted)
+    assert len(read_words(tiny_checkpoint, "you " * 300, "are " * 200)) == 500
+    unknown_words(tiny_checkpoint, "zebra " * 300)
+    assert max(Counter(accesses).values()) == 2
+
+
 def test_unknown_words_are_named_once(tiny_checkpoint):
     assert unknown_words(tiny_checkpoint, "Hello zebra, you quark zebra") == ["zebra", "quark"]
     assert unknown_words(tiny_checkpoint, "hello romeo") == []
@@ -157,6 +187,26 @@ def test_the_exam_counts_by_hand(tiny_checkpoint):
     assert result.words == (words_right, 4)
     assert result.pairs == (pairs_right, 9)
     assert result.window is None
+
+
+def test_the_exam_judges_labelled_pairs_by_their_labels(tiny_checkpoint: Checkpoint):
+    pairs = (("hello romeo", "thank you"), ("you " * 16, "oh"), ("how are you", "i am"), ("...", "oh"), ("oh", "you"))
+    corpus = Corpus(pairs, labels=(False, True, True, True, False))
+    judged = [next_sentence(tiny_checkpoint, *pairs[d]) >= 0.5 for d in (0, 2, 4)]
+    right = sum(answer == label for answer, label in zip(judged, (False, True, False)))
+    assert exam(tiny_checkpoint, corpus).pairs == (right, 3), "the second is too long, the fourth has no word"
+    inverted = Corpus(pairs, labels=(True, False, False, False, True))
+    assert exam(tiny_checkpoint, inverted).pairs == (3 - right, 3)
+
+
+def test_the_exam_of_many_labelled_pairs_takes_a_window_of_whole_pairs(tiny_checkpoint: Checkpoint):
+    corpus = Corpus((("how are you", "i am romeo"),) * 150, labels=(True, False, True) * 50)
+    for seed in range(3):
+        result = exam(tiny_checkpoint, corpus, seed=seed)
+        assert result.pairs[1] == 100
+        assert result.words[1] == 600
+        assert result.window is not None
+        assert result.window[0] % 2 == 1
 
 
 def test_embedding_rows_without_a_token_are_never_guessed(dialogue, word_tokenizer):

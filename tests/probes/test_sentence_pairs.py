@@ -7,6 +7,7 @@ import torch
 
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
+from bert_core.probes import sentence_pairs
 from bert_core.probes.exam import exam
 from bert_core.probes.sentence_pairs import UNLABELLED, PairMatrix, next_sentence, pair_matrix, window
 
@@ -55,6 +56,17 @@ def test_a_longer_text_is_judged_in_a_window(tiny_checkpoint):
     torch.testing.assert_close(part.probabilities, whole.probabilities[1:4, 1:4])
     assert part.labels.tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
     assert pair_matrix(tiny_checkpoint, TEXT, limit=3, start=100).sentences == TEXT.sentences[-3:]
+
+
+def test_a_pair_that_is_too_long_never_becomes_a_row(tiny_checkpoint, monkeypatch):
+    """Of 32 sentences of 10,000 words, the rows of all pairs would take 700 MB."""
+    lengths = []
+    monkeypatch.setattr(
+        sentence_pairs, "pair_scores", lambda _, rows: lengths.extend(map(len, rows)) or torch.zeros(len(rows))
+    )
+    monkeypatch.setattr(sentence_pairs, "pair_row", lambda _, a, b: [*a, *b])
+    pair_matrix(tiny_checkpoint, Corpus((("you " * 300, "how are you", "romeo " * 300, "i am"),)))
+    assert max(lengths) == 6
 
 
 def test_labelled_pairs_keep_their_labels_and_all_others_are_unlabelled(tiny_checkpoint):

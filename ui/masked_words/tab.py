@@ -8,6 +8,7 @@ import gradio as gr
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
 from bert_core.probes.masked_words import fill_mask, rate_guess
+from bert_core.probes.reading import tokenize
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, on_error, warn
 from ui.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_numbers, closer_value
@@ -195,9 +196,9 @@ def check_words(first: Checkpoint, other: Checkpoint, question: Question) -> Non
 
 def rated_guess(checkpoint: Checkpoint, question: Question, number: int, guess: str) -> dict[str, Any]:
     """A person's own guess for masked word `number`, which gets as many masks as the guess has pieces."""
-    pieces = checkpoint.tokenizer.encode(guess, add_special_tokens=False).tokens
-    masked, words = mask_words(checkpoint, question, {number: max(1, len(pieces))})
     try:
+        pieces = tokenize(checkpoint, guess, None, add_special_tokens=False)
+        masked, words = mask_words(checkpoint, question, {number: max(1, len(pieces))})
         rated = rate_guess(checkpoint, guess, *masked.texts, mask=words[number].mask)
     except InputError as error:
         return {"word": guess.strip(), "error": str(error)}

@@ -73,10 +73,10 @@ def mask_words(
     """
     found: list[MaskedWord] = []
     sources, texts, ends = (question.text, question.pair), ["", ""], [0, 0]
-    index = mask = 0
+    index, mask, hidden = 0, 0, set(question.hidden)
     for word in read_words(checkpoint, *question.texts):
         typed = word.pieces == (MASK,)
-        if typed or (not word.is_special and index in question.hidden):
+        if typed or (not word.is_special and index in hidden):
             masks = (widths or {}).get(len(found), len(word.pieces))
             found.append(MaskedWord(word, None if typed else index, mask, masks))
             mask += masks
