@@ -1,8 +1,9 @@
-"""Words in context: one word in several sentences, and how similar its vectors are, layer by layer."""
+"""Words in context: one word in several sentences, and how similar its vectors are, level by level."""
 
 from typing import Any
 
 import gradio as gr
+import torch
 
 from bert_core.errors import InputError
 from bert_core.probes.vectors import Occurrence, words_in_contexts
@@ -22,10 +23,12 @@ FIRST_SENTENCES = "Hello, how are you? I am Romeo.\nHello, Romeo My name is Juli
 EMPTY = "Type a word, and two or more sentences that contain it, one per line."
 ONE_OCCURRENCE = "The word occurs only once; add a sentence to compare it with."
 HINT = (
-    "Before the first layer a word has nearly the same vector everywhere; each layer mixes in the words around it. "
-    "The points are these vectors, projected onto the two directions in which they differ most (principal components)."
+    "Level 0 is the word's own vector. Level 1 adds the vectors of its position and segment; each layer then mixes in "
+    "the words around it. The points are these vectors, projected onto the two directions in which they differ most "
+    "(principal components)."
 )
-MOST_LAYERS = 48
+WORD_VECTORS, EMBEDDINGS = "Word vectors alone", "Embeddings"
+MOST_LEVELS = 50
 CONTEXT = 8  # characters shown on each side of the word
 
 
@@ -44,14 +47,14 @@ def words_in_context_tab(page: Page) -> None:
                 min_width=280,
             )
         # More than any model has; the first answer lowers it to the model's last layer.
-        layer = gr.Slider(
+        level = gr.Slider(
             0,
-            MOST_LAYERS,
-            value=MOST_LAYERS,
+            MOST_LEVELS,
+            value=MOST_LEVELS,
             step=1,
-            label="Layer",
-            info="0 is the sum of word, position and segment vectors, before the first layer.",
-            elem_id="context-layer",
+            label="Level",
+            info="0: the word vectors alone. 1: with position and segment (embeddings). Then the layers.",
+            elem_id="context-level",
         )
         facts = view("facts", events=("submit",), options={"follows": True}, elem_id="context-facts")
         with gr.Row(elem_classes="balcony-split", elem_id="context-stage"):
@@ -64,18 +67,18 @@ def words_in_context_tab(page: Page) -> None:
 
     @on_error(lambda sentence: {facts: {"facts": [], "notes": [], "error": sentence}, cosine: None, points: None})
     def show(values: Values) -> dict[Any, Any]:
-        """The facts, the slider with the model's layers, and both pictures of the chosen layer."""
+        """The facts, the slider with the model's levels, and both pictures of the chosen one."""
         checkpoint, chosen = asked(values)
-        slider = gr.update(maximum=checkpoint.config.num_hidden_layers, value=chosen)
+        slider = gr.update(maximum=checkpoint.config.num_hidden_layers + 1, value=chosen)
         if not values[word].strip() or not values[sentences].strip():
-            return {facts: {"facts": [], "notes": [EMPTY]}, layer: slider, cosine: None, points: None}
+            return {facts: {"facts": [], "notes": [EMPTY]}, level: slider, cosine: None, points: None}
         shown = contexts_value(checkpoint, values[word], values[sentences].splitlines(), chosen)
-        return {layer: slider, **dict(zip((facts, cosine, points), shown))}
+        return {level: slider, **dict(zip((facts, cosine, points), shown))}
 
     def asked(values: Values) -> tuple[Checkpoint, int]:
-        """The model, and the chosen layer or its last one."""
+        """The model, and the chosen level or its last one."""
         checkpoint = page.model(values[page.visitor]).checkpoint
-        return checkpoint, min(int(values[layer]), checkpoint.config.num_hidden_layers)
+        return checkpoint, min(int(values[level]), checkpoint.config.num_hidden_layers + 1)
 
     def numbers(values: Values) -> Numbers:
         if not values[word].strip() or not values[sentences].strip():
@@ -87,61 +90,63 @@ def words_in_context_tab(page: Page) -> None:
         checkpoint, chosen = asked(values)
         return contexts_code(checkpoint, values[word], values[sentences].splitlines(), chosen)
 
-    inputs = {page.visitor, word, sentences, layer}
+    inputs = {page.visitor, word, sentences, level}
     offer(export, "similarities", inputs, numbers, code=code)
     gr.on(
-        [tab.select, word.change, sentences.change, layer.input, facts.submit],
+        [tab.select, word.change, sentences.change, level.input, facts.submit],
         show,
         inputs,
-        {facts, layer, cosine, points},
+        {facts, level, cosine, points},
         trigger_mode="always_last",
         **QUIET,
     )
 
 
 def contexts_value(
-    checkpoint: Checkpoint, word: str, sentences: list[str], layer: int
+    checkpoint: Checkpoint, word: str, sentences: list[str], level: int
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """The values of the facts view, the heat map and the chart for one layer."""
+    """The values of the facts view, the heat map and the chart for one level."""
     with probe_lock:
         found = words_in_contexts(checkpoint, word, sentences)
     texts = [sentences[occurrence.text] for occurrence in found.occurrences]
     labels = [snippet(text, occurrence) for text, occurrence in zip(texts, found.occurrences)]
     facts = [["Occurrences", f"{len(labels)}"], ["Sentences", f"{len({each.text for each in found.occurrences})}"]]
     if len(labels) > 1:
-        others = found.cosine[layer].sum() - found.cosine[layer].trace()
-        facts.append(["Mean similarity", f"{others.item() / (len(labels) * (len(labels) - 1)):.2f}"])
+        different = ~torch.eye(len(labels), dtype=torch.bool)
+        means = [f"{cosine[different].mean():.2f}" for cosine in found.cosine]
+        facts.append(["Mean similarity", means[level]])
+        facts += [[WORD_VECTORS, means[0]], [EMBEDDINGS, means[1]], ["Last layer", means[-1]]]
     notes = unknown_note(checkpoint, *texts) + alone_note(checkpoint, "", EACH_ALONE)
-    title = f"Layer {layer}" if layer else "Before the first layer"
+    title = (WORD_VECTORS, EMBEDDINGS)[level] if level < 2 else f"Layer {level - 1}"
     return (
         {"facts": facts, "notes": [*([ONE_OCCURRENCE] if len(labels) == 1 else []), *notes]},
-        {"title": f"{title}: cosine similarity", "labels": labels, "cosine": found.cosine[layer].tolist()},
-        word_points(labels, found.points[layer].tolist(), title=f"{title}: the vectors in two dimensions"),
+        {"title": f"{title}: cosine similarity", "labels": labels, "cosine": found.cosine[level].tolist()},
+        word_points(labels, found.points[level].tolist(), title=f"{title}: the vectors in two dimensions"),
     )
 
 
-def contexts_numbers(checkpoint: Checkpoint, word: str, sentences: list[str], layer: int) -> Numbers:
-    """One layer's similarities, a row for each two occurrences of the word."""
+def contexts_numbers(checkpoint: Checkpoint, word: str, sentences: list[str], level: int) -> Numbers:
+    """One level's similarities, a row for each two occurrences of the word."""
     with probe_lock:
         found = words_in_contexts(checkpoint, word, sentences)
     texts = [sentences[occurrence.text] for occurrence in found.occurrences]
-    header = ("layer", "first_occurrence", "first_sentence", "second_occurrence", "second_sentence", "cosine")
+    header = ("level", "first_occurrence", "first_sentence", "second_occurrence", "second_sentence", "cosine")
     rows = [
-        (layer, i + 1, texts[i], j + 1, texts[j], cosine)
-        for i, row in enumerate(found.cosine[layer].tolist())
+        (level, i + 1, texts[i], j + 1, texts[j], cosine)
+        for i, row in enumerate(found.cosine[level].tolist())
         for j, cosine in enumerate(row)
     ]
     return table(header, rows)
 
 
-def contexts_code(checkpoint: Checkpoint, word: str, sentences: list[str], layer: int) -> str:
+def contexts_code(checkpoint: Checkpoint, word: str, sentences: list[str], level: int) -> str:
     """Python code that computes the same similarities."""
     return python_code(
         checkpoint.name,
         ["words_in_contexts"],
         f"found = words_in_contexts(checkpoint, {word!r}, {sentences!r})",
-        f"found.cosine[{layer}]  # (occurrences, occurrences)",
-        f"found.points[{layer}]  # (occurrences, 2)",
+        f"found.cosine[{level}]  # (occurrences, occurrences)",
+        f"found.points[{level}]  # (occurrences, 2)",
     )
 
 

@@ -37,8 +37,9 @@ class Occurrence:
 
 @dataclass(frozen=True)
 class WordInContexts:
-    """The N occurrences of a word. vectors: (L + 1, N, D), the embeddings first. cosine: (L + 1, N, N) cosine
-    similarities. points: (L + 1, N, 2), each layer's vectors on a plane. All are float32 on the CPU."""
+    """The N occurrences of a word. vectors: (L + 2, N, D), the word vectors alone first, then the embeddings, which add
+    position and segment, then each layer. cosine: (L + 2, N, N) cosine similarities. points: (L + 2, N, 2), the vectors
+    of each level on a plane. All are float32 on the CPU."""
 
     occurrences: tuple[Occurrence, ...]
     vectors: Tensor
@@ -83,7 +84,7 @@ def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str 
 
 @torch.inference_mode()
 def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -> WordInContexts:
-    """The vectors of every occurrence of a word in some texts, at every layer, and how similar they are.
+    """The vectors of every occurrence of a word in some texts, at every level, and how similar they are.
 
     word: one or more words as typed. It is found where the tokenizer reads the same words, so also in other case if the
     tokenizer ignores case. texts: each is read alone; those without the word are left out. An occurrence's vector is
@@ -107,17 +108,19 @@ def words_in_contexts(checkpoint: Checkpoint, word: str, texts: Sequence[str]) -
             continue
         if len(occurrences) + len(found) > MAX_OCCURRENCES:
             raise InputError(f"The word occurs more than {MAX_OCCURRENCES} times, the limit; shorten the sentences.")
-        states = encode(checkpoint, text).states  # (L + 1, T, D)
+        encoding = encode_text(checkpoint, text)
+        alone = checkpoint.model.bert.embeddings.word_embeddings.weight[encoding.ids].float()  # (T, D)
+        levels = torch.cat([alone[None], hidden_states(checkpoint, encoding)]).cpu()  # (L + 2, T, D)
         for i in found:
             first, last = words[i], words[i + len(wanted) - 1]
             occurrences.append(Occurrence(number, first.start, last.end))
-            vectors.append(states[:, first.first : last.last].mean(1))
+            vectors.append(levels[:, first.first : last.last].mean(1))
     if not occurrences:
         raise InputError(f"The word {word.strip()[:100]!r} is in none of the sentences; type it as spelled there.")
-    stacked = torch.stack(vectors, 1)  # (L + 1, N, D)
+    stacked = torch.stack(vectors, 1)  # (L + 2, N, D)
     unit = torch.nn.functional.normalize(stacked.double(), dim=-1)
     cosine = (unit @ unit.transpose(1, 2)).clamp(-1, 1).float()
-    return WordInContexts(tuple(occurrences), stacked, cosine, torch.stack([plane(layer) for layer in stacked]))
+    return WordInContexts(tuple(occurrences), stacked, cosine, torch.stack([plane(level) for level in stacked]))
 
 
 def plane(vectors: Tensor) -> Tensor:

@@ -77,12 +77,12 @@ def test_a_word_has_a_vector_in_each_context(tiny_checkpoint):
     found = words_in_contexts(tiny_checkpoint, "Romeo", texts)
     assert [texts[at.text][at.start : at.end] for at in found.occurrences] == ["Romeo", "romeo", "ROMEO"]
     assert [at.text for at in found.occurrences] == [0, 0, 3]
-    assert (found.vectors.shape, found.cosine.shape, found.points.shape) == ((3, 3, 12), (3, 3, 3), (3, 3, 2))
+    assert (found.vectors.shape, found.cosine.shape, found.points.shape) == ((4, 3, 12), (4, 3, 3), (4, 3, 2))
     first, last = encode(tiny_checkpoint, texts[0]), encode(tiny_checkpoint, texts[3])
     for occurrence, (hidden, token) in enumerate([(first, 2), (first, 5), (last, 3)]):
         assert hidden.tokens[token] == "romeo"
-        assert torch.equal(found.vectors[:, occurrence], hidden.states[:, token])
-    for layer, i, j in itertools.product(range(3), repeat=3):
+        assert torch.equal(found.vectors[1:, occurrence], hidden.states[:, token])
+    for layer, i, j in itertools.product(range(4), range(3), range(3)):
         expected = torch.nn.functional.cosine_similarity(found.vectors[layer, i], found.vectors[layer, j], 0)
         assert found.cosine[layer, i, j].item() == pytest.approx(expected.item(), abs=1e-5)
 
@@ -95,9 +95,19 @@ def test_the_pieces_of_a_word_are_averaged(piece_checkpoint):
     first = last - len(piece_checkpoint.tokenizer.encode("congratulations", add_special_tokens=False))
     assert last - first > 3
     assert found.occurrences == (Occurrence(0, 3, 18),)
-    torch.testing.assert_close(found.vectors[:, 0], hidden.states[:, first:last].mean(1))
-    assert found.points.tolist() == [[[0, 0]]] * 3
-    torch.testing.assert_close(found.cosine, torch.ones(3, 1, 1))
+    torch.testing.assert_close(found.vectors[1:, 0], hidden.states[:, first:last].mean(1))
+    assert found.points.tolist() == [[[0, 0]]] * 4
+    torch.testing.assert_close(found.cosine, torch.ones(4, 1, 1))
+
+
+def test_the_first_level_is_the_word_vector_of_the_files_and_positions_already_change_it(tiny_checkpoint, tmp_path):
+    save_checkpoint(tiny_checkpoint, tmp_path)
+    theirs = transformers.BertModel.from_pretrained(tmp_path).get_input_embeddings().weight.detach()
+    found = words_in_contexts(tiny_checkpoint, "romeo", ["hello romeo", "romeo and romeo"])
+    romeo = theirs[tiny_checkpoint.tokenizer.token_to_id("romeo")]
+    assert torch.equal(found.vectors[0], romeo.expand(3, -1))
+    torch.testing.assert_close(found.cosine[0], torch.ones(3, 3))
+    assert found.cosine[1, 0, 1] < 0.999
 
 
 def test_several_words_and_a_word_with_a_hyphen_are_found(piece_checkpoint):

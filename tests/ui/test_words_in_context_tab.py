@@ -7,11 +7,12 @@ import pytest
 
 from bert_core import save_checkpoint
 from bert_core.errors import InputError
-from bert_core.probes.vectors import Occurrence
+from bert_core.probes.vectors import Occurrence, words_in_contexts
 from ui.parts.export import write
 from ui.parts.notes import EACH_ALONE
 from ui.words_in_context_tab import (
     CONTEXT,
+    HINT,
     ONE_OCCURRENCE,
     contexts_code,
     contexts_numbers,
@@ -22,22 +23,32 @@ from ui.words_in_context_tab import (
 SENTENCES = ["Hello, Romeo!", "", "thank you romeo, <b>romeo</b>"]
 
 
-@pytest.mark.parametrize("layer", [0, 2])
-def test_occurrences_are_counted_and_both_pictures_show_the_layer(layer, tiny_checkpoint):
-    facts, cosine, points = contexts_value(tiny_checkpoint, "romeo", ["Hello, Romeo!", "", "thank you romeo"], layer)
+@pytest.mark.parametrize(("level", "named"), [*enumerate(["Word vectors alone", "Embeddings", "Layer 1", "Layer 2"])])
+def test_occurrences_are_counted_and_both_pictures_show_the_level(level, named, tiny_checkpoint):
+    facts, cosine, points = contexts_value(tiny_checkpoint, "romeo", ["Hello, Romeo!", "", "thank you romeo"], level)
     assert dict(facts["facts"])["Occurrences"] == dict(facts["facts"])["Sentences"] == "2"
     assert facts["notes"] == [EACH_ALONE]
     [dots] = points["data"]
     assert dict(facts["facts"])["Mean similarity"] == f"{cosine['cosine'][0][1]:.2f}"
     assert len(dots["x"]) == len(cosine["cosine"]) == len(cosine["labels"]) == 2
-    named = "Layer 2" if layer else "Before the first layer"
     assert cosine["title"].startswith(named)
     assert points["layout"]["title"]["text"].startswith(named)
 
 
-def test_the_layer_changes_what_is_shown(tiny_checkpoint):
-    shown = [contexts_value(tiny_checkpoint, "romeo", SENTENCES, layer)[1]["cosine"] for layer in (0, 1, 2)]
-    assert shown[0] != shown[1] != shown[2]
+def test_the_level_changes_what_is_shown(tiny_checkpoint):
+    shown = [contexts_value(tiny_checkpoint, "romeo", SENTENCES, level)[1]["cosine"] for level in range(4)]
+    assert shown[0] != shown[1] != shown[2] != shown[3]
+
+
+def test_the_similarity_of_the_word_vectors_and_of_the_embeddings_is_measured(tiny_checkpoint):
+    """A word's own vector is the same everywhere; with its position it is not."""
+    facts = dict(contexts_value(tiny_checkpoint, "romeo", SENTENCES, 3)[0]["facts"])
+    assert facts["Word vectors alone"] == "1.00" != facts["Embeddings"]
+    found = words_in_contexts(tiny_checkpoint, "romeo", SENTENCES).cosine
+    means = found[:, 0, 1].tolist()  # of two occurrences
+    assert [facts[name] for name in ("Embeddings", "Last layer")] == [f"{means[1]:.2f}", f"{means[3]:.2f}"]
+    assert facts["Mean similarity"] == facts["Last layer"]
+    assert "nearly" not in HINT
 
 
 def test_unknown_words_and_a_single_occurrence_are_noted(tiny_checkpoint):
