@@ -34,7 +34,7 @@ from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_check
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.training.distributed import LostProcess, any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import evaluate
-from bert_core.training.trainer import PendingMetrics, StepMetrics, read_metrics, until_divergence
+from bert_core.training.metrics import PendingMetrics, StepMetrics, read_metrics, until_divergence
 
 _SHOW_SECONDS = 0.2  # between two readings of metrics from the device
 _EVALUATIONS = 20  # of the validation part, in a run

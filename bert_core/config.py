@@ -6,7 +6,7 @@ page's controls read it.
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from bert_core.errors import ConfigError
 
@@ -178,7 +178,7 @@ class TrainingPart(Schedule):
 
 
 @dataclass(frozen=True)
-class TrainingConfig(Schedule):
+class OptimizerConfig(Schedule):
     """How the weights are updated. The inherited schedule is that of the first part, usually the only one.
 
     parts: added when a run is continued or its learning rate is changed.
@@ -197,11 +197,6 @@ class TrainingConfig(Schedule):
         ("auto", "float32", "bfloat16"),
         "Number format of the matrix products. auto: bfloat16 where it makes a step of this size faster.",
     )
-    mlm_weight: float = _number(1.0, 0, 1000, "Weight of the masked-word loss in the sum.")
-    alternating: bool = _choice(
-        False, (False, True), "Train the objectives alternately, with an optimizer each, instead of summing the losses."
-    )
-    nsp_weight: float = _number(1.0, 0, 1000, "Weight of the next-sentence loss in the sum.")
     parts: tuple[TrainingPart, ...] = field(
         default=(), metadata={"hint": "Later parts of the training, each with a start and a schedule of its own."}
     )
@@ -228,7 +223,7 @@ class TrainingConfig(Schedule):
         """Number of steps of all parts together."""
         return self.parts[-1].start + self.parts[-1].steps if self.parts else self.steps
 
-    def then(self, start: int, steps: int, learning_rate: float | None = None) -> "TrainingConfig":
+    def then(self, start: int, steps: int, learning_rate: float | None = None) -> Self:
         """These settings with another part of `steps` steps that begins after `start` steps.
 
         learning_rate: its peak; None keeps the current one. There is no warm-up, because the optimizer keeps its
@@ -239,3 +234,51 @@ class TrainingConfig(Schedule):
         rate = last.learning_rate if learning_rate is None else learning_rate
         part = TrainingPart(steps=steps, learning_rate=rate, decay=last.decay, start=start)
         return dataclasses.replace(self, parts=(*earlier, part))
+
+
+@dataclass(frozen=True)
+class TrainingConfig(OptimizerConfig):
+    """How pre-training updates the weights."""
+
+    mlm_weight: float = _number(1.0, 0, 1000, "Weight of the masked-word loss in the sum.")
+    alternating: bool = _choice(
+        False, (False, True), "Train the objectives alternately, with an optimizer each, instead of summing the losses."
+    )
+    nsp_weight: float = _number(1.0, 0, 1000, "Weight of the next-sentence loss in the sum.")
+
+
+@dataclass(frozen=True)
+class FinetuningConfig(OptimizerConfig):
+    """How fine-tuning updates the weights (Devlin et al. 2018, appendix A.3). `steps` follow from the epochs."""
+
+    epochs: float | None = _number(3.0, 0.001, 1_000, "How many times each example is read.", optional=True)
+    learning_rate: float = _number(3e-4, 1e-8, 1, "How far a step moves the weights. A larger model needs less.")
+    warmup_fraction: float = _number(0.1, 0, 1, "Fraction of the steps in which the learning rate grows to its peak.")
+    dropout: float = _number(0.1, 0, 0.9, "Fraction of vector entries and attention weights set to zero in training.")
+    frozen_layers: int = _number(
+        0, 0, 48, "Keep the embeddings and this many of the lowest layers as they are. 0: train everything."
+    )
+    freeze_encoder: bool = _choice(False, (False, True), "Train the output layer alone.")
+    layer_decay: float = _number(1.0, 0.1, 1, "Each lower layer has this fraction of the rate of the one above it.")
+    keep_best: bool = _choice(
+        True, (False, True), "Keep the weights of the epoch that did best on the validation part."
+    )
+    evaluate_every: int = _number(1, 1, 1000, "Epochs between two evaluations on the validation part.")
+
+
+@dataclass(frozen=True)
+class FinetuningData(_Checked):
+    """How labelled examples become batches."""
+
+    sequence_length: int = _number(128, 12, 8192, "Maximum number of tokens in a text or a pair.")
+    batch_size: int = _number(32, 1, 4096, "Examples per training step.")
+    most_examples: int | None = _number(
+        None, 1, 100_000_000, "Train on this many examples, drawn by the seed. Empty: all.", optional=True
+    )
+    validation_share: float = _number(0.1, 0.001, 0.9, "Fraction held out if there is no validation file.")
+    question_length: int = _number(64, 1, 8192, "Maximum number of tokens of a question.")
+    stride: int | None = _number(
+        None, 1, 8192, "Tokens from one window of a long context to the next. Empty: half a window.", optional=True
+    )
+    best_answers: int = _number(20, 1, 1000, "How many likeliest starts and ends of an answer are combined.")
+    longest_answer: int = _number(30, 1, 8192, "Maximum number of tokens of an answer.")

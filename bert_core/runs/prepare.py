@@ -18,6 +18,7 @@ from bert_core.errors import CorpusError
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import Recipe, check_seed, fields_of, recipe_corpus
 from bert_core.training.distributed import make_trainer
+from bert_core.training.losses import Pretraining
 from bert_core.training.trainer import Trainer
 
 # Unless the recipe says otherwise, a tenth is held out of a text of at least this many documents, or of one document of
@@ -66,7 +67,7 @@ class Prepared(PreparedText):
             seed=self.seed,
             threads=threads_for(operations),
             recorded=is_worth_recording(operations, config, device),
-            mask_token_id=self.tokenizer.token_to_id(MASK),
+            objective=Pretraining(self.tokenizer.token_to_id(MASK)),
         )
 
 

@@ -28,7 +28,7 @@ from bert_core.runs.timing import Lease, Pace, RunningMean
 from bert_core.runs.worker import Worker
 from bert_core.storage.checkpoint import Checkpoint, pack_checkpoint, save_checkpoint
 from bert_core.training.evaluation import EvaluationPoint
-from bert_core.training.trainer import StepMetrics
+from bert_core.training.metrics import StepMetrics
 
 ROW_BYTES = 500  # of a step's metrics, which are Python numbers
 

@@ -23,7 +23,8 @@ from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header,
 from bert_core.storage.untrusted import read_json
 from bert_core.storage.weights import check_finite
 from bert_core.training.evaluation import EvaluationPoint
-from bert_core.training.trainer import StepMetrics, Trainer, TrainerState
+from bert_core.training.metrics import StepMetrics
+from bert_core.training.trainer import Trainer, TrainerState
 
 _TABLES: dict[str, type] = {"history": StepMetrics, "evaluations": EvaluationPoint}
 _COLUMNS = {name: [item.name for item in dataclasses.fields(row)] for name, row in _TABLES.items()}

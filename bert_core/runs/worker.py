@@ -13,7 +13,7 @@ from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.evaluation import EvaluationPoint, Evaluator
-from bert_core.training.trainer import PendingMetrics, StepMetrics, read_metrics, until_divergence
+from bert_core.training.metrics import PendingMetrics, StepMetrics, read_metrics, until_divergence
 
 SLICE_SECONDS = 0.03
 SNAPSHOT_SECONDS = 0.5  # of wall-clock time; a running model has a new snapshot at least this often

@@ -22,7 +22,8 @@ from bert_core.errors import ConfigError, RunError
 from bert_core.model import BertForPreTraining
 from bert_core.packing import send
 from bert_core.training.cuda_graphs import RecordedTrainer
-from bert_core.training.losses import DeviceBatch, Measures, kinds_asked, objective, pretraining_losses
+from bert_core.training.losses import DeviceBatch, Pretraining, kinds_asked, objective, pretraining_losses
+from bert_core.training.metrics import Measures
 from bert_core.training.trainer import Trainer
 
 _AGREE_EVERY = 10  # steps; in between, the processes do not wait for each other to agree on a stop
@@ -122,8 +123,9 @@ class DistributedTrainer(Trainer):
                 f"A batch of {rows} pairs is too small for {size} processes; set data.batch_size to {size} or more."
             )
         # With alternating objectives, the other objective's head has no gradient.
-        self._objective = DistributedDataParallel(
-            _Objective(self.model, self.mask_token_id), find_unused_parameters=self.config.alternating
+        assert isinstance(self.objective, Pretraining)
+        self._shared = DistributedDataParallel(
+            _Objective(self.model, self.objective.mask_token_id), find_unused_parameters=self.config.alternating
         )
 
     def _backward(self, batch: Batch) -> Measures:
@@ -131,7 +133,7 @@ class DistributedTrainer(Trainer):
             torch.manual_seed(torch.initial_seed() ^ dist.get_rank())
         with _together():
             with self._autocast():
-                loss, measured = self._objective(batch, self.config, self.step)
+                loss, measured = self._shared(batch, self.config, self.step)
             loss.backward()
             dist.all_reduce(measured)
         return Measures(*measured.unbind())

@@ -4,16 +4,18 @@ Shapes: B pairs, T tokens, M asked positions, V vocabulary.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from bert_core.config import TrainingConfig
+from bert_core.config import BertConfig, TrainingConfig
+from bert_core.costs import batch_operations
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.model import BertForPreTraining
 from bert_core.packing import ALL_ROWS, AllRows, Packing, send
+from bert_core.training.metrics import Measures, StepMetrics
 
 
 class Batches(Protocol):
@@ -74,18 +76,6 @@ class Losses(NamedTuple):
     correct: Tensor
 
 
-class Measures(NamedTuple):
-    """The numbers of a batch, () each, without gradients; see `StepMetrics`."""
-
-    mlm_loss: Tensor
-    nsp_loss: Tensor
-    mlm_accuracy: Tensor
-    nsp_accuracy: Tensor
-    masked_accuracy: Tensor
-    replaced_accuracy: Tensor
-    kept_accuracy: Tensor
-
-
 def pretraining_losses(model: BertForPreTraining, batch: DeviceBatch) -> Losses:
     """Run the model on a batch and compare its answers with the labels."""
     inputs = batch.input_ids, batch.attention_mask, batch.token_type_ids
@@ -107,6 +97,32 @@ def objective(mlm_loss: Tensor, nsp_loss: Tensor, config: TrainingConfig, step: 
     if config.alternating:
         return nsp_loss if step % 2 else mlm_loss
     return mlm_loss + nsp_loss
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """The `Objective` of pre-training. mask_token_id: the id of [MASK]; without it, masked_accuracy and
+    replaced_accuracy are nan."""
+
+    metrics: ClassVar = StepMetrics
+    mask_token_id: int | None = None
+
+    def send(self, batch: Batch, device: torch.device) -> DeviceBatch:
+        return DeviceBatch.of(batch, device)
+
+    def operations(self, config: BertConfig, batch: Batch) -> float:
+        return batch_operations(config, batch.attention_mask.sum(1), len(batch.asked()[0]))
+
+    def rates(self, model: nn.Module, config: TrainingConfig) -> list[None]:
+        # With alternating objectives, each objective has an optimizer, with running averages, of its own.
+        return [None] * (2 if config.alternating else 1)
+
+    def loss(
+        self, model: BertForPreTraining, batch: DeviceBatch, config: TrainingConfig, step: int
+    ) -> tuple[Tensor, Measures]:
+        losses = pretraining_losses(model, batch)
+        loss = objective(losses.mlm_loss, losses.nsp_loss, config, step)
+        return loss, measures(losses, batch, self.mask_token_id)
 
 
 def kinds_asked(shown: Tensor, labels: Tensor, mask_token_id: int | None) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adadelta import adadelta
 
-from bert_core.config import TrainingConfig, TrainingPart
+from bert_core.config import OptimizerConfig, TrainingPart
 
 _ALIGNMENT = 16  # float32 numbers; every parameter starts at a multiple of 64 bytes
 
@@ -48,11 +48,11 @@ def fill_from_flat(model: nn.Module, layout: Layout, weights: Tensor) -> None:
 # An update moves the weights of one group. tensors: lists of the weights, their gradients, both running averages, and
 # their numbers of updates. scale: divides the gradients; None means 1. skip: 1.0 to ignore the gradients, else 0.0.
 Tensors = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
-Update = Callable[[TrainingConfig, Tensors, float | Tensor, float, Tensor | None, Tensor], None]
+Update = Callable[[OptimizerConfig, Tensors, float | Tensor, float, Tensor | None, Tensor], None]
 
 
 def _adam(kernel: Callable[..., None]) -> Update:
-    def update(config: TrainingConfig, tensors: Tensors, rate, weight_decay, scale, skip) -> None:
+    def update(config: OptimizerConfig, tensors: Tensors, rate, weight_decay, scale, skip) -> None:
         *lists, counts = tensors
         # The kernel divides by the scale and changes nothing if found_inf is 1, so that clipping needs neither its own
         # pass over the gradients nor a wait for the device.
@@ -63,7 +63,7 @@ def _adam(kernel: Callable[..., None]) -> Update:
     return update
 
 
-def _adadelta(config: TrainingConfig, tensors: Tensors, rate, weight_decay, scale, skip) -> None:
+def _adadelta(config: OptimizerConfig, tensors: Tensors, rate, weight_decay, scale, skip) -> None:
     weights, gradients, first, second, counts = tensors
     for gradient in gradients:
         if scale is not None:
@@ -85,11 +85,13 @@ _RULES: dict[str, tuple[tuple[str, str], Update]] = {
 class Optimizer:
     """AdamW, Adam or Adadelta over all parameters of a model. Biases and LayerNorm have no weight decay.
 
-    averages: the running averages by name, each with the layout of the weights. updates: steps taken so far.
+    rates: for each parameter, a factor on the learning rate; None means 1. averages: the running averages by name, each
+    with the layout of the weights. updates: steps taken so far.
     """
 
-    def __init__(self, flat: FlatWeights, config: TrainingConfig) -> None:
+    def __init__(self, flat: FlatWeights, config: OptimizerConfig, rates: Sequence[float] | None = None) -> None:
         self.config = config
+        self._rates = rates or [1.0] * len(flat.layout)
         names, self._update = _RULES[config.optimizer]
         self.averages = {name: torch.zeros_like(flat.weights) for name in names}
         self._counts = torch.zeros(len(flat.layout), device=flat.weights.device)
@@ -116,15 +118,18 @@ class Optimizer:
         """
         skip = skip.float()
         self._counts += 1 - skip
-        given = [(row, gradient) for row, gradient in zip(self._rows, gradients) if gradient is not None]
-        for weight_decay, is_matrix in ((self.config.weight_decay, True), (0.0, False)):
-            group = [(row, gradient) for row, gradient in given if (row[0].ndim >= 2) == is_matrix]
-            weights, first, second, counts = map(list, zip(*(row for row, _ in group)))
-            tensors = weights, [gradient for _, gradient in group], first, second, counts
-            self._update(self.config, tensors, learning_rate, weight_decay, scale, skip)
+        groups: dict[tuple[bool, float], list[tuple[Tensor, ...]]] = {}
+        for row, rate, gradient in zip(self._rows, self._rates, gradients):
+            if gradient is not None:
+                groups.setdefault((row[0].ndim >= 2, rate), []).append((row[0], gradient, *row[1:]))
+        for (is_matrix, rate), group in groups.items():
+            weights, given, first, second, counts = map(list, zip(*group))
+            weight_decay = self.config.weight_decay if is_matrix else 0.0
+            tensors = weights, given, first, second, counts
+            self._update(self.config, tensors, learning_rate * rate, weight_decay, scale, skip)
 
 
-def learning_rate_at(step: int, config: TrainingConfig) -> float:
+def learning_rate_at(step: int, config: OptimizerConfig) -> float:
     """The learning rate of a step, counted from 0, by the part of the training that contains the step."""
     for part in reversed(config.parts):
         if part.start <= step:
@@ -132,7 +137,7 @@ def learning_rate_at(step: int, config: TrainingConfig) -> float:
     return config.learning_rate * schedule(step, config)
 
 
-def schedule(step: int, config: TrainingConfig | TrainingPart) -> float:
+def schedule(step: int, config: OptimizerConfig | TrainingPart) -> float:
     """The fraction of the peak learning rate at a step, counted from 0: linear warm-up, from 1 / warmup_steps, then
     linear decay to a last step above 0 (Devlin et al. 2018, A.2), or none."""
     if step < config.warmup_steps:

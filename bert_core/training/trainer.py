@@ -1,4 +1,4 @@
-"""Pre-training on masked words and next sentence, as an iterator.
+"""Training as an iterator: pre-training on masked words and next sentence, or another objective.
 
 `for metrics in trainer:` is the whole loop. The trainer needs no thread, page or file: each `next(trainer)` is a step,
 and a caller pauses or stops by not asking for another.
@@ -10,89 +10,23 @@ allocates them anew in each step, which saves the time to clear old ones and add
 import contextlib
 import ctypes
 import dataclasses
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from bert_core.config import TrainingConfig
-from bert_core.costs import Precision, batch_operations, faster_precision
-from bert_core.data.batches import Batch
+from bert_core.costs import faster_precision
 from bert_core.errors import CheckpointError
-from bert_core.model import BertForPreTraining
-from bert_core.training.losses import Batches, DeviceBatch, Measures, measures, objective, pretraining_losses
+from bert_core.training.losses import Pretraining
+from bert_core.training.metrics import Objective, PendingMetrics
 from bert_core.training.optimizer import FlatWeights, Optimizer, learning_rate_at
 
 _TRIM_SECONDS = 30.0  # of training between two returns of free memory
 _SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds over all 64-bit numbers
-
-
-@dataclass(frozen=True)
-class StepMetrics:
-    """The numbers of one step. Losses are in nats, means over the asked words and over the pairs of the batch.
-
-    step: counted from 1. mlm_accuracy, nsp_accuracy: fraction correct in the batch. grad_norm: before clipping.
-    tokens: real tokens of the batch. seconds: training time up to the end of this step. masked_accuracy,
-    replaced_accuracy, kept_accuracy: fraction correct of the asked words shown as [MASK], as another word, and
-    unchanged (a word replaced by itself counts as kept); nan where the batch has none.
-    """
-
-    step: int
-    mlm_loss: float
-    nsp_loss: float
-    mlm_accuracy: float
-    nsp_accuracy: float
-    learning_rate: float
-    grad_norm: float
-    tokens: int
-    seconds: float
-    masked_accuracy: float = math.nan
-    replaced_accuracy: float = math.nan
-    kept_accuracy: float = math.nan
-
-
-@dataclass(frozen=True)
-class PendingMetrics:
-    """A step's metrics, with `values`, (8,), still on the device: the `Measures` of the batch in their order, then
-    grad_norm. `read_metrics` fetches those of many steps at once."""
-
-    step: int
-    learning_rate: float
-    tokens: int
-    seconds: float
-    values: Tensor
-
-
-def read_metrics(block: Sequence[PendingMetrics]) -> list[StepMetrics]:
-    """Fetch a block of metrics from the device in one transfer."""
-    if not block:
-        return []
-    rows = torch.stack([pending.values for pending in block]).tolist()
-    return [
-        StepMetrics(
-            step=pending.step,
-            learning_rate=pending.learning_rate,
-            tokens=pending.tokens,
-            seconds=pending.seconds,
-            **dict(zip((*Measures._fields, "grad_norm"), row)),
-        )
-        for pending, row in zip(block, rows)
-    ]
-
-
-def until_divergence(rows: Sequence[StepMetrics]) -> tuple[list[StepMetrics], str]:
-    """The rows before the first one whose loss or gradient is not finite, and a message about that one, or ""."""
-    for i, row in enumerate(rows):
-        if not math.isfinite(row.mlm_loss + row.nsp_loss + row.grad_norm):
-            return list(rows[:i]), (
-                f"The loss stopped being a number at step {row.step} (learning rate {row.learning_rate:.3g}); "
-                "the last model before it is kept. Start again with a lower learning rate."
-            )
-    return list(rows), ""
 
 
 def give_back_memory() -> None:
@@ -113,22 +47,21 @@ class Trainer:
     threads. Dropout draws from PyTorch's global generator, so two trainers with dropout that step at the same time in
     two threads do not repeat their losses. Weights, gradients and losses are float32. config.precision is that of the
     matrix products; "auto" becomes the faster of "float32" and "bfloat16" in the trainer's own config. threads: CPU
-    threads, set before each step; None keeps PyTorch's number. mask_token_id: the id of [MASK]; without it,
-    masked_accuracy and replaced_accuracy are nan. The iterator ends after config.total_steps steps. `config` may be
-    replaced between two steps.
+    threads, set before each step; None keeps PyTorch's number. objective: what to minimise; None means pre-training.
+    The iterator ends after config.total_steps steps. `config` may be replaced between two steps.
     """
 
     def __init__(
         self,
-        model: BertForPreTraining,
-        batches: Batches,
-        config: TrainingConfig,
+        model: Any,
+        batches: Any,
+        config: Any,
         *,
         seed: int = 0,
         threads: int | None = None,
-        mask_token_id: int | None = None,
+        objective: Objective | None = None,
     ) -> None:
-        self.threads, self.mask_token_id = threads, mask_token_id
+        self.threads, self.objective = threads, objective or Pretraining()
         self.model, self.batches, self.config, self.seed = model.train(), batches, config, seed
         self._parameters = list(model.parameters())
         self.step, self.seconds, self._trimmed = 0, 0.0, 0.0
@@ -136,12 +69,12 @@ class Trainer:
         sizes = model.config
         self._device = self.flat.weights.device.type
         if config.precision == "auto":
-            self.config = dataclasses.replace(config, precision=self._faster_precision())
+            operations = self.objective.operations(sizes, batches[0])  # all batches are about as large
+            self.config = dataclasses.replace(config, precision=faster_precision(operations, self._device))
         self._has_dropout = any(
             (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
         )
-        # With alternating objectives, each objective has an optimizer, with running averages, of its own.
-        self.optimizers = [Optimizer(self.flat, config) for _ in range(2 if config.alternating else 1)]
+        self.optimizers = [Optimizer(self.flat, config, rates) for rates in self.objective.rates(model, config)]
 
     def __iter__(self) -> Iterator[PendingMetrics]:
         return self
@@ -163,13 +96,14 @@ class Trainer:
             give_back_memory()
             self._trimmed = self.seconds
         self.seconds += time.perf_counter() - started
-        return PendingMetrics(self.step, learning_rate, int(batch.attention_mask.sum()), self.seconds, values)
+        tokens = int(batch.attention_mask.sum())
+        return PendingMetrics(self.step, learning_rate, tokens, self.seconds, values, self.objective.metrics)
 
-    def _take_step(self, batch: Batch, learning_rate: float) -> Tensor:
-        """Do a step's work on the device; returns the values of its `PendingMetrics`, (8,)."""
+    def _take_step(self, batch: Any, learning_rate: float) -> Tensor:
+        """Do a step's work on the device; returns the values of its `PendingMetrics`."""
         return self._update(lambda: self._backward(batch), learning_rate)
 
-    def _update(self, backward: Callable[[], Measures], learning_rate: float | Tensor) -> Tensor:
+    def _update(self, backward: Callable[[], Sequence[Tensor]], learning_rate: float | Tensor) -> Tensor:
         """Compute gradients, which `backward` leaves in the parameters, clip them and update the weights."""
         for parameter in self._parameters:
             parameter.grad = None
@@ -181,20 +115,15 @@ class Trainer:
         optimizer.step(gradients, learning_rate, scale, skip=~torch.isfinite(grad_norm))
         return torch.stack([*measured, grad_norm])
 
-    def _backward(self, batch: Batch) -> Measures:
+    def _backward(self, batch: Any) -> Sequence[Tensor]:
         """Compute the gradients of a batch, which it leaves in the parameters."""
-        return self._backward_on_device(DeviceBatch.of(batch, self.flat.weights.device))
+        return self._backward_on_device(self.objective.send(batch, self.flat.weights.device))
 
-    def _backward_on_device(self, batch: DeviceBatch) -> Measures:
+    def _backward_on_device(self, batch: Any) -> Sequence[Tensor]:
         with self._autocast():
-            losses = pretraining_losses(self.model, batch)
-        objective(losses.mlm_loss, losses.nsp_loss, self.config, self.step).backward()
-        return measures(losses, batch, self.mask_token_id)
-
-    def _faster_precision(self) -> Precision:
-        batch = self.batches[0]  # all batches are about as large
-        lengths, (asked, _) = batch.attention_mask.sum(1), batch.asked()
-        return faster_precision(batch_operations(self.model.config, lengths, len(asked)), self._device)
+            loss, measured = self.objective.loss(self.model, batch, self.config, self.step)
+        loss.backward()
+        return measured
 
     def _autocast(self) -> contextlib.AbstractContextManager:
         if self.config.precision == "float32":

@@ -15,7 +15,7 @@ from bert_core.runs.experiments import load_experiments
 from bert_core.runs.prepare import prepare, preview
 from bert_core.runs.recipe import ASSETS, Recipe, load_recipe, recipe_content, recipe_corpus, recipe_names
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from bert_core.training.trainer import read_metrics
+from bert_core.training.metrics import read_metrics
 
 
 @pytest.fixture

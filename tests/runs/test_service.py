@@ -23,7 +23,7 @@ from bert_core.runs.service import TrainingService
 from bert_core.runs.snapshots import MAX_SNAPSHOTS
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 from bert_core.training.evaluation import evaluate
-from bert_core.training.trainer import read_metrics
+from bert_core.training.metrics import read_metrics
 
 PATIENCE = 180
 

@@ -14,8 +14,9 @@ from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
 from bert_core.training import optimizer as optimizer_module
 from bert_core.training.cuda_graphs import RecordedTrainer, pad_to_layout
-from bert_core.training.losses import DeviceBatch, accuracy_by_kind, pretraining_losses
-from bert_core.training.trainer import Trainer, read_metrics
+from bert_core.training.losses import DeviceBatch, Pretraining, accuracy_by_kind, pretraining_losses
+from bert_core.training.metrics import read_metrics
+from bert_core.training.trainer import Trainer
 
 MASK = 4
 
@@ -67,7 +68,7 @@ def test_padding_a_batch_to_a_shape_changes_neither_losses_nor_gradients(k):
 
 def test_padding_to_a_shape_never_exceeds_the_positions_of_the_model():
     settings = {"model.max_position_embeddings": 30, "data.sequence_length": 30}
-    trainer = RecordedTrainer(*parts(**settings), mask_token_id=MASK, record=Recorder())
+    trainer = RecordedTrainer(*parts(**settings), objective=Pretraining(MASK), record=Recorder())
     assert len(read_metrics(list(trainer))) == 12
     assert max(layout.T for layout in trainer.recorded) == 30
 
@@ -75,9 +76,9 @@ def test_padding_to_a_shape_never_exceeds_the_positions_of_the_model():
 def test_recorded_steps_train_like_plain_ones_and_each_shape_is_recorded_once():
     settings = {"model.hidden_dropout_prob": 0.0, "model.attention_probs_dropout_prob": 0.0}
     model, batches, config = parts(**settings)
-    plain = Trainer(model, batches, config, seed=3, mask_token_id=MASK)
+    plain = Trainer(model, batches, config, seed=3, objective=Pretraining(MASK))
     record = Recorder()
-    recorded = RecordedTrainer(*parts(**settings), seed=3, mask_token_id=MASK, record=record)
+    recorded = RecordedTrainer(*parts(**settings), seed=3, objective=Pretraining(MASK), record=record)
     rows, others = read_metrics(list(plain)), read_metrics(list(recorded))
     for row, other in zip(rows, others, strict=True):
         values, wanted = (list(vars(dataclasses.replace(each, seconds=0.0)).values()) for each in (other, row))
@@ -92,8 +93,8 @@ def test_steps_run_unrecorded_where_recording_fails(caplog):
     def refuse(work):
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    recorded = RecordedTrainer(*parts(), seed=3, mask_token_id=MASK, record=Recorder())
-    refused = RecordedTrainer(*parts(), seed=3, mask_token_id=MASK, record=refuse)
+    recorded = RecordedTrainer(*parts(), seed=3, objective=Pretraining(MASK), record=Recorder())
+    refused = RecordedTrainer(*parts(), seed=3, objective=Pretraining(MASK), record=refuse)
     with caplog.at_level(logging.WARNING):
         rows = [row.mlm_loss for row in read_metrics(list(refused))]
     assert rows == [row.mlm_loss for row in read_metrics(list(recorded))]
@@ -109,7 +110,7 @@ def test_no_step_waits_for_its_device(kind, monkeypatch):
     with torch.device("meta"):  # a device whose numbers cannot be read
         empty = BertForPreTraining(model.config)
     options = {"record": Recorder()} if kind is RecordedTrainer else {}
-    trainer = kind(empty, batches, config, mask_token_id=MASK, **options)
+    trainer = kind(empty, batches, config, objective=Pretraining(MASK), **options)
     rows = list(trainer)
     assert len(rows) == config.steps
     assert rows[-1].values.device.type == "meta"
@@ -132,7 +133,7 @@ def test_cuda_graphs_give_the_losses_of_kernels_started_one_by_one():
 
     def trainer(**options):
         model, batches, config = parts(60, **settings)
-        return RecordedTrainer(model.to("cuda"), batches, config, seed=3, mask_token_id=MASK, **options)
+        return RecordedTrainer(model.to("cuda"), batches, config, seed=3, objective=Pretraining(MASK), **options)
 
     def losses(some, steps):
         return [(row.mlm_loss, row.nsp_loss) for row in read_metrics([next(some) for _ in range(steps)])]

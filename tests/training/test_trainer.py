@@ -23,8 +23,9 @@ from bert_core.runs.recipe import load_recipe
 from bert_core.training import trainer as trainer_module
 from bert_core.training.evaluation import evaluate
 from bert_core.training.losses import DeviceBatch, accuracy_by_kind, pretraining_losses
+from bert_core.training.metrics import read_metrics, until_divergence
 from bert_core.training.optimizer import FlatWeights, Optimizer, fill_from_flat, learning_rate_at, schedule
-from bert_core.training.trainer import Trainer, read_metrics, until_divergence
+from bert_core.training.trainer import Trainer
 
 CONFIG = BertConfig(
     vocab_size=37,
