@@ -62,7 +62,7 @@ class BertConfig(_Checked):
         None, 0, 0.9, "Dropout before the sentence-pair classifier. Empty: none.", optional=True
     )
     max_position_embeddings: int = _number(128, 8, 8192, "Longest input in tokens that the model can read.")
-    type_vocab_size: int = _number(2, 1, 16, "Number of segments: sentence A and sentence B.")
+    type_vocab_size: int = _number(2, 2, 16, "Number of segments: sentence A and sentence B.")
     use_position_embeddings: bool = _choice(
         True, (False, True), "Whether the model knows each token's position. If not, all position vectors stay 0."
     )

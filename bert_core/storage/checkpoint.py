@@ -53,6 +53,8 @@ _HUGGING_FACE_DEFAULTS = {
     "intermediate_size": 3072,
     "max_position_embeddings": 512,
 }
+# Of Google's bert_config.json, which has no model_type.
+_BERT_FIELDS = {*_HUGGING_FACE_DEFAULTS, "type_vocab_size", "vocab_size"}
 # Fields that change what a model computes, and the values that this model supports. Other fields are ignored.
 _FIXED_FIELDS: dict[str, tuple] = {
     "model_type": ("bert",),
@@ -225,7 +227,7 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None) -> 
     config = _read_config(content)
     if max_positions is not None:
         _check_positions(config, max_positions)
-    tokenizer = _read_tokenizer(folder)
+    tokenizer = _read_tokenizer(folder, content.get("tokenizer_class"))
     tokens, notes = tokenizer.get_vocab_size(), []
     if tokens > config.vocab_size:
         raise CheckpointError(
@@ -250,6 +252,8 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None) -> 
 
 
 def _read_config(content: dict[str, Any]) -> BertConfig:
+    if "model_type" not in content and content.keys() >= _BERT_FIELDS:
+        content = {**content, "model_type": "bert"}
     for field, allowed in _FIXED_FIELDS.items():
         if content.get(field) not in allowed:
             raise CheckpointError(
@@ -284,8 +288,10 @@ def _check_positions(config: BertConfig, max_positions: int) -> None:
     _check_size(longer, f"{max_positions:,} positions make")
 
 
-def _read_tokenizer(folder: Path) -> Tokenizer:
+def _read_tokenizer(folder: Path, tokenizer_class: Any) -> Tokenizer:
+    """tokenizer_class: that in config.json, for a folder whose tokenizer_config.json has none."""
     settings = read_json(folder / TOKENIZER_CONFIG) if (folder / TOKENIZER_CONFIG).exists() else {}
+    settings = {"tokenizer_class": tokenizer_class, **settings}
     for name in (TOKENIZER, VOCABULARY):
         if (folder / name).exists():
             return load_tokenizer(folder / name, settings)

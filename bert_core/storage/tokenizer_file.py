@@ -12,6 +12,9 @@ from bert_core.data.tokenizer import MAX_TOKENIZER_TOKENS, PREFIX, SPECIAL_TOKEN
 from bert_core.errors import CheckpointError, first_three, quoted
 from bert_core.storage.untrusted import MAX_JSON_BYTES, parse_json, read_limited
 
+# The classes of `transformers` that split words as a vocab.txt alone describes it; None: not named.
+_VOCAB_TXT_CLASSES = (None, "BertTokenizer", "BertTokenizerFast")
+
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
     """Write tokenizer.json."""
@@ -32,14 +35,19 @@ def load_tokenizer(path: Path, settings: dict[str, Any] | None = None) -> Tokeni
     content = {} if is_vocab_txt else parse_json(data, path.name)
     merges: list[list[str]] = []
     try:
+        is_bert_tokenizer = settings.get("tokenizer_class") in _VOCAB_TXT_CLASSES
+        if is_vocab_txt and not is_bert_tokenizer:
+            raise CheckpointError(
+                f"its words are those of a {quoted(settings['tokenizer_class'])}, and a vocab.txt can be read only as "
+                "that of a BertTokenizer; choose a model with a tokenizer.json or a BertTokenizer."
+            )
         if is_vocab_txt:
             vocabulary, kind = _read_vocab_txt(data), "WordPiece"
         else:
             vocabulary, kind = _read_tokenizer_json(content)
             merges = _read_merges(content["model"]) if kind == "BPE" else []
             _refuse_added_tokens(content.get("added_tokens"))
-        is_bert_tokenizer = settings.get("tokenizer_class") in (None, "BertTokenizer", "BertTokenizerFast")
-        from_settings = kind == "WordPiece" and (is_bert_tokenizer or is_vocab_txt)
+        from_settings = kind == "WordPiece" and is_bert_tokenizer
         scheme = _scheme_of_settings(settings) if from_settings else _read_scheme(content, kind)
         decoder = settings.get("added_tokens_decoder")
         _refuse_added_tokens(list(decoder.values()) if isinstance(decoder, dict) else decoder)
@@ -58,6 +66,9 @@ def _read_vocab_txt(data: bytes) -> dict[str, int]:
     if len(vocabulary) != len(tokens):
         repeated = Counter(tokens).most_common(1)[0][0]
         raise CheckpointError(f"the token {quoted(repeated)} is on two lines; every token must occur once.")
+    first, inside = (sum(token.startswith(mark) for token in tokens) for mark in ("\u2581", PREFIX))
+    if first > inside:
+        raise CheckpointError(f"its words begin with \u2581, as SentencePiece writes them, not with {PREFIX} inside.")
     return vocabulary
 
 

@@ -274,6 +274,16 @@ def test_vocab_txt_is_read_line_by_line(tmp_path):
         load_tokenizer(path)
 
 
+@pytest.mark.parametrize("cls", ["BertJapaneseTokenizer", "KoBertTokenizer", "RobertaTokenizer", ["BertTokenizer"], 7])
+def test_vocab_txt_of_another_tokenizer_is_refused(cls, tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, "日本", "##語"]), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"vocab\.txt: its words are those of a .*; choose a model with"):
+        load_tokenizer(tmp_path / "vocab.txt", {"tokenizer_class": cls})
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL_TOKENS, "\u2581hello", "\u2581", "s"]), encoding="utf-8")
+    with pytest.raises(CheckpointError, match="as SentencePiece writes them"):
+        load_tokenizer(tmp_path / "vocab.txt")
+
+
 @pytest.mark.parametrize(
     "flags", [{}, {"do_lower_case": False}, {"strip_accents": False}, {"tokenize_chinese_chars": False}]
 )

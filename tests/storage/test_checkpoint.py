@@ -333,7 +333,8 @@ def test_a_tokenizer_may_have_fewer_tokens_than_the_model_but_not_more(folder, d
 
 def test_the_padding_id_is_the_vocabularys_own(folder):
     vocabulary = ["a", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[PAD]", "hello"]
-    (folder / "tokenizer.json").unlink()
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
     (folder / "vocab.txt").write_text("\n".join(vocabulary))
     assert load_checkpoint(folder).config.pad_token_id == 5
 
@@ -350,6 +351,7 @@ def test_the_padding_id_is_the_vocabularys_own(folder):
         ({"is_decoder": True}, "is_decoder True"),
         ({"add_cross_attention": True}, "add_cross_attention True"),
         ({"pruned_heads": {"0": [1]}}, "pruned_heads"),
+        ({"type_vocab_size": 1}, "type_vocab_size is 1; it must be a whole number from 2 to 16"),
         ({"quantization_config": {"bits": 4}}, "quantization_config"),
         ({"hidden_act": "gelu_new"}, "hidden_act is 'gelu_new'; it can be one of: gelu, relu"),
         ({"hidden_act": ["gelu"]}, "hidden_act is"),
@@ -376,6 +378,30 @@ def test_a_wrong_or_unsupported_config_is_refused(changes, message, folder):
         load_checkpoint(folder)
     assert "config.json" in str(caught.value)
     assert len(str(caught.value)) < 600
+
+
+def test_a_config_without_a_model_type_opens_if_it_has_the_fields_of_a_bert(tiny_checkpoint, folder):
+    """As Google's bert_config.json has them."""
+    content = json.loads((folder / "config.json").read_text())
+    del content["model_type"]
+    (folder / "config.json").write_text(json.dumps(content))
+    assert load_checkpoint(folder).config == tiny_checkpoint.config
+    del content["type_vocab_size"]
+    (folder / "config.json").write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match=r"config\.json has model_type None; this program supports only 'bert'"):
+        load_checkpoint(folder)
+
+
+def test_the_config_may_name_the_class_of_the_tokenizer(folder):
+    vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    change_json(folder / "config.json", tokenizer_class="BertJapaneseTokenizer")
+    with pytest.raises(CheckpointError, match=r"vocab\.txt: its words are those of a 'BertJapaneseTokenizer'"):
+        load_checkpoint(folder)
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    assert load_checkpoint(folder).tokenizer.get_vocab() == vocabulary
 
 
 def test_fields_of_transformers_that_change_nothing_are_ignored(folder):
