@@ -36,7 +36,7 @@ class Measure:
 
 
 MEASURES = {  # by field of Marks, in the order of the columns
-    "mlm_accuracy": Measure("Words right", "hidden words right", "mlm", "fraction"),
+    "mlm_accuracy": Measure("Asked words right", "asked words right", "mlm", "fraction"),
     "masked_accuracy": Measure("At [MASK]", "right at [MASK]", "mlm", "fraction"),
     "replaced_accuracy": Measure("Replaced", "right where another word is shown", "mlm", "fraction"),
     "kept_accuracy": Measure("Left unchanged", "right at words left unchanged", "mlm", "fraction"),

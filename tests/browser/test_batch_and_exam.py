@@ -1,6 +1,7 @@
 """The batch of a step, memorising versus generalising, and a run that is saved and continued."""
 
 import csv
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -44,6 +45,7 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
         batch.locator("ol"),
     )
     expect(summary).to_contain_text("Batch of step 40")
+    expect(summary).to_contain_text(re.compile(r"\d+ of \d+ asked words right \(masked \d+ of \d+"))
     expect(pairs).to_have_text("Pairs 1 to 4 of 48")
     expect(batch.locator("section")).to_have_count(4)
     asked = batch.locator("section li").filter(has_text="true:")

@@ -136,7 +136,7 @@ def test_an_experiment_answers_its_question(page: Page) -> None:
     rows = page.locator("#experiment-result tbody tr")
     expect(rows).to_have_count(2, timeout=LONG)
     expect(rows.nth(0)).to_contain_text("With positions")
-    expect(rows.nth(1).locator("[data-name='Words right']")).to_have_text(re.compile(r"^\d+% ± \d+$"))
+    expect(rows.nth(1).locator("[data-name='Asked words right']")).to_have_text(re.compile(r"^\d+% ± \d+$"))
     expect(page.locator("#experiment-answer")).to_have_text(re.compile("bag of words.*With positions .*%", re.DOTALL))
     expect(page.locator("#start")).to_be_enabled()
     open_part(page, "Your runs side by side")

@@ -51,6 +51,16 @@ def test_the_batch_of_a_step_is_shown_with_the_guesses_of_the_model_after_it(spa
     assert json.loads(json.dumps(value, allow_nan=False))["rows"] == value["rows"]
 
 
+def test_masked_replaced_and_kept_words_are_counted_apart(space: Workspace, run: Run) -> None:
+    value = batch_value(space, run, None, 0, 0)
+    chips = [(row["kinds"][int(at)], guess) for row in value["rows"] for at, guess in row["guesses"].items()]
+    for kind, right, of in value["right"]:
+        guesses = [guess["is_right"] for each, guess in chips if each == kind]
+        assert (right, of) == (sum(guesses), len(guesses))
+    assert sum(of for _, _, of in value["right"]) == len(chips)
+    assert {kind for kind, _, _ in value["right"]} == {kind for kind, _ in chips} >= {"masked", "kept"}
+
+
 def test_the_untrained_model_is_shown_the_first_batch(space: Workspace, run: Run) -> None:
     value = batch_value(space, run, 0, 0, 0)
     assert value["step"] == 0

@@ -57,7 +57,7 @@ _SILENT = {"showlegend": False, "hoverinfo": "skip", "hovertemplate": None}
 _FRACTIONS, _FROM_ZERO = {"range": [0, 1.02], "tickformat": ".0%"}, {"rangemode": "tozero"}
 _LOSS = _Panel("", "Loss", ".3f", 0.27, _FROM_ZERO, logarithmic=True)
 _ACCURACY = _Panel("2", "Accuracy", ".0%", 0.23, _FRACTIONS)
-_BY_KIND = _Panel("3", "MLM accuracy", ".0%", 0.22, _FRACTIONS)
+_BY_KIND = _Panel("3", "Asked words", ".0%", 0.22, _FRACTIONS)
 _LEARNING_RATE = _Panel("4", "Learning rate", ".3g", 0.12, _FROM_ZERO)
 _GRADIENT = _Panel("5", "Gradient norm", ".3g", 0.12, _FROM_ZERO, logarithmic=True)
 
@@ -83,15 +83,18 @@ def _curve(panel: _Panel, series: str, name: str, colour: str, dash: str, **part
 
 @dataclass(frozen=True)
 class _Objective:
+    """answers: what its accuracy counts."""
+
     key: str
     name: str
+    answers: str
     colour: str
     dash: str
 
     def curves(self, panel: _Panel, series: str) -> list[dict[str, Any]]:
         """A curve, its raw points behind it, and the same on held-out text. The legend shows the loss panel's curves
         and switches those of both panels."""
-        line = _curve(panel, series, self.name, self.colour, self.dash)
+        line = _curve(panel, series, self.name if panel is _LOSS else self.answers, self.colour, self.dash)
         line |= {"legendgroup": self.key, "showlegend": panel is _LOSS}
         thin, circle = {"color": self.colour, "width": 1, "dash": "solid"}, {"symbol": "circle-open", "size": 7}
         raw = line | _SILENT | {"meta": {"series": series, "kind": "raw"}, "line": thin, "opacity": 0.3}
@@ -101,8 +104,8 @@ class _Objective:
         return [raw, line | {"meta": {"series": series, "kind": "line", "smoothed": True}}, held]
 
 
-_MLM = _Objective("mlm", "Masked words (MLM)", ACCENT, "solid")
-_NSP = _Objective("nsp", "Next sentence (NSP)", SECOND, "dash")
+_MLM = _Objective("mlm", "Masked words (MLM)", "Asked words right", ACCENT, "solid")
+_NSP = _Objective("nsp", "Next sentence (NSP)", "Pairs right", SECOND, "dash")
 
 
 def _baseline(name: str, colour: str, *, side: str = "top") -> dict[str, Any]:
@@ -116,7 +119,7 @@ def _baseline(name: str, colour: str, *, side: str = "top") -> dict[str, Any]:
 def curves(*, more: bool = False) -> dict[str, Any]:
     """Loss above accuracy, each for masked words (MLM) and next sentence (NSP); the page adds the points.
 
-    more: also the accuracy for masked, replaced and unchanged words, the learning rate and the gradient's norm.
+    more: also the accuracy for masked, replaced and kept words, the learning rate and the gradient's norm.
     """
     data = [
         *_MLM.curves(_LOSS, "mlm_loss"),
@@ -132,7 +135,7 @@ def curves(*, more: bool = False) -> dict[str, Any]:
         data += [
             _curve(_BY_KIND, "masked_accuracy", "masked", ACCENT, "solid"),
             _curve(_BY_KIND, "replaced_accuracy", "replaced", SECOND, "dash"),
-            _curve(_BY_KIND, "kept_accuracy", "kept unchanged", _GREY, "dot"),
+            _curve(_BY_KIND, "kept_accuracy", "kept", _GREY, "dot"),
             _curve(_LEARNING_RATE, "learning_rate", "Learning rate", _GREY, "solid", showlegend=False),
             _curve(_GRADIENT, "grad_norm", "Gradient norm", _GREY, "solid", showlegend=False),
         ]

@@ -1,4 +1,4 @@
-"""The batch of a training step: what the model was given, what it had to predict, and what it predicts now."""
+"""The batch of a training step: what the model was given, which words it was asked for, and what it predicts now."""
 
 from typing import Any
 
@@ -20,6 +20,7 @@ from ui.views import view
 PAIRS_SHOWN = 4
 NO_RUN = "Press Start; the batch of the newest step appears here."
 NO_RUN_SELECTED = "This model has no batches; choose one of your runs in the Models tab."
+ASKED = ("masked", "replaced", "kept")
 COLUMNS = ("pair", "label", "position", "segment", "kind", "shown", "true", "guess", "probability", "loss")
 
 
@@ -66,6 +67,7 @@ def batch_value(space: Workspace, run: Run, step: int | None, first: int, again:
     batch = run.batch_at(max(1, at), again=again, rows=slice(first, first + PAIRS_SHOWN))
     with probe_lock:
         judged = batch.judge(checkpoint) if batch.rows else ()
+    rows = [_row(row, judged_row) for row, judged_row in zip(batch.rows, judged, strict=True)]
     return {
         "run": run.id,
         "step": at,
@@ -73,7 +75,8 @@ def batch_value(space: Workspace, run: Run, step: int | None, first: int, again:
         "again": again,
         "pairs": batch.pairs,
         "label": pair_labels(checkpoint)[0],
-        "rows": [_row(row, judged_row) for row, judged_row in zip(batch.rows, judged, strict=True)],
+        "rows": rows,
+        "right": right_by_kind(rows),
         "legend": legend(run.recipe.data),
     }
 
@@ -98,15 +101,22 @@ def _row(row: RowView, judged: RowJudgement) -> dict[str, Any]:
     }
 
 
+def right_by_kind(rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
+    """(kind, right, of how many) for each kind of asked word that the rows have."""
+    asked = [(row["kinds"][int(at)], guess["is_right"]) for row in rows for at, guess in row["guesses"].items()]
+    of = {kind: [right for each, right in asked if each == kind] for kind in ASKED}
+    return [(kind, sum(right), len(right)) for kind, right in of.items() if right]
+
+
 def legend(data: DataConfig) -> list[list[str]]:
     """[kind, explanation] each, with the fractions of this run."""
     kept = 1 - data.mask_share - data.random_share
     return [
-        ["masked", f"shown as [MASK] ({data.mask_share:.0%} of the words to predict): predict the original word"],
+        ["masked", f"shown as [MASK] ({data.mask_share:.0%} of the asked words): predict the original word"],
         ["replaced", f"shown as a random word ({data.random_share:.0%}): predict the original word"],
-        ["kept", f"left unchanged but predicted ({kept:.0%}), so that visible words must be judged too"],
-        ["untouched", "shown, and not predicted"],
-        ["special", "[CLS] begins a pair, [SEP] ends a sentence; never predicted"],
+        ["kept", f"left unchanged but asked ({kept:.0%}), so that visible words must be judged too"],
+        ["untouched", "shown, and not asked"],
+        ["special", "[CLS] begins a pair, [SEP] ends a sentence; never asked"],
         ["padding", "fills up shorter pairs; gets no attention and has no loss"],
     ]
 

@@ -1,18 +1,18 @@
-// The batch of a step: pairs as the model was given them, and the model's guess for each word to predict.
+// The batch of a step: pairs as the model was given them, and the model's guess for each asked word.
 // The view follows the selected step; drawing other masks holds the step until a person selects another one.
-// Kinds of tokens do not differ by colour alone: each has its own border, and words to predict name their kind.
+// Kinds of tokens do not differ by colour alone: each has its own border, and asked words name their kind.
 
 import { el } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { follow, latest, on, visitor } from "../parts/page.js";
 
-const PREDICTED = new Set(["masked", "replaced", "kept"]);
+const ASKED = new Set(["masked", "replaced", "kept"]);
 
 function chip(kind, text, ...more) {
   return el("li", { class: `balcony-token is-${kind}`, title: kind }, el("bdi", { class: "balcony-token-shown" }, text), ...more);
 }
 
-/** A word to predict: its kind, the true word, the guess and the loss. */
+/** An asked word: its kind, the true word, the guess and the loss. */
 function guessed(kind, { label, token, probability, loss, is_right: isRight }) {
   return [
     el("small", { class: "balcony-token-kind" }, kind),
@@ -30,7 +30,7 @@ function words(row, from, to) {
       items.push(chip(kind, `${row.tokens[i]} × ${to - i}`));
       break;
     }
-    items.push(chip(kind, row.tokens[i], ...(PREDICTED.has(kind) ? guessed(kind, row.guesses[i]) : [])));
+    items.push(chip(kind, row.tokens[i], ...(ASKED.has(kind) ? guessed(kind, row.guesses[i]) : [])));
   }
   return items;
 }
@@ -62,10 +62,11 @@ function legend(entries) {
 function summary(value) {
   const guesses = value.rows.flatMap((row) => Object.values(row.guesses));
   const right = guesses.filter((guess) => guess.is_right).length;
+  const kinds = value.right.map(([kind, some, all]) => `${kind} ${some} of ${all}`).join(", ");
   const loss = guesses.reduce((sum, guess) => sum + guess.loss, 0) / guesses.length;
   const before = value.step === 0 ? "The first batch, with guesses of the untrained model" : `Batch of step ${value.step.toLocaleString("en")}, with guesses of the model after the step`;
   const drawn = value.again ? `; masks drawn again (${value.again})` : "";
-  const asks = guesses.length ? ` ${right} of ${guesses.length} words right, mean loss ${loss.toFixed(2)}.` : "";
+  const asks = guesses.length ? ` ${right} of ${guesses.length} asked words right (${kinds}), mean loss ${loss.toFixed(2)}.` : "";
   return `${before}${drawn}.${asks}`;
 }
 
@@ -81,14 +82,14 @@ export function batch(root, { server, setValue, options }) {
   const back = button("◀", "batch-back", "Previous pairs", () => page(-1));
   const next = button("▶", "batch-next", "Next pairs", () => page(1));
   const draw = button("Draw again", "batch-again", "Draw new masks for the same pairs, as a later step would", () => hold(again + 1));
-  const own = button("The step's own masks", "batch-own", "The words that were hidden in this step", () => hold(0));
+  const own = button("The step's own masks", "batch-own", "The words that were asked in this step", () => hold(0));
   back.setAttribute("aria-label", "Previous pairs");
   next.setAttribute("aria-label", "Next pairs");
   const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, back, range, next, draw, own);
   const pairs = el("div", { class: "balcony-pairs" });
   const key = el("div", {});
   root.append(
-    el("p", { class: "balcony-empty" }, "In this step the model had to predict some words of each pair, and whether B follows A. Every step draws new "
+    el("p", { class: "balcony-empty" }, "In this step the model was asked for some words of each pair, and whether B follows A. Every step draws new "
       + "pairs and new words. The curve shows the loss before the update; these answers come after it, with dropout off."),
     tools, summaryLine, pairs, key);
   /** @type {{step: number} | null} */

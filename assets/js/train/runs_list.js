@@ -11,7 +11,7 @@ const loss = (value) => (value === null ? "–" : value.toFixed(3));
 /** @param {number | null} value */
 const accuracy = (value) => (value === null ? "–" : percent(value));
 /** @type {[name: string, words: (value: number | null) => string][]} */
-const COLUMNS = [["MLM loss", loss], ["NSP loss", loss], ["Words right", accuracy], ["Pairs right", accuracy]];
+const COLUMNS = [["MLM loss", loss], ["NSP loss", loss], ["Asked words right", accuracy], ["Pairs right", accuracy]];
 
 // Shared by the list, the experiments and the curves: whose runs, the run that the page shows, and the chosen ones.
 export const runs = {
