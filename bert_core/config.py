@@ -5,6 +5,7 @@ page's controls read it.
 """
 
 import dataclasses
+import types
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -282,3 +283,38 @@ class FinetuningData(_Checked):
     )
     best_answers: int = _number(20, 1, 1000, "How many likeliest starts and ends of an answer are combined.")
     longest_answer: int = _number(30, 1, 8192, "Maximum number of tokens of an answer.")
+
+
+def fields_of(config: Any) -> dict[str, Any]:
+    """The fields of settings by name; fields that are settings themselves stay such."""
+    return {item.name: getattr(config, item.name) for item in dataclasses.fields(config)}
+
+
+def build(kind: type, values: Any, section: str) -> Any:
+    """Settings of a kind from values by name, which may be texts. Raises ConfigError, which names the section."""
+    if not isinstance(values, dict):
+        raise ConfigError(f"The section {section!r} must map settings to values.")
+    known = {item.name: item for item in dataclasses.fields(kind)}
+    for name in values:
+        if name not in known:
+            raise ConfigError(f"There is no setting {section}.{name}; there are: {', '.join(known)}.")
+    return kind(**{name: parse(value, known[name].type) for name, value in values.items()})
+
+
+def parse(value: Any, kind: Any) -> Any:
+    """A string as a value of the field's type; a string that is not one is returned, and the field refuses it."""
+    if not isinstance(value, str):
+        return value
+    kinds = kind.__args__ if isinstance(kind, types.UnionType) else (kind,)
+    if type(None) in kinds and value.strip().lower() in ("", "none", "null"):
+        return None
+    if bool in kinds:
+        return {"true": True, "false": False}.get(value.strip().lower(), value)
+    for wanted in (int, float):
+        if wanted in kinds:
+            try:
+                number = float(value)
+                return int(number) if wanted is int and number.is_integer() else number
+            except (ValueError, OverflowError):
+                return value
+    return value

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from bert_core.config import fields_of
 from bert_core.costs import check_size, estimate_seconds, is_worth_recording, step_operations, threads_for
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
@@ -16,7 +17,7 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import DROPPED_MARKS, LEARNED_BYTES, MASK, UNK, train_tokenizer
 from bert_core.errors import CorpusError
 from bert_core.model import BertForPreTraining
-from bert_core.runs.recipe import Recipe, check_seed, fields_of, recipe_corpus
+from bert_core.runs.recipe import Recipe, check_seed, recipe_corpus
 from bert_core.training.distributed import make_trainer
 from bert_core.training.losses import Pretraining
 from bert_core.training.trainer import Trainer

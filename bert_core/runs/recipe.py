@@ -6,12 +6,20 @@ The page, the command line and saved models use the same format; the recipes of 
 import dataclasses
 import json
 import os
-import types
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bert_core.config import BertConfig, CorpusConfig, DataConfig, TokenizerConfig, TrainingConfig
+from bert_core.config import (
+    BertConfig,
+    CorpusConfig,
+    DataConfig,
+    TokenizerConfig,
+    TrainingConfig,
+    build,
+    fields_of,
+    parse,
+)
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import ConfigError, CorpusError
 
@@ -60,7 +68,7 @@ class Recipe:
         """
         if "training.steps" in settings:
             settings = {"training.epochs": None, "training.parts": (), **settings}
-        scale = _parse(settings.get("scale", self.scale), float)
+        scale = parse(settings.get("scale", self.scale), float)
         sections: dict[str, dict[str, Any]] = {}
         for path, value in settings.items():
             section, _, name = path.partition(".")
@@ -68,7 +76,7 @@ class Recipe:
                 raise ConfigError(f"There is no setting {path}; sections are: {', '.join(_SECTIONS)}.")
             if path != "scale":
                 sections.setdefault(section, fields_of(getattr(self, section)))[name] = value
-        changed = {section: _build(_SECTIONS[section], values, section) for section, values in sections.items()}
+        changed = {section: build(_SECTIONS[section], values, section) for section, values in sections.items()}
         return dataclasses.replace(self, scale=scale, **changed)
 
     def at_scale(self) -> "Recipe":
@@ -103,7 +111,7 @@ class Recipe:
         unknown = set(content) - {"title", "description", "scale", "seed", *_SECTIONS}
         if unknown:
             raise ConfigError(f"The recipe {name} has no section {min(unknown)!r}; sections: {', '.join(_SECTIONS)}.")
-        sections = {key: _build(kind, content[key], key) for key, kind in _SECTIONS.items() if key in content}
+        sections = {key: build(kind, content[key], key) for key, kind in _SECTIONS.items() if key in content}
         return cls(name, content["title"], content["description"], content.get("scale", 1.0), **sections)
 
 
@@ -114,39 +122,6 @@ _SECTIONS = {
     "data": DataConfig,
     "training": TrainingConfig,
 }
-
-
-def fields_of(config: Any) -> dict[str, Any]:
-    return {item.name: getattr(config, item.name) for item in dataclasses.fields(config)}
-
-
-def _build(kind: type, values: Any, section: str) -> Any:
-    if not isinstance(values, dict):
-        raise ConfigError(f"The section {section!r} of a recipe must map settings to values.")
-    known = {item.name: item for item in dataclasses.fields(kind)}
-    for name in values:
-        if name not in known:
-            raise ConfigError(f"There is no setting {section}.{name}; there are: {', '.join(known)}.")
-    return kind(**{name: _parse(value, known[name].type) for name, value in values.items()})
-
-
-def _parse(value: Any, kind: Any) -> Any:
-    """A string as a value of the field's type; a string that is not one is returned, and the field refuses it."""
-    if not isinstance(value, str):
-        return value
-    kinds = kind.__args__ if isinstance(kind, types.UnionType) else (kind,)
-    if type(None) in kinds and value.strip().lower() in ("", "none", "null"):
-        return None
-    if bool in kinds:
-        return {"true": True, "false": False}.get(value.strip().lower(), value)
-    for wanted in (int, float):
-        if wanted in kinds:
-            try:
-                number = float(value)
-                return int(number) if wanted is int and number.is_integer() else number
-            except (ValueError, OverflowError):
-                return value
-    return value
 
 
 def recipe_content(recipe: Recipe, seed: int) -> dict[str, Any]:
