@@ -119,7 +119,7 @@ class CorpusConfig(_Checked):
         None, 1, 100_000_000, "Read only this many documents or pairs from the start. Empty: all.", optional=True
     )
     validation_share: float | None = _number(
-        None, 0, 0.5, "Fraction for the validation curve. Empty: a tenth, given at least 8 documents.", optional=True
+        None, 0, 0.5, "Fraction for the validation curve. Empty: a tenth of a longer text.", optional=True
     )
     test_share: float = _number(0.0, 0, 0.5, "Fraction at the end of the text, used only for the final test.")
     pair_label: str = "IsNext"

@@ -131,21 +131,39 @@ class Corpus:
     def split(self, *shares: float) -> tuple["Corpus", ...]:
         """Split the text into consecutive parts; `corpus.split(0.16, 0.2)` returns 64 %, 16 % and 20 % of it.
 
-        Documents stay whole; a single document is split between sentences. Raises CorpusError if a part has no pair.
+        The shares are of the sentences. A cut is moved to the end of a document if that changes each part by less than
+        half of the smallest; otherwise it is inside a document. Raises CorpusError if a part has no pair.
         """
         if not shares:
             return (self,)
-        is_one = len(self.documents) == 1
-        n = len(self.sentences if is_one else self.documents)
-        cuts = [0, *(round(n * (1 - sum(shares[i:]))) for i in range(len(shares))), n]
-        parts = []
-        for start, end in itertools.pairwise(cuts):
-            documents = (self.sentences[start:end],) if is_one else self.documents[start:end]
-            if not any(len(document) > 1 for document in documents):
-                raise CorpusError(f"{self.name} is too short to be split; set validation_share and test_share to 0.")
-            labels = None if self.labels is None else self.labels[start:end]
-            parts.append(dataclasses.replace(self, documents=documents, labels=labels))
-        return tuple(parts)
+        bounds, S = self._document_bounds, len(self.sentences)
+        wanted = np.array([S * (1 - sum(shares[i:])) for i in range(len(shares))])
+        after = np.searchsorted(bounds, wanted)
+        ends = np.where(2 * wanted < bounds[after - 1] + bounds[after], bounds[after - 1], bounds[after])  # the nearest
+        is_near = np.abs(ends - wanted) < np.diff(wanted, prepend=0, append=S).min() / 2
+        cuts = [0, *np.where(is_near, ends, wanted.round()).astype(int).tolist(), S]
+        parts = tuple(self._part(start, end) for start, end in itertools.pairwise(cuts))
+        if not all(any(len(document) > 1 for document in part.documents) for part in parts):
+            raise CorpusError(f"{self.name} is too short to be split; set validation_share and test_share to 0.")
+        return parts
+
+    @property
+    def _document_bounds(self) -> np.ndarray:
+        """The number of each document's first sentence, and of all sentences, (D + 1,)."""
+        if isinstance(self.documents, StoredDocuments):
+            return self.documents.bounds
+        return np.cumsum([0, *map(len, self.documents)])
+
+    def _part(self, start: int, end: int) -> "Corpus":
+        """The sentences `start` to `end` in their documents, without the rest of a document that is cut."""
+        bounds = self._document_bounds
+        kept = np.concatenate([[start], bounds[(start < bounds) & (bounds < end)], [end]])
+        if isinstance(self.documents, StoredDocuments):
+            documents: Sequence[Sequence[str]] = self.documents.cut(kept)
+        else:
+            documents = tuple(self.sentences[first:last] for first, last in itertools.pairwise(kept.tolist()))
+        labels = None if self.labels is None else self.labels[start // 2 : end // 2]
+        return dataclasses.replace(self, documents=documents, labels=labels)
 
 
 def read_corpus(

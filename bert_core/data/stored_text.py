@@ -73,6 +73,15 @@ class StoredDocuments(Sequence[StoredSentences]):
         return self._all[self._bounds[number] : self._bounds[number + 1]]
 
     @property
+    def bounds(self) -> np.ndarray:
+        """The number of each document's first sentence among these documents, and of all their sentences."""
+        return self._bounds - self._bounds[0]
+
+    def cut(self, bounds: np.ndarray) -> "StoredDocuments":
+        """Documents with other bounds among the same sentences."""
+        return StoredDocuments(self._all, self._bounds[0] + bounds)
+
+    @property
     def sentences(self) -> StoredSentences:
         """All sentences of these documents."""
         return self._all[self._bounds[0] : self._bounds[-1]]

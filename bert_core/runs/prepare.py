@@ -22,8 +22,7 @@ from bert_core.training.distributed import make_trainer
 from bert_core.training.losses import Pretraining
 from bert_core.training.trainer import Trainer
 
-# Unless the recipe says otherwise, a tenth is held out of a text of at least this many documents, or of one document of
-# at least this many sentences.
+# Unless the recipe says otherwise, a tenth is held out of a text of at least this many documents or sentences.
 HELD_OUT_SHARE = 0.1
 MIN_DOCUMENTS = 8
 MIN_SENTENCES = 200
@@ -128,8 +127,7 @@ def _prepare_text(
 
 def _can_hold_out(corpus: Corpus, recipe: Recipe) -> bool:
     """Whether the text is long and varied enough for holding out a part of it."""
-    is_one = len(corpus.documents) == 1
-    if len(corpus.sentences) < MIN_SENTENCES if is_one else len(corpus.documents) < MIN_DOCUMENTS:
+    if len(corpus.sentences) < MIN_SENTENCES and len(corpus.documents) < MIN_DOCUMENTS:
         return False
     try:
         training, held_out, *_ = corpus.split(HELD_OUT_SHARE, *filter(None, [recipe.corpus.test_share]))

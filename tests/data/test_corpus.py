@@ -1,6 +1,7 @@
 """From bytes to sentences: encodings, limits, and where a sentence ends."""
 
 import codecs
+import itertools
 import time
 
 import pytest
@@ -207,6 +208,41 @@ def test_a_text_is_split_in_order_between_documents_or_sentences():
     assert many.first(3).labels == many.labels[:3]
     with pytest.raises(CorpusError, match="too short to be split"):
         Corpus((("a", "b", "c"),)).split(0.2)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "training", "held_out"),
+    [
+        ([2] * 8 + [1000], [2] * 8 + [898], [102]),
+        ([1000] + [2] * 8, [914], [86, *[2] * 8]),
+        ([2000] * 7, [2000] * 6, [2000]),  # 14 % instead of 10 %
+        ([3000, 3000], [3000, 2400], [600]),
+        ([1] * 50 + [10, 40], [1] * 50 + [10, 30], [10]),
+        ([90, 4, 6], [90], [4, 6]),
+    ],
+)
+def test_the_shares_are_of_the_sentences_and_a_long_document_is_cut(lengths, training, held_out):
+    words = (f"s{i}" for i in itertools.count())
+    corpus = Corpus(tuple(tuple(itertools.islice(words, length)) for length in lengths))
+    parts = corpus.split(0.1)
+    assert [[*map(len, part.documents)] for part in parts] == [training, held_out]
+    assert parts[0].sentences + parts[1].sentences == corpus.sentences
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.floats(0.01, 0.5), st.floats(0, 0.5))
+def test_every_part_of_a_split_has_about_its_share_of_the_sentences(lengths, validation, test):
+    corpus = Corpus(tuple(tuple(f"{d}-{i}" for i in range(length)) for d, length in enumerate(lengths)))
+    shares = [share for share in (validation, test) if share]
+    try:
+        parts = corpus.split(*shares)
+    except CorpusError:
+        return
+    assert sum((part.sentences for part in parts), ()) == corpus.sentences
+    wanted = [share * len(corpus.sentences) for share in (1 - sum(shares), *shares)]
+    for part, size in zip(parts, wanted):
+        assert abs(len(part.sentences) - size) < min(wanted) + 1
+        assert {sentence.split("-")[0] for sentence in part.sentences} == {d[0].split("-")[0] for d in part.documents}
 
 
 def test_an_excerpt_keeps_documents_and_their_labels() -> None:

@@ -73,7 +73,8 @@ def test_a_long_file_has_the_sentences_of_a_short_one(few_bytes, tmp_path, kind)
         with pytest.raises(IndexError):
             stored.sentences[index]
     for ours, theirs in zip(stored.split(0.2, 0.3), held.split(0.2, 0.3)):
-        assert list(ours.sentences) == list(theirs.sentences)
+        assert [tuple(document) for document in ours.documents] == list(theirs.documents)
+        assert [tuple(document) for document in ours.split(0.3)[1].documents] == list(theirs.split(0.3)[1].documents)
     assert list(stored.first(4).sentences) == list(held.first(4).sentences)
 
 

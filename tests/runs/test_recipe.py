@@ -209,6 +209,7 @@ def test_held_out_parts_are_no_part_of_the_training(recipe):
         ("\n\n".join(f"one {i}\ntwo {i}" for i in range(7)), 0, 0),  # too few to miss one
         ("\n".join(f"one {i % 50}" for i in range(230)), 1, 23),  # one long document is cut
         ("\n".join(f"one {i % 50}" for i in range(199)), 0, 0),
+        ("\n\n".join("\n".join(f"one {i % 50}" for i in range(40)) for _ in range(6)), 1, 24),  # of six, one is cut
         ("\n".join(f"one{i}" for i in range(230)), 0, 0),  # no word of the end is known from the beginning
         ("\n".join(f"one{i} here" for i in range(230)), 0, 0),  # what is left of each is the same
         ("\n\n".join(f"one {i}" + "\ntwo" * (i < 8) for i in range(10)), 0, 0),  # the last has no pair
