@@ -120,10 +120,10 @@ def layer_lens(
 ) -> LayerLens:
     """The masked-word head applied to every layer's hidden state at one [MASK] ("logit lens", nostalgebraist 2020).
 
-    The head was trained on the last layer, where it gives the answer of `fill_mask`; on earlier layers it shows roughly
-    when that answer becomes readable. mask: number of the [MASK] in reading order, from 0. The candidates are the last
-    layer's `top_k` likeliest tokens and those of `words` that are one known token. Raises InputError as `fill_mask`
-    does, and when there is no [MASK] of this number.
+    The head was trained on the last layer, where it gives the answer of `fill_mask`. On earlier layers it shows where
+    this head can read that answer, not where the answer appears. mask: number of the [MASK] in reading order, from 0.
+    The candidates are the last layer's `top_k` likeliest tokens and those of `words` that are one known token. Raises
+    InputError as `fill_mask` does, and when there is no [MASK] of this number.
     """
     encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
     states = hidden_states(checkpoint, encoding)[:, positions[mask]]  # (L + 1, D)

@@ -1,6 +1,7 @@
 """Attention in a real browser: pictures, keys, odd words and files."""
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -43,6 +44,26 @@ def test_the_keyboard_reads_each_weight_of_the_map(page: Page, tmp_path: Path) -
     )
     page.keyboard.press("ArrowLeft")
     expect(page.locator("#attention-map .balcony-readout")).to_contain_text(f"{second} → {first}: ")
+
+
+def test_a_helpful_head_and_a_helpful_word_have_one_colour_on_one_scale(page: Page) -> None:
+    """The colour of a change depends on nothing else, so that -0.007 is not as dark as -0.139."""
+    open_attention(page)
+    heads = page.locator("#attention-switches .balcony-switch")
+    expect(heads.first).to_have_attribute("title", re.compile("change"))
+    shown = heads.evaluate_all("heads => heads.map(head => [head.title, head.style.getPropertyValue('--tint')])")
+    open_tab(page, "Masked words")
+    page.get_by_role("radio", name="Which words mattered").check()
+    expect(page.locator("#masked-closer .balcony-legend")).to_contain_text("Helped")
+    words = page.locator("#masked-closer .balcony-seen")
+    shown += words.evaluate_all("words => words.map(word => [word.lastChild.textContent, word.style.background])")
+    assert len(shown) > 8
+    for text, colour in shown:
+        change = float(text.split()[-1].replace("−", "-")) / (1 if "change" in text else 100)
+        percent = float(re.search(r"([\d.]+)%", colour).group(1))
+        assert percent == pytest.approx(45 * math.sqrt(abs(change)), abs=0.5 if "change" in text else 4)
+        if abs(change) >= 0.01:
+            assert ("accent" in colour) == (change < 0), text
 
 
 def test_heads_are_sorted_by_a_fact_and_keep_their_names(page: Page) -> None:

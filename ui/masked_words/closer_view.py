@@ -15,12 +15,12 @@ LENS, MATTERED, SWEEP = VIEWS = ("lens", "mattered", "sweep")
 LABELS = {LENS: "Layer lens", MATTERED: "Which words mattered", SWEEP: "Sweep"}
 NO_MASK = "Click a word above to hide it; this view shows one hidden word."
 LENS_HINT = (
-    "The output head, trained for the last layer, applied to each layer: a rough view of when the answer becomes "
-    "readable."
+    "The output head for masked words was trained on the last layer. The table shows where this head can read the "
+    "answer, not where the answer appears: an earlier layer may hold it in a form that this head cannot read."
 )
 MATTERED_HINT = (
     "Every other word was hidden too, one at a time. The numbers are the change of the probability of {answer} in "
-    "percentage points; a minus means that the word helped."
+    "percentage points; a minus means that the word helped. Words that stand in for each other can each change little."
 )
 SWEEP_HINT = (
     "Each word was hidden once; the stronger the colour, the likelier the model finds the word. Click a word to see "

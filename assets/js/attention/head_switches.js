@@ -1,6 +1,6 @@
 // Heads as switches: the model's answers without the heads that are off, and the change of each answer without each head.
 
-import { el, note, roam } from "../parts/elements.js";
+import { effect, effectLegend, el, note, roam } from "../parts/elements.js";
 import { follow } from "../parts/page.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
@@ -58,7 +58,7 @@ export function headSwitches(root, { trigger, choose }) {
     el("section", {},
       el("h3", {}, "Without each head alone"),
       el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Change of ", measure), each),
-      grid, caption, notes));
+      grid, effectLegend(String), caption, notes));
   /** @type {Switches} */
   let value;
   let shape = "";
@@ -106,13 +106,11 @@ export function headSwitches(root, { trigger, choose }) {
 
   /** @param {number[][] | undefined} changes */
   function showSwitches(changes) {
-    const largest = changes ? Math.max(1e-9, ...changes.flat().map(Math.abs)) : 1;
     const better = measure.value === "loss" ? -1 : 1;
     for (const item of grid.querySelectorAll("button")) {
       const layer = Number(item.dataset.layer), head = Number(item.dataset.head), change = changes?.[layer][head] ?? null;
       item.textContent = change === null || item.offsetWidth < 40 ? "" : signed(change, 3);
-      item.style.setProperty("--tint", (change ?? 0) * better < 0 ? "217, 134, 20" : "13, 148, 136");
-      item.style.setProperty("--strength", (Math.abs(change ?? 0) / largest).toFixed(3));
+      item.style.setProperty("--tint", effect(-better * (change ?? 0)));
       item.setAttribute("aria-pressed", `${isOff(layer, head)}`);
       item.title = `Switch off head ${head + 1} of layer ${layer + 1}${change === null ? "" : `, change ${signed(change, 4)}`}`;
       item.setAttribute("aria-label", item.title);
@@ -132,8 +130,8 @@ export function headSwitches(root, { trigger, choose }) {
     if (shape !== wanted) build();
     shape = wanted;
     showSwitches(value.maps?.[measure.value]);
-    caption.textContent = value.waits || "Click a head to switch it off, and again to switch it on. Amber: without it the probability " +
-      "is lower or the loss higher; green: the reverse.";
+    caption.textContent = value.waits || "Click a head to switch it off, and again to switch it on. A head helped if the probability is " +
+      "lower or the loss higher without it. Other heads can take over the part of one that is off: a small change does not show that it does nothing.";
     notes.replaceChildren(...value.notes.map((text) => note(text)));
   }
 

@@ -1,6 +1,6 @@
 // Masked words in detail: layer by layer, with one more word hidden, or each word hidden once.
 
-import { el, roam } from "../parts/elements.js";
+import { behindText, effect, effectLegend, el, roam } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 
 /** @typedef {{masks?: string[], mask?: number, text: string}} Common the masked words, the shown one, an explanation */
@@ -19,15 +19,12 @@ import { percent } from "../parts/numbers.js";
 /** @typedef {{kind: "sweep", words: Swept[]}} Sweep */
 /** @typedef {Common & (Lens | LeaveOneOut | Sweep | {kind: ""})} Closer */
 
-const FULL = 45;  // per cent of the colour at most, so that letters stay readable
-
 /**
  * @template {HTMLElement} Element
- * @param {Element} element @param {number} fraction of the full colour @param {"accent" | "second"} [colour]
+ * @param {Element} element @param {string} colour
  */
-function tint(element, fraction, colour = "accent") {
-  const strength = FULL * Math.min(1, Math.abs(fraction));
-  element.style.background = `color-mix(in srgb, var(--balcony-${colour}) ${strength}%, transparent)`;
+function tint(element, colour) {
+  element.style.background = colour;
   return element;
 }
 
@@ -56,7 +53,7 @@ function lens(value) {
     el("th", { scope: "row" }, layer ? `Layer ${layer}` : "Embeddings"),
     el("td", {}, el("bdi", {}, row.best[0]), ` ${percent(row.best[1])}`),
     el("td", { class: "balcony-number" }, row.rank.toLocaleString("en")),
-    ...row.cells.map((probability) => tint(el("td", { class: "balcony-number" }, percent(probability)), probability))));
+    ...row.cells.map((probability) => tint(el("td", { class: "balcony-number" }, percent(probability)), behindText(probability)))));
   const names = value.candidates.map((name) =>
     el("th", { scope: "col", class: "balcony-number" }, el("bdi", { class: name === value.watched ? "balcony-hidden-word" : null }, name)));
   return el("div", { class: "balcony-scroll", tabindex: "0", role: "region", "aria-label": "Layer lens" },
@@ -68,14 +65,14 @@ function lens(value) {
 
 /** @param {Common & LeaveOneOut} value */
 function mattered(value) {
-  const largest = Math.max(0.01, ...value.words.map((word) => Math.abs(word.change)));
   const answer = el("bdi", { class: "balcony-hidden-word" }, value.answer), probability = percent(value.probability);
   return el("div", {},
     value.masks && value.masks.length > 1 ? el("p", {}, "With these masks, ", answer, ` has ${probability}.`)
       : el("p", {}, "With only ", answer, ` hidden: ${probability}.`),
     ...sentences(value.words, (word) => tint(
       el("span", { class: "balcony-seen" }, el("bdi", {}, word.word), el("small", { class: "balcony-number" }, points(word.change))),
-      word.change / largest, word.change < 0 ? "accent" : "second")));
+      effect(-word.change))),
+    effectLegend((size) => `${size * 100}`));
 }
 
 /**
@@ -90,7 +87,7 @@ function sweep(value, open, press) {
     const button = el("button", { type: "button", class: "balcony-seen", "aria-pressed": "false" }, el("bdi", {}, word.word),
       el("small", { class: "balcony-number" }, word.probability === null ? "unknown" : percent(word.probability)));
     button.addEventListener("click", () => show(index));
-    return tint(button, word.probability ?? 0);
+    return tint(button, behindText(word.probability ?? 0));
   });
 
   /** @param {number} index */
