@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     corpus = f"a text instead of the recipe's; a file of more than 16 MB is encoded once and kept in {cache_folder()}"
     train.add_argument("--corpus", type=Path, metavar="FILE", help=corpus)
     train.add_argument("--kind", choices=CORPUS_KINDS, help="how to split --corpus; default: the recipe's kind or auto")
-    train.add_argument("--seed", type=int, help="of the initial weights, pairs, masks and dropout")
+    train.add_argument("--seed", type=int, help="of weights, pairs, masks and dropout; default: the recipe's")
     train.add_argument("--output", type=Path, metavar="DIR", help="the folder to write")
     train.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto", help="where to train")
     every = "save the model and its training state every STEPS steps and at the end; %(default)s by default"
@@ -96,7 +96,7 @@ def _train(options: argparse.Namespace) -> None:
         training = _Training(prepared, saved, device, options.output or options.resume)
         trainer = training.trainer
         _print_once(
-            *prepared.corpus.notes,
+            *prepared.notes,
             f"{prepared.recipe.title}: {len(prepared.corpus.sentences):,} sentences, "
             f"{prepared.tokenizer.get_vocab_size():,} tokens in the vocabulary, "
             f"{trainer.model.config.parameter_count():,} parameters, in {trainer.config.precision} on {device}",
@@ -124,15 +124,15 @@ def _prepare(options: argparse.Namespace, device: str, show_stage: _Show) -> tup
     """Prepare the training. The second result is the saved state that --resume continues from, or None."""
     saved = _read_saved(options) if options.resume else None
     if saved:
-        recipe, seed = saved[1].recipe, saved[1].seed
+        recipe = saved[1].recipe
     elif not options.output:
         raise ConfigError("There is no folder for the model. Give --output and a folder.")
     else:
         recipe = load_recipe(options.recipe or DEFAULT_RECIPE).override(dict(_setting(text) for text in options.set))
-        seed = options.seed or 0
+        recipe = recipe.with_seed(options.seed)
     corpus = _read(options, recipe.text_kind, show_stage)
     corpus = saved[1].matching_corpus(corpus) if saved else corpus or recipe_corpus(recipe)
-    return prepare(recipe, corpus, seed, device, progress=show_stage), saved
+    return prepare(recipe, corpus, device=device, progress=show_stage), saved
 
 
 def _read_saved(options: argparse.Namespace) -> _Saved:
@@ -204,7 +204,7 @@ class _Training:
     def save(self) -> None:
         """Write the model, its training state, and the curves as CSV files."""
         state = TrainingState.of(self.prepared, self.trainer, self.rows, self.validation)
-        content = recipe_content(state.recipe, state.seed)
+        content = recipe_content(state.recipe)
         checkpoint = Checkpoint(self.trainer.model, self.prepared.tokenizer, state.recipe.title, recipe=content)
         save_checkpoint(checkpoint, self.output, also=state.write)
         numbers = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")

@@ -162,7 +162,7 @@ class DataConfig(_Checked):
 class Schedule(_Checked):
     """The learning rate from step to step: it grows from 0 to its peak, then falls or stays."""
 
-    steps: int = _number(1000, 1, 100_000_000, "Training steps, one batch each.")
+    steps: int = _number(1000, 1, 100_000_000, "Training steps, one batch each. Empty: from the recipe's epochs.")
     learning_rate: float = _number(1e-3, 1e-8, 1, "How far a step moves the weights. If too high, nothing is learned.")
     warmup_steps: int = _number(0, 0, 100_000_000, "Steps in which the learning rate grows from 0 to its peak.")
     decay: str = _choice("linear", ("linear", "none"), "After warm-up, the rate falls to 0 (linear) or stays (none).")

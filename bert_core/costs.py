@@ -75,12 +75,6 @@ def batch_operations(config: BertConfig, lengths: Tensor, asked: float) -> float
     return 6 * (attention + after_attention + asked * d * (d + config.vocab_size) + pairs * d * (d + 2))
 
 
-def step_operations(data: DataConfig, config: BertConfig, pair_tokens: float) -> float:
-    """`batch_operations` of a batch whose pairs all have `pair_tokens` tokens."""
-    asked = min(data.max_predictions, max(1.0, data.mask_probability * pair_tokens))
-    return data.batch_size * batch_operations(config, torch.tensor([pair_tokens]), asked)
-
-
 def processor_cores() -> int:
     """The number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -119,15 +113,14 @@ def is_worth_recording(operations: float, training: TrainingConfig, device: str)
     return is_possible and operations < _STEP_TO_RECORD
 
 
-def estimate_seconds(
-    steps: int, data: DataConfig, config: BertConfig, pair_tokens: float, device: str = "cpu"
-) -> float:
+def estimate_seconds(steps: int, config: BertConfig, lengths: Tensor, asked: float, device: str = "cpu") -> float:
     """A rough training time in seconds: the matrix products at the device's measured rate, on a CPU also the reading
-    and writing of numbers between them, and a fixed time per layer."""
-    arithmetic = step_operations(data, config, pair_tokens) / _rate(device)
+    and writing of numbers between them, and a fixed time per layer. lengths, asked: as for `batch_operations`."""
+    arithmetic = batch_operations(config, lengths, asked) / _rate(device)
     moved = 0.0
     if device == "cpu":
-        kept = data.batch_size * pair_tokens * _activations(config, pair_tokens) + config.parameter_count()
+        tokens = float(lengths.sum())
+        kept = tokens * _activations(config, tokens / len(lengths)) + config.parameter_count()
         moved = kept * _SECONDS_PER_NUMBER
     return steps * (arithmetic + moved + 1e-3 * (1 + config.num_hidden_layers))
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from bert_core.config import BertConfig, DataConfig
-from bert_core.costs import step_operations
+from bert_core.config import BertConfig
+from bert_core.costs import batch_operations
 from bert_core.model import BertForPreTraining
 from bert_core.packing import Packing
 
@@ -69,8 +69,9 @@ def test_packing_and_asked_positions_change_neither_scores_nor_gradients(lengths
 
 def test_a_step_does_exactly_the_operations_that_are_estimated(tiny_model):
     """Counted by PyTorch: words are scored where they are asked, and the last layer answers just there."""
-    data = DataConfig(batch_size=3, sequence_length=12, mask_probability=0.25, max_predictions=5)
     asked = (torch.arange(3)[:, None] * 12 + torch.tensor([4, 9, 11])).flatten()
     with FlopCounterMode(display=False) as counter:
         tiny_model(torch.full((3, 12), 7), asked_positions=asked)
-    assert 3 * counter.get_total_flops() == pytest.approx(step_operations(data, tiny_model.config, 12))
+    assert 3 * counter.get_total_flops() == pytest.approx(
+        batch_operations(tiny_model.config, torch.full((3,), 12), len(asked))
+    )

@@ -10,14 +10,14 @@ import torch
 from tokenizers import Tokenizer
 
 from bert_core.config import fields_of
-from bert_core.costs import check_size, estimate_seconds, is_worth_recording, step_operations, threads_for
+from bert_core.costs import check_size, estimate_seconds, is_worth_recording, threads_for
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import DROPPED_MARKS, LEARNED_BYTES, MASK, UNK, train_tokenizer
 from bert_core.errors import CorpusError
 from bert_core.model import BertForPreTraining
-from bert_core.runs.recipe import Recipe, check_seed, recipe_corpus
+from bert_core.runs.recipe import Recipe, recipe_corpus
 from bert_core.training.distributed import make_trainer
 from bert_core.training.losses import Pretraining
 from bert_core.training.trainer import Trainer
@@ -29,16 +29,15 @@ MIN_SENTENCES = 200
 MAX_PREVIEWED = 20_000  # sentences
 
 _MAX_COMPARED = 1000  # held-out sentences
-_MAX_MEASURED_PAIRS = 1_000_000
 
 
 @dataclass(frozen=True)
 class PreparedText:
     """A text as a recipe trains on it.
 
-    recipe: at scale, with its number of steps, vocabulary size and held-out fraction. corpus: the whole text.
+    recipe: at scale, with its number of steps, vocabulary size, held-out fraction and seed. corpus: the whole text.
     training_text, held_out: its parts for training and for the validation curve. batches, validation, test: of the
-    parts; None for a missing part.
+    parts; None for a missing part. notes: what was changed in the text and in the settings, one sentence each.
     """
 
     recipe: Recipe
@@ -49,7 +48,7 @@ class PreparedText:
     batches: PretrainingBatches
     validation: PretrainingBatches | None
     test: PretrainingBatches | None
-    seed: int
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -61,43 +60,48 @@ class Prepared(PreparedText):
     def trainer(self, device: str = "cpu") -> Trainer:
         """A trainer of this model on a device; each of several processes makes its own."""
         model, config = self.model.to(device), self.recipe.training
-        operations = step_operations(self.recipe.data, model.config, _mean_pair_tokens(self.batches))
+        objective = Pretraining(self.tokenizer.token_to_id(MASK))
+        operations = objective.operations(model.config, self.batches[0])
         return make_trainer(
             *(model, self.batches, config),
-            seed=self.seed,
+            seed=self.recipe.seed,
             threads=threads_for(operations),
             recorded=is_worth_recording(operations, config, device),
-            objective=Pretraining(self.tokenizer.token_to_id(MASK)),
+            objective=objective,
         )
 
 
 def prepare(
     recipe: Recipe,
     corpus: Corpus | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     device: str = "cpu",
     *,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Prepared:
     """Train the tokenizer, encode the text and draw the initial weights, without the global random generator.
 
-    corpus: None for the recipe's own. progress: called with the present stage, such as "encoding the text, 40 %".
+    corpus, seed: None for the recipe's own. progress: called with the present stage, such as "encoding the text, 40 %".
     Raises BertCoreError for a text or sizes that cannot be used.
     """
-    check_seed(seed)
     progress("reading the text")
-    text = _prepare_text(recipe, corpus or recipe_corpus(recipe), seed, device, progress)
+    text = _prepare_text(recipe.with_seed(seed), corpus or recipe_corpus(recipe), device, progress)
     progress("drawing the initial weights")
-    model = BertForPreTraining(text.recipe.model, generator=torch.Generator().manual_seed(seed))
+    model = BertForPreTraining(text.recipe.model, generator=torch.Generator().manual_seed(text.recipe.seed))
     return Prepared(**fields_of(text), model=model)
 
 
 def _prepare_text(
-    recipe: Recipe, corpus: Corpus, seed: int, device: str, progress: Callable[[str], None] = lambda stage: None
+    recipe: Recipe,
+    corpus: Corpus,
+    device: str,
+    progress: Callable[[str], None] = lambda stage: None,
+    times: float = 1.0,
 ) -> PreparedText:
+    """times: how many times as long the text is for which this one stands."""
     if len(corpus.sentences) < 2:
         raise CorpusError("The text is a single sentence; next sentence prediction needs at least two, a line each.")
-    recipe, used = recipe.at_scale(), corpus.first(recipe.corpus.most_documents)
+    recipe, used = recipe.at_scale().for_text(corpus), corpus.first(recipe.corpus.most_documents)
     if recipe.corpus.validation_share is None:
         recipe = recipe.override({"corpus.validation_share": HELD_OUT_SHARE if _can_hold_out(used, recipe) else 0.0})
     wanted = {"validation": recipe.corpus.validation_share, "test": recipe.corpus.test_share}
@@ -111,18 +115,22 @@ def _prepare_text(
 
     def batches_of(part: Corpus) -> PretrainingBatches:
         encoded = encode_corpus(part, tokenizer, progress=lambda share: progress(f"encoding the text, {share:.0%}"))
-        return PretrainingBatches(encoded, tokenizer, recipe.data, seed=seed)
+        return PretrainingBatches(encoded, tokenizer, recipe.data, seed=recipe.seed)
 
     batches = {part: batches_of(text) for part, text in texts.items()}
     if recipe.training.epochs is not None:
-        steps = max(1, round(recipe.training.epochs * batches["training"].steps_per_epoch))
+        steps = max(1, round(recipe.training.epochs * batches["training"].steps_per_epoch * times))
         # Of two alternating objectives, each sees every sentence once an epoch.
         steps *= 2 if recipe.training.alternating else 1
         recipe = recipe.override({"training.steps": steps, "training.parts": recipe.training.parts})
+    notes, (warmup, steps) = corpus.notes, (recipe.training.warmup_steps, recipe.training.steps)
+    if warmup >= steps:
+        notes += (f"A warm-up of {warmup:,} steps is too long for {steps:,}; it is shortened to {steps // 10:,}.",)
+        recipe = recipe.override({"training.warmup_steps": steps // 10})
     if recipe.data.short_length:
         batches["training"].short_steps = round(recipe.data.short_share * recipe.training.steps)
     parts = batches["training"], batches.get("validation"), batches.get("test")
-    return PreparedText(recipe, corpus, texts["training"], texts.get("validation"), tokenizer, *parts, seed)
+    return PreparedText(recipe, corpus, texts["training"], texts.get("validation"), tokenizer, *parts, notes)
 
 
 def _can_hold_out(corpus: Corpus, recipe: Recipe) -> bool:
@@ -178,13 +186,14 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
     """
     corpus = corpus.first(recipe.corpus.most_documents)
     part = corpus.excerpt(MAX_PREVIEWED)
-    text = _prepare_text(recipe, part, 0, device)
     times = len(corpus.sentences) / len(part.sentences)
-    encoded, config, held_out = text.batches.encoded, text.recipe.model, text.held_out
+    text = _prepare_text(recipe, part, device, times=times)
+    encoded, config, held_out, batch = text.batches.encoded, text.recipe.model, text.held_out, text.batches[0]
     first = np.flatnonzero(encoded.has_next)
     a, b = encoded.lengths_of(first), encoded.lengths_of(first + 1)
     kept = sum(side.sum() for side in truncated_lengths(a, b, text.recipe.data.sequence_length - 3))
-    warnings = list(corpus.notes)
+    warnings = list(text.notes)
+    steps, asked = text.recipe.training.total_steps, len(batch.asked()[0])
     if encoded.unknown_share > 0.1:
         warnings.append(f"{encoded.unknown_share:.0%} of the words are unknown to this vocabulary; make it larger.")
     if times > 1:
@@ -192,7 +201,6 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
             f"Estimated from the first {len(part.sentences):,} of {len(corpus.sentences):,} sentences; the vocabulary "
             "of the whole text may be larger."
         )
-    steps = text.recipe.training.total_steps * (times if recipe.training.epochs is not None else 1)
     return Preview(
         documents=len(corpus.documents),
         sentences=round(len(encoded) * times),
@@ -201,16 +209,8 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
         unknown_share=encoded.unknown_share,
         cut_share=1 - float(kept) / float((a + b).sum()),
         parameters=config.parameter_count(),
-        seconds=estimate_seconds(round(steps), text.recipe.data, config, _mean_pair_tokens(text.batches), device),
+        seconds=estimate_seconds(steps, config, batch.attention_mask.sum(1), asked, device),
         held_out_documents=round(len(held_out.documents) * times) if held_out else 0,
         held_out_sentences=round(len(held_out.sentences) * times) if held_out else 0,
         warnings=tuple(warnings),
     )
-
-
-def _mean_pair_tokens(batches: PretrainingBatches) -> float:
-    """Mean tokens of a pair of neighbouring sentences as the model reads it, special tokens included."""
-    encoded = batches.encoded
-    first = np.flatnonzero(encoded.has_next)[:_MAX_MEASURED_PAIRS]
-    pairs = encoded.lengths_of(first) + encoded.lengths_of(first + 1) + 3
-    return float(pairs.clip(max=batches.config.sequence_length).mean())

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import os
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +26,24 @@ from bert_core.errors import ConfigError, CorpusError
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 MAX_SEED = 2**63 - 1
+SCALES = (0.001, 1.0)
 DEFAULT_RECIPE = "romeo-juliet"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """All settings of a training run except the seed.
+    """All settings of a training run.
 
     name: the file's name without .json. scale: a factor on layers, heads, widths, batch, steps and warm-up, which
-    `at_scale` applies, so that a recipe for many machines keeps its own numbers and still runs on one.
+    `at_scale` applies, so that a recipe for many machines keeps its own numbers and still runs on one. seed: of the
+    initial weights, pairs, masks and dropout. Raises ConfigError for settings that do not fit together.
     """
 
     name: str
     title: str
     description: str
     scale: float = 1.0
+    seed: int = 0
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: BertConfig = field(default_factory=BertConfig)
@@ -47,8 +51,10 @@ class Recipe:
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.scale, int | float) or not 0.001 <= self.scale <= 1:
-            raise ConfigError(f"scale is {self.scale!r}; it must be a number from 0.001 to 1.")
+        low, high = SCALES
+        if not isinstance(self.scale, int | float) or not low <= self.scale <= high:
+            raise ConfigError(f"scale is {self.scale!r}; it must be a number from {low:g} to {high:g}.")
+        check_seed(self.seed)
         if self.data.sequence_length > self.model.max_position_embeddings:
             raise ConfigError(
                 f"sequence_length {self.data.sequence_length} is more than the {self.model.max_position_embeddings} "
@@ -61,23 +67,27 @@ class Recipe:
         return "auto" if self.corpus.file else self.corpus.kind
 
     def override(self, settings: dict[str, Any]) -> "Recipe":
-        """A copy with other settings, such as {"training.steps": 400, "scale": 0.5}; values may be strings.
+        """A copy at scale with other settings, such as {"training.steps": 400, "scale": 0.5}; values may be strings.
 
-        An explicit training.steps overrides the recipe's epochs and later parts. Raises ConfigError, which names the
-        setting, the value and what is allowed.
+        The scale applies to the recipe's numbers, never to the given ones. An explicit training.steps overrides the
+        recipe's epochs and later parts. Raises ConfigError, which names the setting, the value and what is allowed.
         """
         if "training.steps" in settings:
             settings = {"training.epochs": None, "training.parts": (), **settings}
-        scale = parse(settings.get("scale", self.scale), float)
+        scaled = dataclasses.replace(self, scale=parse(settings.get("scale", self.scale), float)).at_scale()
         sections: dict[str, dict[str, Any]] = {}
         for path, value in settings.items():
             section, _, name = path.partition(".")
             if path != "scale" and section not in _SECTIONS:
                 raise ConfigError(f"There is no setting {path}; sections are: {', '.join(_SECTIONS)}.")
             if path != "scale":
-                sections.setdefault(section, fields_of(getattr(self, section)))[name] = value
+                sections.setdefault(section, fields_of(getattr(scaled, section)))[name] = value
         changed = {section: build(_SECTIONS[section], values, section) for section, values in sections.items()}
-        return dataclasses.replace(self, scale=scale, **changed)
+        return dataclasses.replace(scaled, **changed)
+
+    def with_seed(self, seed: int | None) -> "Recipe":
+        """A copy with another seed; None keeps this one. Raises ConfigError for a seed out of range."""
+        return self if seed is None else dataclasses.replace(self, seed=seed)
 
     def at_scale(self) -> "Recipe":
         """A copy with the scale applied and set to 1. The number of heads is scaled, their size is kept."""
@@ -85,22 +95,39 @@ class Recipe:
         def scaled(number: int) -> int:
             return max(1, round(number * self.scale))
 
-        def scaled_schedule(part: Any, **changes: Any) -> Any:
+        def scaled_schedule(part: Any, before: int, **changes: Any) -> Any:
+            # The end is rounded, not the number of steps, because the next part may begin where this one ends.
+            start = changes.get("start", 0)
+            end = max(start + 1, round((before + part.steps) * self.scale))
             warmup_steps = round(part.warmup_steps * self.scale)
-            return dataclasses.replace(part, steps=scaled(part.steps), warmup_steps=warmup_steps, **changes)
+            return dataclasses.replace(part, steps=end - start, warmup_steps=warmup_steps, **changes)
 
         heads = scaled(self.model.num_attention_heads)
         model = dataclasses.replace(
             self.model,
             num_hidden_layers=scaled(self.model.num_hidden_layers),
             num_attention_heads=heads,
-            hidden_size=heads * (self.model.hidden_size // self.model.num_attention_heads),
+            hidden_size=max(2, heads * (self.model.hidden_size // self.model.num_attention_heads)),
             intermediate_size=max(2, scaled(self.model.intermediate_size)),
         )
-        parts = tuple(scaled_schedule(part, start=round(part.start * self.scale)) for part in self.training.parts)
-        training = scaled_schedule(self.training, parts=parts)
+        rounded = (round(part.start * self.scale) for part in self.training.parts)
+        starts = accumulate(rounded, lambda previous, start: max(previous + 1, start))
+        parts = (scaled_schedule(part, part.start, start=start) for part, start in zip(self.training.parts, starts))
+        training = scaled_schedule(self.training, 0, parts=tuple(parts))
         data = dataclasses.replace(self.data, batch_size=scaled(self.data.batch_size))
         return dataclasses.replace(self, scale=1.0, model=model, data=data, training=training)
+
+    def for_text(self, corpus: Corpus) -> "Recipe":
+        """This recipe, or a copy that neither names nor describes its own text if the corpus is another one."""
+        try:
+            is_own = corpus.fingerprint == recipe_corpus(self).fingerprint
+        except CorpusError:
+            is_own = False
+        if self.corpus.file is None or is_own:
+            return self
+        own = dataclasses.replace(self.corpus, file=None, kind=self.text_kind, needs="the text that it was trained on")
+        description = f"A text of your own, with the settings of the recipe {self.name}."
+        return dataclasses.replace(self, title=corpus.name, description=description, corpus=own)
 
     @classmethod
     def from_dict(cls, name: str, content: Any) -> "Recipe":
@@ -112,7 +139,8 @@ class Recipe:
         if unknown:
             raise ConfigError(f"The recipe {name} has no section {min(unknown)!r}; sections: {', '.join(_SECTIONS)}.")
         sections = {key: build(kind, content[key], key) for key, kind in _SECTIONS.items() if key in content}
-        return cls(name, content["title"], content["description"], content.get("scale", 1.0), **sections)
+        numbers = {key: content[key] for key in ("scale", "seed") if key in content}
+        return cls(name, content["title"], content["description"], **numbers, **sections)
 
 
 _SECTIONS = {
@@ -124,11 +152,11 @@ _SECTIONS = {
 }
 
 
-def recipe_content(recipe: Recipe, seed: int) -> dict[str, Any]:
-    """Recipe and seed as the JSON content that is saved beside a model and that `Recipe.from_dict` reads."""
+def recipe_content(recipe: Recipe) -> dict[str, Any]:
+    """The recipe as the JSON content that is saved beside a model and that `Recipe.from_dict` reads."""
     content = dataclasses.asdict(recipe)
     del content["name"], content["model"]["vocab_size"]  # given by the file's name and the text
-    return {**content, "seed": seed}
+    return content
 
 
 def recipe_names() -> list[str]:
@@ -162,7 +190,7 @@ def read_json_file(path: Path, kind: str) -> Any:
 def recipe_corpus(recipe: Recipe) -> Corpus:
     """The recipe's own text. Raises CorpusError if it has none."""
     if recipe.corpus.file is None:
-        raise CorpusError(f"{recipe.title} comes without a text; give it {recipe.corpus.needs}.")
+        raise CorpusError(f"The recipe {recipe.title!r} comes without a text; give it {recipe.corpus.needs}.")
     return read_corpus(ASSETS / "corpora" / Path(recipe.corpus.file).name, kind=recipe.corpus.kind)
 
 

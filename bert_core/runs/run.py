@@ -92,7 +92,6 @@ class Run:
     def __init__(
         self,
         recipe: Recipe,
-        seed: int,
         scheduler: Scheduler,
         budget: Budget,
         *,
@@ -102,7 +101,7 @@ class Run:
     ) -> None:
         """Arguments as for `TrainingService.start`; saved: where a resumed run begins."""
         self.id = secrets.token_hex(16)
-        self.recipe, self.seed, self.budget = recipe, seed, budget
+        self.recipe, self.budget = recipe, budget
         self.status: Status = "queued"
         self.reason = ""
         self.corpus: Corpus | None = None
@@ -159,6 +158,11 @@ class Run:
         if not 1 <= step <= last:
             raise RunError(f"There is no step {step}; this run has the steps 1 to {last}.")
         return view_batch(batches.copy(again)[step - 1], self.snapshots[0].tokenizer, step, rows)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the recipe."""
+        return self.recipe.seed
 
     @property
     def pace(self) -> float | None:
@@ -303,7 +307,7 @@ class Run:
             if callable(text):
                 self._show_stage("reading the text")
                 text = text()
-            prepared = prepare(self.recipe, text, self.seed, device, progress=self._show_stage)
+            prepared = prepare(self.recipe, text, device=device, progress=self._show_stage)
             worker = Worker(prepared, device, self._saved)
             with self._changed:
                 if self.status in ENDED:

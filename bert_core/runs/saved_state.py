@@ -37,12 +37,11 @@ _MAX_STEPS = 1_000_000  # the numbers of each are kept in memory
 class TrainingState:
     """The state of a run after a step.
 
-    recipe: at scale and with all parts of its training. text: fingerprint of the whole text. trainer: state of the
-    optimizer. history, evaluations: all rows so far.
+    recipe: at scale, with the seed and all parts of its training. text: fingerprint of the whole text. trainer: state
+    of the optimizer. history, evaluations: all rows so far.
     """
 
     recipe: Recipe
-    seed: int
     text: str
     trainer: TrainerState
     history: Sequence[StepMetrics]
@@ -54,7 +53,7 @@ class TrainingState:
     ) -> "TrainingState":
         """A copy of the state of a trainer, with the rows and the held-out curve so far."""
         recipe = dataclasses.replace(prepared.recipe, training=trainer.config)
-        return cls(recipe, prepared.seed, prepared.corpus.fingerprint, trainer.state(), list(history), list(points))
+        return cls(recipe, prepared.corpus.fingerprint, trainer.state(), list(history), list(points))
 
     def matching_corpus(self, corpus: Corpus | None) -> Corpus:
         """The given text, or the recipe's own for None. Raises CorpusError if the run was trained on another one."""
@@ -68,7 +67,7 @@ class TrainingState:
     def restore_trainer(self, prepared: Prepared, checkpoint: Checkpoint, device: str) -> Trainer:
         """A trainer that continues from this state.
 
-        prepared: from this state's recipe, seed and text. checkpoint: the weights of the same step. Raises
+        prepared: from this state's recipe and text. checkpoint: the weights of the same step. Raises
         CheckpointError when they do not belong together.
         """
         has_same_tokens = checkpoint.tokenizer.get_vocab() == prepared.tokenizer.get_vocab()
@@ -128,7 +127,7 @@ def read_training_state(folder: str | Path) -> TrainingState:
     if [row.step for row in history] != list(range(1, step + 1)):
         raise _mismatch()
     trainer = TrainerState(step, float(seconds), tuple(updates), averages)
-    return TrainingState(recipe, settings["seed"], text, trainer, history, evaluations)
+    return TrainingState(recipe, text, trainer, history, evaluations)
 
 
 def _rows(row: type, entry: TensorEntry | None, most: int) -> list[Any]:

@@ -21,7 +21,7 @@ import torch
 from bert_core.costs import processor_cores
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, RunError
-from bert_core.runs.recipe import Recipe, check_seed, load_recipe
+from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED, Run, Text
 from bert_core.runs.saved_state import read_training_state
 from bert_core.runs.snapshots import BUDGET_BYTES, Budget
@@ -65,7 +65,7 @@ class TrainingService:
         self,
         recipe: Recipe | str,
         corpus: Text = None,
-        seed: int = 0,
+        seed: int | None = None,
         *,
         paused: bool = False,
         lease: float | None = None,
@@ -74,15 +74,15 @@ class TrainingService:
         """Queue a run and return at once.
 
         recipe: a recipe or its name. corpus: None for the recipe's own; for a text that takes long to read, a function
-        that is called when the run is prepared. paused: wait before the first step. lease: seconds without a `touch`
-        after which the run is paused; after FREE_AFTER times as long it is freed; None for no limit. budget: shared by
-        the runs of one visitor, which are prepared and trained one after the other; None for one of its own.
+        that is called when the run is prepared. seed: None for the recipe's own. paused: wait before the first step.
+        lease: seconds without a `touch` after which the run is paused; after FREE_AFTER times as long it is freed; None
+        for no limit. budget: shared by the runs of one visitor, which are prepared and trained one after the other;
+        None for one of its own.
 
         Raises ConfigError for an unknown recipe or a seed out of range. An unusable text ends the run as failed.
         """
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
-        check_seed(seed)
-        return self._add(Run(recipe, seed, self, budget or self.budget(), paused=paused, lease=lease), corpus)
+        return self._add(Run(recipe.with_seed(seed), self, budget or self.budget(), paused=paused, lease=lease), corpus)
 
     def resume(
         self, folder_or_zip: str | Path, corpus: Corpus | None = None, *, budget: Budget | None = None, **options: Any
@@ -100,7 +100,7 @@ class TrainingService:
             saved = load_checkpoint(folder), read_training_state(folder)
         state = saved[1]
         corpus = state.matching_corpus(corpus)
-        return self._add(Run(state.recipe, state.seed, self, budget or self.budget(), saved=saved, **options), corpus)
+        return self._add(Run(state.recipe, self, budget or self.budget(), saved=saved, **options), corpus)
 
     def _add(self, run: Run, corpus: Text) -> Run:
         with self.changed:

@@ -88,7 +88,7 @@ class Worker:
     def copy(self) -> Snapshot:
         """A copy of the weights with all that a checkpoint needs."""
         trainer, recipe, flat = self.trainer, self.recipe, self.trainer.flat
-        name, content = f"{recipe.title}, step {trainer.step}", recipe_content(recipe, self.prepared.seed)
+        name, content = f"{recipe.title}, step {trainer.step}", recipe_content(recipe)
         weights, config = flat.weights.clone(), trainer.model.config
         return Snapshot(trainer.step, weights, flat.layout, config, self.prepared.tokenizer, name, content)
 

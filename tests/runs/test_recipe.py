@@ -7,14 +7,16 @@ import pytest
 import torch
 import transformers
 
+from bert_core import costs
 from bert_core.data.batches import IGNORED
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError
 from bert_core.runs import prepare as prepare_module
 from bert_core.runs.experiments import load_experiments
 from bert_core.runs.prepare import prepare, preview
-from bert_core.runs.recipe import ASSETS, Recipe, load_recipe, recipe_content, recipe_corpus, recipe_names
+from bert_core.runs.recipe import ASSETS, SCALES, Recipe, load_recipe, recipe_content, recipe_corpus, recipe_names
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import read_metrics
 
 
@@ -86,8 +88,8 @@ def test_settings_are_read_from_strings(recipe):
 
 def test_a_saved_recipe_is_read_as_the_same(recipe, tmp_path):
     path = tmp_path / "romeo-juliet.json"
-    path.write_text(json.dumps(recipe_content(recipe, seed=7)))
-    assert load_recipe(path) == recipe
+    path.write_text(json.dumps(recipe_content(recipe.with_seed(7))))
+    assert load_recipe(path) == recipe.with_seed(7) != recipe
 
 
 @pytest.mark.parametrize(
@@ -111,10 +113,47 @@ def test_an_unknown_recipe_is_refused_with_the_known_ones():
         load_recipe("hamlet")
 
 
-@pytest.mark.parametrize("seed", [-1, 2**63, 1.0, "0", None, True])
+@pytest.mark.parametrize("seed", [-1, 2**63, 1.0, "0", True])
 def test_a_seed_is_a_whole_number(recipe, seed):
-    with pytest.raises(ConfigError, match="seed"):
-        prepare(recipe, seed=seed)
+    content = recipe_content(recipe) | {"seed": seed}
+    for use in (lambda: prepare(recipe, seed=seed), lambda: Recipe.from_dict("mine", content)):
+        with pytest.raises(ConfigError, match="seed"):
+            use()
+
+
+def test_a_recipe_is_trained_with_its_own_seed_unless_another_one_is_given(recipe):
+    seven = recipe.with_seed(7)
+    expected = [prepare(recipe, seed=seed).model.state_dict() for seed in (7, 3)]
+    for prepared, weights in zip((prepare(seven), prepare(seven, seed=3)), expected):
+        assert all(torch.equal(ours, weights[name]) for name, ours in prepared.model.state_dict().items())
+    assert [prepare(seven, seed=seed).recipe.seed for seed in (None, 3)] == [7, 3]
+
+
+def test_a_recipe_of_another_text_does_not_name_or_describe_its_own(recipe):
+    own = prepare(recipe, Corpus.from_text("How are you?\nGreat.", name="mine.txt")).recipe
+    assert own.title == "mine.txt"
+    for word in ("romeo-juliet.txt", "Romeo", "dialogue"):
+        assert word not in json.dumps(recipe_content(own))
+    with pytest.raises(CorpusError, match="give it the text that it was trained on"):
+        prepare(own)
+    assert own.text_kind == recipe.text_kind
+    same = Corpus.from_text("\n".join(recipe_corpus(recipe).sentences), "lines")
+    assert prepare(recipe, same).recipe.corpus.file == recipe.corpus.file
+    missing = dataclasses.replace(recipe, corpus=dataclasses.replace(recipe.corpus, file="no-longer-here.txt"))
+    assert prepare(missing, same).recipe.corpus.file is None
+
+
+def test_a_warm_up_longer_than_the_training_is_shortened_with_a_note(recipe):
+    short = recipe.override({"training.steps": 28, "training.warmup_steps": 100})
+    prepared, facts = prepare(short), preview(short, recipe_corpus(short))
+    assert (prepared.recipe.training.steps, prepared.recipe.training.warmup_steps) == (28, 2)
+    assert facts.warnings == prepared.notes
+    assert prepared.notes == ("A warm-up of 100 steps is too long for 28; it is shortened to 2.",)
+    again = prepare(prepared.recipe)
+    assert (again.recipe, again.notes) == (prepared.recipe, ())
+    epochs = recipe.override({"training.epochs": 8, "data.batch_size": 6, "training.warmup_steps": 12})  # 12 steps
+    assert prepare(epochs).recipe.training.warmup_steps == 1
+    assert prepare(epochs.override({"training.warmup_steps": 11})).recipe.training.warmup_steps == 11
 
 
 def test_preparing_draws_nothing_from_the_global_generator(recipe):
@@ -167,15 +206,64 @@ def test_a_size_that_does_not_fit_this_machine_is_refused_before_anything_is_all
 
 
 def test_one_factor_scales_layers_heads_widths_batch_steps_and_warm_up(recipe):
-    paper = load_recipe("bert-paper").override({"scale": "0.25"})
-    small = paper.at_scale()
+    small = load_recipe("bert-paper").override({"scale": "0.25"})
     assert (small.model.num_hidden_layers, small.model.num_attention_heads) == (3, 3)
     assert (small.model.hidden_size, small.model.intermediate_size) == (192, 768)
     assert (small.data.batch_size, small.training.steps, small.training.warmup_steps) == (64, 250_000, 2500)
     assert small.at_scale() == small
     assert recipe.at_scale() == recipe
     with pytest.raises(ConfigError, match="scale is 7"):
-        paper.override({"scale": 7})
+        recipe.override({"scale": 7})
+
+
+def test_what_a_person_sets_is_not_scaled():
+    paper = load_recipe("bert-paper")
+    typed = {
+        "training.steps": 500,
+        "training.warmup_steps": 7,
+        "data.batch_size": 32,
+        "model.num_hidden_layers": 4,
+        "model.num_attention_heads": 3,
+        "model.hidden_size": 36,
+        "model.intermediate_size": 50,
+    }
+    for settings in (typed, typed | {"scale": 0.4}):
+        changed = paper.override(settings).at_scale()
+        for path, value in typed.items():
+            section, name = path.split(".")
+            assert getattr(getattr(changed, section), name) == value, path
+    one, four = ({"model.num_hidden_layers": number} for number in (1, 4))
+    assert [paper.override(some).at_scale().model.num_hidden_layers for some in (one, four)] == [1, 4]
+    assert paper.override(four).at_scale().training == paper.at_scale().training
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_can_be_scaled_by_every_allowed_factor(name):
+    recipe = load_recipe(name)
+    low, high = SCALES
+    for scale in (low + (high - low) * k / 1000 for k in range(1001)):
+        small = recipe.override({"scale": scale})
+        assert small == dataclasses.replace(recipe, scale=scale).at_scale()
+        assert small.training.total_steps == max(1, round(recipe.training.total_steps * scale))
+        # Each part begins where, or before, the previous one ends, as in the whole recipe.
+        assert [part.start for part in small.training.parts] == [
+            round(part.start * scale) for part in recipe.training.parts
+        ]
+
+
+def test_parts_that_are_rounded_to_the_same_step_stay_apart(recipe):
+    many = dataclasses.replace(recipe, training=recipe.training.then(100, 9).then(103, 9).then(104, 9))
+    for scale in (0.001, 0.01, 0.1, 0.5):
+        parts = many.override({"scale": scale}).training.parts
+        assert parts[0].start < parts[1].start < parts[2].start
+
+
+@pytest.mark.parametrize("scale", [0.001, 0.03, 1 / 3])
+def test_a_scaled_recipe_with_parts_trains(scale):
+    text = Corpus.from_text("\n\n".join(f"one {i} is here\nand two {i} there" for i in range(40)))
+    small = load_recipe("english-mini").override({"scale": scale, "corpus.validation_share": 0.1})
+    row = read_metrics([next(prepare(small, text).trainer())])[0]
+    assert row.mlm_loss > 0
 
 
 def test_epochs_become_steps(recipe):
@@ -246,7 +334,8 @@ def test_a_long_text_is_previewed_from_its_beginning(monkeypatch):
     monkeypatch.setattr(prepare_module, "MAX_PREVIEWED", 60)
     words = ("one", "two", "three", "four", "five", "six", "seven")
     lines = [f"{words[i % 7]} {words[i * i % 7]} {words[i % 3]}" for i in range(240)]
-    recipe = load_recipe("romeo-juliet").override({"training.epochs": 3, "corpus.validation_share": 0.1})
+    changed = {"training.epochs": 3, "training.warmup_steps": 2, "corpus.validation_share": 0.1}
+    recipe = load_recipe("romeo-juliet").override(changed)
     whole = Corpus.from_text("\n".join(lines), "lines")
     facts, begun = preview(recipe, whole), preview(recipe, whole.excerpt(60))
     assert begun.sentences == 54  # without those held out
@@ -271,7 +360,7 @@ def test_preparing_reports_its_stages(recipe):
 def test_a_recipe_contains_the_parts_of_its_training(recipe, tmp_path):
     longer = dataclasses.replace(recipe, training=recipe.training.then(100, 50, 0.01))
     path = tmp_path / "romeo-juliet.json"
-    path.write_text(json.dumps(recipe_content(longer, seed=7)))
+    path.write_text(json.dumps(recipe_content(longer)))
     assert load_recipe(path) == longer
     half = dataclasses.replace(longer, scale=0.5).at_scale().training
     assert (half.steps, half.parts[0].start, half.total_steps) == (55, 50, 75)
@@ -337,3 +426,17 @@ def test_the_first_part_of_a_run_has_short_pairs(recipe):
 def test_a_recipe_without_a_text_decides_how_a_given_text_is_split(recipe):
     assert recipe.text_kind == "auto"
     assert load_recipe("mrpc-morvan").text_kind == "pairs"
+
+
+@pytest.mark.parametrize(("factor", "threads", "precision"), [(1.0, 3, "bfloat16"), (1.001, 1, "float32")])
+def test_threads_and_precision_follow_from_the_operations_of_the_first_batch(
+    recipe, monkeypatch, factor, threads, precision
+):
+    prepared = prepare(recipe)
+    operations = Pretraining().operations(prepared.model.config, prepared.batches[0])
+    monkeypatch.setattr(costs, "_SMALL_STEP", factor * operations)
+    monkeypatch.setattr(costs, "_STEP_FOR_BFLOAT16", {"cpu": factor * operations})
+    monkeypatch.setattr(costs, "has_fast_bfloat16", lambda device: True)
+    monkeypatch.setattr(costs, "processor_cores", lambda: 3)
+    trainer = prepared.trainer()
+    assert (trainer.threads, trainer.config.precision) == (threads, precision)

@@ -16,7 +16,7 @@ RECIPE = load_recipe("romeo-juliet").override({"training.steps": 7, "data.batch_
 
 def prepared_settings(changes, seed=3):
     prepared = prepare(RECIPE.override(changes), seed=seed)
-    return settings_of(prepared.recipe, seed, prepared.corpus)
+    return settings_of(prepared.recipe, prepared.corpus)
 
 
 def test_exactly_the_settings_that_differ_are_named():
@@ -32,7 +32,7 @@ def test_exactly_the_settings_that_differ_are_named():
 
 def test_another_text_differs_whatever_its_name():
     texts = [Corpus.from_text(text, "lines") for text in ("a b\nc d\n", "a b\nc e\n", "a b\nc d\n")]
-    columns = [settings_of(RECIPE, 0, text) for text in texts]
+    columns = [settings_of(RECIPE, text) for text in texts]
     assert list(differences(columns[:2])) == ["text"]
     assert differences([columns[0], columns[2]]) == {}
 

@@ -20,6 +20,7 @@ from bert_core.data.tokenizer import SPECIAL_TOKENS, Scheme, build_tokenizer
 from bert_core.errors import InputError
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.runs.prepare import prepare, preview
+from bert_core.runs.recipe import recipe_names
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.evaluation import EvaluationPoint
 from ui.masked_words.closer_view import LENS, MATTERED, SWEEP, VIEWS, closer_code, closer_numbers, closer_value
@@ -155,6 +156,25 @@ def test_settings_that_were_not_touched_override_nothing() -> None:
     values[list(SHOWN).index("tokenizer.vocab_size")] = "30"
     changed = recipe.override(overrides(recipe, values))
     assert (changed.training.steps, changed.tokenizer.vocab_size) == (7, 30)
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_the_form_shows_with_which_settings_a_recipe_trains(name: str) -> None:
+    recipe = load_recipe(name)
+    shown = dict(zip(SHOWN, values_of(recipe), strict=True))
+    trains = recipe.at_scale()
+    assert overrides(recipe, values_of(recipe)) == {}
+    assert (shown["model.num_hidden_layers"], shown["data.batch_size"]) == (
+        trains.model.num_hidden_layers,
+        trains.data.batch_size,
+    )
+    assert shown["training.steps"] == (None if recipe.training.epochs else trains.training.total_steps)
+    typed = {key: 3 if key == "training.steps" else value for key, value in shown.items()}
+    assert recipe.override(overrides(recipe, list(typed.values()))).at_scale().training.total_steps == 3
+    if recipe.scale < 1:
+        assert f"{shown['model.num_hidden_layers']} layers of {shown['model.hidden_size']}" in recipe.description
+    if recipe.training.parts:
+        assert f"{shown['training.steps']:,} steps" in recipe.description
 
 
 def test_a_title_becomes_a_file_name() -> None:

@@ -112,9 +112,15 @@ def settings_controls(recipe: Recipe) -> tuple[gr.components.Component, ...]:
 
 
 def values_of(recipe: Recipe) -> list[Any]:
-    """The recipe's own value for each setting of SHOWN; an empty text stands for None."""
+    """The value for each setting of SHOWN with which the recipe trains: at scale, and the steps of all parts together.
+
+    The steps are None if the recipe counts epochs; in a field of text, "" stands for None.
+    """
+    recipe = recipe.at_scale()
     own = [getattr(getattr(recipe, section), name) for section, name in (key.split(".") for key in SHOWN)]
-    return ["" if value is None else value for value in own]
+    own = ["" if value is None else value for value in own]
+    own[list(SHOWN).index("training.steps")] = None if recipe.training.epochs else recipe.training.total_steps
+    return own
 
 
 def overrides(recipe: Recipe, values: Sequence[Any]) -> dict[str, Any]:

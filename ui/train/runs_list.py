@@ -99,7 +99,7 @@ def what_differs(space: Workspace, runs: Sequence[Run]) -> dict[str, Any]:
         if run.corpus is None:
             raise RunError(f"Run {space.entries[run.id].number} is not prepared yet, or its text is no longer kept.")
         texts.append(run.corpus)
-    found = differences([settings_of(run.recipe, run.seed, text) for run, text in zip(runs, texts, strict=True)])
+    found = differences([settings_of(run.recipe, text) for run, text in zip(runs, texts, strict=True)])
     if "text" in found:
         found["text"] = [f"{text.name}, {len(text.sentences):,} sentences" for text in texts]
     return {
@@ -125,11 +125,13 @@ def in_words(value: Any) -> str:
     return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def settings_of(recipe: Recipe, seed: int, corpus: Corpus) -> dict[str, Any]:
+def settings_of(recipe: Recipe, corpus: Corpus) -> dict[str, Any]:
     """All settings of a run with a prepared recipe, by names such as "data.batch_size"; the text by its fingerprint."""
-    content = recipe_content(recipe, seed)
-    flat = {"recipe": content.pop("title"), "text": corpus.fingerprint, "seed": content.pop("seed")}
-    del content["description"], content["scale"]
+    content = recipe_content(recipe)
+    flat = {"text": corpus.fingerprint, "seed": content.pop("seed")}
+    del content["title"], content["description"], content["scale"]
+    for name in ("file", "kind", "needs"):  # the fingerprint says more
+        del content["corpus"][name]
     return flat | {f"{section}.{name}": value for section, values in content.items() for name, value in values.items()}
 
 
