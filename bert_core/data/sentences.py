@@ -6,6 +6,7 @@ The encoding, control characters, very long words and lines of a person's text a
 import codecs
 import itertools
 import re
+import statistics
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
@@ -13,6 +14,7 @@ from bert_core.config import CORPUS_KINDS
 from bert_core.errors import ConfigError, CorpusError
 
 MAX_WORD_CHARACTERS = 100  # WordPiece takes quadratic time in the length of a word
+MAX_RUN_CHARACTERS = 1000  # without white space, such as an address on the web
 BLOCK_BYTES = 4 * 2**20
 MAX_LINE_BYTES = 64 * 2**20
 
@@ -28,19 +30,54 @@ _BYTE_ORDER_MARKS = (
 )
 # Control characters that no text file contains, and lone surrogates, which UTF-8 cannot represent.
 _NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ud800-\udfff]")
-_LONG_WORD = re.compile(rf"(?<!\S)\S{{{MAX_WORD_CHARACTERS + 1},}}")
-# A sentence ends at . ! ? or … (with closing quotes or brackets) before white space, or at a full stop of Chinese or
-# Japanese.
-_SENTENCE_END = re.compile(r"[.!?…]([\"'”’)\]]*)\s+|[。！？]")
-_ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Prof|Sr|Jr|vs|etc|e\.g|i\.e|cf|No|Vol|pp)|\b[A-Z])\.$")
-_WIKITEXT_HEADING = re.compile(r"(= ?)+.*(= ?)+")
+# Scripts that write no spaces between words, as part of a character class: Thai, Lao, Tibetan, Burmese; Khmer; Tai
+# scripts; Balinese; kana, Bopomofo, Han, Yi; Javanese.
+UNSPACED = (
+    "\u0e00-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u1b00-\u1b7f\u2e80-\u2fdf\u3005-\u3007\u3041-\u312f"
+    "\u31a0-\u31ff\u3400-\u4dbf\u4e00-\ua4cf\ua980-\ua9ff\uaa60-\uaadf\uf900-\ufaff\uff66-\uff9f"
+    "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
+)
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+# Marks that end a sentence with or without white space behind them (Sentence_Terminal in UAX #29, and ；), and marks
+# that need white space behind them or such a script before them.
+ENDS = "。｡！？；‼⁇⁈⁉।॥؟۔܀։።፧፨།༎။។៕᠃"
+_WEAK_ENDS = ".!?…．"
+_GREEK_QUESTIONS = ";\u037e"
+_MARKS = f"{ENDS}{_WEAK_ENDS}{_GREEK_QUESTIONS}"
+_CLOSING = "\"'”’»›)\\]」』】》〉）］｝〕"
+
+# No pattern here backtracks: a match begins only where a run begins, so every run is read once.
+_LONG_WORD = re.compile(
+    rf"(?<![^\W{UNSPACED}])[^\W{UNSPACED}]{{{MAX_WORD_CHARACTERS + 1},}}"
+    rf"|(?<![^\s{UNSPACED}])[^\s{UNSPACED}]{{{MAX_RUN_CHARACTERS + 1},}}"
+)
+# “ and « close a quotation in German; before a letter, they open one. French writes a space before ».
+_SENTENCE_END = re.compile(rf"(?<![{_MARKS}])([{_MARKS}]+)([{_CLOSING}]*(?:[“«‹](?!\S)|\s[»›](?!\S))?)")
+_GREEK = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
+_QUOTED_ON = re.compile("[、，,]|と|って|など")  # after a quotation in Japanese: its sentence goes on
+# A title, another common short form, a single letter (but not a, e, i, o, u, y, which are words), and in Thai and Lao
+# any word before a full stop.
+_ABBREVIATION = re.compile(
+    r"\b(?:Mrs?|Ms|Dr|St|Prof|Sr|Jr|Gen|Col|Capt|Lt|Rev|Mt|vs|etc|e\.g|i\.e|cf|No|Vol|pp|al|ca|approx"
+    r"|bzw|vgl|usw|Nr|Jh|Chr|Mio|Mrd|Mme|av|TP|GS|TS|εκατ|δισ|гг|ок|им|ул|см|тыс|млн|млрд|проф|डॉ|[A-ZÀ-ÞΑ-ΩА-Я]"
+    r"|[b-df-hj-np-tv-xzβγδζθκλμνξπρστφχψбвгджзклмнпрстфхцчшщא-תء-ي])\.$|[\u0e01-\u0ecd]\.$"
+)
+_NUMBER = re.compile(r"(?<![\d.,])\d{1,3}\.$")
+_AFTER_ORDINAL = re.compile(r"\s*(?:[a-zß-ÿα-ωа-я]|Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahr)")
+# Thai and Lao have no mark for the end of a sentence. A space ends a phrase there, except beside a number, another
+# script, or a sign of abbreviation or repetition.
+_NOT_A_LETTER = r"[\d฿ฯๆຯໆ]"
+_PHRASE_END = re.compile(rf"(?<=[\u0e01-\u0ecd])(?<!{_NOT_A_LETTER})\s+(?=[\u0e01-\u0ecd])(?!{_NOT_A_LETTER})")
 _MARKDOWN_HEADING = re.compile(r"#{1,6} ")
 _MARKDOWN_RULE = re.compile(r"(?:-{3,}|\*{3,}|_{3,}|[*_-](?: [*_-]){2,})")
 _MARKDOWN_EMPHASIS = re.compile(r"(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)")
 _LONG_LINE = 200  # characters; longer than a sentence
+_MANY_SENTENCES = 3  # a line of a dialogue has one or two
+_LINES_TESTED = 1000
 _PARAGRAPH = 100  # characters; a short line directly above it may be its heading
 _HEADING_WORDS = 8
-_MARKS = "!?…:;,\"'”’)]。！？"  # a heading ends in none of these
+_CHARACTERS_OF_A_WORD = 2  # in a script without spaces
+_NOT_OF_HEADINGS = re.compile(rf"[{ENDS}!?…;:,、，：{_CLOSING}]$")
 
 
 def decoded_blocks(file: BinaryIO, name: str, notes: list[str], size: int = BLOCK_BYTES) -> Iterator[str]:
@@ -96,7 +133,8 @@ class SentenceReader:
         "documents": each line is a paragraph, which is split into sentences; a blank line ends a document. Headings are
             left out: short lines directly above a paragraph, and Markdown headings, which also end a document. In a
             text that begins with a Markdown heading, a blank line ends only a paragraph.
-        "auto": "documents" if the median line of the first block is longer than 200 characters, otherwise "lines".
+        "auto": "documents" if the median of the first 1,000 lines has more than 200 characters or at least three
+            sentences, otherwise "lines".
         "wikitext": each line of at least two sentences, separated by " . ", is a document; headings are left out.
         "pairs": `text<TAB>text<TAB>label` per line, label 1 for positive and 0 for negative, or MRPC's five columns.
 
@@ -120,27 +158,27 @@ class SentenceReader:
 
         Raises CorpusError if a line is not a pair or the text is empty.
         """
-        blocks = self._with_short_words(blocks)
         if self.kind == "auto":
+            blocks = iter(blocks)
             first = next(blocks, "")
-            lengths = sorted(len(line) for line in _lines([first]) if line)
-            self.kind = "documents" if lengths and lengths[len(lengths) // 2] > _LONG_LINE else "lines"
+            self.kind = "documents" if _has_paragraphs(first) else "lines"
             blocks = itertools.chain([first], blocks)
         parse = {"lines": _sentence_lines, "documents": self._paragraphs, "wikitext": _wikitext, "pairs": self._pairs}
         is_empty = True
         for sentences in parse[self.kind](blocks):
             is_empty = is_empty and not sentences
-            yield sentences
+            yield sentences and [self._with_short_words(sentence) for sentence in sentences]
         if is_empty and self.kind == "pairs":
             raise CorpusError(f"{self.name} has no pairs; write text, tab, text, tab and 1 or 0 on each line.")
         if is_empty:
             raise CorpusError(f"{self.name} is empty; type or paste at least two sentences.")
 
-    def _with_short_words(self, blocks: Iterable[str]) -> Iterator[str]:
-        for block in blocks:
-            text, cut = _LONG_WORD.subn(lambda word: word.group()[:MAX_WORD_CHARACTERS], block)
-            self._changes[_CUT_WORDS] += cut
-            yield text
+    def _with_short_words(self, sentence: str) -> str:
+        if len(sentence) <= MAX_WORD_CHARACTERS:
+            return sentence
+        text, cut = _LONG_WORD.subn(lambda word: word.group()[:MAX_WORD_CHARACTERS], sentence)
+        self._changes[_CUT_WORDS] += cut
+        return text
 
     def _paragraphs(self, blocks: Iterable[str]) -> Iterator[list[str] | None]:
         lines = _lines(blocks)
@@ -193,19 +231,59 @@ class SentenceReader:
 
 
 def split_sentences(paragraph: str) -> list[str]:
-    """Split a paragraph after . ! ? … and 。！？, but not after common abbreviations and initials."""
+    """Split a paragraph into sentences: after the marks of many scripts, in Thai and Lao also between phrases.
+
+    Closing quotes stay with their sentence. Common abbreviations, initials and ordinal numbers end none.
+    """
+    sentences = _split_at_marks(paragraph)
+    if paragraph.isascii():
+        return sentences
+    return [phrase for sentence in sentences for phrase in _PHRASE_END.split(sentence)]
+
+
+def _split_at_marks(paragraph: str) -> list[str]:
     sentences: list[str] = []
     start = 0
     for end in _SENTENCE_END.finditer(paragraph):
-        stop = end.start() + 1
-        # Searching only the last 8 characters, the longest abbreviation, avoids quadratic time on a page of initials.
-        if not end.group(1) and _ABBREVIATION.search(paragraph, max(start, stop - 8), stop):
-            continue
-        if part := paragraph[start : end.end()].strip():
-            sentences.append(part)
-        start = end.end()
+        if _ends_sentence(paragraph, start, end):
+            sentences.append(paragraph[start : end.end()].strip())
+            start = end.end()
     rest = paragraph[start:].strip()
     return [*sentences, rest] if rest else sentences
+
+
+def _ends_sentence(paragraph: str, start: int, end: re.Match[str]) -> bool:
+    """Whether the marks end the sentence that begins at `start`."""
+    marks, closing = end.groups()
+    first, stop = end.start(), end.end()
+    before, after = paragraph[max(start, first - 1) : first], paragraph[stop : stop + 1]
+    if not marks.strip(_GREEK_QUESTIONS) and not _GREEK.match(before):
+        return False
+    if not marks.strip(_WEAK_ENDS):
+        is_apart = not after or after.isspace()
+        if not is_apart and (not _UNSPACED.match(before) or (after.isascii() and after.isalnum())):
+            return False
+        following = paragraph[stop : stop + 4].strip()
+        letters = following.lstrip("-–— ")
+        if closing or letters != following:  # a quotation; its sentence goes on in small letters
+            return not letters[:1].islower()
+        if marks == ".":
+            # Searching only the last characters avoids quadratic time on a page of initials.
+            if _ABBREVIATION.search(paragraph, max(start, stop - 8), stop):
+                return False
+            number = _NUMBER.search(paragraph, max(start, stop - 8), stop)
+            return not number or (number.start() > start and not _AFTER_ORDINAL.match(paragraph, stop))
+        return True
+    return not (closing and _QUOTED_ON.match(paragraph, stop))
+
+
+def _has_paragraphs(block: str) -> bool:
+    """Whether the lines of a text are paragraphs and not sentences."""
+    lines = list(itertools.islice(filter(None, _lines([block])), _LINES_TESTED))
+    return bool(lines) and (
+        statistics.median_high(map(len, lines)) > _LONG_LINE
+        or statistics.median_high(len(_split_at_marks(line)) for line in lines) >= _MANY_SENTENCES
+    )
 
 
 def _lines(blocks: Iterable[str]) -> Iterator[str]:
@@ -218,7 +296,8 @@ def _sentence_lines(blocks: Iterable[str]) -> Iterator[list[str] | None]:
 
 def _wikitext(blocks: Iterable[str]) -> Iterator[list[str] | None]:
     for line in _lines(blocks):
-        if not _WIKITEXT_HEADING.fullmatch(line):
+        is_heading = len(line) > 1 and line[0] == line[-1] == "="
+        if not is_heading:
             sentences = [part.strip() for part in line.removesuffix(" .").split(" . ") if part.strip(" .")]
             if len(sentences) > 1:
                 yield sentences
@@ -227,4 +306,7 @@ def _wikitext(blocks: Iterable[str]) -> Iterator[list[str] | None]:
 
 def _may_be_heading(sentences: list[str]) -> bool:
     """Whether the sentences of a line above a paragraph may be a heading: few words, no final mark but a full stop."""
-    return len(sentences) == 1 and sentences[0][-1] not in _MARKS and sentences[0].count(" ") < _HEADING_WORDS
+    if len(sentences) != 1 or _NOT_OF_HEADINGS.search(sentences[0]):
+        return False
+    words = sentences[0].count(" ") + len(_UNSPACED.findall(sentences[0])) / _CHARACTERS_OF_A_WORD
+    return words < _HEADING_WORDS

@@ -49,6 +49,14 @@ def test_auto_chooses_by_the_median_length_of_a_line():
     assert len(Corpus.from_text("This is a sentence. " * 20).sentences) == 20
 
 
+def test_auto_splits_lines_of_several_sentences():
+    paragraph = "The sun rose. A dog barked! Who was there? Nobody knew. It slept again."
+    assert len(Corpus.from_text("\n".join([paragraph] * 3)).sentences) == 15
+    assert len(Corpus.from_text("\n".join(["太阳出来了。狗叫了！谁在那儿？没人知道。"] * 3)).sentences) == 12
+    dialogue = "Hello. How are you?\nFine. And you? Well?\nVery well.\n"
+    assert Corpus.from_text(dialogue * 2).sentences == tuple(dialogue.splitlines()) * 2
+
+
 @pytest.mark.parametrize(
     ("paragraph", "sentences"),
     [
@@ -148,6 +156,15 @@ def test_long_words_are_cut_and_counted_in_a_note():
     assert corpus.notes == ("Words cut after 100 characters: 2.",)
 
 
+def test_only_letters_of_scripts_with_spaces_are_cut():
+    address = "https://example.org/" + "a/b-c_d" * 40
+    scripts = ["语" * 300, "ひらがな" * 50, "ภาษา" * 50, "ខ្មែរ" * 50, "မြန်မာ" * 50]
+    text = "\n".join([address, *scripts, "x" * 99 + "语" * 300 + "y" * 101, "%" * 1001])
+    corpus = Corpus.from_text(text, "lines")
+    assert corpus.sentences == (address, *scripts, "x" * 99 + "语" * 300 + "y" * 100, "%" * 100)
+    assert corpus.notes == ("Words cut after 100 characters: 2.",)
+
+
 def test_texts_over_the_limit_are_refused_unread(monkeypatch):
     monkeypatch.setattr(corpus_module, "MAX_BYTES", 2 * 2**20)
     with pytest.raises(CorpusError, match="3 MB; the limit is 2 MB"):
@@ -158,12 +175,27 @@ def test_texts_over_the_limit_are_refused_unread(monkeypatch):
 
 @pytest.mark.parametrize(
     "text",
-    ["x" * 2_000_000, "a. " * 300_000, "." * 200_000, "J. " * 100_000, "'" * 200_000 + ".\n", "." + ")" * 50_000],
+    [
+        *("x" * 500_000, "a. " * 50_000, "." * 100_000, "J. " * 50_000, "'" * 100_000 + ".\n", "." + ")" * 50_000),
+        *(".)" * 30_000, "。」" * 30_000, "!?" * 30_000, "中" * 100_000, "1. " * 30_000, "ก " * 30_000, "…“" * 30_000),
+    ],
 )
 def test_odd_texts_take_no_more_than_seconds(text):
     start = time.process_time()
     Corpus.from_text(text, "documents")
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("line", ["= " * 10_000 + "x", "= " * 10_000, "=" * 10_000 + "x ="])
+def test_headings_of_wikitext_are_found_in_linear_time(line):
+    start = time.process_time()
+    assert Corpus.from_text(f"{line}\na b . c d .\n", "wikitext").documents == (("a b", "c d"),)
+    assert time.process_time() - start < 5
+
+
+def test_a_line_of_thai_is_no_heading_unless_it_is_short():
+    line, paragraph = "ฉันไม่เคยเห็นบ้านหลังนั้นมาก่อนเลยในชีวิต", "ฉันไปตลาด " * 15
+    assert len(Corpus.from_text(f"{line}\n{paragraph}\nบ้าน\n{paragraph}", "documents").sentences) == 31
 
 
 def test_a_path_is_read_and_other_strings_are_texts(tmp_path):
