@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -262,19 +262,13 @@ def answers(
     return Answers(word, answer, is_next, loss)
 
 
-def ablation_map(
-    checkpoint: Checkpoint,
-    text: str,
-    text_pair: str | None = None,
-    *,
-    position: int | None = None,
-    batch: Batch | None = None,
-) -> Ablation:
-    """How the answers change when one head at a time is switched off; arguments and errors as for `answers`."""
-    intact, alone = (
-        answers(checkpoint, settings, text, text_pair, position=position, batch=batch)
-        for settings in (without(checkpoint, [])[None], each_alone(checkpoint))
-    )
+def ablation_map(checkpoint: Checkpoint, *texts: Any, **options: Any) -> Ablation:
+    """How the answers change when one head at a time is switched off.
+
+    texts: one or two. options: position and batch. Both, and the errors, are those of `answers`.
+    """
+    settings = without(checkpoint, [])[None], each_alone(checkpoint)
+    intact, alone = (answers(checkpoint, each, *texts, **options) for each in settings)
     pairs = (intact.word, alone.word), (intact.is_next, alone.is_next), (intact.loss, alone.loss)
     changes = (None if a is None or b is None else (b - a).view(_heads(checkpoint)) for a, b in pairs)
     return Ablation(intact, *changes)

@@ -133,19 +133,20 @@ def _forward_one(checkpoint: Checkpoint, encoding: Encoding, **options: bool) ->
 def _forward(checkpoint: Checkpoint, inputs: Inputs, **options: Any) -> BertOutput:
     """One forward pass; options: as for `BertModel.forward`."""
     ids, mask, segments = (each.to(checkpoint.model.device) for each in inputs)
-    with _few_threads(checkpoint, ids.numel()):
+    with suitable_threads(checkpoint, ids.numel()):
         # Without padding, attention needs no mask.
         return checkpoint.model(ids, None if bool(mask.all()) else mask, segments, **options)
 
 
 @contextmanager
-def _few_threads(checkpoint: Checkpoint, tokens: int) -> Iterator[None]:
-    """Limit PyTorch to the number of CPU threads that suits a pass over this many tokens.
+def suitable_threads(checkpoint: Checkpoint, tokens: int) -> Iterator[None]:
+    """Give PyTorch the number of CPU threads that suits a pass over this many tokens.
 
-    In a small pass on a busy machine, threads wait for each other up to ten times as long as they work.
+    In a small pass on a busy machine, threads wait for each other up to ten times as long as they work. The number
+    before is no guide: a new thread begins with the number that any thread set last, such as a small training's 1.
     """
     before = torch.get_num_threads()
-    torch.set_num_threads(min(before, threads_for(probe_operations(checkpoint.config, tokens))))
+    torch.set_num_threads(threads_for(probe_operations(checkpoint.config, tokens)))
     try:
         yield
     finally:

@@ -14,6 +14,7 @@ from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import MASK
+from bert_core.probes.forward import suitable_threads
 from bert_core.runs.recipe import ASSETS, read_json_file
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.losses import DeviceBatch, kinds_asked, pretraining_losses
@@ -122,7 +123,8 @@ def examine(checkpoint: Checkpoint, text: Corpus, data: DataConfig, seconds: flo
     right, asked = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
     for k in range(count):
         batch = DeviceBatch.of(batches[k], checkpoint.model.device)
-        mlm_loss, nsp_loss, _, nsp_accuracy, hits = pretraining_losses(checkpoint.model, batch)
+        with suitable_threads(checkpoint, batches[k].input_ids.numel()):
+            mlm_loss, nsp_loss, _, nsp_accuracy, hits = pretraining_losses(checkpoint.model, batch)
         kinds = kinds_asked(batch.shown, batch.labels, mask)
         right += (kinds @ hits).cpu()
         asked += kinds.sum(1).cpu()

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ import transformers
 from helpers import make_model
 from tokenizers import Encoding
 
-from bert_core.config import BertConfig
+from bert_core import costs
+from bert_core.config import BertConfig, DataConfig
 from bert_core.costs import probe_operations, processor_cores, threads_for
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
@@ -24,6 +26,7 @@ from bert_core.probes.masked_words import fill_mask, layer_lens, rate_guess
 from bert_core.probes.reading import read_words, tokenize, unknown_words
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.vectors import encode
+from bert_core.runs.experiments import examine
 from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
 
 
@@ -252,3 +255,21 @@ def test_a_small_probe_takes_one_processor_thread_and_leaves_the_number_as_it_wa
     base = BertConfig(30522, 768, 12, 12, 3072)
     assert threads_for(probe_operations(base, 64)) == processor_cores()
     assert threads_for(probe_operations(tiny_checkpoint.config, 64)) == 1
+
+
+def test_a_large_probe_takes_all_cores_after_a_small_training(tiny_checkpoint, dialogue, monkeypatch):
+    """A new thread begins with the number of threads that any thread set last, such as a training thread's one."""
+    monkeypatch.setattr(costs, "processor_cores", lambda: 3)
+    monkeypatch.setattr(costs, "_SMALL_STEP", 0)
+    data, seen = DataConfig(batch_size=4, sequence_length=17), []
+    tiny_checkpoint.model.register_forward_pre_hook(lambda *_: seen.append(torch.get_num_threads()))
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(1) as training:
+            training.submit(torch.set_num_threads, 1).result()
+        with ThreadPoolExecutor(1) as probing:
+            probing.submit(fill_mask, tiny_checkpoint, "hello [MASK]").result()
+            probing.submit(examine, tiny_checkpoint, dialogue, data).result()
+    finally:
+        torch.set_num_threads(before)
+    assert set(seen) == {3}
