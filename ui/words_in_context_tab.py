@@ -6,6 +6,7 @@ import gradio as gr
 import torch
 
 from bert_core.errors import InputError
+from bert_core.probes.reading import read_words
 from bert_core.probes.vectors import Occurrence, words_in_contexts
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, on_error
@@ -29,6 +30,7 @@ HINT = (
 )
 WORD_VECTORS, EMBEDDINGS = "Word vectors alone", "Embeddings"
 MOST_LEVELS = 50
+MOST_EXAMPLES = 3
 CONTEXT = 8  # characters shown on each side of the word
 
 
@@ -75,6 +77,14 @@ def words_in_context_tab(page: Page) -> None:
         shown = contexts_value(checkpoint, values[word], values[sentences].splitlines(), chosen)
         return {level: slider, **dict(zip((facts, cosine, points), shown))}
 
+    def exemplify(values: Values) -> dict[Any, Any]:
+        """Examples of another text than the shown model's give way to its own."""
+        before, own = values[sentences].splitlines(), page.sentences(values[page.visitor])
+        if page.examples(values[page.visitor], before) == before:
+            return {word: gr.skip(), sentences: gr.skip()}
+        found, lines = example(page.model(values[page.visitor]).checkpoint, own)
+        return {word: found, sentences: "\n".join(lines)}
+
     def asked(values: Values) -> tuple[Checkpoint, int]:
         """The model, and the chosen level or its last one."""
         checkpoint = page.model(values[page.visitor]).checkpoint
@@ -92,6 +102,7 @@ def words_in_context_tab(page: Page) -> None:
 
     inputs = {page.visitor, word, sentences, level}
     offer(export, "similarities", inputs, numbers, code=code)
+    tab.select(exemplify, inputs, [word, sentences], **QUIET)
     gr.on(
         [tab.select, word.change, sentences.change, level.input, facts.submit],
         show,
@@ -100,6 +111,17 @@ def words_in_context_tab(page: Page) -> None:
         trigger_mode="always_last",
         **QUIET,
     )
+
+
+def example(checkpoint: Checkpoint, texts: list[str]) -> tuple[str, list[str]]:
+    """The longest word that several texts share, and these texts, at most MOST_EXAMPLES; "" and the first texts without
+    such a word."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        for word in {each.text.lower() for each in read_words(checkpoint, text) if each.is_known}:
+            found.setdefault(word, []).append(text)
+    shared = max((word for word, of in found.items() if len(of) > 1), key=lambda word: (len(word), word), default="")
+    return shared, found.get(shared, texts)[:MOST_EXAMPLES]
 
 
 def contexts_value(

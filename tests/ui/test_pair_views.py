@@ -17,7 +17,7 @@ from bert_core.probes.attention import attention
 from bert_core.probes.sentence_pairs import PairMatrix, next_sentence, pair_matrix
 from ui.next_sentence import pair_views as pairs
 from ui.parts.export import write
-from ui.parts.notes import NEXT, pair_labels
+from ui.parts.notes import NEXT
 from ui.parts.question import Question
 
 PAIR = Question("how are you", "i am romeo today")
@@ -47,6 +47,19 @@ def test_labelled_pairs_have_no_next_sentence_to_find():
     assert "1 of 2 Paraphrase, 2 of 7 not Paraphrase" in judged
 
 
+def test_why_a_model_of_many_documents_takes_pairs_of_one_document_for_neighbours(tiny_checkpoint):
+    alike = by_hand([[0.9, 0.9, 0.2], [0.8, 0.7, 0.4], [0.6, 0.1, torch.nan]])
+    trained = dataclasses.replace(tiny_checkpoint, recipe={"corpus": {"kind": "documents"}})
+    one, two = Corpus((("a", "b", "-", "c"),), name="one"), Corpus((("a", "b", "-"), ("c",)), name="two")
+    [why] = pairs.subject_note(trained, alike, one)
+    assert why.startswith("It takes 5 of 8 pairs from one document for IsNext: in its training, ")
+    [why] = pairs.subject_note(trained, alike, two)
+    assert why.startswith("It takes 4 of 4 pairs from one document for IsNext, and 1 of 4 pairs from two: ")
+    assert pairs.subject_note(tiny_checkpoint, alike, one) == [], "no recipe"
+    apart = by_hand([[0.1, 0.9, 0.2], [0.1, 0.1, 0.9], [0.1, 0.1, 0.1]])
+    assert pairs.subject_note(trained, apart, one) == [], "nothing to explain"
+
+
 def test_two_matrices_are_subtracted_where_both_have_a_number():
     one = by_hand([[0.1, 0.9, 0.2], [0.8, 0.3, 0.4], [0.6, 0.1, torch.nan]])
     other = by_hand([[0.3, 0.3, 0.2], [0.8, 0.3, 0.4], [0.6, torch.nan, 0.1]])
@@ -59,7 +72,7 @@ def test_two_matrices_are_subtracted_where_both_have_a_number():
 
 def test_the_view_has_the_numbers_of_the_matrix(tiny_checkpoint, dialogue):
     matrix = pair_matrix(tiny_checkpoint, dialogue, limit=4, start=1)
-    value = pairs.matrix_value(matrix, dialogue, 4, pair_labels(tiny_checkpoint))
+    value = pairs.matrix_value(matrix, dialogue, 4, tiny_checkpoint)
     assert (value["start"], value["total"], value["numbers"]) == (1, 6, [2, 3, 4, 5])
     for shown, probabilities in zip(value["probabilities"], matrix.probabilities.tolist(), strict=True):
         assert [None if p != p else pytest.approx(p, abs=1e-4) for p in probabilities] == shown

@@ -31,9 +31,10 @@ from ui.next_sentence.tab import verdict_value
 from ui.parts.downloads import file_name
 from ui.parts.export import history_numbers, write
 from ui.parts.notes import PAIRS_ONLY
-from ui.parts.page import Page
+from ui.parts.page import ENGLISH_MODEL, Page, shipped_texts
 from ui.parts.question import Question
 from ui.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
+from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
 from ui.train.form import SHOWN, overrides, values_of, with_labels
 from ui.train.guess_board import GuessBoard
@@ -456,3 +457,21 @@ def test_a_model_of_labelled_pairs_is_asked_about_its_own_label(tiny_checkpoint:
     verdict = verdict_value(pairs, Question("how are you", "i am romeo"))
     assert verdict["labels"] == ["Paraphrase", "not Paraphrase"]
     assert "class Paraphrase" in verdict["sentence"]
+
+
+@pytest.mark.parametrize(
+    ("model", "first"), [("", "Hello, how are you? I am Romeo."), (ENGLISH_MODEL, "The old house")]
+)
+def test_a_model_offers_sentences_of_its_own_text(model, first):
+    """Examples of another text give way to its sentences; what a person typed stays."""
+    dialogue, english = (text.sentences for text in shipped_texts())
+    spaces = SimpleNamespace(find=lambda token: Workspace(token, shipped=("", ENGLISH_MODEL), selected=model))
+    page = Page(None, spaces, None, None)
+    own = page.sentences("token")
+    assert own[0].startswith(first)
+    assert page.examples("token", ["typed", english[3], dialogue[4], ""]) == [
+        "typed",
+        english[3] if model else own[1],
+        own[2] if model else dialogue[4],
+        "",
+    ]

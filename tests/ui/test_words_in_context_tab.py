@@ -17,6 +17,7 @@ from ui.words_in_context_tab import (
     contexts_code,
     contexts_numbers,
     contexts_value,
+    example,
     snippet,
 )
 
@@ -70,6 +71,12 @@ def test_files_and_python_give_the_same_similarities(tiny_checkpoint, tmp_path):
     exec(contexts_code(named, "romeo", SENTENCES, 1), scope)
     cosine = scope["found"].cosine[1]
     assert [row["cosine"] for row in rows] == pytest.approx(cosine.flatten().tolist(), abs=1e-6)
+
+
+def test_an_example_is_the_longest_word_that_sentences_share(tiny_checkpoint):
+    texts = ["Hello, Romeo!", "how are you", "you, romeo", "great today", "thank you Romeo", "romeo"]
+    assert example(tiny_checkpoint, texts) == ("romeo", ["Hello, Romeo!", "you, romeo", "thank you Romeo"])
+    assert example(tiny_checkpoint, ["zebra", "zebra!", "hello"]) == ("", ["zebra", "zebra!", "hello"])
 
 
 def test_a_word_that_is_nowhere_is_an_error(tiny_checkpoint):

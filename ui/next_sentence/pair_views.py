@@ -3,13 +3,15 @@
 import math
 from typing import Any
 
+import torch
+
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
 from bert_core.probes.attention import across, attention
 from bert_core.probes.sentence_pairs import UNLABELLED, PairMatrix, next_sentence, window
 from bert_core.storage.checkpoint import Checkpoint
 from ui.parts.export import Numbers, python_code, table
-from ui.parts.notes import NEXT
+from ui.parts.notes import NEXT, pair_labels
 from ui.parts.question import Question
 from ui.server.probe_lock import probe_lock
 
@@ -22,9 +24,9 @@ def window_size(checkpoint: Checkpoint) -> int:
     return max(FEWEST, min(MOST, math.isqrt(WORK // checkpoint.config.parameter_count())))
 
 
-def matrix_value(matrix: PairMatrix, corpus: Corpus, size: int, labels: tuple[str, str]) -> dict[str, Any]:
+def matrix_value(matrix: PairMatrix, corpus: Corpus, size: int, checkpoint: Checkpoint) -> dict[str, Any]:
     """The matrix as its view draws it. size: number of sentences in the window."""
-    probabilities = matrix.probabilities.tolist()
+    probabilities, labels = matrix.probabilities.tolist(), pair_labels(checkpoint)
     return {
         "start": matrix.start,
         "size": size,
@@ -34,7 +36,7 @@ def matrix_value(matrix: PairMatrix, corpus: Corpus, size: int, labels: tuple[st
         "probabilities": [[None if math.isnan(p) else round(p, 4) for p in row] for row in probabilities],
         "pair_labels": matrix.labels.tolist(),
         "labels": list(labels),
-        "notes": matrix_notes(matrix, labels),
+        "notes": matrix_notes(matrix, labels) + subject_note(checkpoint, matrix, window(corpus, size, matrix.start)[1]),
     }
 
 
@@ -53,6 +55,27 @@ def matrix_notes(matrix: PairMatrix, labels: tuple[str, str]) -> list[str]:
     if long := int(matrix.probabilities.isnan().sum()):
         notes.append(f"Pairs left out because they are longer than the model reads: {long}.")
     return notes
+
+
+def subject_note(checkpoint: Checkpoint, matrix: PairMatrix, part: Corpus) -> list[str]:
+    """A sentence on why a model that was trained on many documents takes most pairs of one document for IsNext; nothing
+    where it does not. part: the window of the matrix."""
+    recipe = (checkpoint.recipe or {}).get("corpus")
+    if not isinstance(recipe, dict) or recipe.get("kind") != "documents" or part.labels is not None:
+        return []
+    of_sentence = [number for number, document in enumerate(part.documents) for _ in document]
+    document = torch.tensor([of_sentence[number - matrix.start] for number in matrix.numbers])
+    same, taken = document[:, None] == document, matrix.probabilities >= 0.5
+    within, across = (
+        (int((taken & pairs & matrix.is_asked).sum()), int((pairs & matrix.is_asked).sum())) for pairs in (same, ~same)
+    )
+    if within[0] <= within[1] / 2:
+        return []
+    others = f", and {across[0]} of {across[1]} pairs from two" if across[1] else ""
+    return [
+        f"It takes {within[0]} of {within[1]} pairs from one document for IsNext{others}: in its training, NotNext "
+        "sentences came from other documents, so it judges by subject."
+    ]
 
 
 def difference_note(one: PairMatrix, other: PairMatrix) -> str:

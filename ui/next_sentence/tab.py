@@ -99,7 +99,7 @@ def next_sentence_tab(page: Page) -> None:
             second, why = None, str(error)
         size = min(pairs.window_size(each.checkpoint) for each in (model, second) if each)
         one = judged(model.checkpoint, token, start, size)
-        value = answer_to(shown, pairs.matrix_value(one, corpus, size, pair_labels(model.checkpoint)))
+        value = answer_to(shown, pairs.matrix_value(one, corpus, size, model.checkpoint))
         if second is None:
             return {matrix: value | {"caption": ALL}, matrix_beside: {"error": why} if why else HIDDEN}
         return {
@@ -110,7 +110,7 @@ def next_sentence_tab(page: Page) -> None:
     @on_error(lambda sentence: {"error": sentence})
     def beside_matrix(model: Model, token: str, start: int, size: int, one: PairMatrix) -> dict[str, Any]:
         two = judged(model.checkpoint, token, start, size)
-        value = pairs.matrix_value(two, page.corpus(token), size, pair_labels(model.checkpoint))
+        value = pairs.matrix_value(two, page.corpus(token), size, model.checkpoint)
         notes = [*value["notes"], pairs.difference_note(one, two)]
         return value | {"caption": caption(model), "notes": notes, "beside": True}
 

@@ -26,14 +26,23 @@ def compare_with(elem_id: str) -> gr.Dropdown:
 
 
 def fill_lists(page: Page, tab: gr.Tab, boxes: dict[gr.Dropdown, gr.Textbox], other: gr.Dropdown) -> None:
-    """Fill the tab's lists when it opens: `other`, and lists of sentences, from which one goes into its box."""
+    """Fill the tab's lists when it opens: `other`, and lists of sentences, from which one goes into its box.
 
-    def fill(token: str, key: str) -> dict[Any, Any]:
+    Examples of another text in the boxes give way to sentences of the shown model's text.
+    """
+
+    def fill(token: str, key: str, *texts: str) -> dict[Any, Any]:
         sentences, models = gr.update(choices=page.sentences(token)), model_choices(page, token)
         chosen = key if key in {value for _, value in models} else ""
-        return {**dict.fromkeys(boxes, sentences), other: gr.update(choices=models, value=chosen)}
+        examples = zip(boxes.values(), texts, page.examples(token, texts))
+        return {
+            **dict.fromkeys(boxes, sentences),
+            **{box: text if text != before else gr.skip() for box, before, text in examples},
+            other: gr.update(choices=models, value=chosen),
+        }
 
-    tab.select(fill, [page.visitor, other], {*boxes, other}, **QUIET)
+    shown = [*boxes.values()]
+    tab.select(fill, [page.visitor, other, *shown], {*boxes, *shown, other}, **QUIET)
     for chosen, box in boxes.items():
         chosen.input(lambda text: text or gr.skip(), chosen, box, **QUIET)
 

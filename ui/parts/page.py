@@ -1,20 +1,25 @@
 """The frame of the page, shared by all tabs: the visitor, and the line that names the shown model and its step."""
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 
-from bert_core.data.corpus import Corpus
+from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_corpus, recipe_named
 from bert_core.runs.run import ACTIVE, Run
 from ui.handlers import on_error
+from ui.parts.scripts import ASSETS
 from ui.server.workspace import Model, Workspace
 from ui.server.workspaces import Workspaces
 from ui.views import view
 
 MOST_CHOICES = 200
+ENGLISH = "english.txt"  # sentences for the shipped model of plain English, whose own text is not shipped
+ENGLISH_MODEL = "english-mini"
 
 
 @dataclass(frozen=True)
@@ -53,14 +58,28 @@ class Page:
         return {"name": name, "detail": detail, "visitor": token, **shown}
 
     def corpus(self, token: str | None) -> Corpus:
-        """The run's text, or the dialogue for a model without a run."""
+        """The run's text; for a model without a run the dialogue, or plain English for the shipped model of it."""
         space = self.space(token) or Workspace("")
         run = space.runs.get(space.selected)
-        return run.corpus if run is not None and run.corpus is not None else recipe_corpus(recipe_named(DEFAULT_RECIPE))
+        if run is not None and run.corpus is not None:
+            return run.corpus
+        return shipped_texts()[space.selected == ENGLISH_MODEL]
 
     def sentences(self, token: str | None) -> list[str]:
         """Sentences to choose from, those of `corpus`."""
         return list(dict.fromkeys(self.corpus(token).sentences))[:MOST_CHOICES]
+
+    def examples(self, token: str | None, texts: Sequence[str]) -> list[str]:
+        """The texts, with the first sentences of `corpus` for those that are examples from another shipped text."""
+        own, shipped = self.sentences(token), {sentence for text in shipped_texts() for sentence in text.sentences}
+        return [own[i % len(own)] if text in shipped and text not in own else text for i, text in enumerate(texts)]
+
+
+@functools.cache
+def shipped_texts() -> tuple[Corpus, Corpus]:
+    """The dialogue, and plain English."""
+    english = read_corpus(ASSETS / "corpora" / ENGLISH, kind="documents")
+    return recipe_corpus(recipe_named(DEFAULT_RECIPE)), english
 
 
 def snapshot_steps(space: Workspace, run: Run) -> dict[str, Any]:
