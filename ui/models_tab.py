@@ -3,6 +3,7 @@
 import contextlib
 import contextvars
 import dataclasses
+import itertools
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -12,8 +13,16 @@ from typing import Any
 import gradio as gr
 
 from bert_core.errors import CheckpointError
-from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, pack_checkpoint, unpack_checkpoint
+from bert_core.storage.checkpoint import (
+    CONFIG,
+    MODEL_FILES,
+    Checkpoint,
+    load_checkpoint,
+    pack_checkpoint,
+    unpack_checkpoint,
+)
 from bert_core.storage.hub import Progress, fetch_checkpoint
+from bert_core.storage.untrusted import read_json
 from ui.handlers import QUIET, on_error, warn
 from ui.parts.compare import caption
 from ui.parts.downloads import file_name
@@ -21,7 +30,7 @@ from ui.parts.page import Page
 from ui.server.workspace import Model, Workspace
 from ui.views import view
 
-FOLDER_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+MOST_LETTERS = 60  # of a model's name from its files
 HUB_MEGABYTES = 600  # BERT base has 440
 CLICK_DOWNLOAD = "() => document.querySelector('#download-file a, #download-file').click()"
 
@@ -96,7 +105,11 @@ def models_tab(page: Page) -> None:
 
     def open_upload(space: Workspace, paths: list[str] | None) -> None:
         if paths:
-            space.add_model(Model(Path(paths[0]).name, "opened", open_files([Path(path) for path in paths])))
+            model = open_files([Path(path) for path in paths])
+            titles = {each.title for each in space.models.values()}
+            numbered = (f"{model.name} ({number})" for number in itertools.count(2))
+            title = model.name if model.name not in titles else next(each for each in numbered if each not in titles)
+            space.add_model(Model(title, "opened", model))
 
     def open_name(token: str, name: str, progress: Any = gr.Progress()) -> list[Any]:  # noqa: B008  # Gradio fills it in
         # The library downloads in its own threads, and Gradio finds the visitor of a progress bar by the context.
@@ -169,25 +182,34 @@ def model_facts(page: Page, space: Workspace) -> dict[str, Any]:
 
 
 def open_files(paths: list[Path]) -> Checkpoint:
-    """The model in an uploaded zip or in the uploaded files of its folder. Raises CheckpointError.
+    """The model in an uploaded zip or in the uploaded files of its folder, of which only a model's own are read.
 
-    The files are copied under known names into a temporary folder.
+    Its name is that of the zip, or the one that the files hold. Raises CheckpointError.
     """
     with tempfile.TemporaryDirectory(prefix="balcony-upload-") as scratch:
-        folder, name = Path(scratch) / "model", "model"
+        folder = Path(scratch) / "model"
         if len(paths) == 1 and paths[0].suffix.lower() == ".zip":
-            name = file_name(paths[0].stem)
             unpack_checkpoint(paths[0], folder)
-        else:
-            folder.mkdir()
-            for path in paths:
-                if path.name not in FOLDER_FILES:
-                    raise CheckpointError(
-                        f"{path.name} is not a file of a model folder; choose a .zip, or {', '.join(FOLDER_FILES[:4])} "
-                        "together."
-                    )
+            return dataclasses.replace(load_checkpoint(folder), name=file_name(paths[0].stem))
+        folder.mkdir()
+        for path in paths:
+            if MODEL_FILES.fullmatch(path.name):
                 shutil.copyfile(path, folder / path.name)
-        return dataclasses.replace(load_checkpoint(folder), name=name)
+        if not (folder / CONFIG).exists():
+            chosen = ", ".join(path.name for path in paths[:4])
+            raise CheckpointError(
+                f"There is no {CONFIG} among {chosen}; choose a .zip, or all files of a model's folder."
+            )
+        checkpoint = load_checkpoint(folder)
+        return dataclasses.replace(checkpoint, name=name_in_files(checkpoint, read_json(folder / CONFIG)))
+
+
+def name_in_files(checkpoint: Checkpoint, config: dict[str, Any]) -> str:
+    """The title of a model's recipe, or the end of the name that `transformers` noted, or else its sizes."""
+    for name in ((checkpoint.recipe or {}).get("title"), config.get("_name_or_path")):
+        if isinstance(name, str) and (last := name.strip(" ./").split("/")[-1].strip()):
+            return last[:MOST_LETTERS]
+    return f"{checkpoint.config.num_hidden_layers} layers of {checkpoint.config.hidden_size}"
 
 
 def fetch_model(name: str, progress: Progress, *, keep: bool) -> Checkpoint:

@@ -43,7 +43,7 @@ _PART_TITLES = {"pooler": "the pooler", "mlm": "the masked-word head", "nsp": "t
 _FILES = (CONFIG, INDEX, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, RECIPE, TRAINING_STATE, TRAINING_TENSORS)
 # Files of an earlier model, which a save removes together with all *.safetensors.
 _REPLACED = {*_FILES, "special_tokens_map.json", "added_tokens.json"}
-_ARCHIVED = re.compile("|".join(map(re.escape, _FILES)) + r"|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors")
+MODEL_FILES = re.compile("|".join(map(re.escape, _FILES)) + r"|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors")
 
 # Sizes that a config.json may leave out. `BertConfig` has other defaults.
 _HUGGING_FACE_DEFAULTS = {
@@ -150,7 +150,7 @@ def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, max_bytes: in
     try:
         folder.mkdir(parents=True)
         try:
-            unzip(zip_path, folder, _ARCHIVED, max_bytes)
+            unzip(zip_path, folder, MODEL_FILES, max_bytes)
             if not (folder / CONFIG).exists():
                 raise CheckpointError(f"{zip_path.name} has no {CONFIG}; pack a model folder.")
         except BaseException:

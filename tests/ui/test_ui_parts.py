@@ -17,7 +17,7 @@ from bert_core import TrainingService, load_recipe, save_checkpoint
 from bert_core.config import BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import SPECIAL_TOKENS, Scheme, build_tokenizer
-from bert_core.errors import InputError
+from bert_core.errors import CheckpointError, InputError
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.runs.prepare import prepare, preview
 from bert_core.runs.recipe import recipe_names
@@ -26,7 +26,7 @@ from bert_core.training.evaluation import EvaluationPoint
 from ui.masked_words.closer_view import LENS, MATTERED, SWEEP, VIEWS, closer_code, closer_numbers, closer_value
 from ui.masked_words.tab import all_guesses, beside_value, guesses_code, guesses_value, put_guess
 from ui.masked_words.token_picker import mask_words, picker_value
-from ui.models_tab import open_files
+from ui.models_tab import name_in_files, open_files
 from ui.next_sentence.tab import verdict_value
 from ui.parts.downloads import file_name
 from ui.parts.export import history_numbers, write
@@ -183,12 +183,29 @@ def test_a_title_becomes_a_file_name() -> None:
     assert file_name("שלום") == "model"
 
 
-def test_a_folder_with_a_foreign_file_is_refused(tmp_path) -> None:
-    from bert_core.errors import CheckpointError
-
-    (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x04")
-    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin"):
+def test_the_files_of_a_folder_are_opened_without_those_that_are_no_part_of_a_model(tiny_checkpoint, tmp_path) -> None:
+    save_checkpoint(tiny_checkpoint, tmp_path)
+    for name in ("special_tokens_map.json", "pytorch_model.bin", "generation_config.json"):
+        (tmp_path / name).write_bytes(b"\x80\x04")
+    opened = open_files(sorted(tmp_path.iterdir()))
+    assert opened.name == "2 layers of 12"
+    assert fill_mask(opened, "how [MASK] you") == fill_mask(tiny_checkpoint, "how [MASK] you")
+    with pytest.raises(CheckpointError, match=r"no config\.json among pytorch_model\.bin; choose a \.zip"):
         open_files([tmp_path / "pytorch_model.bin"])
+
+
+@pytest.mark.parametrize(
+    ("recipe", "config", "name"),
+    [
+        ({"title": "The dialogue"}, {"_name_or_path": "x"}, "The dialogue"),
+        ({"title": 7}, {"_name_or_path": "google-bert/bert-tiny/"}, "bert-tiny"),
+        (None, {"_name_or_path": "y" * 99}, "y" * 60),
+        (None, {"_name_or_path": "./"}, "2 layers of 12"),
+        (None, {"_name_or_path": None}, "2 layers of 12"),
+    ],
+)
+def test_an_opened_folder_has_the_name_that_its_files_hold(recipe, config, name, tiny_checkpoint) -> None:
+    assert name_in_files(dataclasses.replace(tiny_checkpoint, recipe=recipe), config) == name
 
 
 @pytest.fixture(scope="module")
