@@ -10,6 +10,7 @@ from browser_steps import (
     assert_curve_is_whole,
     change_setting,
     choose_source,
+    late_answers,
     paste,
     points,
     start,
@@ -29,6 +30,20 @@ def move_slider(page: Page, position: int) -> None:
     page.locator("#time-slider").evaluate(
         "(slider, position) => { slider.value = position; slider.dispatchEvent(new Event('input')); }", position
     )
+
+
+def test_views_that_are_opened_before_the_server_answers_are_filled_when_it_does(page: Page) -> None:
+    batch, exam = page.locator("#batch"), page.locator("#exam")
+    with late_answers(page):
+        page.reload()
+        open_part(page, "The batch under the microscope")
+        batch.scroll_into_view_if_needed()
+        exam.scroll_into_view_if_needed()
+        expect(batch).to_be_visible()
+        page.wait_for_timeout(100)
+        expect(batch).not_to_contain_text("Press Start")
+    expect(batch).to_contain_text("Press Start")
+    expect(exam).to_contain_text("every word is hidden once")
 
 
 def test_the_batch_of_the_selected_step(page: Page) -> None:

@@ -3,7 +3,7 @@
 
 import { el } from "./elements.js";
 import { count } from "./numbers.js";
-import { announce, latest, on, tabs, visitor } from "./page.js";
+import { announce, latest, meet, on, tabs } from "./page.js";
 
 const REPLAY_MS = 250;
 const MOST_STEPS = 60; // the server keeps about 40 snapshots; with more here, ask which are left
@@ -113,7 +113,7 @@ export function modelLine(root, { server }) {
       tabs.postMessage(next.visitor);
     }
     value = next;
-    visitor.token = next.visitor;
+    meet(next.visitor);
     name.textContent = next.name;
     if (!before) line.append("Model: ", name, ", ", detail);
     steps = [...next.steps];

@@ -12,10 +12,18 @@
  */
 
 const bus = new EventTarget();
+/** @type {(value?: any) => void} */
+let met;
 /** Messages between a visitor's browser tabs: the visitor's token, after a run started or another model was chosen. */
 export const tabs = new BroadcastChannel("balcony");
-/** The visitor's token, once it is known. */
-export const visitor = { token: /** @type {string | null} */ (null) };
+/** The visitor's token. `known` resolves when the server has answered with it. */
+export const visitor = { token: "", known: new Promise((resolve) => { met = resolve; }) };
+
+/** The visitor's token is known, or another one. @param {string} token */
+export function meet(token) {
+  visitor.token = token;
+  met();
+}
 
 /**
  * @template {keyof Events} Name

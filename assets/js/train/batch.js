@@ -98,7 +98,7 @@ export function batch(root, { server, setValue, options }) {
   let again = 0;
 
   const ask = latest(async () => {
-    if (!visitor.token) return;
+    await visitor.known;
     try {
       paint(await server.batch(visitor.token, again && shown ? shown.step : null, first, again));
     } catch (error) { console.warn(error); }

@@ -14,7 +14,8 @@ export function exam(root, { server }) {
   let isVisible = false;
 
   const ask = latest(async () => {
-    if (!visitor.token || !isVisible) return;
+    if (!isVisible) return;
+    await visitor.known;
     try {
       paint(await server.results(visitor.token));
     } catch (error) { console.warn(error); }
