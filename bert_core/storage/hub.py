@@ -19,7 +19,7 @@ MAX_BYTES = 2 * 2**30  # bert-large has 1.3 GB
 TIMEOUT_SECONDS = 10
 
 _PART = "[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
-_NAME = re.compile(rf"(?!.*(--|\.\.)){_PART}/{_PART}(?<![.-])")
+_NAME = re.compile(rf"(?!.{{0,191}}(--|\.\.)){_PART}/{_PART}(?<![.-])")
 # The files to download, as fnmatch patterns.
 _FETCHED = (CONFIG, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, INDEX, WEIGHTS, "model-?????-of-?????.safetensors")
 
