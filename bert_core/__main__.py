@@ -280,7 +280,7 @@ def _progress_bar(**options: Any) -> tqdm:
 
 
 def _show_step(bar: tqdm, row: StepMetrics) -> None:
-    bar.set_postfix_str(f"masked words {row.mlm_loss:.3f}, next sentence {row.nsp_loss:.3f}", refresh=False)
+    bar.set_postfix_str(f"MLM loss {row.mlm_loss:.3f}, NSP loss {row.nsp_loss:.3f}", refresh=False)
     bar.update(row.step - bar.n)
 
 

@@ -241,11 +241,11 @@ class OptimizerConfig(Schedule):
 class TrainingConfig(OptimizerConfig):
     """How pre-training updates the weights."""
 
-    mlm_weight: float = _number(1.0, 0, 1000, "Weight of the masked-word loss in the sum.")
+    mlm_weight: float = _number(1.0, 0, 1000, "Weight of the MLM loss in the sum.")
     alternating: bool = _choice(
         False, (False, True), "Train the objectives alternately, with an optimizer each, instead of summing the losses."
     )
-    nsp_weight: float = _number(1.0, 0, 1000, "Weight of the next-sentence loss in the sum.")
+    nsp_weight: float = _number(1.0, 0, 1000, "Weight of the NSP loss in the sum.")
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def test_a_saved_recipe_repeats_the_run(tmp_path, capsys):
     assert main(["train", "--seed", "3", "--output", str(tmp_path / "a"), "--set", *SHORT]) == 0
     first = last_line(capsys)
     recipe = str(tmp_path / "a" / "recipe.json")
-    assert main(["train", "--recipe", recipe, "--seed", "3", "--output", str(tmp_path / "b")]) == 0
+    assert main(["train", "--recipe", recipe, "--output", str(tmp_path / "b")]) == 0
     again = last_line(capsys)
     assert (first["mlm_loss"], first["nsp_loss"]) == (again["mlm_loss"], again["nsp_loss"])
 
@@ -104,7 +104,7 @@ def test_on_a_terminal_a_bar_shows_both_losses_and_the_last_line_stays_json(tmp_
     for stage in ("reading the text", "training the tokenizer", "encoding the text", "initial weights"):
         assert stage in captured.err
     assert "7/7" in captured.err
-    losses = f"masked words {summary['mlm_loss']:.3f}, next sentence {summary['nsp_loss']:.3f}"
+    losses = f"MLM loss {summary['mlm_loss']:.3f}, NSP loss {summary['nsp_loss']:.3f}"
     assert losses in captured.err
 
 

@@ -31,6 +31,7 @@ from ui.server.workspace import Model, Workspace
 from ui.views import view
 
 MOST_LETTERS = 60  # of a model's name from its files
+STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in train/run_status.js
 HUB_MEGABYTES = 600  # BERT base has 440
 CLICK_DOWNLOAD = "() => document.querySelector('#download-file a, #download-file').click()"
 
@@ -156,7 +157,9 @@ def models_tab(page: Page) -> None:
 
 def model_choices(page: Page, space: Workspace) -> list[tuple[str, str]]:
     """All models that the visitor can choose, (label, key) each."""
-    runs = [(f"{space.title_of(run)}, {run.status}", run.id) for run in space.runs.values()]
+    runs = [
+        (f"{space.title_of(run)}, {STATUS_NAMES.get(run.status, run.status)}", run.id) for run in space.runs.values()
+    ]
     models = [(caption(model), key) for key, model in space.models.items()]
     shipped = [(f"{name}, comes with Balcony", name) for name in page.workspaces.shipped_names]
     return [*shipped, *runs, *models]

@@ -91,8 +91,8 @@ def pretraining_losses(model: BertForPreTraining, batch: DeviceBatch) -> Losses:
 
 
 def objective(mlm_loss: Tensor, nsp_loss: Tensor, config: TrainingConfig, step: int) -> Tensor:
-    """The loss that a step minimises: the weighted sum of both or, with `config.alternating`, the masked-word loss in
-    even steps and the next-sentence loss in odd ones, counted from 0."""
+    """The loss that a step minimises: the weighted sum of both or, with `config.alternating`, the MLM loss in
+    even steps and the NSP loss in odd ones, counted from 0."""
     mlm_loss, nsp_loss = config.mlm_weight * mlm_loss, config.nsp_weight * nsp_loss
     if config.alternating:
         return nsp_loss if step % 2 else mlm_loss

@@ -1,12 +1,15 @@
 """Figures are valid for Plotly and show words literally."""
 
 import itertools
+import re
+from pathlib import Path
 
 import plotly.graph_objects as go
 import pytest
 
 from ui.parts.figures import curves, literal, word_points
 
+ROOT = Path(__file__).resolve().parents[2]
 TOKENS = ["[CLS]", "<b>hi</b>", "$x$", "שלום", "&lt;"]
 WEIGHTS = [[(row + column) / 10 for column in range(5)] for row in range(5)]
 
@@ -56,3 +59,10 @@ def test_points_are_numbered_and_one_unit_is_as_long_both_ways() -> None:
     assert (dots["x"], dots["y"], dots["text"]) == ([1, 3], [2, -4], ["1", "2"])
     assert dots["hovertext"][0] == literal("1 <b>x</b>") != "1 <b>x</b>"
     assert figure["layout"]["yaxis"]["scaleanchor"] == "x"
+
+
+def test_a_loss_has_one_name_everywhere() -> None:
+    sources = [*ROOT.glob("ui/**/*.py"), *ROOT.glob("bert_core/**/*.py"), *ROOT.glob("assets/**/*.js*")]
+    assert len(sources) > 100
+    other = re.compile(r"(masked.word|next.sentence) loss", re.IGNORECASE)
+    assert [path.name for path in sources if other.search(path.read_text(encoding="utf-8"))] == []

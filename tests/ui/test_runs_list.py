@@ -135,6 +135,8 @@ def test_runs_that_keep_more_than_a_visitor_may_make_room(workspaces, space) -> 
     page = cast(Page, SimpleNamespace(workspaces=workspaces))
     names = [f"Your run {number} ({RECIPE.title}), finished" for number in numbers]
     assert [label for label, key in model_choices(page, space) if key in space.runs] == names, "as in the list of runs"
+    runs[-1].status = "running"
+    assert model_choices(page, space)[-1][0].endswith(", training"), "as in the list of runs"
 
 
 def result_of(space: Workspace) -> dict:

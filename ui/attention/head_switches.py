@@ -115,7 +115,7 @@ def titles_of(answer: str) -> dict[str, str]:
     return {
         "word": f"Probability of {answer} at its position",
         "is_next": "P(IsNext) of the pair",
-        "loss": "Masked-word loss on the corpus",
+        "loss": "MLM loss on the corpus",
     }
 
 

@@ -44,7 +44,7 @@ function dashboard(root) {
     "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0 }, fill);
   const tiles = {};
   const list = el("dl", { class: "balcony-tiles" }, ...[
-    ["step", "Step"], ["mlm", "Masked-word loss"], ["nsp", "Next-sentence loss"],
+    ["step", "Step"], ["mlm", "MLM loss"], ["nsp", "NSP loss"],
     ["left", "Time left"], ["rate", "Tokens per second"], ["device", "Device"],
   ].map(([key, label]) => {
     tiles[key] = el("dd", { id: `run-${key}` }, "–");
