@@ -2,10 +2,10 @@
 
 import functools
 import math
-import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -15,14 +15,13 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import MASK
 from bert_core.probes.forward import suitable_threads
+from bert_core.probes.verdicts import Comparison, Spread, compare
 from bert_core.runs.recipe import ASSETS, read_json_file
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.losses import DeviceBatch, kinds_asked, pretraining_losses
 
-PAIRS = 512  # that each model judges
+PAIRS = 512  # that each model judges, down to whole batches
 MAX_SENTENCES = 2000  # of the text, from its start
-CLEAR_FRACTION = 0.02  # a smaller difference between two fractions counts as none
-CLEAR_RATIO = 0.1  # of two times, likewise
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,6 @@ MEASURES = {  # by field of Marks, in the order of the columns
     "nsp_loss": Measure("NSP loss", "NSP loss", "nsp", "nats"),
     "seconds": Measure("Training", "training time", "", "seconds"),
 }
-_FORMATS = {"fraction": (100, 0, "%"), "nats": (1, 2, ""), "seconds": (1, 1, " s")}  # factor, digits, unit
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,8 @@ class Marks:
     """How a trained model answers the questions that all variants of an experiment get, with dropout off.
 
     Losses are in nats, accuracies from 0 to 1. masked_accuracy, replaced_accuracy, kept_accuracy: as in `StepMetrics`.
-    seconds: training time.
+    seconds: training time. pairs: how many were judged. mlm_baseline, nsp_baseline: accuracies of always the most
+    frequent answer. trained: the objectives, "mlm" and "nsp", that the model was trained on.
     """
 
     mlm_loss: float
@@ -111,16 +110,30 @@ class Marks:
     replaced_accuracy: float
     kept_accuracy: float
     seconds: float
+    pairs: int
+    mlm_baseline: float
+    nsp_baseline: float
+    trained: tuple[str, ...]
 
 
 @torch.no_grad()
-def examine(checkpoint: Checkpoint, text: Corpus, data: DataConfig, seconds: float = math.nan) -> Marks:
-    """Test a model on PAIRS pairs of a text, drawn and masked according to `data`; the same ones at every call."""
+def examine(
+    checkpoint: Checkpoint,
+    text: Corpus,
+    data: DataConfig,
+    seconds: float = math.nan,
+    trained: tuple[str, ...] = ("mlm", "nsp"),
+) -> Marks:
+    """Test a model on about PAIRS pairs of a text, drawn and masked according to `data`; the same ones at every call.
+
+    seconds, trained: see `Marks`. Raises CorpusError for a text without pairs.
+    """
     encoded = encode_corpus(text.excerpt(MAX_SENTENCES), checkpoint.tokenizer)
     batches = PretrainingBatches(encoded, checkpoint.tokenizer, data, seed=0)
     mask, count = checkpoint.tokenizer.token_to_id(MASK), max(1, PAIRS // data.batch_size)
     sums = torch.zeros(3, dtype=torch.float64)
     right, asked = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
+    words, pairs = Counter[int](), Counter[int]()  # how often each label was asked for
     for k in range(count):
         batch = DeviceBatch.of(batches[k], checkpoint.model.device)
         with suitable_threads(checkpoint, batches[k].input_ids.numel()):
@@ -128,27 +141,31 @@ def examine(checkpoint: Checkpoint, text: Corpus, data: DataConfig, seconds: flo
         kinds = kinds_asked(batch.shown, batch.labels, mask)
         right += (kinds @ hits).cpu()
         asked += kinds.sum(1).cpu()
-        sums += torch.stack([mlm_loss.cpu() * len(hits), nsp_loss.cpu(), nsp_accuracy.cpu()])
-    words = float(asked.sum())
-    masked, replaced, kept = (right / asked).tolist()  # nan where no word is of that kind
-    mlm, nsp, pairs = sums.tolist()
-    accuracy = float(right.sum()) / words
-    return Marks(mlm / words, nsp / count, accuracy, pairs / count, masked, replaced, kept, seconds)
+        if len(hits):
+            sums[0] += mlm_loss.cpu() * len(hits)
+        sums[1:] += torch.stack([nsp_loss.cpu(), nsp_accuracy.cpu()])
+        words.update(batch.labels.tolist())
+        pairs.update(batch.next_sentence_label.tolist())
+    mlm, nsp, pairs_right = (sums / torch.tensor([words.total(), count, count])).tolist()  # nan where nothing is asked
+    masked, replaced, kept = (right / asked).tolist()
+    return Marks(
+        mlm_loss=mlm,
+        nsp_loss=nsp,
+        mlm_accuracy=float(right.sum() / words.total()),
+        nsp_accuracy=pairs_right,
+        masked_accuracy=masked,
+        replaced_accuracy=replaced,
+        kept_accuracy=kept,
+        seconds=seconds,
+        pairs=count * data.batch_size,
+        mlm_baseline=_most_frequent(words),
+        nsp_baseline=_most_frequent(pairs),
+        trained=trained,
+    )
 
 
-@dataclass(frozen=True)
-class Spread:
-    """One measure of runs that differ only in the seed; the standard deviation of a single run is nan."""
-
-    values: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        return statistics.fmean(self.values)
-
-    @property
-    def deviation(self) -> float:
-        return statistics.stdev(self.values) if len(self.values) > 1 else math.nan
+def _most_frequent(labels: Counter[int]) -> float:
+    return max(labels.values()) / labels.total() if labels else math.nan
 
 
 def spread(marks: Sequence[Marks], measure: str) -> Spread:
@@ -156,42 +173,16 @@ def spread(marks: Sequence[Marks], measure: str) -> Spread:
     return Spread(tuple(getattr(each, measure) for each in marks))
 
 
-def compared(first: Spread, other: Spread, measure: str) -> str:
-    """Whether the other numbers are "higher" than the first, "lower", "alike", or "unclear": their ranges overlap."""
-    threshold = CLEAR_RATIO * first.mean if MEASURES[measure].unit == "seconds" else CLEAR_FRACTION
-    if not abs(other.mean - first.mean) >= threshold:
-        return "alike"
-    if min(other.values) > max(first.values):
-        return "higher"
-    return "lower" if max(other.values) < min(first.values) else "unclear"
+def outcome(contrast: Contrast, marks: Sequence[Sequence[Marks]]) -> Comparison | Literal["not trained"]:
+    """What the numbers carry about a contrast. marks: for each variant those of its runs, one for each seed."""
+    measure, sides = MEASURES[contrast.measure], (marks[0], marks[contrast.other])
+    if measure.objective and not all(measure.objective in each.trained for side in sides for each in side):
+        return "not trained"
+    baseline = baseline_of(marks[0][0], contrast.measure) if measure.unit == "fraction" else None
+    first, other = (spread(side, contrast.measure) for side in sides)
+    return compare(first, other, baseline)
 
 
-def answer(experiment: Experiment, marks: Sequence[Sequence[Marks]]) -> str:
-    """One sentence that answers the experiment's question from the measured numbers.
-
-    marks: for each variant those of its runs, one for each seed.
-    """
-    parts = [_conclusion(experiment, contrast, marks) for contrast in experiment.contrasts]
-    whole = "; ".join(parts) + "."
-    return f"With this one seed, {whole}" if len(marks[0]) == 1 else whole[0].upper() + whole[1:]
-
-
-def _conclusion(experiment: Experiment, contrast: Contrast, marks: Sequence[Sequence[Marks]]) -> str:
-    measure = contrast.measure
-    first, other = (spread(marks[number], measure) for number in (0, contrast.other))
-    outcome = compared(first, other, measure)
-    conclusion = "the seeds do not settle it" if outcome == "unclear" else getattr(contrast, outcome)
-    numbers = ", ".join(
-        f"{experiment.variants[number].title} {format_number(values, measure)}"
-        for number, values in ((0, first), (contrast.other, other))
-    )
-    return f"{conclusion} ({MEASURES[measure].phrase}: {numbers})"
-
-
-def format_number(number: Spread, measure: str) -> str:
-    """Mean and standard deviation as text: "97% ± 2", "0.41 ± 0.03", "1.2 s ± 0.1"."""
-    if not math.isfinite(number.mean):
-        return "–"
-    factor, digits, unit = _FORMATS[MEASURES[measure].unit]
-    deviation = f" ± {factor * number.deviation:.{digits}f}" if math.isfinite(number.deviation) else ""
-    return f"{factor * number.mean:.{digits}f}{unit}{deviation}"
+def baseline_of(marks: Marks, measure: str) -> float:
+    """The accuracy of always the most frequent answer, for a measure that is a fraction."""
+    return getattr(marks, f"{MEASURES[measure].objective}_baseline")

@@ -18,6 +18,7 @@ import torch
 
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
+from bert_core.data.encoding import EncodedCorpus
 from bert_core.errors import BertCoreError, RunError
 from bert_core.probes.batch import BatchView, view_batch
 from bert_core.runs.prepare import prepare
@@ -163,6 +164,11 @@ class Run:
     def seed(self) -> int:
         """The seed of the recipe."""
         return self.recipe.seed
+
+    @property
+    def encoded(self) -> EncodedCorpus | None:
+        """The training text as token ids; None until it is prepared and after it was freed."""
+        return self._batches.encoded if self._batches else None
 
     @property
     def pace(self) -> float | None:
@@ -417,7 +423,7 @@ class Run:
     @property
     def fixed_bytes(self) -> int:
         """Estimated bytes of the history and the encoded text."""
-        encoded = self._batches and self._batches.encoded
+        encoded = self.encoded
         arrays = (encoded.ids, encoded.offsets, encoded.texts) if encoded else ()
         # A memory-mapped array does not own its data and takes no memory.
         text = sum(array.nbytes for array in arrays if array.flags.owndata)

@@ -1,6 +1,5 @@
-"""Evaluation on held-out text, which the model is not trained on, and the test for memorising versus generalising."""
+"""Evaluation on held-out text, which the model is not trained on."""
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -93,11 +92,3 @@ class Evaluator:
         """Evaluate all batches that are left."""
         while self.is_running:
             self.advance()
-
-
-def is_more_than_chance(learned: tuple[int, int], held_out: tuple[int, int]) -> bool:
-    """Whether a fraction (correct, asked) is above another by more than two standard errors of their difference."""
-    (correct, asked), (other_correct, other_asked) = learned, held_out
-    fraction, other = correct / asked, other_correct / other_asked
-    error = math.sqrt(fraction * (1 - fraction) / asked + other * (1 - other) / other_asked)
-    return fraction - other > 2 * error

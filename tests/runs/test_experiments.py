@@ -12,12 +12,10 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.runs.experiments import (
     MEASURES,
     Marks,
-    answer,
-    compared,
+    baseline_of,
     examine,
-    format_number,
     load_experiments,
-    spread,
+    outcome,
 )
 from bert_core.runs.recipe import load_recipe
 
@@ -68,7 +66,6 @@ def test_a_kind_of_word_that_never_occurs_has_no_mark(tiny_checkpoint, dialogue)
     assert math.isnan(marks.kept_accuracy)
     assert math.isnan(marks.replaced_accuracy)
     assert marks.masked_accuracy == pytest.approx(marks.mlm_accuracy)
-    assert format_number(spread([marks], "kept_accuracy"), "kept_accuracy") == "–"
 
 
 def test_a_long_text_is_examined_at_its_beginning(tiny_checkpoint):
@@ -78,59 +75,48 @@ def test_a_long_text_is_examined_at_its_beginning(tiny_checkpoint):
     assert long == cut
 
 
+def test_the_pairs_are_counted_and_the_baselines_are_those_of_the_labels(tiny_checkpoint, dialogue):
+    data = dataclasses.replace(RECIPE.data, batch_size=48, sequence_length=17)
+    marks = examine(tiny_checkpoint, dialogue, data, trained=("nsp",))
+    batches = PretrainingBatches(encode_corpus(dialogue, tiny_checkpoint.tokenizer), tiny_checkpoint.tokenizer, data)
+    labels = torch.cat([batches[k].asked()[1] for k in range(10)])
+    assert (marks.pairs, marks.nsp_baseline, marks.trained) == (480, 0.5, ("nsp",))
+    assert marks.mlm_baseline == pytest.approx(int(labels.bincount().max()) / len(labels))
+    assert examine(tiny_checkpoint, dialogue, dataclasses.replace(data, batch_size=600)).pairs == 600
+
+
 def marked(**numbers):
-    return Marks(**{item.name: numbers.get(item.name, 0.5) for item in dataclasses.fields(Marks)})
+    return Marks(**{"pairs": 480, "trained": ("mlm", "nsp")} | {name: numbers.get(name, 0.2) for name in NUMBERS})
 
 
-def spread_of(*values):
-    return spread([marked(mlm_accuracy=value) for value in values], "mlm_accuracy")
+NUMBERS = [item.name for item in dataclasses.fields(Marks) if item.name not in ("pairs", "trained")]
 
 
-@pytest.mark.parametrize(
-    ("first", "other", "outcome"),
-    [
-        ((0.5,), (0.9,), "higher"),
-        ((0.9,), (0.5,), "lower"),
-        ((0.5,), (0.51,), "alike"),
-        ((0.50, 0.52, 0.51), (0.80, 0.79, 0.90), "higher"),
-        ((0.80, 0.79, 0.90), (0.50, 0.52, 0.51), "lower"),
-        ((0.50, 0.52, 0.85), (0.80, 0.79, 0.90), "unclear"),
-        ((0.50, 0.90, 0.70), (0.71, 0.50, 0.90), "alike"),
-    ],
-)
-def test_a_difference_counts_if_the_ranges_of_the_seeds_do_not_overlap(first, other, outcome):
-    assert compared(spread_of(*first), spread_of(*other), "mlm_accuracy") == outcome
+CONTRASTS = [contrast for experiment in load_experiments() for contrast in experiment.contrasts]
 
 
-def test_times_are_compared_by_their_ratio():
-    times = [spread([marked(seconds=value)], "seconds") for value in (20.0, 20.5, 50.0)]
-    assert compared(times[0], times[1], "seconds") == "alike"
-    assert compared(times[0], times[2], "seconds") == "higher"
+@pytest.mark.parametrize("contrast", CONTRASTS, ids=lambda contrast: contrast.measure)
+def test_every_contrast_has_an_outcome(contrast):
+    measure = MEASURES[contrast.measure]
+    assert measure.unit in ("fraction", "seconds")
+
+    def runs(*values, trained=("mlm", "nsp")):
+        return [dataclasses.replace(marked(**{contrast.measure: value}), trained=trained) for value in values]
+
+    def found(other, first=(0.5, 0.5, 0.5), **trained):
+        sides = [runs(*first)] * 3
+        sides[contrast.other] = runs(*other, **trained)
+        return outcome(contrast, sides)
+
+    assert [found([value] * 3) for value in (0.3, 0.5, 0.8)] == ["lower", "alike", "higher"]
+    assert found([0.3, 0.5, 0.8]) == "unclear"
+    assert found([math.nan] * 3) == "not asked"
+    if measure.objective:
+        assert found([0.8] * 3, trained=()) == "not trained"
+        assert found([0.24] * 3, [0.18] * 3) == "no better"
+        assert baseline_of(marked(), contrast.measure) == 0.2
 
 
-def test_mean_and_spread_are_the_textbook_ones():
-    numbers = spread_of(0.90, 0.94, 0.98)
-    assert (numbers.mean, numbers.deviation) == pytest.approx((0.94, 0.04))
-    assert format_number(numbers, "mlm_accuracy") == "94% ± 4"
-    assert format_number(spread_of(0.9), "mlm_accuracy") == "90%"
-    assert format_number(spread([marked(mlm_loss=1.234)], "mlm_loss"), "mlm_loss") == "1.23"
-    assert format_number(spread([marked(seconds=3.0), marked(seconds=4.0)], "seconds"), "seconds") == "3.5 s ± 0.7"
-
-
-@pytest.mark.parametrize("experiment", load_experiments(), ids=lambda experiment: experiment.name)
-def test_the_answer_follows_the_numbers(experiment):
-    for contrast in experiment.contrasts:
-        assert contrast.measure in MEASURES
-        assert 0 < contrast.other < len(experiment.variants)
-        answers = set()
-        for value in (0.1, 0.5, 0.9):
-            sides = [[marked()] for _ in experiment.variants]
-            sides[contrast.other] = [marked(**{contrast.measure: value})]
-            sentence = answer(experiment, sides)
-            assert sentence.startswith("With this one seed, ")
-            assert format_number(spread(sides[contrast.other], contrast.measure), contrast.measure) in sentence
-            answers.add(sentence)
-        assert len(answers) == 3
-        sides = [[marked(), marked()] for _ in experiment.variants]
-        sides[contrast.other] = [marked(**{contrast.measure: value}) for value in (0.4, 0.9)]
-        assert "the seeds do not settle it" in answer(experiment, sides).lower()
+def test_the_other_variants_of_an_experiment_are_compared_with_the_first():
+    for experiment in load_experiments():
+        assert all(0 < contrast.other < len(experiment.variants) for contrast in experiment.contrasts)

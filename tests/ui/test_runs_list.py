@@ -1,5 +1,6 @@
 """The visitor's runs side by side: their rows in the list, running one again, and experiments from start to answer."""
 
+import dataclasses
 import json
 import math
 import time
@@ -12,13 +13,14 @@ import torch
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, RunError
-from bert_core.runs.experiments import load_experiments
+from bert_core.probes.verdicts import Spread
+from bert_core.runs.experiments import Marks, load_experiments
 from bert_core.runs.run import ENDED, Run
 from ui.models_tab import model_choices
 from ui.parts.page import Page
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
-from ui.train.experiments import experiment_named, start_trial, trial_news
+from ui.train.experiments import answer, experiment_named, format_number, start_trial, trial_news
 from ui.train.monitor import run_curve
 from ui.train.runs_list import in_words, label_of, repeat, run_row, what_differs
 
@@ -160,7 +162,8 @@ def test_an_experiment_runs_each_variant_with_each_seed_and_answers(workspaces, 
     result = news["result"]
     assert [row["title"] for row in result["rows"]] == [variant.title for variant in experiment.variants]
     assert all("±" in cell for row in result["rows"] for cell in row["cells"])
-    assert "3 seeds" in result["how"]
+    assert "over 3 seeds. Higher or lower: the means differ by more than 4.3 standard errors" in result["how"]
+    assert "the same 512 pairs of the training text" in result["how"]
     for row in result["rows"]:
         assert row["cells"][0] in result["answer"]
     [row] = what_differs(space, runs[:2])["rows"]
@@ -192,10 +195,27 @@ def test_a_variant_that_was_not_trained_on_a_task_has_no_number_for_it(workspace
     start_trial(workspaces, space, experiment_named("objectives"), RECIPE, None, range(1))
     result = result_of(space)["result"]
     cells = {row["title"]: dict(zip(result["columns"], row["cells"], strict=True)) for row in result["rows"]}
-    assert cells["Masked words only"]["Pairs right"] == "–"
-    assert cells["Next sentence only"]["MLM loss"] == "–"
-    assert "–" not in cells["Both"].values()
-    assert "One seed" in result["how"]
+    assert cells["Masked words only"]["Pairs right"] == "not trained"
+    assert cells["Next sentence only"]["MLM loss"] == "not trained"
+    assert "not trained" not in cells["Both"].values()
+    assert "Fewer than three seeds" in result["how"]
+
+
+def test_an_experiment_on_what_no_model_is_trained_for_says_so(workspaces, space) -> None:
+    start_trial(
+        workspaces, space, experiment_named("segments"), RECIPE.override({"training.nsp_weight": 0}), None, range(1)
+    )
+    answer = result_of(space)["result"]["answer"]
+    assert answer == "Not compared, because not every model is trained for it (pairs right)."
+
+
+def test_a_model_that_cannot_be_tested_gives_a_reason_instead_of_a_result(workspaces, space, monkeypatch) -> None:
+    monkeypatch.setattr("bert_core.runs.experiments.MAX_SENTENCES", 3)
+    text = Corpus.from_text("one two\none two\none two\nthree four\nfive six\nseven one", "lines")
+    start_trial(workspaces, space, experiment_named("segments"), RECIPE, text, range(1))
+    news = result_of(space)
+    assert news["result"] is None
+    assert news["reason"].startswith("Run 1: Its model cannot be tested: All sentences are alike")
 
 
 def test_a_longer_text_is_tested_on_its_held_out_part(workspaces, space) -> None:
@@ -231,6 +251,54 @@ def test_the_newest_step_is_followed_from_run_to_run_and_an_early_step_stays(wor
     space.select(first.id, 0)
     assert space.show_current_run() is again
     assert (space.selected, space.selected_step) == (first.id, 0)
+
+
+def marked(**numbers: float) -> Marks:
+    names = [item.name for item in dataclasses.fields(Marks)]
+    return Marks(**dict.fromkeys(names, 0.5) | {"pairs": 480, "trained": ("mlm", "nsp"), "mlm_baseline": 0.1} | numbers)
+
+
+def answer_on(name: str, *sides: list[Marks]) -> str:
+    return answer(experiment_named(name), sides)
+
+
+def test_the_answer_says_no_more_than_the_numbers() -> None:
+    same, better = [marked() for _ in range(3)], [marked(mlm_accuracy=0.8, nsp_accuracy=0.9, seconds=3.0)] * 3
+    assert answer_on("layers", same, better) == (
+        "Depth helps with asked words (asked words right: 1 layer 50% ± 0, 4 layers 80% ± 0); "
+        "it costs time (training time: 1 layer 0.5 s ± 0.0, 4 layers 3.0 s ± 0.0)."
+    )
+    assert answer_on("layers", same[:1], better[:1]) == (
+        "Fewer than three seeds cannot settle it (asked words right: 1 layer 50%, 4 layers 80%; "
+        "training time: 1 layer 0.5 s, 4 layers 3.0 s)."
+    )
+    unsettled = [marked(nsp_accuracy=value, nsp_baseline=0.4) for value in (0.5, 0.9, 0.7)]
+    assert "The seeds do not settle it (pairs right: With segments 70% ± 20" in answer_on("segments", unsettled, better)
+    saturated = [marked(nsp_accuracy=1.0)] * 3
+    assert "cannot show a difference (pairs right: With segments 100% ± 0" in answer_on(
+        "segments", saturated, saturated
+    )
+    constant = [marked(nsp_accuracy=0.5)] * 3
+    assert answer_on("segments", constant, constant) == (
+        "No model is more than 5 points above always giving the most frequent answer (pairs right: With segments "
+        "50% ± 0, Without segments 50% ± 0, always the most frequent answer 50%)."
+    )
+
+
+def test_what_is_not_asked_is_called_that() -> None:
+    nothing = [marked(kept_accuracy=math.nan, masked_accuracy=0.97)] * 3
+    assert answer_on("mask-kind", nothing, nothing) == (
+        "Not asked in this test (right at words left unchanged); all models are within 5 points of 100%, so this text "
+        "cannot show a difference (right at [MASK]: 80/10/10 97% ± 0, Always [MASK] 97% ± 0)."
+    )
+
+
+def test_mean_and_deviation_as_text() -> None:
+    assert format_number(Spread((0.90, 0.94, 0.98)), "mlm_accuracy") == "94% ± 4"
+    assert format_number(Spread((0.9,)), "mlm_accuracy") == "90%"
+    assert format_number(Spread((1.234,)), "mlm_loss") == "1.23"
+    assert format_number(Spread((3.0, 4.0)), "seconds") == "3.5 s ± 0.7"
+    assert format_number(Spread((math.nan,)), "kept_accuracy") == "not asked"
 
 
 def test_the_result_of_an_experiment_outlives_its_runs(workspaces, space) -> None:

@@ -1,33 +1,50 @@
-"""Memorising versus generalising: the exam on training sentences beside the exam on held-out ones."""
+"""Memorising versus generalising: words of the training text and held-out words, beside always the same guess."""
 
 from typing import Any
 
 import gradio as gr
 
 from bert_core.data.corpus import Corpus
-from bert_core.probes.exam import exam
+from bert_core.data.encoding import encode_corpus
+from bert_core.probes.exam import MOST_WORDS, PartExam, examine_part
+from bert_core.probes.verdicts import CHANCE, Tally, judge_memory
 from bert_core.runs.run import TRAINING, Run
-from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.evaluation import is_more_than_chance
 from ui.handlers import on_error
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
 from ui.views import view
 
-MOST_SENTENCES = 16  # of each part: some 150 words and 256 pairs, which take a moment
-FEW_RIGHT = 0.1
+MOST_SENTENCES = 20_000  # of the held-out text, from its start
 
-WHEN = "When training pauses or ends, every word is hidden once and every pair judged."
-NOTHING_HELD_OUT = (
-    "There is nothing to hold out: all {sentences:,} sentences of this text are used for training. The model is "
-    "memorising them; how well it generalises cannot be measured."
+WHEN = "When training pauses or ends, words are hidden one at a time and pairs judged."
+NOTHING_HELD_OUT = "There is nothing to hold out: all {sentences:,} sentences of this text are used for training."
+HELD_OUT = "{sentences:,} sentences are held out."
+FIRST = "The first {sentences:,} of them count here."
+REPEATED = "{repeated:,} of them are in the training text too and are left out."
+UNKNOWN = "{unknown:,} of {tokens:,} held-out words are left out: they are [UNK] or not in the training text."
+VERDICTS = {
+    "not asked": "No word of the training text could be asked.",
+    "diverged": "This run has diverged: it guesses the same at every position, whatever the words around it. "
+    "The learning rate, up to {rate:g}, is the suspect; train again with a smaller one.",
+    "no better": "It predicts training words no better than always “{frequent}”: it has not learned from context, not "
+    "yet or not at this learning rate, up to {rate:g}.",
+    "unmeasured": "It predicts training words better than always “{frequent}”. Whether it memorises them or "
+    "generalises cannot be measured without held-out words.",
+    "memorised": "This is memorising: it predicts training words better than held-out words, and held-out words no "
+    "better than always “{frequent}”.",
+    "both": "It generalises, and memorises as well: it predicts held-out words better than always “{frequent}”, and "
+    "training words better still.",
+    "generalises": "It generalises: it predicts held-out words better than always “{frequent}”, and training words not "
+    "clearly better than those.",
+    "unclear": "Not settled: it predicts training words better than always “{frequent}”, but so few words do not show "
+    "whether held-out words too.",
+}
+PAIRS = "It judges pairs {how} than always “{constant}”."
+RULE = (
+    f"At most {MOST_WORDS} words of each part are asked, each once. “Better” is what chance gives in fewer than "
+    f"{CHANCE:.0%} of cases: a sign test against the constant guess, Fisher's exact test between the parts."
 )
-HELD_OUT = "{held_out:,} sentences are held out: the model never trains on them."
-NEVER = "Baseline: always “does not follow”"
-FEW = "Few words are right in either part; it is too early to compare them."
-MEMORISED = "It predicts training words better than held-out words, by more than chance: this gap is memorisation."
-GENERALISES = "It predicts held-out words about as well as training words, as far as so few can show: it generalises."
 
 
 def exam_view(workspaces: Workspaces) -> gr.HTML:
@@ -43,41 +60,78 @@ def exam_view(workspaces: Workspaces) -> gr.HTML:
 
 
 def exam_value(space: Workspace, run: Run) -> dict[str, Any]:
-    """What the exam view shows: `text`, and, unless the newest step of a run in training is selected, `step`, `columns`
-    and `rows` of a name and (right, of how many) for each column.
+    """What the exam view shows: `text` on the parts and, unless the newest step of a run in training is selected,
+    `step`, `verdict`, `rule`, `columns` and `rows` of a name and (right, of how many) for each column.
     """
-    learned, held_out = run.training_text, run.held_out
-    if learned is None or (found := space.checkpoint(run, space.selected_step)) is None:
+    training_text, training, held_out = run.training_text, run.encoded, run.held_out
+    found = space.checkpoint(run, space.selected_step)
+    if training_text is None or training is None or found is None:
         return {"text": WHEN}
-    about = (
-        HELD_OUT.format(held_out=len(held_out.sentences))
-        if held_out
-        else NOTHING_HELD_OUT.format(sentences=len(learned.sentences))
-    )
+    nothing = NOTHING_HELD_OUT.format(sentences=len(training_text.sentences))
     if space.selected_step is None and run.status in TRAINING:
-        return {"text": f"{about} {WHEN}" if held_out else about}
+        return {"text": f"{HELD_OUT.format(sentences=len(held_out.sentences))} {WHEN}" if held_out else nothing}
     step, checkpoint = found
-    parts = {"Training text": learned} | ({"Held out": held_out} if held_out else {})
-    words, pairs, never = zip(*(_examine(checkpoint, part.excerpt(MOST_SENTENCES)) for part in parts.values()))
-    rows = [["Hidden words right", *words]]
-    if learned.labels is None:  # the exam's pairs are neighbours; labelled pairs mean something else
-        rows += [["Pairs judged right", *pairs], [NEVER, *never]]
-    text = f"{about} {verdict_on(*words)}".strip() if held_out else about
-    return {"text": text, "step": step, "columns": list(parts), "rows": rows}
-
-
-def _examine(checkpoint: Checkpoint, part: Corpus) -> tuple[tuple[int, int], ...]:
-    """(right, of how many) for words, for pairs, and for always answering that a pair does not follow."""
+    parts = {"Training text": training}
+    if held_out:
+        parts["Held out"] = encode_corpus(held_out.excerpt(MOST_SENTENCES), checkpoint.tokenizer)
     with probe_lock:
-        result = exam(checkpoint, part)
-    pairs = result.pairs[1]
-    return result.words, result.pairs, (pairs - sum(len(document) - 1 for document in part.documents), pairs)
+        longest = run.recipe.data.sequence_length
+        results = {name: examine_part(checkpoint, part, training, longest) for name, part in parts.items()}
+    config, shown = run.recipe.training, list(results.values())
+    constant = "does not follow" if training.pair_labels is None else "the more frequent label"
+    rows, sentences = [], []
+    if config.mlm_weight:
+        rows += _rows("Hidden words right", f"Always “{shown[0].frequent}”", [each.words for each in shown])
+        rate = max((row.learning_rate for row in run.history()[:step]), default=config.learning_rate)
+        sentences.append(_word_verdict(*shown, rate=rate))
+    if config.nsp_weight:
+        rows += _rows("Pairs judged right", f"Always “{constant}”", [each.pairs for each in shown])
+        sentences.append(_pair_verdict({name: each.pairs for name, each in results.items()}, constant))
+    return {
+        "text": _about(held_out, shown[1]) if held_out else nothing,
+        "step": step,
+        "verdict": " ".join(filter(None, sentences)),
+        "rule": RULE,
+        "columns": list(parts),
+        "rows": rows,
+    }
 
 
-def verdict_on(learned: tuple[int, int], held_out: tuple[int, int]) -> str:
-    """A sentence on the words right in both parts, (right, of how many) each; "" for a part without words."""
-    if not learned[1] or not held_out[1]:
+def _rows(name: str, baseline: str, tallies: list[Tally]) -> list[list[Any]]:
+    return [
+        [name, *((each.right, each.asked) for each in tallies)],
+        [baseline, *((each.baseline, each.asked) for each in tallies)],
+    ]
+
+
+def _about(held_out: Corpus, asked: PartExam) -> str:
+    """What is held out, and what of that is not asked."""
+    sentences = [HELD_OUT.format(sentences=len(held_out.sentences))]
+    if len(held_out.sentences) > MOST_SENTENCES:
+        sentences.append(FIRST.format(sentences=MOST_SENTENCES))
+    if asked.repeated:
+        sentences.append(REPEATED.format(repeated=asked.repeated))
+    if asked.unknown:
+        sentences.append(UNKNOWN.format(unknown=asked.unknown, tokens=asked.tokens))
+    return " ".join(sentences)
+
+
+def _word_verdict(seen: PartExam, unseen: PartExam | None = None, *, rate: float) -> str:
+    """A sentence on the words, and the fractions that are right: seen words, unseen words, a constant guess."""
+    parts = {"training words": seen.words} | ({"held-out words": unseen.words} if unseen else {})
+    parts = {name: words for name, words in parts.items() if words.asked}
+    verdict = judge_memory(seen.words, parts.get("held-out words"), seen.information)
+    sentence = VERDICTS[verdict].format(frequent=seen.frequent, rate=rate)
+    numbers = [f"{name} {words.right / words.asked:.0%}" for name, words in parts.items()]
+    numbers += [f"always “{seen.frequent}” {words.baseline / words.asked:.0%}" for words in [*parts.values()][-1:]]
+    return f"{sentence} (Right: {', '.join(numbers)}.)" if numbers else sentence
+
+
+def _pair_verdict(parts: dict[str, Tally], constant: str) -> str:
+    """A sentence on the pairs; "" where none was judged."""
+    better = {name: "better" if tally.beats_baseline else "no better" for name, tally in parts.items() if tally.asked}
+    if not better:
         return ""
-    if learned[0] / learned[1] < FEW_RIGHT:
-        return FEW
-    return MEMORISED if is_more_than_chance(learned, held_out) else GENERALISES
+    alike = len(set(better.values())) == 1
+    how = " and ".join([*better.values()][:1] if alike else [f"{how} ({name.lower()})" for name, how in better.items()])
+    return PAIRS.format(how=how, constant=constant)

@@ -1,7 +1,8 @@
 """Experiments: one question, a few runs that differ in one setting, and the answer in numbers and a sentence."""
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -9,16 +10,17 @@ from weakref import WeakKeyDictionary
 import gradio as gr
 
 from bert_core.data.corpus import Corpus
-from bert_core.errors import ConfigError
+from bert_core.errors import BertCoreError, ConfigError
+from bert_core.probes.verdicts import MARGIN, MARGIN_RATIO, SEEDS, STANDARD_ERRORS, Spread
 from bert_core.runs.experiments import (
     MEASURES,
-    PAIRS,
+    Contrast,
     Experiment,
     Marks,
-    answer,
+    baseline_of,
     examine,
-    format_number,
     load_experiments,
+    outcome,
     spread,
 )
 from bert_core.runs.prepare import preview
@@ -32,9 +34,24 @@ from ui.server.workspaces import Workspaces
 from ui.train.form import FormControls, with_labels
 from ui.views import view
 
-SEEDS = [("One seed", 1), ("Three seeds", 3)]
+SEED_CHOICES = [("One seed", 1), ("Three seeds", 3)]
 ALWAYS_SHOWN = ("mlm_accuracy", "mlm_loss", "nsp_accuracy", "nsp_loss", "seconds")
 MODELS_PER_RUN = 2  # that are never dropped: the first and the newest
+NO_CONCLUSION = {  # by outcome; a contrast has the sentences for the others
+    "not asked": "not asked in this test",
+    "not trained": "not compared, because not every model is trained for it",
+    "no better": f"no model is more than {100 * MARGIN:g} points above always giving the most frequent answer",
+    "saturated": f"all models are within {100 * MARGIN:g} points of 100%, so this text cannot show a difference",
+    "few seeds": "fewer than three seeds cannot settle it",
+    "unclear": "the seeds do not settle it",
+}
+FEW_SEEDS = "Fewer than three seeds cannot separate an effect from chance; run three."
+RULE = (
+    f"Mean ± standard deviation over {{}} seeds. Higher or lower: the means differ by more than {STANDARD_ERRORS} "
+    f"standard errors (Student's t, 95%). Alike: even with {STANDARD_ERRORS} standard errors more, they would differ "
+    f"by less than {100 * MARGIN:g} points (times: {MARGIN_RATIO:.0%})."
+)
+FORMATS = {"fraction": (100, 0, "%"), "nats": (1, 2, ""), "seconds": (1, 1, " s")}  # factor, digits, unit
 
 
 @dataclass
@@ -43,7 +60,8 @@ class Trial:
 
     number: counts the visitor's trials. recipe: at scale, without a variant's settings; it decides how every model is
     tested. runs: (number of the variant, seed, run id) in the order of their start. marks: of the finished runs, by
-    id. text: describes the text that the models were tested on, "" before the first test.
+    id. problems: why a finished run could not be tested, by id. text: describes the text that the models were tested
+    on, "" before the first test.
     """
 
     number: int
@@ -51,18 +69,27 @@ class Trial:
     recipe: Recipe
     runs: tuple[tuple[int, int, str], ...]
     marks: dict[str, Marks] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
     text: str = ""
 
     def examine(self, space: Workspace) -> None:
         """Test the models of the runs that have finished, each once."""
         for run in self.kept_runs(space):
             snapshots, text = run.snapshots, run.held_out or run.training_text
-            if run.status != "finished" or not snapshots or text is None or run.id in self.marks:
+            is_done = run.id in self.marks or run.id in self.problems
+            if run.status != "finished" or not snapshots or text is None or is_done:
                 continue
-            with probe_lock:
-                self.text = "held-out text" if run.held_out else "the training text"
-                seconds = run.history()[-1].seconds
-                self.marks[run.id] = examine(snapshots[-1].checkpoint(), text, self.recipe.data, seconds)
+            weights = run.recipe.training
+            trained = tuple(name for name in ("mlm", "nsp") if getattr(weights, f"{name}_weight"))
+            seconds = run.history()[-1].seconds
+            try:
+                with probe_lock:
+                    self.text = "held-out text" if run.held_out else "the training text"
+                    self.marks[run.id] = examine(
+                        snapshots[-1].checkpoint(), text, self.recipe.data, seconds=seconds, trained=trained
+                    )
+            except BertCoreError as error:
+                self.problems[run.id] = f"Its model cannot be tested: {error}"
 
     def kept_runs(self, space: Workspace) -> list[Run]:
         """Its runs that have not been dropped."""
@@ -150,8 +177,8 @@ def trial_news(space: Workspace, number: int = 0, cursor: int = 0) -> dict[str, 
         news |= {"title": trial.experiment.title, "question": trial.experiment.question}
     if active is not None:
         return news | _progress(space, runs, active)
-    problem = next((run for run in runs if run.status != "finished"), None)
-    reason = f"Run {space.entries[problem.id].number}: {problem.reason}" if problem else ""
+    problems = {run.id: run.reason for run in runs if run.status != "finished"} | trial.problems
+    reason = next((f"Run {space.entries[run.id].number}: {problems[run.id]}" for run in runs if run.id in problems), "")
     return news | {"result": _result(space, trial), "reason": reason}
 
 
@@ -174,19 +201,59 @@ def _result(space: Workspace, trial: Trial) -> dict[str, Any] | None:
     contrasted = {contrast.measure for contrast in experiment.contrasts}
     shown = [name for name in MEASURES if name in contrasted or name in ALWAYS_SHOWN]
     colours = {entry.variant: entry.colour for entry in space.entries.values()}
-    rows = []
-    for variant, column in zip(experiment.variants, marks, strict=True):
-        untrained = [task for task in ("mlm", "nsp") if variant.settings.get(f"training.{task}_weight") == 0]
-        cells = [
-            "–" if MEASURES[name].objective in untrained else format_number(spread(column, name), name)
-            for name in shown
-        ]
-        rows.append({"title": variant.title, "colour": colours.get(variant.title, ""), "cells": cells})
-    one, seeds = "One seed cannot separate an effect from chance; run three seeds.", len(marks[0])
-    how = one if seeds == 1 else f"Mean ± standard deviation over {seeds} seeds."
-    how += f" Every model was tested on the same {PAIRS} pairs of {trial.text}, masked by the recipe."
+    rows = [
+        {
+            "title": variant.title,
+            "colour": colours.get(variant.title, ""),
+            "cells": [_cell(column, name) for name in shown],
+        }
+        for variant, column in zip(experiment.variants, marks, strict=True)
+    ]
+    seeds = len(marks[0])
+    how = FEW_SEEDS if seeds < SEEDS else RULE.format(seeds)
+    how += f" Every model was tested on the same {marks[0][0].pairs} pairs of {trial.text}, masked by the recipe."
     columns = [MEASURES[name].title for name in shown]
     return {"columns": columns, "rows": rows, "answer": answer(experiment, marks), "how": how}
+
+
+def answer(experiment: Experiment, marks: Sequence[Sequence[Marks]]) -> str:
+    """A sentence that answers the experiment's question, as far as the numbers can.
+
+    marks: for each variant those of its runs, one for each seed.
+    """
+    conclusions: dict[str, list[str]] = {}
+    for contrast in experiment.contrasts:
+        found = outcome(contrast, marks)
+        conclusion = NO_CONCLUSION.get(found) or getattr(contrast, found)
+        conclusions.setdefault(conclusion, []).append(_numbers(experiment, contrast, marks, found))
+    whole = "; ".join(f"{conclusion} ({'; '.join(numbers)})" for conclusion, numbers in conclusions.items())
+    return f"{whole[0].upper()}{whole[1:]}."
+
+
+def _numbers(experiment: Experiment, contrast: Contrast, marks: Sequence[Sequence[Marks]], found: str) -> str:
+    """What is compared, and the numbers of both variants unless nothing was asked."""
+    measure, phrase = contrast.measure, MEASURES[contrast.measure].phrase
+    if found in ("not asked", "not trained"):
+        return phrase
+    numbers = [f"{experiment.variants[n].title} {_cell(marks[n], measure)}" for n in (0, contrast.other)]
+    if found == "no better":
+        numbers.append(f"always the most frequent answer {baseline_of(marks[0][0], measure):.0%}")
+    return f"{phrase}: {', '.join(numbers)}"
+
+
+def _cell(marks: Sequence[Marks], measure: str) -> str:
+    if any(MEASURES[measure].objective not in ("", *each.trained) for each in marks):
+        return "not trained"
+    return format_number(spread(marks, measure), measure)
+
+
+def format_number(number: Spread, measure: str) -> str:
+    """Mean and standard deviation as text: "97% ± 2", "0.41 ± 0.03", "1.2 s ± 0.1"."""
+    if not math.isfinite(number.mean):
+        return "not asked"
+    factor, digits, unit = FORMATS[MEASURES[measure].unit]
+    deviation = f" ± {factor * number.deviation:.{digits}f}" if math.isfinite(number.deviation) else ""
+    return f"{factor * number.mean:.{digits}f}{unit}{deviation}"
 
 
 class Experiments:
@@ -212,7 +279,7 @@ class Experiments:
             )
             with gr.Row(elem_id="experiment-start-row"):
                 self.seeds = gr.Radio(
-                    SEEDS,
+                    SEED_CHOICES,
                     value=1,
                     label="Seeds",
                     show_label=False,

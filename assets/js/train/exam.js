@@ -27,7 +27,9 @@ export function exam(root, { server }) {
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, `Step ${value.step.toLocaleString("en")}`),
         ...value.columns.map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, ...value.rows.map(([name, ...results]) => el("tr", {}, el("th", { scope: "row" }, name), ...results.map(cell)))));
-    root.replaceChildren(el("h3", {}, "Memorised or generalised?"), el("p", { class: "balcony-empty" }, value.text), ...(table ? [table] : []));
+    root.replaceChildren(el("h3", {}, "Memorised or generalised?"), el("p", { class: "balcony-empty" }, value.text),
+      ...(value.verdict ? [el("p", { class: "balcony-answer" }, value.verdict)] : []),
+      ...(table ? [table, el("p", { class: "balcony-empty" }, value.rule)] : []));
   }
 
   on("model", ({ chosen }) => { if (chosen) ask(); });

@@ -1,0 +1,106 @@
+"""Verdicts: what counted answers, or runs with a few seeds, can carry. Each rule says how often chance alone passes it.
+
+A verdict is one word of a small vocabulary, which the page turns into a sentence.
+"""
+
+import math
+import statistics
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+CHANCE = 0.01  # highest probability with which equal answers pass a test on counts
+SEEDS = 3  # fewest for a comparison: two runs that fail by chance would often stand against two that do not
+# Half the width of the 95 % interval around a difference, in standard errors: Student's t with 2 degrees of freedom,
+# the fewest that Welch's test can get from 3 runs on each side, so unequal spreads do not make it too narrow.
+STANDARD_ERRORS = 4.3
+MARGIN = 0.05  # accuracies that differ by less count as alike
+MARGIN_RATIO = 0.1  # of other numbers, as a fraction of the first
+CONSTANT = 1e-5  # nats that the guesses of a diverged model contain about the words around; of others over 8e-5
+
+Memory = Literal["not asked", "diverged", "no better", "unmeasured", "memorised", "generalises", "both", "unclear"]
+Comparison = Literal["not asked", "no better", "saturated", "few seeds", "alike", "higher", "lower", "unclear"]
+
+
+class Tally(NamedTuple):
+    """Answers to the same questions: how many are asked, and answered right by the model, by a baseline that always
+    gives one answer, and by both."""
+
+    asked: int
+    right: int
+    baseline: int
+    both: int
+
+    @property
+    def beats_baseline(self) -> bool:
+        """Whether the model is right more often, by a one-sided sign test on the questions that only one of the two
+        answers right (McNemar 1947, exact)."""
+        model, baseline = self.right - self.both, self.baseline - self.both
+        n = model + baseline
+        return sum(math.comb(n, k) for k in range(model, n + 1)) <= CHANCE * 2**n
+
+    def exceeds(self, other: "Tally") -> bool:
+        """Whether the model is right more often than on other questions, by a one-sided test (Fisher 1922, exact)."""
+        asked, right = self.asked + other.asked, self.right + other.right
+        ways = sum(
+            math.comb(self.asked, k) * math.comb(other.asked, right - k)
+            for k in range(self.right, min(self.asked, right) + 1)
+        )
+        return ways <= CHANCE * math.comb(asked, right)
+
+
+def judge_memory(seen: Tally, unseen: Tally | None, information: float) -> Memory:
+    """Whether a model memorises or generalises, from words of its training text and, if there are any, of another.
+
+    information: nats that the guesses contain about the words around them, see `Answers`.
+    """
+    if not seen.asked:
+        return "not asked"
+    if not seen.beats_baseline:
+        return "diverged" if information < CONSTANT else "no better"
+    if unseen is None or not unseen.asked:
+        return "unmeasured"
+    if seen.exceeds(unseen):
+        return "both" if unseen.beats_baseline else "memorised"
+    return "generalises" if unseen.beats_baseline else "unclear"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One measure of runs that differ only in the seed; the standard deviation of a single run is nan."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.values)
+
+    @property
+    def deviation(self) -> float:
+        return statistics.stdev(self.values) if len(self.values) > 1 else math.nan
+
+
+def compare(first: Spread, other: Spread, baseline: float | None = None) -> Comparison:
+    """How the other numbers compare with the first ones: as many runs on both sides, with the same seeds.
+
+    baseline: for accuracies, that of the best constant answer; None for other numbers. Accuracies that are all within
+    MARGIN of it ("no better") or of 1 ("saturated") cannot differ much, whatever is changed. Otherwise the answer is
+    "alike" when the interval around the difference of the means is within MARGIN, "higher" or "lower" when it leaves
+    out 0, and else "unclear".
+    """
+    means = first.mean, other.mean
+    if not all(map(math.isfinite, means)):
+        return "not asked"
+    if baseline is not None and max(means) <= baseline + MARGIN:
+        return "no better"
+    if baseline is not None and min(means) >= 1 - MARGIN:
+        return "saturated"
+    n = len(first.values)
+    if n < SEEDS:
+        return "few seeds"
+    difference = other.mean - first.mean
+    reach = STANDARD_ERRORS * math.hypot(first.deviation, other.deviation) / math.sqrt(n)
+    if abs(difference) + reach < (MARGIN_RATIO * first.mean if baseline is None else MARGIN):
+        return "alike"
+    if abs(difference) <= reach:
+        return "unclear"
+    return "higher" if difference > 0 else "lower"
