@@ -1,5 +1,6 @@
 """The page with its tabs. The only package that imports gradio."""
 
+import dataclasses
 import functools
 import os
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from starlette.middleware import Middleware
 
 from bert_core.runs.recipe import load_recipe
 from bert_core.runs.service import TrainingService
-from bert_core.storage.checkpoint import load_checkpoint
+from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
 from ui.attention.tab import attention_tab
 from ui.masked_words.tab import masked_words_tab
 from ui.models_tab import models_tab
@@ -31,8 +32,8 @@ from ui.server.workspaces import LEASE_SECONDS, Workspaces
 from ui.train.tab import train_tab
 from ui.words_in_context_tab import words_in_context_tab
 
-_CHECKPOINTS = Path(__file__).resolve().parent.parent / "checkpoints"
-SHIPPED = (_CHECKPOINTS / "romeo-juliet", _CHECKPOINTS / "english-mini")
+_ROOT = Path(__file__).resolve().parent.parent
+SHIPPED = (_ROOT / "checkpoints" / "romeo-juliet", _ROOT / "checkpoints" / "english-mini")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_SESSIONS = 500
 
@@ -57,8 +58,14 @@ def open_workspaces(
     service: TrainingService, *, shipped: Sequence[Path] = SHIPPED, lease: float | None = None
 ) -> Workspaces:
     """Workspaces whose visitors have the models of the folders `shipped`. lease: see `Workspaces`."""
-    models = {folder.name: functools.partial(load_checkpoint, folder) for folder in shipped}
+    models = {folder.name: functools.partial(_load_shipped, folder) for folder in shipped}
     return Workspaces(service, models, lease=lease)
+
+
+def _load_shipped(folder: Path) -> Checkpoint:
+    """The model, named by the path of its folder from the repository's root."""
+    path = folder.relative_to(_ROOT) if folder.is_relative_to(_ROOT) else folder
+    return dataclasses.replace(load_checkpoint(folder), name=path.as_posix())
 
 
 def launch(

@@ -17,6 +17,7 @@ from bert_core.storage.checkpoint import (
     CONFIG,
     MODEL_FILES,
     Checkpoint,
+    folder_name,
     load_checkpoint,
     pack_checkpoint,
     unpack_checkpoint,
@@ -130,7 +131,7 @@ def models_tab(page: Page) -> None:
     def pack(token: str) -> str:
         model = page.model(token)
         with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
-            path = Path(scratch) / f"{file_name(model.checkpoint.name)}.zip"
+            path = Path(scratch) / f"{folder_name(model.checkpoint.name)}.zip"
             pack_checkpoint(model.checkpoint, path)
             # Files in the component's cache are deleted when they are old (delete_cache).
             return file.move_resource_to_block_cache(str(path))

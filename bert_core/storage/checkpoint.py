@@ -122,9 +122,9 @@ def save_checkpoint(
 def pack_checkpoint(
     checkpoint: Checkpoint, zip_path: str | Path, *, also: Callable[[Path], None] = lambda folder: None
 ) -> None:
-    """Write a model as a zip of its Hugging Face folder. also, errors: as in `save_checkpoint`."""
+    """Write a model as a zip of its Hugging Face folder, `folder_name`. also, errors: as in `save_checkpoint`."""
     zip_path = Path(zip_path).resolve()
-    top = re.sub(r"[^\w.-]+", "-", checkpoint.name).strip("-.") or "model"
+    top = folder_name(checkpoint.name)
     tensors = _tensors_to_write(checkpoint, torch.float32)
     try:
         with tempfile.TemporaryDirectory(dir=zip_path.parent, prefix=".pack-") as temporary:
@@ -138,6 +138,11 @@ def pack_checkpoint(
             os.replace(archive_path, zip_path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{zip_path.name} was not written ({_reason(error)}).") from None
+
+
+def folder_name(name: str) -> str:
+    """The folder that a packed model unpacks to. name: of the model, or the path of its folder."""
+    return re.sub(r"[^\w.-]+", "-", Path(name).name).strip("-.") or "model"
 
 
 def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, max_bytes: int = MAX_ARCHIVE_BYTES) -> None:

@@ -1,17 +1,30 @@
 """Files of a view hold what was shown when they are read back, and no formula for a spreadsheet."""
 
 import csv
+import dataclasses
 import io
 import json
+import zipfile
+from pathlib import Path
 
 import pytest
 import torch
 
+from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError
 from bert_core.probes.attention import AttentionMaps, attention
 from bert_core.probes.masked_words import fill_mask
+from bert_core.storage.checkpoint import pack_checkpoint
+from ui import open_workspaces
+from ui.attention.head_switches import switches_code
+from ui.attention.values import attention_code
+from ui.masked_words.closer_view import LENS, MATTERED, SWEEP, closer_code
+from ui.masked_words.tab import guesses_code
+from ui.next_sentence.pair_views import matrix_code, pair_code
 from ui.parts import export
 from ui.parts.export import attention_numbers, guesses_numbers, table, write
+from ui.parts.question import Question
+from ui.words_in_context_tab import contexts_code
 
 NASTY = [
     "=1+1",
@@ -119,3 +132,35 @@ def test_one_of_two_tables_may_have_no_rows_or_a_long_cell():
     header, long = ("text", "number"), 'say "no"\n' * 12_000
     rows = rows_of(write("csv", {"empty": table(header, []), "long": table(header, [(long, 1)])}))
     assert rows == [{"model": "long", "text": long, "number": "1"}]
+
+
+PAIR = Question("hello how are you", "i am romeo", hidden=(1,), head=(0, 1))
+CODES = {
+    "guesses": lambda model: guesses_code(model, PAIR),
+    "lens": lambda model: closer_code(model, dataclasses.replace(PAIR, view=LENS)),
+    "mattered": lambda model: closer_code(model, dataclasses.replace(PAIR, view=MATTERED)),
+    "sweep": lambda model: closer_code(model, dataclasses.replace(PAIR, view=SWEEP)),
+    "pair": lambda model: pair_code(model, PAIR),
+    "matrix": lambda model: matrix_code(model.name, Corpus((("hello", "thank you"),), name="two"), 0, 6),
+    "attention": lambda model: attention_code(model, PAIR),
+    "heads": lambda model: switches_code(model, PAIR, 2),
+    "contexts": lambda model: contexts_code(model, "romeo", ["hello romeo", "romeo"], 1),
+}
+
+
+@pytest.mark.parametrize("code", CODES.values(), ids=CODES)
+def test_python_of_a_shipped_model_runs_in_the_root_of_the_repository(code, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parents[2])
+    exec(code(open_workspaces(None).shipped("romeo-juliet").checkpoint), {})
+
+
+def test_python_of_another_model_runs_where_its_download_was_unpacked(tiny_checkpoint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = dataclasses.replace(tiny_checkpoint, name="Your run 1, step 40")
+    pack_checkpoint(model, tmp_path / "download.zip")
+    zipfile.ZipFile("download.zip").extractall()
+    code = guesses_code(model, PAIR)
+    assert "Download this model" in code
+    scope = {}
+    exec(code, scope)
+    assert scope["guesses"] == fill_mask(tiny_checkpoint, "hello [MASK] are you", "i am romeo")

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from bert_core.errors import InputError
 from bert_core.probes.attention import Ablation, Answers, AttentionMaps
+from bert_core.storage.checkpoint import folder_name
 
 MAX_WEIGHTS = 4_000_000  # 12 layers of 12 heads over 166 tokens; a spreadsheet opens a million rows
 _DIGITS = 6
@@ -53,10 +54,17 @@ def write(kind: str, numbers: Numbers | Mapping[str, Numbers]) -> str:
     return _csv(("model", *header), ((title, *row) for title, each in numbers.items() for row in each.rows))
 
 
-def python_code(folder: str, functions: Sequence[str], *lines: str) -> str:
-    """Python code that computes the same numbers with functions of bert_core. folder: with the model's files."""
-    names = ", ".join(sorted([*functions, "load_checkpoint"]))
-    return "\n".join([f"from bert_core import {names}\n", f"checkpoint = load_checkpoint({folder!r})", *lines, ""])
+def python_code(model: str, functions: Sequence[str], *lines: str) -> str:
+    """Python code that computes the same numbers with functions of bert_core, to run in the repository's root.
+
+    model: name of the checkpoint. The name of a model on this machine is the path of its folder, from that root.
+    """
+    names, hint = ", ".join(sorted([*functions, "load_checkpoint"])), []
+    if "/" not in model:
+        model, hint = folder_name(model), ["# Download this model in the Models tab and unpack the zip here."]
+    return "\n".join(
+        [f"from bert_core import {names}\n", *hint, f"checkpoint = load_checkpoint({model!r})", *lines, ""]
+    )
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> Numbers:
