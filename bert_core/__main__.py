@@ -30,7 +30,7 @@ from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe, recipe_content, recipe_corpus, recipe_names
 from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.service import choose_device
-from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from bert_core.storage.checkpoint import CONFIG, Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.training.distributed import LostProcess, any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import evaluate
@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--kind", choices=CORPUS_KINDS, help="how to split --corpus; default: the recipe's kind or auto")
     train.add_argument("--seed", type=int, help="of weights, pairs, masks and dropout; default: the recipe's")
     train.add_argument("--output", type=Path, metavar="DIR", help="the folder to write")
+    train.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
     train.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto", help="where to train")
     every = "save the model and its training state every STEPS steps and at the end; %(default)s by default"
     train.add_argument("--save-every", type=int, default=1000, metavar="STEPS", help=every)
@@ -89,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
 def _train(options: argparse.Namespace) -> None:
     if options.save_every < 1:
         raise ConfigError(f"--save-every is {options.save_every}; it must be a number of steps, 1 or more.")
+    output: Path | None = options.output
+    if output and output != options.resume and (output / CONFIG).exists() and not options.overwrite:
+        raise ConfigError(f"{output} holds a model already. Give another folder, or --overwrite to replace it.")
     device = choose_device(options.device)
     with joined(device):
         with first_on_each_machine(), _progress_bar(bar_format="{desc}", leave=False) as stages:

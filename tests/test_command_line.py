@@ -60,6 +60,22 @@ def test_train_on_a_text_file(tmp_path, capsys):
     assert load_checkpoint(tmp_path / "m").tokenizer.token_to_id("bird") is not None
 
 
+def test_a_model_is_replaced_only_with_overwrite(tmp_path, capsys):
+    folder = tmp_path / "model"
+    arguments = ["train", "--output", str(folder), "--set", *SHORT]
+    folder.mkdir()
+    (folder / "notes.txt").write_text("kept")  # a folder without a model is no reason to refuse
+    assert main([*arguments, "--seed", "3"]) == 0
+    before = (folder / "model.safetensors").read_bytes()
+    assert main([*arguments, "--seed", "4"]) == 1
+    assert "holds a model already. Give another folder, or --overwrite to replace it." in capsys.readouterr().err
+    assert (folder / "model.safetensors").read_bytes() == before
+    assert main([*arguments, "--overwrite", "--seed", "4"]) == 0
+    assert (folder / "model.safetensors").read_bytes() != before
+    assert main(["train", "--resume", str(folder), "--output", str(folder)]) == 1
+    assert "all of its 7 steps" in capsys.readouterr().err, "a resumed training may write where it was"
+
+
 def test_an_interrupted_training_is_saved_and_continues_bit_for_bit(tmp_path, capsys, monkeypatch):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert main(["train", "--seed", "3", "--output", str(whole), "--set", *SHORT]) == 0
@@ -94,7 +110,7 @@ def test_an_interrupted_training_is_saved_and_continues_bit_for_bit(tmp_path, ca
 
 def test_on_a_terminal_a_bar_shows_both_losses_and_the_last_line_stays_json(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(command_line, "_SHOW_SECONDS", 0)
-    arguments = ["train", "--output", str(tmp_path / "m"), "--corpus", str(DIALOGUE), "--set", *SHORT]
+    arguments = ["train", "--output", str(tmp_path / "m"), "--overwrite", "--corpus", str(DIALOGUE), "--set", *SHORT]
     assert main(arguments) == 0
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)

@@ -1,12 +1,15 @@
-"""The README's map and reading list agree with the source tree."""
+"""The README's map and reading list agree with the source tree; lines for `transformers` run as they stand."""
 
 import re
 from pathlib import Path
 
 import pytest
 
+from bert_core.storage.checkpoint import save_checkpoint
+
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+MODELS = "romeo-juliet", "english-mini"
 HOW_IT_IS_BUILT = README.split("## How it is built")[1].split("\n## ")[0]
 
 
@@ -39,3 +42,15 @@ def test_the_reading_list_has_the_lines_that_it_states():
         *("config.py", "data", "model.py", "packing.py", "losses.py", "optimizer.py", "trainer.py")
     ]
     assert int(total.replace(",", "")) == pytest.approx(sum(map(lines_of_code, paths)), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "checkpoints/romeo-juliet/README.md", "checkpoints/english-mini/README.md"]
+)
+def test_lines_for_transformers_run_as_they_stand(page, tiny_checkpoint, tmp_path, monkeypatch):
+    save_checkpoint(tiny_checkpoint, tmp_path / "my-model")
+    monkeypatch.chdir(tmp_path if page == "README.md" else ROOT)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    [code] = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "transformers." in block]
+    exec(code, {})
+    assert "pip install transformers" in text
