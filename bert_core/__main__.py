@@ -24,7 +24,8 @@ from tqdm import tqdm
 from bert_core.config import CORPUS_KINDS
 from bert_core.data.arrays import cache_folder
 from bert_core.data.corpus import Corpus, read_corpus
-from bert_core.errors import BertCoreError, ConfigError, RunError
+from bert_core.data.decoding import ENCODINGS, EncodingError
+from bert_core.errors import BertCoreError, ConfigError, CorpusError, RunError
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe, recipe_content, recipe_corpus, recipe_names
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--resume", type=Path, metavar="DIR", help="continue the training in this folder, bit for bit")
     corpus = f"a text instead of the recipe's; a file of more than 16 MB is encoded once and kept in {cache_folder()}"
     train.add_argument("--corpus", type=Path, metavar="FILE", help=corpus)
+    _add_encoding(train)
     train.add_argument("--kind", choices=CORPUS_KINDS, help="how to split --corpus; default: the recipe's kind or auto")
     train.add_argument("--seed", type=int, help="of weights, pairs, masks and dropout; default: the recipe's")
     train.add_argument("--output", type=Path, metavar="DIR", help="the folder to write")
@@ -79,12 +81,17 @@ def _parser() -> argparse.ArgumentParser:
     examine = commands.add_parser("exam", help="mask every word and judge every pair of a text")
     examine.add_argument("model", metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub")
     examine.add_argument("--corpus", type=Path, required=True, help="the text to mask and judge")
+    _add_encoding(examine)
     examine.add_argument("--kind", choices=CORPUS_KINDS, default="auto", help="how the text is split into sentences")
     window = f"chooses the window of a text over {EXAM_SENTENCES} sentences"
     examine.add_argument("--seed", type=int, default=0, help=window)
     examine.add_argument("--max-positions", type=int, metavar="N", help="read up to N tokens, more than in training")
     examine.set_defaults(command=_exam)
     return parser
+
+
+def _add_encoding(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--encoding", choices=ENCODINGS, help="of --corpus; default: UTF-8, or what its mark names")
 
 
 def _train(options: argparse.Namespace) -> None:
@@ -236,7 +243,10 @@ def _read(options: argparse.Namespace, kind: str, show_stage: _Show) -> Corpus |
     def show(fraction: float) -> None:
         show_stage(f"reading the text, {fraction:.0%}")
 
-    return read_corpus(options.corpus, kind=options.kind or kind, progress=show)
+    try:
+        return read_corpus(options.corpus, kind=options.kind or kind, encoding=options.encoding, progress=show)
+    except EncodingError as error:
+        raise CorpusError(f"{error} Add for example --encoding {next(iter(error.likely))}.") from None
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -141,6 +141,15 @@ def test_the_exam_of_the_short_dialogue_has_68_words_and_36_pairs(tmp_path, caps
     assert (result["words"][1], result["pairs"][1]) == (68, 36)
 
 
+def test_a_text_in_an_old_encoding_is_read_with_its_name(tmp_path, capsys):
+    path = tmp_path / "gbk.txt"
+    path.write_bytes("他在北京 的大学\n每天 都要开会\n".encode("gbk") * 2)
+    options = ["--corpus", str(path), "--encoding", "gbk"]
+    assert main(["train", *options, "--output", str(tmp_path / "model"), "--set", *SHORT]) == 0
+    assert "Read as gbk.\n" in capsys.readouterr().out
+    assert main(["exam", str(tmp_path / "model"), *options]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -150,6 +159,7 @@ def test_the_exam_of_the_short_dialogue_has_68_words_and_36_pairs(tmp_path, caps
         (["train", "--set", "training.steps", "--output", "x"], "has no value"),
         (["train", "--set", "training.learning_rate=0", "--output", "x"], "learning_rate is 0"),
         (["train", "--corpus", "nowhere.txt", "--output", "x"], "cannot be read"),
+        (["train", "--corpus", "gbk.txt", "--output", "x"], "gbk (“他在北京的大学”). Add for example --encoding gbk."),
         (["train", "--seed", "-1", "--output", "x"], "seed"),
         (["train", "--save-every", "0", "--output", "x"], "--save-every is 0"),
         (["exam", "nowhere", "--corpus", str(DIALOGUE)], "no folder 'nowhere'"),
@@ -157,6 +167,7 @@ def test_the_exam_of_the_short_dialogue_has_68_words_and_36_pairs(tmp_path, caps
 )
 def test_a_mistake_is_one_sentence_and_exit_code_one(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "gbk.txt").write_bytes("他在北京的大学".encode("gbk"))
     assert main(arguments) == 1
     captured = capsys.readouterr()
     assert message in captured.err

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from bert_core.data.arrays import Append, cache_folder, gather
-from bert_core.data.sentences import SentenceReader, check_text, decoded_blocks
+from bert_core.data.decoding import END_OF_FILE, check_text, decoded_blocks
+from bert_core.data.sentences import SentenceReader
 from bert_core.data.stored_text import StoredDocuments, StoredSentences, append_text
 from bert_core.errors import CorpusError, megabytes
 
@@ -83,13 +84,15 @@ class Corpus:
         return digest.hexdigest()
 
     @classmethod
-    def from_bytes(cls, data: bytes, kind: str = "auto", name: str = "the file") -> "Corpus":
+    def from_bytes(
+        cls, data: bytes, kind: str = "auto", name: str = "the file", encoding: str | None = None
+    ) -> "Corpus":
         """Decode and split the content of a file (see `decoded_blocks`, `SentenceReader`). Raises CorpusError."""
         if len(data) > MAX_BYTES:
             raise CorpusError(f"{name} has {megabytes(len(data))}; the limit is {megabytes(MAX_BYTES)}. Use a part.")
         notes: list[str] = []
         # In blocks, because one regular expression over the whole text would block every other thread.
-        corpus = cls._read(SentenceReader(kind, name), decoded_blocks(io.BytesIO(data), name, notes))
+        corpus = cls._read(SentenceReader(kind, name), decoded_blocks(io.BytesIO(data), name, notes, encoding))
         return dataclasses.replace(corpus, notes=(*notes, *corpus.notes))
 
     @classmethod
@@ -98,7 +101,7 @@ class Corpus:
         reader = SentenceReader(kind, name)
         if len(text) > MAX_BYTES:
             raise CorpusError(f"{name} has {len(text):,} characters; the limit is {MAX_BYTES:,}. Use a part.")
-        text = text.removeprefix("\ufeff")
+        text = text.removeprefix("\ufeff").rstrip(END_OF_FILE)
         check_text(text, name)
         return cls._read(reader, [text])
 
@@ -167,25 +170,30 @@ class Corpus:
 
 
 def read_corpus(
-    path_or_text: str | os.PathLike, *, kind: str = "auto", progress: Callable[[float], None] = lambda fraction: None
+    path_or_text: str | os.PathLike,
+    *,
+    kind: str = "auto",
+    encoding: str | None = None,
+    progress: Callable[[float], None] = lambda fraction: None,
 ) -> Corpus:
     """Read a corpus from a file, or from a string.
 
     path_or_text: a string is a path only if it is one line that names an existing file; for a visitor's text use
     `Corpus.from_text`, which never opens a file. The sentences of a file of more than 16 MB are stored in the user's
-    cache folder for later runs, and take no more memory than a short text. kind: see `SentenceReader`. progress: called
-    with the fraction of such a file that is read. Raises CorpusError.
+    cache folder for later runs, and take no more memory than a short text. kind: see `SentenceReader`. encoding: of a
+    file that is not UTF-8, see `decoded_blocks`. progress: called with the fraction of such a file that is read. Raises
+    CorpusError, and ConfigError for another kind or encoding.
     """
     if isinstance(path_or_text, str) and not _names_a_file(path_or_text):
         return Corpus.from_text(path_or_text, kind)
     path = Path(path_or_text)
     try:
         if path.stat().st_size > IN_MEMORY_BYTES:
-            return _stored_corpus(path, kind, progress)
+            return _stored_corpus(path, kind, encoding, progress)
         data = path.read_bytes()
     except OSError as error:
         raise CorpusError(f"The file {path} cannot be read ({error.strerror}); check its name.") from None
-    return Corpus.from_bytes(data, kind, path.name)
+    return Corpus.from_bytes(data, kind, path.name, encoding)
 
 
 def _names_a_file(text: str) -> bool:
@@ -195,7 +203,7 @@ def _names_a_file(text: str) -> bool:
         return False
 
 
-def _stored_corpus(path: Path, kind: str, progress: Callable[[float], None]) -> Corpus:
+def _stored_corpus(path: Path, kind: str, encoding: str | None, progress: Callable[[float], None]) -> Corpus:
     """A corpus whose sentences are in the cache folder, written there unless an earlier run did so."""
     reader = SentenceReader(kind, path.name)
 
@@ -203,7 +211,8 @@ def _stored_corpus(path: Path, kind: str, progress: Callable[[float], None]) -> 
         notes: list[str] = []
         with path.open("rb") as file:
             size = path.stat().st_size
-            blocks = _reported(decoded_blocks(file, path.name, notes), lambda: progress(file.tell() / size))
+            blocks = decoded_blocks(file, path.name, notes, encoding)
+            blocks = _reported(blocks, lambda: progress(file.tell() / size))
             append_text(reader.read(blocks), append)
         if reader.labels:
             append("labels", np.array(reader.labels))
@@ -211,7 +220,7 @@ def _stored_corpus(path: Path, kind: str, progress: Callable[[float], None]) -> 
 
     with path.open("rb") as file:
         content = hashlib.file_digest(file, "sha256").hexdigest()
-    folder = cache_folder() / f"text-{content[:32]}-{kind}-{_RULES}"
+    folder = cache_folder() / f"text-{content[:32]}-{kind}-{encoding or 'utf-8'}-{_RULES}"
     arrays, facts = gather(fill, folder)
     sentences = StoredSentences(folder, arrays["sentences"], 0, len(arrays["sentences"]) - 1)
     documents = StoredDocuments(sentences, arrays["documents"])

@@ -1,35 +1,19 @@
-"""From bytes to sentences, in blocks, so that a text of any length takes the memory of a block.
+"""From text to sentences, in blocks, so that a text of any length takes the memory of a block."""
 
-The encoding, control characters, very long words and lines of a person's text are checked here.
-"""
-
-import codecs
 import itertools
 import re
 import statistics
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
 
 from bert_core.config import CORPUS_KINDS
 from bert_core.errors import ConfigError, CorpusError
 
 MAX_WORD_CHARACTERS = 100  # WordPiece takes quadratic time in the length of a word
 MAX_RUN_CHARACTERS = 1000  # without white space, such as an address on the web
-BLOCK_BYTES = 4 * 2**20
-MAX_LINE_BYTES = 64 * 2**20
 
 _CUT_WORDS = f"Words cut after {MAX_WORD_CHARACTERS} characters"
 _HEADINGS = "Headings left out"
 
-_BYTE_ORDER_MARKS = (
-    (codecs.BOM_UTF8, "utf-8", "UTF-8 with a byte order mark"),
-    (codecs.BOM_UTF32_LE, "utf-32-le", "UTF-32"),
-    (codecs.BOM_UTF32_BE, "utf-32-be", "UTF-32"),
-    (codecs.BOM_UTF16_LE, "utf-16-le", "UTF-16"),
-    (codecs.BOM_UTF16_BE, "utf-16-be", "UTF-16"),
-)
-# Control characters that no text file contains, and lone surrogates, which UTF-8 cannot represent.
-_NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ud800-\udfff]")
 # Scripts that write no spaces between words, as part of a character class: Thai, Lao, Tibetan, Burmese; Khmer; Tai
 # scripts; Balinese; kana, Bopomofo, Han, Yi; Javanese.
 UNSPACED = (
@@ -78,51 +62,6 @@ _PARAGRAPH = 100  # characters; a short line directly above it may be its headin
 _HEADING_WORDS = 8
 _CHARACTERS_OF_A_WORD = 2  # in a script without spaces
 _NOT_OF_HEADINGS = re.compile(rf"[{ENDS}!?…;:,、，：{_CLOSING}]$")
-
-
-def decoded_blocks(file: BinaryIO, name: str, notes: list[str], size: int = BLOCK_BYTES) -> Iterator[str]:
-    """Yield the text of a file in blocks of about `size` bytes, each ending after a line.
-
-    The text is UTF-8, unless a byte order mark at its start names another encoding; any mark adds a note to `notes`.
-    Raises CorpusError with the position of the first byte that is not text, and for a line of more than 64 MB.
-    """
-    data = file.read(size)
-    found = (entry for entry in _BYTE_ORDER_MARKS if data.startswith(entry[0]))
-    mark, encoding, label = next(found, (b"", "utf-8", ""))
-    if label:
-        notes.append(f"Read as {label}.")
-    data, start = data[len(mark) :], len(mark)  # start: bytes before data
-    decoder = codecs.getincrementaldecoder(encoding)()
-    line: list[str] = []  # pieces of a line whose end is not yet read
-    while data:
-        following = file.read(size)
-        text_start = start - len(decoder.getstate()[0])
-        try:
-            text = decoder.decode(data, final=not following)
-        except UnicodeDecodeError as error:
-            raise _not_text(name, text_start + error.start) from None
-        check_text(text, name, text_start, encoding)
-        start += len(data)
-        end = text.rfind("\n") + 1 if following else len(text)
-        if end:
-            yield "".join([*line, text[:end]])
-            line = []
-        line.append(text[end:])
-        if sum(map(len, line)) > MAX_LINE_BYTES:
-            raise CorpusError(
-                f"{name} has a line of more than {MAX_LINE_BYTES // 2**20} MB; put line breaks between its paragraphs."
-            )
-        data = following
-
-
-def check_text(text: str, name: str, start: int = 0, encoding: str = "utf-8") -> None:
-    """Raise CorpusError if a text that begins at byte `start` has a character that no text file contains."""
-    if wrong := _NOT_TEXT.search(text):
-        raise _not_text(name, start + len(text[: wrong.start()].encode(encoding)))
-
-
-def _not_text(name: str, byte: int) -> CorpusError:
-    return CorpusError(f"{name} is not plain text (byte {byte}); save it as UTF-8 text.")
 
 
 class SentenceReader:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from bert_core.data import corpus as corpus_module
 from bert_core.data.corpus import Corpus, read_corpus
-from bert_core.data.sentences import BLOCK_BYTES, split_sentences
+from bert_core.data.decoding import BLOCK_BYTES, ENCODINGS, EncodingError
+from bert_core.data.sentences import split_sentences
 from bert_core.errors import ConfigError, CorpusError
 
 
@@ -118,8 +119,8 @@ def test_a_byte_order_mark_selects_the_encoding_and_a_note_names_it(mark, encodi
 @pytest.mark.parametrize(
     ("data", "byte"),
     [
-        (b"abc\xff", 3),
-        ("é".encode("latin-1") + b"tude", 0),
+        (b"abc\x81", 3),
+        (b"end\x1a\nof file", 3),
         (b"ab\x00cd", 2),
         ("é\x00".encode(), 2),
         (b"\x89PNG\r\n\x1a\n", 0),
@@ -133,6 +134,62 @@ def test_a_byte_order_mark_selects_the_encoding_and_a_note_names_it(mark, encodi
 def test_a_file_that_is_not_text_is_refused_with_the_byte(data, byte):
     with pytest.raises(CorpusError, match=rf"the file is not plain text \(byte {byte}\)"):
         Corpus.from_bytes(data)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_the_sign_with_which_dos_programs_end_a_file_is_left_out(encoding):
+    corpus = Corpus.from_bytes("One\r\nTwo\r\n\x1a\x1a".encode(encoding))
+    assert corpus.sentences == Corpus.from_text("One\nTwo\n\x1a").sentences == ("One", "Two")
+
+
+# A page of each language in the encoding that its programs wrote before UTF-8.
+OLD_FILES = {
+    "gbk": ("gb18030", "他在北京的大学里学习了四年。现在他是一家公司的经理，每天都要开会。\n"),
+    "big5": ("cp950", "我們從哪裡來？他說這個問題沒有人能回答。可是大家都想知道為什麼。\n"),
+    "shift_jis": ("cp932", "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。\n"),
+    "euc_jp": ("euc_jp", "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。\n"),
+    "euc_kr": ("cp949", "나는 학교에 갑니다. 오늘은 날씨가 좋고 하늘이 아주 맑습니다.\n"),
+    "windows-1252": ("cp1252", "L’été à Genève, Zoë a mangé des pâtés. Die Straße führt über Köln.\n"),
+    "windows-1254": ("cp1254", "Güneş doğdu, çocuklar okula gidiyor. İyi akşamlar, nasılsınız?\n"),
+    "windows-1253": ("cp1253", "Το παιδί πηγαίνει στο σχολείο. Η θάλασσα είναι πολύ όμορφη σήμερα.\n"),
+    "windows-1251": ("cp1251", "Все счастливые семьи похожи друг на друга, каждая несчастлива по-своему.\n"),
+}
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_a_file_that_is_not_utf_8_is_refused_with_its_likely_encodings_and_read_with_one(name, tmp_path):
+    codec, line = OLD_FILES[name]
+    data = ("Plain letters\n" + line * 3).encode(codec)
+    with pytest.raises(
+        EncodingError, match=r"old\.txt is not UTF-8 text \(byte \d+\); save it as such, or choose"
+    ) as caught:
+        Corpus.from_bytes(data, name="old.txt")
+    assert next(iter(caught.value.likely)) == name
+    assert caught.value.likely[name] in line
+    assert f"{name} (“{line[:8]}" in str(caught.value)
+    path = tmp_path / "old.txt"
+    path.write_bytes(data)
+    corpus = read_corpus(path, kind="lines", encoding=name)
+    assert corpus.sentences == ("Plain letters", *[line.strip()] * 3)
+    assert corpus.notes == (f"Read as {name}.",)
+
+
+def test_an_encoding_is_one_of_a_list_and_fits_the_file():
+    with pytest.raises(ConfigError, match="encoding 'punycode' is unknown; it can be one of: gbk, big5"):
+        Corpus.from_bytes(b"abc", encoding="punycode")
+    with pytest.raises(CorpusError, match=r"is not euc_kr text \(byte 4\); choose another encoding"):
+        Corpus.from_bytes(b"abc\n\xff", encoding="euc_kr")
+    with pytest.raises(CorpusError, match=r"not plain text \(byte 1\)"):
+        Corpus.from_bytes(b"a\x00", encoding="windows-1252")
+    assert Corpus.from_bytes(codecs.BOM_UTF8 + "né".encode(), encoding="gbk").sentences == ("né",), "the mark decides"
+
+
+@pytest.mark.parametrize("codec", ["cp850", "utf-16-le", "cp037"])
+def test_of_a_file_in_another_encoding_or_a_damaged_one_nothing_is_guessed(codec):
+    with pytest.raises(CorpusError, match="not plain text"):
+        Corpus.from_bytes("Größe, Über, été, élan".encode(codec))
+    with pytest.raises(CorpusError, match=r"not plain text \(byte 140\)"):
+        Corpus.from_bytes("été, ".encode() * 20 + b"\xe9t\xe9 ")
 
 
 def test_lone_surrogates_are_refused():
