@@ -29,7 +29,7 @@ class _Checked:
     def __post_init__(self) -> None:
         for item in dataclasses.fields(self):
             value, meta = getattr(self, item.name), item.metadata
-            if "choices" in meta and value not in meta["choices"]:
+            if "choices" in meta and (type(value), value) not in [(type(choice), choice) for choice in meta["choices"]]:
                 choices = ", ".join(map(str, meta["choices"]))
                 raise ConfigError(f"{item.name} is {value!r}; it can be one of: {choices}.")
             if "range" not in meta or (value is None and meta["optional"]):
@@ -103,6 +103,12 @@ class TokenizerConfig(_Checked):
         None, 6, 200_000, "Vocabulary limit. Empty: all words, or 30,000 pieces.", optional=True
     )
     min_frequency: int = _number(1, 1, 1_000_000, "How often a word or piece must occur to be in the vocabulary.")
+    lowercase: bool = _choice(True, (False, True), "Whether capital letters are read as small ones.")
+    strip_accents: bool | None = _choice(
+        False,
+        (False, True, None),
+        "Whether marks on letters are removed. None: if lowercase. Many scripts need them.",
+    )
 
 
 @dataclass(frozen=True)

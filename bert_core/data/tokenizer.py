@@ -5,8 +5,9 @@ is read as JSON (see `bert_core.storage`), because the library's loader can abor
 """
 
 import json
+import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,17 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from bert_core.config import TokenizerConfig
 from bert_core.data.corpus import Corpus
-from bert_core.data.sentences import MAX_WORD_CHARACTERS
+from bert_core.data.sentences import ENDS, MAX_WORD_CHARACTERS, UNSPACED
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, quoted
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
 
-DROPPED_MARKS = r"[.,!?\-]"  # a regular expression; BERT tutorials on the dialogue remove these marks
+# Regular expressions. The word tokenizer drops the marks . , ! ? - as BERT tutorials on the dialogue do, and their
+# counterparts in other scripts, of which ; is the Greek question mark; \u200b is a space without width.
+DROPPED_MARKS = rf"[.,!?\-…;{ENDS}\u037e，､、،՝፣၊\u200b]"
+_EARLIER_DROPPED_MARKS = r"[.,!?\-]"
+WORD = rf"[{UNSPACED}]|[^\s{UNSPACED}]+"
 
 LEARNED_BYTES = 100 * 2**20  # of text; more takes memory and hardly changes the vocabulary
 DEFAULT_PIECES = 30_000
@@ -28,14 +33,18 @@ PREFIX = "##"  # of a piece that does not begin a word
 MAX_TOKENIZER_TOKENS = 1_000_000
 
 _REPEATED_AT_ONCE = 1000
+_WORTH_A_NOTE = 0.01  # of a text
 
 
 @dataclass(frozen=True)
 class Scheme:
     """Everything about a tokenizer except its vocabulary.
 
-    model: "WordLevel", "WordPiece" or "BPE". normalizer: "words" (removes the marks `. , ! ? -`, splits at white space)
-    or "bert" (Google's BasicTokenizer). lowercase is for both, the other flags are for "bert".
+    model: "WordLevel", "WordPiece" or "BPE". normalizer: "words" (removes DROPPED_MARKS, splits at white space) or
+    "bert" (Google's BasicTokenizer). lowercase, strip_accents, handle_chinese_chars: as in `BertNormalizer`; a
+    strip_accents of None follows lowercase. any_script: characters are composed first (NFC), and all scripts without
+    spaces are split into characters, not only Han. Without it, "bert" is BERT's own, and "words" is that of earlier
+    versions, which has only lowercase.
     """
 
     model: str = "WordLevel"
@@ -43,22 +52,31 @@ class Scheme:
     lowercase: bool = True
     strip_accents: bool | None = None
     handle_chinese_chars: bool = True
+    any_script: bool = False
 
 
 def train_tokenizer(
-    corpus: Corpus, *, kind: str = "word", vocab_size: int | None = None, min_frequency: int = 1
+    corpus: Corpus,
+    *,
+    kind: str = "word",
+    vocab_size: int | None = None,
+    min_frequency: int = 1,
+    lowercase: bool = True,
+    strip_accents: bool | None = False,
 ) -> Tokenizer:
     """Learn a vocabulary from a text. The same corpus and settings give the same ids in every process.
 
     corpus: of more than 100 MB, an even sample of that size is used. kind: "word" (a token per word), "wordpiece"
-    (Schuster & Nakajima 2012) or "bpe" (Sennrich et al. 2016; it knows every character of the text). vocab_size:
-    maximum number of tokens, including the special ones; None keeps every word, or 30,000 pieces. min_frequency: how
-    often a word or piece must occur. Raises ConfigError for settings out of range, or if vocab_size is too small for
-    the characters of "bpe", and CorpusError if no word is left.
+    (Schuster & Nakajima 2012) or "bpe" (Sennrich et al. 2016; it knows every character of the text). In all three, a
+    character of a script without spaces, with its marks, is a word. vocab_size: maximum number of tokens, including the
+    special ones; None keeps every word, or 30,000 pieces. min_frequency: how often a word or piece must occur.
+    lowercase, strip_accents: as in BERT, where a strip_accents of None follows lowercase. Raises ConfigError for
+    settings out of range, or if vocab_size is too small for the characters of "bpe", and CorpusError without any word.
     """
-    config = TokenizerConfig(kind=kind, vocab_size=vocab_size, min_frequency=min_frequency)
-    train = {"word": _train_words, "wordpiece": _train_wordpiece, "bpe": _train_bpe}[kind]
-    tokenizer = train(corpus, config)
+    config = TokenizerConfig(kind, vocab_size, min_frequency, lowercase, strip_accents)
+    model, normalizer, train = _KINDS[kind]
+    scheme = Scheme(model, normalizer, lowercase, strip_accents, any_script=True)
+    tokenizer = train(corpus, config, scheme)
     if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
         raise CorpusError(
             f"No word occurs {min_frequency} times or more in {corpus.name}; lower min_frequency or use a longer text."
@@ -66,8 +84,7 @@ def train_tokenizer(
     return tokenizer
 
 
-def _train_words(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
-    scheme = Scheme(model="WordLevel", normalizer="words")
+def _train_words(corpus: Corpus, config: TokenizerConfig, scheme: Scheme) -> Tokenizer:
     options = _trainer_options(config)
     trainer = trainers.WordLevelTrainer(vocab_size=config.vocab_size or MAX_TOKENIZER_TOKENS, **options)
     tokenizer = _without_special_tokens(models.WordLevel(unk_token=UNK), scheme)
@@ -75,8 +92,7 @@ def _train_words(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
     return build_tokenizer(tokenizer.get_vocab(), scheme)
 
 
-def _train_wordpiece(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
-    scheme = Scheme(model="WordPiece", normalizer="bert")
+def _train_wordpiece(corpus: Corpus, config: TokenizerConfig, scheme: Scheme) -> Tokenizer:
     tokenizer = _without_special_tokens(models.WordPiece(unk_token=UNK), scheme)
     counted = _count_words(tokenizer, corpus)
     words = Counter({word: count for word, count in counted.items() if len(word) <= MAX_WORD_CHARACTERS})
@@ -88,8 +104,7 @@ def _train_wordpiece(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
     return build_tokenizer(tokenizer.get_vocab(), scheme)
 
 
-def _train_bpe(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
-    scheme = Scheme(model="BPE", normalizer="bert")
+def _train_bpe(corpus: Corpus, config: TokenizerConfig, scheme: Scheme) -> Tokenizer:
     tokenizer = _without_special_tokens(models.BPE(unk_token=UNK, continuing_subword_prefix=PREFIX), scheme)
     words = _count_words(tokenizer, corpus)
     vocab_size = config.vocab_size or DEFAULT_PIECES
@@ -104,6 +119,33 @@ def _train_bpe(corpus: Corpus, config: TokenizerConfig) -> Tokenizer:
     tokenizer.train_from_iterator(_repeated(words), trainer)
     merges = json.loads(tokenizer.to_str())["model"]["merges"]
     return build_tokenizer(tokenizer.get_vocab(), scheme, merges)
+
+
+# The model of a scheme, its normalizer and how it is trained.
+_KINDS = {
+    "word": ("WordLevel", "words", _train_words),
+    "wordpiece": ("WordPiece", "bert", _train_wordpiece),
+    "bpe": ("BPE", "bert", _train_bpe),
+}
+
+
+def notes_on_words(sentences: Iterable[str], kind: str) -> list[str]:
+    """What a tokenizer of this kind does to the words of a text that a person may not expect, one sentence each."""
+    text = " ".join(sentences)
+    unspaced = len(re.findall(f"[{UNSPACED}]", text)) / max(1, len(text) - text.count(" "))
+    notes = []
+    if unspaced > _WORTH_A_NOTE:
+        notes.append(
+            f"Han, kana, Thai and other scripts without spaces between words are split into characters ({unspaced:.0%} "
+            "of this text)."
+        )
+    words = Counter(text.split(" "))
+    dropped = sum(count for word, count in words.items() if re.fullmatch(f"{DROPPED_MARKS}+", word)) / words.total()
+    if kind == "word" and dropped > _WORTH_A_NOTE:
+        notes.append(
+            f"The word tokenizer drops . , ! ? ; and -: {dropped:.0%} of the words here. Wordpiece keeps them."
+        )
+    return notes
 
 
 def _count_words(tokenizer: Tokenizer, corpus: Corpus) -> Counter[str]:
@@ -178,17 +220,24 @@ def build_tokenizer(vocabulary: dict[str, int], scheme: Scheme, merges: Sequence
 def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
     """A tokenizer with the scheme's normalizer and pre-tokenizer. A "[MASK]" in a text is a word to it."""
     tokenizer = Tokenizer(model)
-    if scheme.normalizer == "words":
+    is_words = scheme.normalizer == "words"
+    if is_words and not scheme.any_script:
         steps = [normalizers.Lowercase()] if scheme.lowercase else []
-        tokenizer.normalizer = normalizers.Sequence([*steps, normalizers.Replace(Regex(DROPPED_MARKS), "")])
+        tokenizer.normalizer = normalizers.Sequence([*steps, normalizers.Replace(Regex(_EARLIER_DROPPED_MARKS), "")])
         tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    else:
-        tokenizer.normalizer = normalizers.BertNormalizer(
-            handle_chinese_chars=scheme.handle_chinese_chars,
-            strip_accents=scheme.strip_accents,
-            lowercase=scheme.lowercase,
-        )
-        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        return tokenizer
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        clean_text=not is_words,  # it would drop the joiners inside words of Indic scripts and Persian
+        handle_chinese_chars=scheme.handle_chinese_chars,
+        strip_accents=scheme.strip_accents,
+        lowercase=scheme.lowercase,
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if is_words else pre_tokenizers.BertPreTokenizer()
+    if scheme.any_script:
+        marks = [normalizers.Replace(Regex(DROPPED_MARKS), "")] if is_words else []
+        tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), tokenizer.normalizer, *marks])
+        characters = pre_tokenizers.Split(Regex(rf"[{UNSPACED}]\p{{M}}*"), "isolated")
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([tokenizer.pre_tokenizer, characters])
     return tokenizer
 
 

@@ -14,7 +14,7 @@ from bert_core.costs import check_size, estimate_seconds, is_worth_recording, th
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
-from bert_core.data.tokenizer import DROPPED_MARKS, LEARNED_BYTES, MASK, UNK, train_tokenizer
+from bert_core.data.tokenizer import DROPPED_MARKS, LEARNED_BYTES, MASK, UNK, WORD, notes_on_words, train_tokenizer
 from bert_core.errors import CorpusError
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import Recipe, recipe_corpus
@@ -148,7 +148,7 @@ def _has_different_sentences(held_out: Corpus, training: Corpus, kind: str) -> b
     """Whether sentences differ from one another when a word tokenizer of the training text reads them."""
 
     def words_of(sentence: str) -> list[str]:
-        return re.sub(DROPPED_MARKS, "", sentence.lower()).split()
+        return re.findall(WORD, re.sub(DROPPED_MARKS, "", sentence.lower()))
 
     sentences = [words_of(sentence) for sentence in held_out.excerpt(_MAX_COMPARED).sentences]
     if kind == "word":  # it reads all unknown words alike
@@ -192,7 +192,7 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
     first = np.flatnonzero(encoded.has_next)
     a, b = encoded.lengths_of(first), encoded.lengths_of(first + 1)
     kept = sum(side.sum() for side in truncated_lengths(a, b, text.recipe.data.sequence_length - 3))
-    warnings = list(text.notes)
+    warnings = [*text.notes, *notes_on_words(part.sentences, recipe.tokenizer.kind)]
     steps, asked = text.recipe.training.total_steps, len(batch.asked()[0])
     if encoded.unknown_share > 0.1:
         warnings.append(f"{encoded.unknown_share:.0%} of the words are unknown to this vocabulary; make it larger.")

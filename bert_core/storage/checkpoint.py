@@ -24,7 +24,7 @@ from bert_core.config import BertConfig
 from bert_core.data.tokenizer import PAD, SPECIAL_TOKENS, token_id
 from bert_core.errors import CheckpointError, ConfigError, quoted
 from bert_core.model import BertForPreTraining, draw_weights, extend_positions
-from bert_core.storage.tokenizer_file import load_tokenizer, save_tokenizer
+from bert_core.storage.tokenizer_file import bert_flags, load_tokenizer, save_tokenizer
 from bert_core.storage.untrusted import read_json, unzip
 from bert_core.storage.weights import CONFIG, INDEX, PARTS, WEIGHTS, check_finite, read_weights
 
@@ -188,6 +188,7 @@ def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], dtype: torc
     # the segments.
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
+        **bert_flags(checkpoint.tokenizer),
         **{f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS},
         "model_max_length": checkpoint.config.max_position_embeddings,
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],

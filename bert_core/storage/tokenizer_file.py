@@ -1,5 +1,7 @@
 """Writes tokenizer.json, and reads an untrusted tokenizer.json or vocab.txt."""
 
+import functools
+import itertools
 import json
 import re
 from collections import Counter
@@ -19,6 +21,16 @@ _VOCAB_TXT_CLASSES = (None, "BertTokenizer", "BertTokenizerFast")
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
     """Write tokenizer.json."""
     path.write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
+
+
+def bert_flags(tokenizer: Tokenizer) -> dict[str, bool | None]:
+    """The settings of a BertTokenizer in tokenizer_config.json, as this tokenizer has them."""
+    scheme = _read_scheme(json.loads(tokenizer.to_str()), "WordLevel")
+    return {
+        "do_lower_case": scheme.lowercase,
+        "strip_accents": scheme.strip_accents,
+        "tokenize_chinese_chars": scheme.handle_chinese_chars,
+    }
 
 
 def load_tokenizer(path: Path, settings: dict[str, Any] | None = None) -> Tokenizer:
@@ -127,7 +139,7 @@ def _scheme_of_settings(settings: dict[str, Any]) -> Scheme:
 
 
 def _read_scheme(content: dict[str, Any], kind: str) -> Scheme:
-    """The scheme of a tokenizer.json: BERT's normalizer with its flags, or this project's word scheme."""
+    """The scheme of a tokenizer.json: BERT's normalizer with its flags, or one of this project's."""
     normalizer = _mapping(content, "normalizer")
     pre_tokenizer = _mapping(content, "pre_tokenizer").get("type")
     if normalizer.get("type") == "BertNormalizer" and pre_tokenizer == "BertPreTokenizer":
@@ -136,12 +148,12 @@ def _read_scheme(content: dict[str, Any], kind: str) -> Scheme:
         if not isinstance(lowercase, bool) or not flags_are_valid:
             raise CheckpointError("its normalizer's flags must be true or false.")
         return Scheme(kind, "bert", lowercase, strip_accents, chinese is not False)
-    for lowercase in (True, False):
-        scheme = Scheme(model=kind, normalizer="words", lowercase=lowercase)
+    flags = itertools.product(("words", "bert"), (True, False), (False, True, None), (True,), (True, False))
+    for scheme in itertools.starmap(functools.partial(Scheme, kind), flags):
         ours = json.loads(build_tokenizer({token: i for i, token in enumerate(SPECIAL_TOKENS)}, scheme).to_str())
         if (normalizer, content.get("pre_tokenizer")) == (ours["normalizer"], ours["pre_tokenizer"]):
             return scheme
-    raise CheckpointError("its normalizer or pre-tokenizer is neither BERT's nor this project's word scheme.")
+    raise CheckpointError("its normalizer or pre-tokenizer is neither BERT's nor one of this project's.")
 
 
 def _mapping(content: Any, key: str) -> dict[str, Any]:

@@ -1,9 +1,23 @@
-"""Texts in many scripts: every sentence is found, and no character is lost."""
+"""Texts in many scripts: every sentence is found, no character is lost, and every word can be read and masked."""
+
+import re
+import unicodedata
 
 import pytest
 
+from bert_core.config import BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.sentences import split_sentences
+from bert_core.data.tokenizer import DROPPED_MARKS, MASK, UNK, train_tokenizer
+from bert_core.model import BertForPreTraining
+from bert_core.probes.attention import attention
+from bert_core.probes.masked_words import fill_mask
+from bert_core.probes.reading import read_words, unknown_words
+from bert_core.runs.prepare import preview
+from bert_core.runs.recipe import recipe_named
+from bert_core.storage.checkpoint import Checkpoint
+from ui.masked_words.token_picker import mask_words
+from ui.parts.question import Question
 
 SENTENCES = {
     "English": ["Dr. Lee lives at No. 5.", '"Come in!" she said.', "It cost 3.50 in 1990.", "Why not?", "I see…"],
@@ -65,3 +79,79 @@ def test_no_character_of_a_long_paragraph_is_lost(language):
     assert len(corpus.sentences) == 20 * len(SENTENCES[language])
     assert "".join("".join(corpus.sentences).split()) == "".join(paragraph.split())
     assert corpus.notes == ()
+
+
+KINDS = ["word", "wordpiece", "bpe"]
+
+
+def _letters(text: str) -> str:
+    return re.sub(rf"\s|{DROPPED_MARKS}", "", unicodedata.normalize("NFC", text))
+
+
+def _model(language: str, kind: str) -> Checkpoint:
+    tokenizer = train_tokenizer(Corpus((tuple(SENTENCES[language]),)), kind=kind)
+    config = BertConfig(tokenizer.get_vocab_size(), 12, 1, 2, 12)
+    return Checkpoint(BertForPreTraining(config).eval(), tokenizer, language)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_has_the_same_tokens_composed_and_decomposed_and_keeps_its_letters(language, kind):
+    tokenizer = train_tokenizer(Corpus((tuple(SENTENCES[language]),)), kind=kind)
+    for sentence in SENTENCES[language]:
+        tokens = tokenizer.encode(sentence, add_special_tokens=False).tokens
+        assert UNK not in tokens
+        spelled = re.sub(DROPPED_MARKS, "", "".join(token.removeprefix("##") for token in tokens))
+        assert spelled == _letters(sentence.lower()).replace("\u200d" if kind != "word" else "", "")
+        for form in ("NFC", "NFD"):
+            text = unicodedata.normalize(form, sentence)
+            assert tokenizer.encode(text, add_special_tokens=False).tokens == tokens
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_word_of_each_script_can_be_masked_and_shown(language, kind):
+    checkpoint = _model(language, kind)
+    texts = [unicodedata.normalize(form, text) for text in SENTENCES[language] for form in ("NFC", "NFD")]
+    for text in texts:
+        words = read_words(checkpoint, text)
+        assert unknown_words(checkpoint, text) == []
+        assert _letters("".join(word.text for word in words)) == _letters(text)
+        assert attention(checkpoint, text).tokens[1:-1] == [piece for word in words for piece in word.pieces]
+        for index, word in enumerate(words):
+            masked = mask_words(checkpoint, Question(text, hidden=(index,)))[0].text
+            tokens = checkpoint.tokenizer.encode(masked).tokens
+            expected = checkpoint.tokenizer.encode(text).tokens
+            expected[word.first : word.last] = [MASK] * len(word.pieces)
+            assert tokens == expected, masked
+    assert fill_mask(checkpoint, masked)
+
+
+def test_characters_of_scripts_without_spaces_are_tokens_with_their_marks():
+    expected = {
+        "你好，world2023年": "你 好 world2023 年",
+        "がっこうへ": "が っ こ う へ",
+        "ที่นี่ดี": "ที่ นี่ ดี",
+        "ខ្មែរ": "ខ្ មែ រ",
+        "မြန်မာ": "မြ န် မာ",
+        "हिन्दी है": "हिन्दी है",
+        "한국어 말": "한국어 말",
+    }
+    for text, tokens in expected.items():
+        for form in ("NFC", "NFD"):
+            read = train_tokenizer(Corpus.from_text(unicodedata.normalize(form, text))).encode(text)
+            assert " ".join(read.tokens[1:-1]) == tokens
+
+
+def test_the_preview_says_what_becomes_of_the_words():
+    recipe = recipe_named("romeo-juliet")
+    [note] = preview(recipe, Corpus.from_text("我们去学校。\n他们在家里。\n今天很好。")).warnings
+    assert note.endswith("other scripts without spaces between words are split into characters (82% of this text).")
+    [note] = preview(recipe, Corpus.from_text("a , b , c\nd , e @-@ f -\n")).warnings
+    assert note == "The word tokenizer drops . , ! ? ; and -: 36% of the words here. Wordpiece keeps them."
+    wordpiece = recipe.override({"tokenizer.kind": "wordpiece"})
+    assert preview(wordpiece, Corpus.from_text("a , b , c\nd , e @-@ f -\n")).warnings == ()
+
+
+def test_a_part_of_a_chinese_text_is_held_out():
+    digits = "零一二三四五六七八九"
+    text = "\n".join(f"第{digits[i // 100]}{digits[i // 10 % 10]}{digits[i % 10]}天下雨。" for i in range(300))
+    assert preview(recipe_named("romeo-juliet"), Corpus.from_text(text)).held_out_sentences == 30
