@@ -21,6 +21,7 @@ UNSPACED = (
     "\u31a0-\u31ff\u3400-\u4dbf\u4e00-\ua4cf\ua980-\ua9ff\uaa60-\uaadf\uf900-\ufaff\uff66-\uff9f"
     "\U0001b000-\U0001b16f\U00020000-\U0003ffff"
 )
+GREEK = "\u0370-\u03ff\u1f00-\u1fff"
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 # Marks that end a sentence with or without white space behind them (Sentence_Terminal in UAX #29, and ；), and marks
 # that need white space behind them or such a script before them.
@@ -37,7 +38,7 @@ _LONG_WORD = re.compile(
 )
 # “ and « close a quotation in German; before a letter, they open one. French writes a space before ».
 _SENTENCE_END = re.compile(rf"(?<![{_MARKS}])([{_MARKS}]+)([{_CLOSING}]*(?:[“«‹](?!\S)|\s[»›](?!\S))?)")
-_GREEK = re.compile("[\u0370-\u03ff\u1f00-\u1fff]")
+_GREEK = re.compile(f"[{GREEK}]")
 _QUOTED_ON = re.compile("[、，,]|と|って|など")  # after a quotation in Japanese: its sentence goes on
 # A title, another common short form, a single letter (but not a, e, i, o, u, y, which are words), and in Thai and Lao
 # any word before a full stop.

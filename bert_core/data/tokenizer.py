@@ -15,15 +15,15 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from bert_core.config import TokenizerConfig
 from bert_core.data.corpus import Corpus
-from bert_core.data.sentences import ENDS, MAX_WORD_CHARACTERS, UNSPACED
+from bert_core.data.sentences import ENDS, GREEK, MAX_WORD_CHARACTERS, UNSPACED
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, quoted
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
 
 # Regular expressions. The word tokenizer drops the marks . , ! ? - as BERT tutorials on the dialogue do, and their
-# counterparts in other scripts, of which ; is the Greek question mark; \u200b is a space without width.
-DROPPED_MARKS = rf"[.,!?\-…;{ENDS}\u037e，､、،՝፣၊\u200b]"
+# counterparts in other scripts, also the Greek question mark ; and the space without width.
+DROPPED_MARKS = rf"(?:[.,!?\-…{ENDS}，､、،՝፣၊\u200b]|(?<![^{GREEK}]);)"
 _EARLIER_DROPPED_MARKS = r"[.,!?\-]"
 WORD = rf"[{UNSPACED}]|[^\s{UNSPACED}]+"
 
@@ -142,9 +142,7 @@ def notes_on_words(sentences: Iterable[str], kind: str) -> list[str]:
     words = Counter(text.split(" "))
     dropped = sum(count for word, count in words.items() if re.fullmatch(f"{DROPPED_MARKS}+", word)) / words.total()
     if kind == "word" and dropped > _WORTH_A_NOTE:
-        notes.append(
-            f"The word tokenizer drops . , ! ? ; and -: {dropped:.0%} of the words here. Wordpiece keeps them."
-        )
+        notes.append(f"The word tokenizer drops . , ! ? and -: {dropped:.0%} of the words here. Wordpiece keeps them.")
     return notes
 
 
