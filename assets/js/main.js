@@ -31,3 +31,10 @@ const mountByName = (...[name, , component]) => mount(name, window.Balcony.views
 const { waiting } = window.Balcony;
 Object.assign(window.Balcony, { views, mount: mountByName });
 for (const view of waiting) mountByName(...view);
+
+// Gradio's lists of choices stay open, one on top of the other, when the Tab key leaves them; Escape closes one.
+document.addEventListener("keydown", ({ key, target }) => {
+  if (key === "Tab" && target instanceof HTMLElement && target.matches("[role=combobox]")) {
+    setTimeout(() => target.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true })));
+  }
+});

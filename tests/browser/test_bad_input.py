@@ -11,15 +11,18 @@ STRANGE = ["<b>bold</b>", "${1+1}", "$x$", "{{7*7}}", "שלום", "&amp;"]
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"), [("", "empty"), ("Only one sentence here", "single sentence")], ids=["empty", "one sentence"]
+    ("text", "sentence"),
+    [("", "Paste a text first"), ("Only one sentence here", "single sentence")],
+    ids=["empty", "one sentence"],
 )
 def test_text_that_cannot_be_trained_on(page: Page, text: str, sentence: str) -> None:
-    if not text:
-        page.get_by_role("radio", name="Paste a text").check()
-    else:
-        paste(page, text)
     alert = page.locator("#preview").get_by_role("alert")
-    expect(alert).to_contain_text(sentence)
+    choose_source(page, "Paste a text")
+    expect(page.locator("#preview")).to_have_text("Paste a text first.")
+    expect(alert).to_have_count(0)  # nothing is wrong before a person could paste one
+    if text:
+        paste(page, text)
+        expect(alert).to_contain_text(sentence)
     page.locator("#start").click()
     expect(alert).to_contain_text(sentence)
     expect(page.locator("#run-status")).to_have_text("No run yet")
@@ -34,9 +37,38 @@ def test_text_that_cannot_be_trained_on(page: Page, text: str, sentence: str) ->
 def test_a_binary_file(page: Page, tmp_path: Path) -> None:
     binary = tmp_path / "picture.txt"
     binary.write_bytes(bytes(range(256)))
+    page.locator("#curves-csv").click()
+    expect(page.locator(".balcony-reason")).to_have_text("There is no run yet; press Start.")
     choose_source(page, "Upload a .txt file")
+    expect(page.locator("#preview")).to_have_text("Choose a .txt file first.")
+    expect(page.locator("#preview").get_by_role("alert")).to_have_count(0)
     page.locator("#uploaded input[type=file]").set_input_files(binary)
     expect(page.locator("#preview").get_by_role("alert")).to_contain_text("not plain text")
+
+
+def test_the_tab_key_closes_a_list_that_it_leaves(page: Page) -> None:
+    open_tab(page, "Attention")
+    page.locator("#attention-text textarea").focus()
+    opened = 0
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        focused = page.locator("[aria-expanded=true]:focus").count()
+        opened += focused
+        expect(page.locator("[role=combobox][aria-expanded=true]")).to_have_count(focused)
+    assert opened == 3, "two lists of sentences, and the models to compare with"
+
+
+def test_words_of_a_right_to_left_script_begin_at_the_right(page: Page) -> None:
+    open_tab(page, "Masked words")
+    words = page.locator("#masked-words button")
+    page.get_by_role("radio", name="Sweep").check()
+    for text, begins_left in (("مرحبا كيف حالك", False), ("[MASK] שלום לך", False), ("hello שלום", True)):
+        page.locator("#masked-sentence textarea").fill(text)
+        shown = [word for word in text.split() if word != "[MASK]"]
+        for line in (words, page.locator("#masked-closer button bdi")):
+            expect(line).to_have_text(shown)
+            first, second = (line.nth(index).bounding_box() for index in (0, 1))
+            assert (first["x"] < second["x"]) == begins_left, text
 
 
 @pytest.mark.parametrize("rate", ["0", "1000000000"])

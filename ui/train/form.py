@@ -54,14 +54,21 @@ class TrainingForm:
         own = recipe_named(self.recipe_name)
         return own.override(overrides(own, self.settings))
 
+    @property
+    def missing(self) -> str:
+        """What to do before there is a text, "" if there is one."""
+        if self.source == PASTED and not self.pasted.strip():
+            return "Paste a text first."
+        return "Choose a .txt file first." if self.source == UPLOADED and not self.uploaded else ""
+
     def corpus(self, recipe: Recipe) -> Corpus:
         """The chosen text, read as that recipe asks. Raises CorpusError."""
+        if self.missing:
+            raise CorpusError(self.missing)
         if self.source == PASTED:
             return Corpus.from_text(self.pasted, recipe.text_kind, name="Your text")
         if self.source == UPLOADED:
-            if not self.uploaded:
-                raise CorpusError("Choose a .txt file first.")
-            path = Path(self.uploaded)
+            path = Path(self.uploaded or "")
             return Corpus.from_bytes(path.read_bytes(), recipe.text_kind, name=path.name)
         return recipe_corpus(recipe)
 

@@ -128,6 +128,8 @@ def train_tab(page: Page) -> None:
         """The sizes of the text, or why it cannot be trained on."""
         filled = form.read(values)
         recipe = filled.recipe()
+        if filled.missing:
+            return {"facts": [], "notes": [filled.missing]}
         return preview_value(preview(recipe, filled.corpus(recipe), workspaces.service.device))
 
     def start_run(values: dict[Any, Any]) -> dict[gr.blocks.Block, Any]:
@@ -143,6 +145,8 @@ def train_tab(page: Page) -> None:
 
         if filled.source != UPLOADED or not shown or shown.get("error"):
             shown = show_preview(values)
+        if filled.missing:
+            shown = {"facts": [], "notes": [], "error": filled.missing}
         if not shown.get("error"):
             shown["error"] = on_error(str)(begin)()
         return {facts: shown, **show(space.token)}

@@ -1,6 +1,6 @@
 // Masked words in detail: layer by layer, with one more word hidden, or each word hidden once.
 
-import { behindText, effect, effectLegend, el, roam } from "../parts/elements.js";
+import { behindText, direction, effect, effectLegend, el, roam } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 
 /** @typedef {{masks?: string[], mask?: number, text: string}} Common the masked words, the shown one, an explanation */
@@ -39,12 +39,12 @@ function points(change) {
 
 /**
  * One line for each sentence.
- * @template {{sentence: number}} Word
+ * @template {{sentence: number, word: string}} Word
  * @param {Word[]} words @param {(word: Word) => Node} item
  */
 function sentences(words, item) {
   return [0, 1].map((sentence) => words.filter((word) => word.sentence === sentence)).filter((line) => line.length)
-    .map((line) => el("div", { class: "balcony-words", dir: "auto" }, ...line.map(item)));
+    .map((line) => el("div", { class: "balcony-words", dir: direction(line.map(({ word }) => word)) }, ...line.map(item)));
 }
 
 /** @param {Lens} value */

@@ -1,6 +1,6 @@
 // The words of a sentence as buttons: press one to mask it.
 
-import { el, roam } from "../parts/elements.js";
+import { direction, el, roam } from "../parts/elements.js";
 
 /**
  * @typedef {object} Words What the picker shows.
@@ -66,7 +66,7 @@ export function tokenPicker(root, { trigger, setValue }) {
       const buttons = value.words.map(button);
       const lines = [buttons.slice(0, value.second), buttons.slice(value.second)].filter((line) => line.length);
       const group = el("div", { role: "group", "aria-label": "Words to mask" },
-        ...lines.map((line) => el("div", { class: "balcony-words", dir: "auto" }, ...line)));
+        ...lines.map((line) => el("div", { class: "balcony-words", dir: direction(line.map((item) => item.textContent ?? "")) }, ...line)));
       roam(group);
       root.replaceChildren(group);
     }

@@ -40,6 +40,18 @@ export function note(text, isError) {
   return el("p", { class: isError ? "balcony-note is-error" : "balcony-note", dir: "auto", role: isError ? "alert" : null }, text);
 }
 
+const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
+
+/**
+ * The direction of a line of words, by its first letter. dir="auto" looks for that letter, but not in parts with a
+ * direction of their own, such as words that each have one.
+ * @param {string[]} words special tokens such as [CLS] have no letters
+ */
+export function direction(words) {
+  const letter = words.filter((word) => !/^\[[A-Z]+\]$/.test(word)).join(" ").match(/\p{L}/u);
+  return letter && RIGHT_TO_LEFT.test(letter[0]) ? "rtl" : "ltr";
+}
+
 /**
  * A horizontal bar for a fraction of 0 to 1. It repeats a number beside it, so screen readers skip it.
  * @param {number} fraction

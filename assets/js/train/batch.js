@@ -2,7 +2,7 @@
 // The view follows the selected step; drawing other masks holds the step until a person selects another one.
 // Kinds of tokens do not differ by colour alone: each has its own border, and asked words name their kind.
 
-import { el } from "../parts/elements.js";
+import { direction, el } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { follow, latest, on, visitor } from "../parts/page.js";
 
@@ -42,15 +42,16 @@ function pair(row, number, label) {
   const actual = row.is_next ? (follows ? "B follows A (IsNext)" : label) : (follows ? "B is from elsewhere (NotNext)" : `not ${label}`);
   const isRight = (row.is_next_probability >= 0.5) === row.is_next;
   const probability = row.is_next ? row.is_next_probability : 1 - row.is_next_probability;
-  const line = (name, items, segment) => el("div", { class: "balcony-segment" },
+  const line = (name, [from, to], segment) => el("div", { class: "balcony-segment" },
     el("span", { class: "balcony-segment-name", title: segment }, name),
-    el("ol", { "aria-label": name ? `${name}, ${segment}` : segment, dir: "auto" }, ...items));
+    el("ol", { "aria-label": name ? `${name}, ${segment}` : segment, dir: direction(row.tokens.slice(from, to)) },
+      ...words(row, from, to)));
   return el("section", { class: "balcony-pair" },
     el("h4", {}, `Pair ${number}: ${actual}. `,
       el("span", { class: isRight ? "balcony-right" : "balcony-wrong" }, `${isRight ? "✓" : "✗"} the model's probability: ${percent(probability)}`)),
-    line("A", words(row, 0, second), "segment 0"),
-    line("B", words(row, second, end), "segment 1"),
-    ...(end < row.tokens.length ? [line("", words(row, end, row.tokens.length), "padding")] : []));
+    line("A", [0, second], "segment 0"),
+    line("B", [second, end], "segment 1"),
+    ...(end < row.tokens.length ? [line("", [end, row.tokens.length], "padding")] : []));
 }
 
 function legend(entries) {

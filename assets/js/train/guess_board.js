@@ -17,7 +17,7 @@ export function guessBoard(root) {
 
   function row([before, answer, after]) {
     return el("tr", {},
-      el("td", { dir: "auto" }, el("bdi", {}, before, el("mark", {}, answer), after)),
+      el("td", { dir: "auto" }, before, el("mark", {}, answer), after),
       el("td", { class: "balcony-guess-word" }), el("td", { class: "balcony-number" }), el("td", { class: "balcony-mark" }));
   }
 

@@ -209,7 +209,7 @@ export function runMonitor(root, { trigger, server, options }) {
   on("chosen", () => overlay().catch(console.warn));
 
   async function save(kind) {
-    if (!run) return;
+    if (!run) { board.say("No file", "There is no run yet; press Start."); return; }
     const { content, error } = await server.table(run.visitor, run.run, kind);
     if (error) { board.say("No file", error); return; }
     const link = el("a", { href: URL.createObjectURL(new Blob([content])), download: `curves.${kind}` });
