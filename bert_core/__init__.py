@@ -6,7 +6,8 @@
     run = service.start("romeo-juliet", seed=0)  # trains in the background; wait until run.status is "finished"
     fill_mask(run.snapshots[-1].checkpoint(), "hello how [MASK] you", "hello romeo my name is juliet")
 
-To read: config, data/, model, packing, training/; then storage/ (model folders), probes/ (questions to a model), runs/.
+To read: config, data/, model, packing, training/; then storage/ (model folders), probes/ (questions to a model),
+finetuning/ (tasks), runs/.
 """
 
 from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
@@ -15,6 +16,14 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
+from bert_core.finetuning.heads import (
+    BertForMultipleChoice,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
+from bert_core.finetuning.readers import load_task
+from bert_core.finetuning.tuning import finetune, predict
 from bert_core.model import BertForPreTraining, BertModel
 from bert_core.probes.attention import (
     ablation_map,
@@ -42,7 +51,11 @@ __all__ = [
     "Batch",
     "BertConfig",
     "BertCoreError",
+    "BertForMultipleChoice",
     "BertForPreTraining",
+    "BertForQuestionAnswering",
+    "BertForSequenceClassification",
+    "BertForTokenClassification",
     "BertModel",
     "Checkpoint",
     "Corpus",
@@ -63,14 +76,17 @@ __all__ = [
     "exam",
     "fetch_checkpoint",
     "fill_mask",
+    "finetune",
     "head_facts",
     "head_names",
     "layer_lens",
     "leave_one_out",
     "load_checkpoint",
     "load_recipe",
+    "load_task",
     "next_sentence",
     "pair_matrix",
+    "predict",
     "prepare",
     "preview",
     "rate_guess",

@@ -4,6 +4,8 @@ python -m bert_core train --recipe romeo-juliet --seed 0 --output DIR
 python -m bert_core train --resume DIR
 torchrun --nproc-per-node 8 -m bert_core train --corpus FILE --output DIR
 python -m bert_core exam DIR_OR_HUB_NAME --corpus FILE
+python -m bert_core finetune --task text-classification --train FILE --checkpoint DIR --output DIR
+python -m bert_core predict DIR --input FILE
 """
 
 import argparse
@@ -26,9 +28,12 @@ from bert_core.data.arrays import cache_folder
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
 from bert_core.errors import BertCoreError, ConfigError, CorpusError, RunError
+from bert_core.finetuning.prediction import as_json
+from bert_core.finetuning.readers import TASKS, load_task
+from bert_core.finetuning.tuning import TaskMetrics, finetune, predict, task_of
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
-from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe, recipe_content, recipe_corpus, recipe_names
+from bert_core.runs.recipe import DEFAULT_RECIPE, check_seed, load_recipe, recipe_content, recipe_corpus, recipe_names
 from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.service import choose_device
 from bert_core.storage.checkpoint import CONFIG, Checkpoint, load_checkpoint, save_checkpoint
@@ -87,6 +92,27 @@ def _parser() -> argparse.ArgumentParser:
     examine.add_argument("--seed", type=int, default=0, help=window)
     examine.add_argument("--max-positions", type=int, metavar="N", help="read up to N tokens, more than in training")
     examine.set_defaults(command=_exam)
+
+    tune = commands.add_parser("finetune", help="let a model learn a task from labelled examples")
+    tune.add_argument("--task", required=True, choices=TASKS, help="the kind of task")
+    forms = "the labelled examples: columns of texts and a label, SWAG's csv, SQuAD's JSON, or words with tags"
+    tune.add_argument("--train", type=Path, required=True, metavar="FILE", help=forms)
+    held_out = "examples to choose the best epoch by; by default, a tenth of --train is held out"
+    tune.add_argument("--validation", type=Path, metavar="FILE", help=held_out)
+    tune.add_argument("--test", type=Path, metavar="FILE", help="examples to measure the result on")
+    tune.add_argument("--checkpoint", required=True, metavar="FOLDER_OR_NAME", help="the model to start from")
+    tune.add_argument("--random-weights", action="store_true", help="keep only the tokenizer and sizes of --checkpoint")
+    tune.add_argument("--output", type=Path, required=True, metavar="DIR", help="the folder to write")
+    tune.add_argument("--seed", type=int, default=0, help="of the output layer, the order of examples and dropout")
+    tune.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto", help="where to train")
+    tune.add_argument("--set", nargs="+", default=[], metavar="SETTING=VALUE", help="for example training.epochs=3")
+    tune.set_defaults(command=_finetune)
+
+    predictor = commands.add_parser("predict", help="apply a fine-tuned model to examples")
+    predictor.add_argument("model", metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub")
+    predictor.add_argument("--input", type=Path, required=True, metavar="FILE", help="examples without labels")
+    predictor.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
+    predictor.set_defaults(command=_predict)
     return parser
 
 
@@ -325,6 +351,64 @@ def _exam(options: argparse.Namespace) -> None:
         first, last = result.window
         print(f"The exam takes sentences {first:,} to {last:,} of {len(corpus.sentences):,} (seed {options.seed}).")
     print(json.dumps({"words": list(result.words), "pairs": list(result.pairs)}))
+
+
+def _finetune(options: argparse.Namespace) -> None:
+    check_seed(options.seed)
+    parts = {
+        name: load_task(path, options.task)
+        for name in ("train", "validation", "test")
+        if (path := getattr(options, name)) is not None
+    }
+    checkpoint = load_checkpoint(_model_folder(options.checkpoint))
+    for note in (*checkpoint.notes, *(note for part in parts.values() for note in part.notes)):
+        print(note)
+    settings: dict[str, Any] = dict(_setting(text) for text in options.set)
+    with _progress_bar(desc="fine-tuning", unit=" steps") as bar:
+
+        def show(row: TaskMetrics, steps: int) -> None:
+            bar.total = steps
+            bar.set_postfix_str(f"loss {row.loss:.3f}", refresh=False)
+            bar.update(row.step - bar.n)
+
+        result = finetune(
+            *(checkpoint, parts["train"]),
+            validation=parts.get("validation"),
+            test=parts.get("test"),
+            seed=options.seed,
+            random_weights=options.random_weights,
+            device=choose_device(options.device),
+            progress=show,
+            **settings,
+        )
+    save_checkpoint(result.checkpoint, options.output)
+    names = ("step", "loss", "accuracy", "learning_rate", "grad_norm", "tokens", "seconds")
+    rows = ([getattr(row, name) for name in names] for row in result.history)
+    _write_csv(options.output / "metrics.csv", names, rows)
+    measures = list(result.validation)
+    evaluated = ([point.step, *(point.measures[name] for name in measures)] for point in result.evaluations)
+    _write_csv(options.output / "validation.csv", ("step", *measures), evaluated)
+    summary = {"task": options.task, "examples": result.examples, "steps": result.steps}
+    summary |= {"seconds": round(result.seconds, 3), "validation": result.validation, "test": result.test}
+    print(json.dumps(summary))
+
+
+def _predict(options: argparse.Namespace) -> None:
+    checkpoint = load_checkpoint(_model_folder(options.model))
+    examples = load_task(options.input, task_of(checkpoint), labelled=False).examples
+    assert checkpoint.head is not None
+    found = predict(checkpoint, examples)
+    lines = [
+        json.dumps(as_json(example, each, checkpoint.head.labels), ensure_ascii=False) + "\n"
+        for example, each in zip(examples, found)
+    ]
+    if options.output is None:
+        print(*lines, sep="", end="")
+        return
+    try:
+        options.output.write_text("".join(lines), encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"{options.output.name} was not written ({error.strerror or error}).") from None
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ WINGS = {
         {"costs", "model"},
         {"data"},
         {"training", "storage"},
-        {"probes"},
+        {"probes", "finetuning"},
         {"runs"},
         {"__main__", "__init__"},
     ],

@@ -26,7 +26,7 @@ from bert_core.errors import CheckpointError, ConfigError, quoted
 from bert_core.model import BertForPreTraining, draw_weights, extend_positions
 from bert_core.storage.tokenizer_file import bert_flags, load_tokenizer, save_tokenizer
 from bert_core.storage.untrusted import read_json, unzip
-from bert_core.storage.weights import CONFIG, INDEX, PARTS, WEIGHTS, check_finite, read_weights
+from bert_core.storage.weights import CONFIG, INDEX, PARTS, TASK_HEADS, WEIGHTS, check_finite, read_weights
 
 TOKENIZER = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -37,6 +37,8 @@ TRAINING_TENSORS = "training_state.safetensors"
 
 MAX_PARAMETERS = 500_000_000  # bert-large has 336 million
 MAX_ARCHIVE_BYTES = 2**30
+MAX_OUTPUTS = 10_000  # of a task's output layer
+_WITH_LABELS = ("BertForSequenceClassification", "BertForTokenClassification")
 
 _PART_TITLES = {"pooler": "the pooler", "mlm": "the masked-word head", "nsp": "the next-sentence head"}
 
@@ -67,12 +69,32 @@ _FIXED_FIELDS: dict[str, tuple] = {
 
 
 @dataclass(frozen=True)
+class TaskHead:
+    """The output layer of a fine-tuned model, L outputs over a hidden size of D.
+
+    architecture: its Hugging Face class, one of `TASK_HEADS`. labels: the name of each output, empty if the outputs
+    have none. is_regression: whether the output is a number. weight: (L, D). bias: (L,).
+    """
+
+    architecture: str
+    labels: tuple[str, ...]
+    is_regression: bool
+    weight: Tensor
+    bias: Tensor
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The weights under their names in a file."""
+        layer, _ = TASK_HEADS[self.architecture]
+        return {f"{layer}.weight": self.weight, f"{layer}.bias": self.bias}
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """A model in eval mode, with its tokenizer.
 
     notes: what the files lacked and what replaces it, one sentence each. missing: which of "pooler", "mlm" and "nsp"
     the files lacked; these parts are random, and probes that need them raise an error. recipe: the settings of the
-    training as JSON data, if known.
+    training as JSON data, if known. head: of a fine-tuned model; its files have neither of the pre-training heads.
     """
 
     model: BertForPreTraining
@@ -81,6 +103,7 @@ class Checkpoint:
     notes: tuple[str, ...] = ()
     missing: frozenset[str] = frozenset()
     recipe: Mapping[str, Any] | None = None
+    head: TaskHead | None = None
 
     @property
     def config(self) -> BertConfig:
@@ -170,10 +193,11 @@ def _reason(error: Exception) -> str:
 
 
 def _tensors_to_write(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, Tensor]:
+    head = checkpoint.head
     left_out = tuple(PARTS[part] for part in checkpoint.missing)
     tensors = {
         name: tensor.detach().to("cpu", dtype).contiguous()
-        for name, tensor in checkpoint.model.state_dict().items()
+        for name, tensor in {**checkpoint.model.state_dict(), **(head.tensors() if head else {})}.items()
         if not name.startswith(left_out)
     }
     check_finite(tensors, "The model was not saved", "train it again with a lower learning rate")
@@ -196,10 +220,17 @@ def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], dtype: torc
     _write_json(folder / TOKENIZER_CONFIG, settings)
     if checkpoint.recipe is not None:
         _write_json(folder / RECIPE, checkpoint.recipe)
+    head = checkpoint.head
+    task: dict[str, Any] = {}
+    if head and head.labels:
+        task = {"id2label": dict(enumerate(head.labels)), "label2id": {name: i for i, name in enumerate(head.labels)}}
+    elif head and head.is_regression:
+        task = {"id2label": {0: "LABEL_0"}, "label2id": {"LABEL_0": 0}, "problem_type": "regression"}
     config = {
-        "architectures": ["BertForPreTraining"],
+        "architectures": [head.architecture if head else "BertForPreTraining"],
         "model_type": "bert",
         **dataclasses.asdict(checkpoint.config),
+        **task,
         "tie_word_embeddings": True,
         "dtype": str(dtype).removeprefix("torch."),
     }
@@ -245,7 +276,8 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None) -> 
     config = dataclasses.replace(config, pad_token_id=token_id(tokenizer, PAD))
     with torch.device("meta"):
         model = BertForPreTraining(config)
-    missing = _fill(model, folder, tied=content.get("tie_word_embeddings") in (True, None))
+    head = _read_head(content, config)
+    missing, head = _fill(model, head, folder, tied=content.get("tie_word_embeddings") in (True, None))
     if missing:
         *others, last = [title for part, title in _PART_TITLES.items() if part in missing]
         parts, are = (f"{', '.join(others)} and {last}", "they are") if others else (last, "it is")
@@ -254,7 +286,7 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None) -> 
     if max_positions is not None and max_positions > known:
         extend_positions(model, max_positions, torch.Generator().manual_seed(0))
         notes.append(f"The weights have {known:,} positions; {known + 1:,} to {max_positions:,} are new and untrained.")
-    return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, _read_recipe(folder))
+    return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, _read_recipe(folder), head)
 
 
 def _read_config(content: dict[str, Any]) -> BertConfig:
@@ -311,11 +343,41 @@ def _read_recipe(folder: Path) -> Mapping[str, Any] | None:
     return None
 
 
-def _fill(model: BertForPreTraining, folder: Path, *, tied: bool) -> frozenset[str]:
-    """Load the weights into a model on the meta device, draw the missing parts and return their names."""
+def _read_head(content: dict[str, Any], config: BertConfig) -> TaskHead | None:
+    """The output layer that a config describes, with weights on the meta device, if it is one of a task."""
+    architectures = content.get("architectures")
+    architecture = architectures[0] if isinstance(architectures, list) and architectures else None
+    if not isinstance(architecture, str) or architecture not in TASK_HEADS:
+        return None
+    is_regression = content.get("problem_type") == "regression"
+    if content.get("problem_type") == "multi_label_classification":
+        raise CheckpointError(f"{CONFIG} has several labels for a text; this program supports one.")
+    labels: tuple[str, ...] = ()
+    if architecture in _WITH_LABELS and not is_regression:
+        names = content.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
+        if not isinstance(names, dict) or {*names} != {str(i) for i in range(len(names))} or not names:
+            raise CheckpointError(f"{CONFIG} must have a name for each output from 0 in id2label.")
+        labels = tuple(str(names[str(i)]) for i in range(len(names)))
+        is_regression = len(labels) == 1 and architecture == "BertForSequenceClassification"
+        if len(labels) > MAX_OUTPUTS:
+            raise CheckpointError(f"{CONFIG} has {len(labels):,} labels; the limit is {MAX_OUTPUTS:,}.")
+    outputs = len(labels) or (2 if architecture == "BertForQuestionAnswering" else 1)
+    weight = torch.empty(outputs, config.hidden_size, device="meta")
+    return TaskHead(architecture, () if is_regression else labels, is_regression, weight, weight[:, 0])
+
+
+def _fill(
+    model: BertForPreTraining, head: TaskHead | None, folder: Path, *, tied: bool
+) -> tuple[frozenset[str], TaskHead | None]:
+    """Load the weights into a model on the meta device and draw the missing parts; returns their names and the head
+    with its weights."""
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    tensors, missing = read_weights(folder, shapes, tied=tied)
+    wanted = {name: tuple(tensor.shape) for name, tensor in head.tensors().items()} if head else {}
+    tensors, missing = read_weights(folder, {**shapes, **wanted}, tied=tied)
+    if head:
+        weight, bias = (tensors.pop(name) for name in wanted)
+        head = dataclasses.replace(head, weight=weight, bias=bias)
     new = {name: torch.empty(shape) for name, shape in shapes.items() if name not in tensors}
     draw_weights(new.items(), model.config.initializer_range, torch.Generator().manual_seed(0))
     model.load_state_dict({**tensors, **new}, assign=True)
-    return missing
+    return missing, head

@@ -22,8 +22,15 @@ Shapes = Mapping[str, tuple[int, ...]]
 # The parts that may be missing, each as a whole. All other tensors are required.
 PARTS = {"pooler": "bert.pooler.", "mlm": "cls.predictions.", "nsp": "cls.seq_relationship."}
 
-# Heads of fine-tuned models, and buffers that old versions saved: ignored.
-_OTHER_HEADS = ("classifier.", "qa_outputs.")
+# The output layers of fine-tuned models, by class: the name of the layer, and whether its model has a pooler.
+TASK_HEADS = {
+    "BertForSequenceClassification": ("classifier", True),
+    "BertForMultipleChoice": ("classifier", True),
+    "BertForQuestionAnswering": ("qa_outputs", False),
+    "BertForTokenClassification": ("classifier", False),
+}
+# Read only if the config names their class; buffers that old versions saved are ignored.
+_OUTPUT_LAYERS = tuple({f"{layer}." for layer, _ in TASK_HEADS.values()})
 _BUFFERS = ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
 # Second names under which files may repeat the output matrix and bias.
 _WORD_BIAS = "cls.predictions.bias"
@@ -41,7 +48,7 @@ def read_weights(folder: Path, shapes: Shapes, *, tied: bool) -> tuple[dict[str,
     `bert.` prefix, under the old names gamma and beta, in float32, float16 or bfloat16. Raises CheckpointError with the
     file, the first three differences and the remedy; names and shapes are checked before any tensor is read.
     """
-    entries = _with_current_names(_read_headers(folder))
+    entries = _with_current_names(_read_headers(folder), shapes)
     missing = frozenset(part for part, prefix in PARTS.items() if not any(name.startswith(prefix) for name in entries))
     _check_entries(entries, shapes, missing)
     if not tied and "mlm" not in missing and "cls.predictions.decoder.weight" not in entries:
@@ -81,7 +88,7 @@ def _read_headers(folder: Path) -> dict[str, TensorEntry]:
     return entries
 
 
-def _with_current_names(entries: dict[str, TensorEntry]) -> dict[str, TensorEntry]:
+def _with_current_names(entries: dict[str, TensorEntry], shapes: Shapes) -> dict[str, TensorEntry]:
     """The tensors under Hugging Face's current names, without those that this model does not have."""
     is_prefixed = any(name.startswith("bert.") for name in entries)
     renamed: dict[str, TensorEntry] = {}
@@ -92,7 +99,8 @@ def _with_current_names(entries: dict[str, TensorEntry]) -> dict[str, TensorEntr
             name = f"bert.{name}"
         if name in renamed:
             raise CheckpointError(f"{entry.path.name} holds {quoted(name)} under two names; export the model again.")
-        if not name.startswith(_OTHER_HEADS) and name not in _BUFFERS:
+        is_ignored = name.startswith(_OUTPUT_LAYERS) and name not in shapes
+        if not is_ignored and name not in _BUFFERS:
             renamed[name] = entry
     if _WORD_BIAS not in renamed and "cls.predictions.decoder.bias" in renamed:
         renamed[_WORD_BIAS] = renamed.pop("cls.predictions.decoder.bias")

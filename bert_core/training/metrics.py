@@ -119,7 +119,7 @@ class Objective(Protocol):
     metrics: the class of a step's numbers.
     """
 
-    metrics: type
+    metrics: ClassVar[Any]
 
     def send(self, batch: Any, device: torch.device, /) -> Any:
         """The batch on a device."""

@@ -1,0 +1,1 @@
+"""Fine-tuning: a pretrained encoder learns a task from labelled examples."""

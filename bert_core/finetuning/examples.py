@@ -1,0 +1,132 @@
+"""The five kinds of task and their labelled examples.
+
+Examples of one task file have one class. An example without a label has None, and is for prediction.
+"""
+
+import dataclasses
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bert_core.errors import CorpusError, first_three, quoted
+
+MAX_LABELS = 1_000
+
+
+@dataclass(frozen=True)
+class TextExample:
+    """A text, or a pair of texts, with a label or, for regression, a number. line: in its file, from 1."""
+
+    text: str
+    pair: str | None
+    label: str | float | None
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class ChoiceExample:
+    """A prompt, with which every choice is read as a pair. label: index of the right choice."""
+
+    text: str
+    choices: tuple[str, ...]
+    label: int | None
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class AnswerExample:
+    """A question about a context. answers: each text and its first character in the context; empty if there is none,
+    and None if the answer is not known."""
+
+    text: str
+    context: str
+    answers: tuple[tuple[str, int], ...] | None
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class TaggedExample:
+    """The words of a sentence and their tags, such as O, B-person and I-person (IOB2). line: of the first word."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None
+    line: int = 0
+
+
+Example = TextExample | ChoiceExample | AnswerExample | TaggedExample
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """The examples of one part of a task: training, validation or test.
+
+    task: one of `TASKS`. notes: what the reader has changed, one sentence each. name: of the file.
+    """
+
+    task: str
+    examples: Sequence[Example]
+    name: str = "the examples"
+    notes: tuple[str, ...] = field(default=())
+
+    def labels(self) -> tuple[str, ...]:
+        """The labels to learn, in the order of their ids: numbers by size, others by alphabet, and O before tags.
+
+        Raises CorpusError if the examples cannot be learned: an example has no label, all have the same one, or there
+        are more than MAX_LABELS.
+        """
+        if self.task in ("text-regression", "multiple-choice", "question-answering"):
+            return ()
+        found: set[str] = set()
+        for example in self.examples:
+            if isinstance(example, TaggedExample):
+                found.update(example.tags or ())
+            elif isinstance(example, TextExample) and isinstance(example.label, str):
+                found.add(example.label)
+        names = sorted(found, key=lambda name: (name != "O", not name.isdecimal(), len(name) * name.isdecimal(), name))
+        if len(names) > MAX_LABELS:
+            raise CorpusError(
+                f"{self.name} has {len(names):,} different labels; the limit is {MAX_LABELS:,}. The label is the last "
+                "column; for numbers, choose text-regression."
+            )
+        if len(names) == 1:
+            raise CorpusError(
+                f"All {len(self.examples):,} examples of {self.name} have the label {quoted(names[0])}; there is "
+                "nothing to learn. Add examples with another label."
+            )
+        return tuple(names)
+
+    def check_labels(self, labels: Sequence[str]) -> None:
+        """Raise CorpusError, with the line, if an example has a label that is not one of `labels`."""
+        known, unknown = set(labels), dict[object, int]()
+        for example in self.examples if labels else ():
+            own = example.tags if isinstance(example, TaggedExample) else (getattr(example, "label", None),)
+            for label in own or ():
+                if label is not None and label not in known:
+                    unknown.setdefault(label, getattr(example, "line", 0))
+        if unknown:
+            where = first_three(f"{quoted(label)} (line {line})" for label, line in unknown.items())
+            raise CorpusError(f"{self.name} has labels that the training part lacks: {where}; add examples of them.")
+
+    def sample(self, count: int, seed: int) -> "TaskData":
+        """`count` examples drawn by a seed, in their order; all of them if there are fewer."""
+        chosen = sorted(random.Random(seed).sample(range(len(self.examples)), min(count, len(self.examples))))
+        return dataclasses.replace(self, examples=[self.examples[i] for i in chosen])
+
+    def split(self, fraction: float, seed: int) -> tuple["TaskData", "TaskData"]:
+        """Two parts of the examples: without and with a seeded `fraction` of them. Questions about one context stay
+        together. Raises CorpusError if a part would be empty."""
+
+        groups: dict[object, list[Example]] = {}
+        for i, example in enumerate(self.examples):
+            groups.setdefault(example.context if isinstance(example, AnswerExample) else i, []).append(example)
+        keys = list(groups)
+        random.Random(seed).shuffle(keys)
+        held_out = max(1, round(fraction * len(keys)))
+        if len(keys) - held_out < 1:
+            raise CorpusError(f"{self.name} has {len(self.examples)} examples; hold-out needs at least two.")
+        chosen = set(keys[:held_out])
+        parts: tuple[list[Example], list[Example]] = ([], [])
+        for key, members in groups.items():
+            parts[key in chosen].extend(members)
+        held_out_part = TaskData(self.task, parts[1], f"the held-out part of {self.name}")
+        return dataclasses.replace(self, examples=parts[0]), held_out_part

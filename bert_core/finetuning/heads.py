@@ -1,0 +1,109 @@
+"""BERT with an output layer for a task, under the class and tensor names of Hugging Face (Devlin et al. 2018, 4).
+
+Shapes: B rows of a batch, C choices of an example, T tokens, D hidden size, L labels, M positions.
+"""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from bert_core.config import BertConfig
+from bert_core.model import BertModel, draw_weights
+from bert_core.packing import ALL_ROWS, AllRows
+
+_NO_POSITIONS = torch.empty(0, dtype=torch.long)  # the last layer then computes only each row's first token
+
+
+class BertForTask(nn.Module):
+    """An encoder and one linear layer; base of the classes below.
+
+    outputs: numbers that the layer gives for each row or token. generator: draws the initial weights; None means
+    PyTorch's global generator. Under `torch.device("meta")` nothing is drawn.
+    """
+
+    layer: ClassVar[str] = "classifier"  # name of the output layer
+    reads_tokens: ClassVar[bool] = False  # whether it reads every token, not the pooled [CLS]
+    has_dropout: ClassVar[bool] = True
+
+    def __init__(self, config: BertConfig, outputs: int, *, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.config = config
+        self.bert = BertModel(config, generator=generator)
+        self.add_module(self.layer, nn.Linear(config.hidden_size, outputs))
+        if torch.get_default_device().type != "meta":
+            draw_weights(self.output_layer.named_parameters(), config.initializer_range, generator)
+        if self.reads_tokens:
+            self.bert.pooler.requires_grad_(False)  # nothing reads it
+        dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+        self.dropout = nn.Dropout(dropout if self.has_dropout else 0.0)
+
+    @property
+    def output_layer(self) -> nn.Linear:
+        """The linear layer on the encoder's output."""
+        layer = self.get_submodule(self.layer)
+        assert isinstance(layer, nn.Linear)
+        return layer
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        positions: Tensor | None = None,
+        packing: AllRows = ALL_ROWS,
+    ) -> Tensor:
+        """Encode a batch, (B, T) each, and return the logits: (B, L), or those of every token, (B, T, L).
+
+        positions: (M,) positions among all B * T to which a layer that reads tokens is limited, (M, L). packing: as for
+        `BertModel.forward`.
+        """
+        asked = positions if self.reads_tokens else _NO_POSITIONS
+        output = self.bert(input_ids, attention_mask, token_type_ids, asked_positions=asked, packing=packing)
+        if not self.reads_tokens:
+            return self.output_layer(self.dropout(output.pooler_output))
+        logits = self.output_layer(self.dropout(output.last_hidden_state))
+        return packing.unpack(logits) if positions is None else logits
+
+
+class BertForSequenceClassification(BertForTask):
+    """One label for a text or a pair of texts, or one number for regression: logits (B, L)."""
+
+
+class BertForMultipleChoice(BertForTask):
+    """A score for each choice of an example, each in a row with its prompt: logits (B, C)."""
+
+    def __init__(self, config: BertConfig, outputs: int = 1, *, generator: torch.Generator | None = None) -> None:
+        super().__init__(config, outputs, generator=generator)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        positions: Tensor | None = None,
+        packing: AllRows = ALL_ROWS,
+    ) -> Tensor:
+        """As the base class, with inputs (B, C, T)."""
+        choices, T = input_ids.shape[-2:]
+        mask, segments = (
+            None if each is None else each.reshape(-1, T).contiguous() for each in (attention_mask, token_type_ids)
+        )
+        return super().forward(input_ids.reshape(-1, T), mask, segments, packing=packing).view(-1, choices)
+
+
+class BertForQuestionAnswering(BertForTask):
+    """A score for each token as the first and as the last one of the answer: logits (B, T, 2)."""
+
+    layer, reads_tokens, has_dropout = "qa_outputs", True, False
+
+    def __init__(self, config: BertConfig, outputs: int = 2, *, generator: torch.Generator | None = None) -> None:
+        super().__init__(config, outputs, generator=generator)
+
+
+class BertForTokenClassification(BertForTask):
+    """A label for each token: logits (B, T, L)."""
+
+    reads_tokens = True

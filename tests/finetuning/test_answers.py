@@ -1,0 +1,133 @@
+"""Windows, offsets and the best answers of hand-worked cases."""
+
+import numpy as np
+import pytest
+
+from bert_core.config import FinetuningData
+from bert_core.data.corpus import Corpus
+from bert_core.data.tokenizer import train_tokenizer
+from bert_core.errors import CorpusError
+from bert_core.finetuning.answers import best_answers
+from bert_core.finetuning.examples import AnswerExample, TaggedExample, TaskData
+from bert_core.finetuning.features import task_rows
+
+CONTEXT = "one two three four five six seven eight nine ten"
+CHINESE = "黑豹队的防守只丢了 308分。"
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    text = f"{CONTEXT} where is it\n" + " ".join(CHINESE) + " 多 少\n"
+    return train_tokenizer(Corpus.from_text(text, "lines", "numbers"), kind="wordpiece", vocab_size=300)
+
+
+@pytest.fixture(scope="module")
+def word_tokenizer():
+    return train_tokenizer(Corpus.from_text(f"{CONTEXT}\nwhere is it\n", "lines", "numbers"))
+
+
+def windows(tokenizer, example, **settings):
+    return task_rows(TaskData("question-answering", [example]), (), tokenizer, FinetuningData(**settings))
+
+
+def texts(row, context):
+    return [context[a:b] for a, b in row.offsets.tolist() if a >= 0]
+
+
+def test_a_long_context_is_read_in_overlapping_windows(word_tokenizer):
+    # 12 tokens: [CLS] where is it [SEP], 6 words of the context, [SEP]; the next window begins 4 words further.
+    example = AnswerExample("where is it", CONTEXT, (("seven eight", CONTEXT.index("seven")),))
+    rows = windows(word_tokenizer, example, sequence_length=12, stride=4)
+    assert [texts(row, CONTEXT) for row in rows] == [CONTEXT.split()[:6], CONTEXT.split()[4:]]
+    assert all(len(row.ids) == 12 and row.second == 5 for row in rows)
+    assert [row.target.tolist() for row in rows] == [[0, 0], [7, 8]]  # [CLS] where the answer is not
+    # "five" is the second last word of one window and the first of the other, "six" the last and the second.
+    assert [np.flatnonzero(row.widest).tolist() for row in rows] == [[5, 6, 7, 8, 9], [6, 7, 8, 9, 10]]
+
+
+def test_an_answer_on_the_edge_of_a_window_is_in_the_other_one(word_tokenizer):
+    example = AnswerExample("where is it", CONTEXT, (("six seven", CONTEXT.index("six")),))
+    rows = windows(word_tokenizer, example, sequence_length=12, stride=4)
+    assert [row.target.tolist() for row in rows] == [[0, 0], [6, 7]]
+
+
+def test_a_question_without_an_answer_points_at_cls(word_tokenizer):
+    rows = windows(word_tokenizer, AnswerExample("where is it", CONTEXT, ()), sequence_length=40)
+    assert [row.target.tolist() for row in rows] == [[0, 0]]
+    unlabelled = windows(word_tokenizer, AnswerExample("where is it", CONTEXT, None), sequence_length=40)
+    assert unlabelled[0].target is None
+
+
+def test_a_question_that_leaves_no_room_is_refused(word_tokenizer):
+    question = " ".join(["where"] * 30)
+    with pytest.raises(CorpusError, match="A question of 30 tokens leaves 0 for its context; the model reads 32"):
+        windows(word_tokenizer, AnswerExample(question, CONTEXT, ()), sequence_length=32)
+    assert windows(word_tokenizer, AnswerExample(question, CONTEXT, ()), sequence_length=32, question_length=16)
+
+
+def test_offsets_cut_the_answer_from_the_original_characters(tokenizer):
+    example = AnswerExample("多少", CHINESE, (("308", CHINESE.index("308")),))
+    row = windows(tokenizer, example, sequence_length=64)[0]
+    first, last = row.target.tolist()
+    assert CHINESE[row.offsets[first, 0] : row.offsets[last, 1]] == "308"
+    logits = np.zeros((len(row.ids), 2))
+    logits[first, 0], logits[last, 1] = 5, 4
+    best = best_answers(CHINESE, [(row, logits)])[0]
+    assert (best.text, best.start, best.score) == ("308", CHINESE.index("308"), 9)
+
+
+def scored(row, **words):
+    """Logits for a window of CONTEXT: words=(start, end)."""
+    logits = np.zeros((len(row.ids), 2))
+    for word, (start, end) in words.items():
+        logits[5 + texts(row, CONTEXT).index(word)] = start, end
+    return logits
+
+
+def test_the_best_answer_ends_after_its_start_inside_the_context_and_is_not_too_long(word_tokenizer):
+    row = windows(word_tokenizer, AnswerExample("where is it", CONTEXT, None), sequence_length=40)[0]
+    logits = scored(row, two=(6, 7), three=(5, 1), four=(0, 3))
+    logits[1] = 99, 99  # in the question
+    found = best_answers(CONTEXT, [(row, logits)], best=3)
+    assert [answer.text for answer in found] == ["two", "two three four", "three four"]
+    assert [answer.score for answer in found] == [13, 9, 8]
+    weights = np.exp([0, -4, -5])
+    assert [answer.probability for answer in found] == pytest.approx(list(weights / weights.sum()))
+    assert best_answers(CONTEXT, [(row, logits)], best=3, longest=2)[1].text == "three four"
+    reversed_ends = scored(row, two=(0, 9), nine=(9, 0))
+    assert best_answers(CONTEXT, [(row, reversed_ends)], best=1)[0].text == ""
+
+
+def test_the_best_of_all_windows_starts_where_its_window_shows_most_context(word_tokenizer):
+    rows = windows(word_tokenizer, AnswerExample("where is it", CONTEXT, None), sequence_length=12, stride=4)
+    first, second = scored(rows[0], six=(9, 0)), scored(rows[1], six=(1, 2), eight=(2, 3))
+    found = best_answers(CONTEXT, [(rows[0], first), (rows[1], second)])
+    assert (found[0].text, found[0].score) == ("eight", 5)
+
+
+def test_no_answer_has_the_lowest_score_of_the_first_token(word_tokenizer):
+    rows = windows(word_tokenizer, AnswerExample("where is it", CONTEXT, None), sequence_length=12, stride=4)
+    first, second = scored(rows[0], two=(2, 2)), scored(rows[1], nine=(1, 1))
+    first[0], second[0] = (4, 4), (3, 2)
+    both = [(rows[0], first), (rows[1], second)]
+    assert best_answers(CONTEXT, both, may_be_missing=True)[0].text == ""
+    assert best_answers(CONTEXT, both, may_be_missing=True)[0].score == 5
+    assert best_answers(CONTEXT, both)[0].text == "two"
+
+
+def test_a_tag_belongs_to_the_first_piece_of_its_word_and_a_long_sentence_is_read_in_parts():
+    corpus = Corpus.from_text(f"{CONTEXT}\nwhere is it\n", "lines", "numbers")
+    tokenizer = train_tokenizer(corpus, kind="wordpiece", vocab_size=50)
+    words = ("two", "seven", "ten", "one", "where", "three")
+    tags = ("O", "B-x", "O", "O", "B-x", "I-x")
+    data = TaskData("token-classification", [TaggedExample(words, tags)])
+    whole = task_rows(data, ("O", "B-x", "I-x"), tokenizer, FinetuningData())
+    assert len(whole) == 1
+    pieces = [tokenizer.id_to_token(whole[0].ids[position]) for position in whole[0].positions]
+    assert [piece[0] for piece in pieces] == [words[word][0] for word in whole[0].words]
+    assert whole[0].target.tolist() == [("O", "B-x", "I-x").index(tags[word]) for word in whole[0].words]
+
+    parts = task_rows(data, ("O", "B-x", "I-x"), tokenizer, FinetuningData(sequence_length=12))
+    assert len(parts) > 1
+    assert np.concatenate([part.words for part in parts]).tolist() == whole[0].words.tolist()
+    assert all(len(part.ids) <= 12 for part in parts)

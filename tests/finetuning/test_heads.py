@@ -1,0 +1,142 @@
+"""The four task classes equal those of `transformers` on the same weights, in logits, loss and files."""
+
+import dataclasses
+
+import pytest
+import torch
+import transformers
+
+from bert_core.finetuning import heads
+from bert_core.finetuning.batches import TaskBatch, task_loss
+from bert_core.storage.checkpoint import TaskHead, load_checkpoint, save_checkpoint
+
+CLASSES = {
+    "BertForSequenceClassification": (heads.BertForSequenceClassification, 3),
+    "BertForMultipleChoice": (heads.BertForMultipleChoice, 1),
+    "BertForQuestionAnswering": (heads.BertForQuestionAnswering, 2),
+    "BertForTokenClassification": (heads.BertForTokenClassification, 5),
+}
+
+
+def pair(name, config, outputs=None):
+    """Our model and that of `transformers` with the same random weights, both in eval mode."""
+    kind, usual = CLASSES[name]
+    outputs = outputs or usual
+    ours = kind(config, outputs, generator=torch.Generator().manual_seed(1)).eval()
+    with torch.no_grad():
+        for i, parameter in enumerate(ours.parameters()):
+            parameter.add_(torch.empty_like(parameter).normal_(0, 0.3, generator=torch.Generator().manual_seed(i)))
+    sizes = {key: value for key, value in dataclasses.asdict(config).items() if key != "classifier_dropout"}
+    theirs = getattr(transformers, name)(transformers.BertConfig(**sizes, num_labels=outputs)).eval()
+    result = theirs.load_state_dict(ours.state_dict(), strict=False)
+    assert not result.missing_keys
+    assert all("pooler" in key for key in result.unexpected_keys)
+    return ours, theirs
+
+
+def batch_for(name, config, target=None):
+    """Rows of 7, 4 and 6 tokens; for choices, three examples of two rows each."""
+    rows = 6 if name == "BertForMultipleChoice" else 3
+    ids = torch.randint(5, config.vocab_size, (rows, 7), generator=torch.Generator().manual_seed(3))
+    mask = torch.ones_like(ids)
+    mask[1, 4:], mask[2, 6:] = 0, 0
+    segments = (torch.arange(7) > 3).long() * mask
+    if rows == 6:
+        ids, mask, segments = (each.view(3, 2, 7) for each in (ids, mask, segments))
+    return TaskBatch(ids, segments, mask, target)
+
+
+def inputs_of(batch):
+    return {name: getattr(batch, name) for name in ("input_ids", "attention_mask", "token_type_ids")}
+
+
+def assert_same(ours, theirs):
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), [("BertForSequenceClassification", [2, 0, 1]), ("BertForMultipleChoice", [1, 0, 1])]
+)
+def test_labels_and_choices_equal_transformers(name, target, tiny_config):
+    ours, theirs = pair(name, tiny_config)
+    batch = batch_for(name, tiny_config, torch.tensor(target))
+    wanted = theirs(**inputs_of(batch), labels=batch.target)
+    logits = batch.to("cpu").logits(ours)
+    assert_same(logits, wanted.logits)
+    assert_same(task_loss(logits, batch.target).loss, wanted.loss)
+
+
+def test_regression_equals_transformers(tiny_config):
+    ours, theirs = pair("BertForSequenceClassification", tiny_config, outputs=1)
+    batch = batch_for("BertForSequenceClassification", tiny_config, torch.tensor([0.5, -1.0, 4.0]))
+    found = task_loss(batch.to("cpu").logits(ours), batch.target)
+    assert_same(found.loss, theirs(**inputs_of(batch), labels=batch.target).loss)
+    assert found.accuracy.isnan()
+
+
+def test_answers_equal_transformers(tiny_config):
+    ours, theirs = pair("BertForQuestionAnswering", tiny_config)
+    batch = batch_for("BertForQuestionAnswering", tiny_config)
+    wanted, real = theirs(**inputs_of(batch)), batch.attention_mask.bool()
+    logits = batch.to("cpu").logits(ours)
+    assert_same(logits[real], torch.stack([wanted.start_logits, wanted.end_logits], 2)[real])
+    assert logits[~real].eq(-torch.inf).all()  # the model of transformers can start an answer in the padding
+
+    whole = dataclasses.replace(
+        batch, attention_mask=torch.ones(3, 7).long(), target=torch.tensor([[1, 4], [0, 0], [2, 2]])
+    )
+    starts, ends = whole.target.unbind(1)
+    wanted = theirs(**inputs_of(whole), start_positions=starts, end_positions=ends)
+    assert_same(task_loss(whole.to("cpu").logits(ours), whole.target).loss, wanted.loss)
+
+
+def test_tags_equal_transformers(tiny_config):
+    ours, theirs = pair("BertForTokenClassification", tiny_config)
+    batch = batch_for("BertForTokenClassification", tiny_config)
+    positions = batch.attention_mask.flatten().nonzero().squeeze(1)[::2]
+    labels = torch.full((21,), -100)
+    labels[positions] = torch.randint(0, 5, (len(positions),), generator=torch.Generator().manual_seed(4))
+    wanted = theirs(**inputs_of(batch), labels=labels.view(3, 7))
+    logits = dataclasses.replace(batch, positions=positions).to("cpu").logits(ours)
+    assert_same(logits, wanted.logits.flatten(0, 1)[positions])
+    assert_same(task_loss(logits, labels[positions]).loss, wanted.loss)
+    assert_same(batch.to("cpu").logits(ours)[batch.attention_mask.bool()], wanted.logits[batch.attention_mask.bool()])
+
+
+def folder_with_head(checkpoint, name, folder):
+    kind, outputs = CLASSES[name]
+    labels = tuple(f"name {i}" for i in range(outputs)) if "Classification" in name else ()
+    generator = torch.Generator().manual_seed(5)
+    weight, bias = torch.randn(outputs, 12, generator=generator), torch.randn(outputs, generator=generator)
+    missing = frozenset({"mlm", "nsp", *(["pooler"] if kind.reads_tokens else [])})
+    head = TaskHead(name, labels, False, weight, bias)
+    save_checkpoint(dataclasses.replace(checkpoint, head=head, missing=missing), folder)
+    return head, missing
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_written_folder_opens_in_transformers_as_its_class_and_back_here(name, tiny_checkpoint, tmp_path):
+    head, missing = folder_with_head(tiny_checkpoint, name, tmp_path)
+    theirs, report = getattr(transformers, name).from_pretrained(tmp_path, output_loading_info=True)
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    if head.labels:
+        assert theirs.config.id2label == dict(enumerate(head.labels))
+        assert theirs.config.label2id == {label: i for i, label in enumerate(head.labels)}
+
+    again = load_checkpoint(tmp_path)
+    assert (again.missing, again.head.labels) == (missing, head.labels)
+    assert torch.equal(again.head.weight, head.weight)
+
+    theirs.save_pretrained(tmp_path / "theirs")
+    (tmp_path / "tokenizer.json").rename(tmp_path / "theirs" / "tokenizer.json")
+    back = load_checkpoint(tmp_path / "theirs")
+    assert (back.head.architecture, back.head.labels, back.missing) == (name, head.labels, missing)
+    assert torch.equal(back.head.bias, head.bias)
+
+
+def test_a_folder_of_a_regression_model_is_known_as_one(tiny_checkpoint, tmp_path):
+    head = TaskHead("BertForSequenceClassification", (), True, torch.ones(1, 12), torch.zeros(1))
+    save_checkpoint(dataclasses.replace(tiny_checkpoint, head=head, missing=frozenset({"mlm", "nsp"})), tmp_path)
+    assert transformers.BertForSequenceClassification.from_pretrained(tmp_path).config.problem_type == "regression"
+    assert load_checkpoint(tmp_path).head.is_regression

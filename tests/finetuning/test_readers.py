@@ -1,0 +1,161 @@
+"""Task files as they are published, and files with mistakes, each named by its line."""
+
+import json
+
+import pytest
+
+from bert_core.errors import CorpusError
+from bert_core.finetuning.examples import AnswerExample, ChoiceExample, TaggedExample, TextExample
+from bert_core.finetuning.readers import TASKS, load_task
+
+
+def read(tmp_path, text, task, **options):
+    path = tmp_path / "task.txt"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return load_task(path, task, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("good film\t1\nbad film\t0\n", ("good film", None, "1", 1)),
+        ("sentence\tlabel\ngood film\tpos\n\nbad\tneg\n", ("good film", None, "pos", 2)),
+        ("label\tsentence\n1\tgood film\n0\tbad\n", ("good film", None, "1", 2)),
+        ("深圳房价_!_5\n故宫_!_1\n", ("深圳房价", None, "5", 1)),
+        ("A man eats._!_A man sleeps. _!_2\nx_!_y_!_0\n", ("A man eats.", "A man sleeps.", "2", 1)),
+        ("index\tsentence1\tsentence2\tscore\n7\ta\tb\t3\n8\tc\td\t0\n", ("a", "b", "3", 2)),
+        (
+            "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tone\ttwo\n0\t9\t9\tc\td\n",
+            ("one", "two", "1", 2),
+        ),
+        ("one\ttwo\tyes\r\nthree\tfour\tno\r\n", ("one", "two", "yes", 1)),
+    ],
+)
+def test_forms_of_texts(tmp_path, text, expected):
+    data = read(tmp_path, text, "text-classification")
+    assert data.examples[0] == TextExample(*expected)
+    assert len(data.examples) == len(data.labels()) == 2
+
+
+def test_labels_are_in_the_order_of_their_numbers(tmp_path):
+    data = read(tmp_path, "a\t10\nb\t9\nc\tx\nd\t2\n", "text-classification")
+    assert data.labels() == ("2", "9", "10", "x")
+
+
+def test_numbers_for_regression(tmp_path):
+    data = read(tmp_path, "sentence1\tsentence2\tscore\na\tb\t2.5\nc\td\t-1\n", "text-regression")
+    assert [example.label for example in data.examples] == [2.5, -1]
+    assert data.labels() == ()
+
+
+def test_choices_of_swag_and_codah(tmp_path):
+    swag = ',video-id,sent1,sent2,ending0,ending1,label\n0,v,He sits.,He,"eats, then sleeps.",flies.,0\n'
+    expected = ChoiceExample("He sits.", ("He eats, then sleeps.", "He flies."), 0, 2)
+    assert read(tmp_path, swag, "multiple-choice").examples == [expected]
+    codah = "o\tA boy runs. He\tsmiles.\tmelts.\ttalks.\t2\n"
+    expected = ChoiceExample("A boy runs. He", ("smiles.", "melts.", "talks."), 2, 1)
+    assert read(tmp_path, codah, "multiple-choice").examples == [expected]
+
+
+def squad(answers, context="Juliet lives in Verona, a town.", **more):
+    entry = {"id": "q1", "question": " Where does she live? ", "answers": answers, **more}
+    return json.dumps({"data": [{"paragraphs": [{"context": context, "qas": [entry]}]}]})
+
+
+def test_answers_of_both_versions(tmp_path):
+    data = read(tmp_path, squad([{"text": "Verona", "answer_start": 16}]), "question-answering")
+    context = "Juliet lives in Verona, a town."
+    assert data.examples == [AnswerExample("Where does she live?", context, (("Verona", 16),), "q1")]
+    moved = read(tmp_path, squad([{"text": "town", "answer_start": 20}]), "question-answering")
+    assert moved.examples[0].answers == (("town", 26),)
+    assert moved.notes == ("Answers whose answer_start was wrong, now at the nearest occurrence: 1.",)
+    none = read(tmp_path, squad([], is_impossible=True), "question-answering")
+    assert none.examples[0].answers == ()
+    assert none.notes == ("Questions without an answer in their context: 1.",)
+
+
+def test_tags_of_conll_in_either_scheme(tmp_path):
+    text = (
+        "-DOCSTART- -X- O O\n\nRomeo NNP I-NP I-PER\nJuliet NNP I-NP B-PER\nsaw VB O O\n\nRome NNP I-NP I-LOC\n\ufeff\n"
+    )
+    data = read(tmp_path, text, "token-classification")
+    assert data.examples == [
+        TaggedExample(("Romeo", "Juliet", "saw"), ("B-PER", "B-PER", "O"), 3),
+        TaggedExample(("Rome",), ("B-LOC",), 7),
+    ]
+    assert data.labels() == ("O", "B-LOC", "B-PER")
+
+
+def test_the_same_forms_without_labels(tmp_path):
+    def first(text, task):
+        return read(tmp_path, text, task, labelled=False).examples[0]
+
+    assert first("one\ttwo\n", "text-classification") == TextExample("one", "two", None, 1)
+    assert first("sentence\tlabel\none\t1\n", "text-classification") == TextExample("one", None, None, 2)
+    assert first("o\tp\tx\ty\n", "multiple-choice").choices == ("x", "y")
+    assert first(squad([]), "question-answering").answers is None
+    assert first("Romeo\nsaw\n", "token-classification") == TaggedExample(("Romeo", "saw"), None, 1)
+
+
+MISTAKES = [
+    ("text-classification", "good\t1\nbad\n", "Line 2 of task.txt has 1 columns where the first line has 2"),
+    ("text-classification", "good\n", "Line 1 of task.txt has 1 column; write a text"),
+    ("text-classification", "a\tb\tc\td\n", "Line 1 of task.txt has 4 columns"),
+    ("text-classification", "good\t1\n\n\t0\n", "Line 3 of task.txt has an empty text"),
+    ("text-classification", "good\t1\nbad\t\n", "Line 2 of task.txt has an empty label"),
+    ("text-classification", "\n\n", "task.txt .* empty|task.txt has no examples"),
+    ("text-regression", "good\t1\nbad\tnan\n", "Line 2 of task.txt has the label 'nan'"),
+    ("text-regression", "good\t1\nbad\tlow\n", "Line 2 of task.txt has the label 'low'"),
+    ("multiple-choice", "o\tp\tx\ty\t2\n", "Line 1 of task.txt has the label '2'; it must be from 0 to 1"),
+    ("multiple-choice", "o\tp\tx\ty\t1\no\tp\tx\ty\tz\t1\n", "Line 2 of task.txt has 3 choices"),
+    ("multiple-choice", "o\tp\n", "Line 1 of task.txt has 2 columns"),
+    ("multiple-choice", "sent1,ending0,label\n", "has no column 'sent2'"),
+    ("multiple-choice", "sent1,sent2,ending0,ending1,label\na,b,c\n", "Line 2 of task.txt has 3 columns"),
+    ("question-answering", "{", "is not JSON .line 1"),
+    ("question-answering", "[" * 100_000, "is not JSON"),
+    ("question-answering", "{}", "lacks a list 'data'"),
+    ("question-answering", squad([{"text": "Paris", "answer_start": 3}]), "'q1' .* has the answer 'Paris'"),
+    ("question-answering", squad([{"text": "Verona"}]), "without a text and an answer_start"),
+    ("question-answering", squad("Verona"), "has no list of answers"),
+    ("token-classification", "Romeo\tB-PER\nsaw\tVB\tO\n", "Line 2 of task.txt has 3 columns where the first has 2"),
+    ("token-classification", "Romeo\tPER\n", "Line 1 of task.txt has the tag 'PER'"),
+    ("token-classification", "Romeo\n", "Line 1 of task.txt has 1 columns"),
+    ("text-summary", "a\tb\n", "The task 'text-summary' is unknown"),
+]
+
+
+@pytest.mark.parametrize(("task", "text", "message"), MISTAKES)
+def test_a_mistake_is_named_by_its_line(tmp_path, task, text, message):
+    with pytest.raises(CorpusError, match=message):
+        read(tmp_path, text, task)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_bytes_that_are_no_text_are_refused(tmp_path, task):
+    with pytest.raises(CorpusError):
+        read(tmp_path, b"\x00\x01\xff\xfe\xd8" * 50, task)
+
+
+def test_what_cannot_be_learned_is_refused(tmp_path):
+    one = read(tmp_path, "a\tx\nb\tx\n", "text-classification")
+    with pytest.raises(CorpusError, match=r"All 2 examples of task\.txt have the label 'x'"):
+        one.labels()
+    many = read(tmp_path, "".join(f"text\t{i}\n" for i in range(1_001)), "text-classification")
+    with pytest.raises(CorpusError, match="1,001 different labels; the limit is 1,000"):
+        many.labels()
+    with pytest.raises(CorpusError, match=r"labels that the training part lacks: 'x' \(line 1\)"):
+        one.check_labels(["y", "z"])
+
+
+def test_questions_about_one_context_stay_together(tmp_path):
+    paragraphs = [
+        {"context": f"context {i}", "qas": [{"question": f"q{i}{j}", "answers": []} for j in range(3)]}
+        for i in range(7)
+    ]
+    data = read(tmp_path, json.dumps({"data": [{"paragraphs": paragraphs}]}), "question-answering")
+    training, held_out = data.split(0.3, seed=1)
+    contexts = [{example.context for example in part.examples} for part in (training, held_out)]
+    assert not contexts[0] & contexts[1]
+    assert [len(part.examples) for part in (training, held_out)] == [15, 6]
+    assert data.split(0.3, seed=1)[1].examples == held_out.examples
+    assert data.split(0.3, seed=2)[1].examples != held_out.examples

@@ -1,0 +1,212 @@
+"""Fine-tuning on small made tasks: what is learned, what stays frozen, what repeats, what the command line prints."""
+
+import json
+import random
+
+import pytest
+import torch
+import transformers
+
+from bert_core import __main__ as command_line
+from bert_core.errors import BertCoreError, CheckpointError, ConfigError, InputError
+from bert_core.finetuning.examples import AnswerExample, ChoiceExample, TaggedExample, TaskData, TextExample
+from bert_core.finetuning.tuning import Finetuning, finetune, predict, settings_of
+from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
+
+WORDS = ["romeo", "juliet", "nice", "great", "today", "name", "team", "won"]
+FAST = {"learning_rate": 0.01, "batch_size": 8, "dropout": 0, "validation_share": 0.2}
+
+
+def texts(count=80, seed=0):
+    """Each text is labelled with the presence of one word."""
+    rng = random.Random(seed)
+    samples = [" ".join(rng.choices(WORDS, k=rng.randint(2, 6))) for _ in range(count)]
+    return TaskData(
+        "text-classification", [TextExample(each, None, "yes" if "romeo" in each else "no") for each in samples]
+    )
+
+
+def task(kind, seed=0):
+    rng = random.Random(seed)
+    if kind == "text-classification":
+        return texts(seed=seed)
+    if kind == "text-regression":
+        return TaskData(
+            kind, [TextExample(each.text, None, float(each.label == "yes")) for each in texts(seed=seed).examples]
+        )
+    examples = []
+    for _ in range(80):
+        words = rng.sample(WORDS, 4)
+        if kind == "multiple-choice":
+            label = rng.randrange(3)
+            choices = [*words[:3]]
+            choices[label] = words[3] + " romeo"
+            examples.append(ChoiceExample("hello", tuple(word.replace("romeo ", "") for word in choices), label))
+        elif kind == "question-answering":
+            context = " ".join(words)
+            examples.append(AnswerExample("what name", context, ((words[2], context.index(words[2])),)))
+        else:
+            tags = tuple("B-person" if word in ("romeo", "juliet") else "O" for word in words)
+            examples.append(TaggedExample(tuple(words), tags))
+    return TaskData(kind, examples)
+
+
+@pytest.mark.parametrize(
+    ("kind", "measure", "least"),
+    [
+        ("text-classification", "accuracy", 0.9),
+        ("text-regression", "pearson", 0.8),
+        ("multiple-choice", "accuracy", 0.8),
+        ("question-answering", "exact_match", 0.8),
+        ("token-classification", "f1", 0.9),
+    ],
+)
+def test_every_task_is_learned_saved_and_applied(kind, measure, least, tiny_checkpoint, tmp_path):
+    data = task(kind)
+    result = finetune(tiny_checkpoint, data, test=task(kind, seed=1), epochs=12, **FAST)
+    assert result.test[measure] >= least
+    assert result.history[-1].loss < result.history[0].loss / 2
+    save_checkpoint(result.checkpoint, tmp_path)
+    opened = load_checkpoint(tmp_path)
+    examples = list(task(kind, seed=1).examples)
+    assert predict(opened, examples) == pytest.approx(predict(result.checkpoint, examples))
+
+
+def test_a_run_repeats_by_its_seed(tiny_checkpoint):
+    def losses(seed):
+        settings = {**FAST, "dropout": 0.1}
+        return [row.loss for row in finetune(tiny_checkpoint, texts(), seed=seed, epochs=2, **settings).history]
+
+    assert losses(1) == losses(1) != losses(2)
+
+
+def test_frozen_parts_keep_their_weights(tiny_checkpoint):
+    before = tiny_checkpoint.model.bert.state_dict()
+
+    def changed(**settings):
+        after = finetune(tiny_checkpoint, texts(), epochs=1, **FAST, **settings).checkpoint.model.bert.state_dict()
+        return {
+            name.split(".")[2] if "layer." in name else name.split(".")[0]
+            for name in before
+            if not torch.equal(before[name], after[name])
+        }
+
+    assert changed() == {"embeddings", "0", "1", "pooler"}
+    assert changed(frozen_layers=1) == {"1", "pooler"}
+    assert changed(freeze_encoder=True) == set()
+    with pytest.raises(ConfigError, match="frozen_layers is 3; the model has 2 layers"):
+        changed(frozen_layers=3)
+
+
+def test_lower_layers_have_lower_rates(tiny_checkpoint):
+    finetuning = Finetuning(tiny_checkpoint, texts(), settings={**FAST, "layer_decay": 0.5})
+    rates = dict(
+        zip(
+            finetuning.trainer.flat.layout,
+            finetuning.trainer.objective.rates(finetuning.model, finetuning.trainer.config)[0],
+        )
+    )
+    assert rates["classifier.weight"] == rates["bert.pooler.dense.bias"] == 1
+    assert rates["bert.encoder.layer.1.output.dense.weight"] == 0.5
+    assert rates["bert.encoder.layer.0.output.dense.weight"] == 0.25
+    assert rates["bert.embeddings.word_embeddings.weight"] == 0.125
+
+
+def test_the_best_epoch_is_kept(tiny_checkpoint):
+    finetuning = Finetuning(tiny_checkpoint, texts(), settings={**FAST, "epochs": 6, "learning_rate": 0.03})
+    list(finetuning)
+    best = max(point.measures["accuracy"] for point in finetuning.evaluations)
+    assert finetuning.evaluate()["accuracy"] == best
+    assert [point.epoch for point in finetuning.evaluations] == [1, 2, 3, 4, 5, 6]
+
+
+def test_random_weights_keep_tokenizer_and_sizes(tiny_checkpoint):
+    finetuning = Finetuning(tiny_checkpoint, texts(), random_weights=True, settings=FAST)
+    assert finetuning.model.config.hidden_size == tiny_checkpoint.config.hidden_size
+    word = "bert.embeddings.word_embeddings.weight"
+    assert not torch.equal(finetuning.model.state_dict()[word], tiny_checkpoint.model.state_dict()[word])
+    pretrained = Finetuning(tiny_checkpoint, texts(), settings=FAST)
+    assert torch.equal(pretrained.model.state_dict()[word], tiny_checkpoint.model.state_dict()[word])
+
+
+def test_few_labelled_examples_are_drawn_by_the_seed(tiny_checkpoint):
+    chosen = [
+        Finetuning(tiny_checkpoint, texts(), seed=s, settings={**FAST, "most_examples": 8}).training.examples
+        for s in (1, 1, 2)
+    ]
+    assert len(chosen[0]) == 8
+    assert chosen[0] == chosen[1] != chosen[2]
+
+
+def test_a_model_without_a_task_or_with_another_one_predicts_nothing(tiny_checkpoint):
+    with pytest.raises(CheckpointError, match="tiny is not fine-tuned"):
+        predict(tiny_checkpoint, ["hello"])
+    result = finetune(tiny_checkpoint, texts(), epochs=1, **FAST)
+    with pytest.raises(InputError, match="This model does text-classification"):
+        predict(result.checkpoint, [ChoiceExample("hello", ("a", "b"), None)])
+    assert predict(result.checkpoint, []) == []
+
+
+@pytest.mark.parametrize(
+    "settings", [{"training.colour": 1}, {"page.epochs": 1}, {"epochs": "many"}, {"batch_size": 0}]
+)
+def test_wrong_settings_are_refused(settings):
+    with pytest.raises(BertCoreError):
+        settings_of(settings)
+
+
+def test_steps_may_replace_epochs():
+    assert settings_of({"training.steps": "7"})[0].steps == 7
+    assert settings_of({"training.steps": "7"})[0].epochs is None
+
+
+def test_the_command_line_fine_tunes_and_predicts(tiny_checkpoint, tmp_path, capsys):
+    save_checkpoint(tiny_checkpoint, tmp_path / "start")
+    lines = [f"{each.text}\t{each.label}" for each in texts().examples]
+    (tmp_path / "train.tsv").write_text("\n".join(lines[:60]))
+    (tmp_path / "test.tsv").write_text("\n".join(lines[60:]))
+    (tmp_path / "new.tsv").write_text("nice romeo\ngreat team today\n")
+    arguments = ["finetune", "--task", "text-classification", "--train", str(tmp_path / "train.tsv")]
+    arguments += ["--test", str(tmp_path / "test.tsv"), "--checkpoint", str(tmp_path / "start")]
+    arguments += ["--output", str(tmp_path / "tuned"), "--seed", "3", "--set", "training.epochs=8"]
+    arguments += ["training.learning_rate=0.01", "training.dropout=0", "data.batch_size=8"]
+    assert command_line.main(arguments) == 0
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert {*summary} == {"task", "examples", "steps", "seconds", "validation", "test"}
+    assert (summary["task"], summary["examples"], summary["steps"]) == ("text-classification", 54, 56)
+    assert {*summary["test"]} == {"accuracy", "f1", "matthews_correlation"}
+    assert len((tmp_path / "tuned" / "metrics.csv").read_text().splitlines()) == 57
+    assert transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "tuned").config.num_labels == 2
+
+    assert command_line.main(["predict", str(tmp_path / "tuned"), "--input", str(tmp_path / "new.tsv")]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["label"] for each in found] == ["yes", "no"]
+    assert sum(found[0]["probabilities"].values()) == pytest.approx(1)
+    output = tmp_path / "found.jsonl"
+    assert (
+        command_line.main(
+            ["predict", str(tmp_path / "tuned"), "--input", str(tmp_path / "new.tsv"), "--output", str(output)]
+        )
+        == 0
+    )
+    assert [json.loads(line) for line in output.read_text().splitlines()] == found
+
+    (tmp_path / "test.tsv").write_text("nice romeo\tmaybe\n")
+    assert command_line.main(arguments) == 1
+    assert "labels that the training part lacks: 'maybe' (line 1)" in capsys.readouterr().err
+
+
+def test_probabilities_of_transformers_on_the_written_folder(tiny_checkpoint, tmp_path):
+    result = finetune(tiny_checkpoint, texts(), epochs=2, **FAST)
+    save_checkpoint(result.checkpoint, tmp_path)
+    pipeline = transformers.pipeline("text-classification", str(tmp_path), top_k=None)
+    for text in ("nice romeo", "great team"):
+        theirs = {entry["label"]: entry["score"] for entry in pipeline([text])[0]}
+        ours = predict(result.checkpoint, [text])[0]
+        assert dict(zip(result.checkpoint.head.labels, ours.probabilities)) == pytest.approx(theirs, abs=1e-5)
+
+
+def test_the_model_to_start_from_does_not_change(tiny_checkpoint):
+    before = {name: tensor.clone() for name, tensor in tiny_checkpoint.model.state_dict().items()}
+    finetune(tiny_checkpoint, texts(), epochs=1, **FAST)
+    assert all(torch.equal(before[name], tensor) for name, tensor in tiny_checkpoint.model.state_dict().items())
