@@ -103,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--checkpoint", required=True, metavar="FOLDER_OR_NAME", help="the model to start from")
     tune.add_argument("--random-weights", action="store_true", help="keep only the tokenizer and sizes of --checkpoint")
     tune.add_argument("--output", type=Path, required=True, metavar="DIR", help="the folder to write")
+    tune.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
     tune.add_argument("--seed", type=int, default=0, help="of the output layer, the order of examples and dropout")
     tune.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto", help="where to train")
     tune.add_argument("--set", nargs="+", default=[], metavar="SETTING=VALUE", help="for example training.epochs=3")
@@ -124,8 +125,8 @@ def _train(options: argparse.Namespace) -> None:
     if options.save_every < 1:
         raise ConfigError(f"--save-every is {options.save_every}; it must be a number of steps, 1 or more.")
     output: Path | None = options.output
-    if output and output != options.resume and (output / CONFIG).exists() and not options.overwrite:
-        raise ConfigError(f"{output} holds a model already. Give another folder, or --overwrite to replace it.")
+    if output and output != options.resume:
+        _check_output(options)
     device = choose_device(options.device)
     with joined(device):
         with first_on_each_machine(), _progress_bar(bar_format="{desc}", leave=False) as stages:
@@ -353,8 +354,14 @@ def _exam(options: argparse.Namespace) -> None:
     print(json.dumps({"words": list(result.words), "pairs": list(result.pairs)}))
 
 
+def _check_output(options: argparse.Namespace) -> None:
+    if (options.output / CONFIG).exists() and not options.overwrite:
+        raise ConfigError(f"{options.output} holds a model already. Give another folder, or --overwrite to replace it.")
+
+
 def _finetune(options: argparse.Namespace) -> None:
     check_seed(options.seed)
+    _check_output(options)
     parts = {
         name: load_task(path, options.task)
         for name in ("train", "validation", "test")

@@ -191,8 +191,10 @@ def test_the_command_line_fine_tunes_and_predicts(tiny_checkpoint, tmp_path, cap
     )
     assert [json.loads(line) for line in output.read_text().splitlines()] == found
 
-    (tmp_path / "test.tsv").write_text("nice romeo\tmaybe\n")
     assert command_line.main(arguments) == 1
+    assert "holds a model already" in capsys.readouterr().err
+    (tmp_path / "test.tsv").write_text("nice romeo\tmaybe\n")
+    assert command_line.main([*arguments, "--overwrite"]) == 1
     assert "labels that the training part lacks: 'maybe' (line 1)" in capsys.readouterr().err
 
 
