@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bert_core.data.sentences import decoded_blocks
+from bert_core.data.decoding import decoded_blocks
 from bert_core.errors import CorpusError, quoted
 from bert_core.finetuning.examples import AnswerExample, ChoiceExample, Example, TaggedExample, TaskData, TextExample
 
