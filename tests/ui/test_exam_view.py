@@ -32,9 +32,10 @@ def trained(
 def test_a_text_with_nothing_to_hold_out_gets_no_verdict_on_generalising(service: TrainingService) -> None:
     value, space, run = trained(service, 110)
     assert value["text"] == "There is nothing to hold out: all 9 sentences of this text are used for training."
-    assert "better than always “you”. Whether it memorises" in value["verdict"]
-    assert "(Right: training words 100%, always “you” 11%.)" in value["verdict"]
-    assert value["verdict"].endswith("It judges pairs better than always “does not follow”.")
+    words, pairs = value["verdict"]
+    assert words.startswith("It predicts training words better than always “you”. Whether it memorises")
+    assert words.endswith("(Right: training words 100%, always “you” 11%.)")
+    assert pairs == "It judges pairs better than always “does not follow”."
     assert (value["columns"], value["step"]) == (["Training text"], 110)
     assert value["rows"] == [
         ["Hidden words right", (62, 62)],
@@ -46,14 +47,15 @@ def test_a_text_with_nothing_to_hold_out_gets_no_verdict_on_generalising(service
     space.select(run.id, 0)
     untrained = exam_value(space, run)
     assert untrained["step"] == 0
-    assert "no better than always “you”: it has not learned" in untrained["verdict"]
+    assert "no better than always “you”: it has not learned" in untrained["verdict"][0]
 
 
 def test_a_diverged_run_is_called_that(service: TrainingService) -> None:
     value, _, _ = trained(service, 60, learning_rate=0.3)
-    assert value["verdict"].startswith("This run has diverged")
-    assert "The learning rate, up to 0.3, is the suspect" in value["verdict"]
-    assert "no better than always “does not follow”" in value["verdict"]
+    words, pairs = value["verdict"]
+    assert words.startswith("This run has diverged")
+    assert "The learning rate, up to 0.3, is the suspect" in words
+    assert "no better than always “does not follow”" in pairs
     assert value["rows"][0][1:] == value["rows"][1][1:]
 
 
@@ -70,16 +72,18 @@ def test_a_longer_text_is_examined_on_both_parts(service: TrainingService) -> No
     assert seen[1] == MOST_WORDS
     assert unseen[1] == always[1][1] == 3 * count
     assert [name for name, *_ in pairs] == ["Pairs judged right", "Always “does not follow”"]
-    numbers = value["verdict"].split("(Right: ")[1]
+    numbers = value["verdict"][0].split("(Right: ")[1]
     assert f"training words {seen[0] / seen[1]:.0%}, held-out words {unseen[0] / unseen[1]:.0%}, always" in numbers
 
 
 def test_held_out_sentences_of_the_training_text_are_not_asked(service: TrainingService) -> None:
     paragraph = "the cat sat down\nit was warm there\nthe dog came in later\nthey looked at each other\nthen both slept"
     value, _, _ = trained(service, 60, Corpus.from_text("\n\n".join([paragraph] * 24), "documents"))
-    assert value["text"] == ("10 sentences are held out. 10 of them are in the training text too and are left out.")
-    assert "cannot be measured without held-out words" in value["verdict"]
-    assert "held-out words 0%" not in value["verdict"]
+    assert value["text"] == "10 sentences are held out. 10 of them are in the training text too and are left out."
+    words, pairs = value["verdict"]
+    assert "cannot be measured without held-out words. (Right: training words " in words
+    assert "held-out words 0%" not in words
+    assert not pairs.startswith("It judges pairs better")  # four that follow are too few, whatever it answers
     assert value["rows"][0][2] == (0, 0)
 
 

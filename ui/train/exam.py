@@ -27,12 +27,12 @@ VERDICTS = {
     "not asked": "No word of the training text could be asked.",
     "diverged": "This run has diverged: it guesses the same at every position, whatever the words around it. "
     "The learning rate, up to {rate:g}, is the suspect; train again with a smaller one.",
-    "no better": "It predicts training words no better than always “{frequent}”: it has not learned from context, not "
+    "no better": "It predicts training words {seen} than always “{frequent}”: it has not learned from context, not "
     "yet or not at this learning rate, up to {rate:g}.",
     "unmeasured": "It predicts training words better than always “{frequent}”. Whether it memorises them or "
     "generalises cannot be measured without held-out words.",
-    "memorised": "This is memorising: it predicts training words better than held-out words, and held-out words no "
-    "better than always “{frequent}”.",
+    "memorised": "This is memorising: it predicts training words better than held-out words, and held-out words "
+    "{unseen} than always “{frequent}”.",
     "both": "It generalises, and memorises as well: it predicts held-out words better than always “{frequent}”, and "
     "training words better still.",
     "generalises": "It generalises: it predicts held-out words better than always “{frequent}”, and training words not "
@@ -42,8 +42,9 @@ VERDICTS = {
 }
 PAIRS = "It judges pairs {how} than always “{constant}”."
 RULE = (
-    f"At most {MOST_WORDS} words of each part are asked, each once. “Better” is what chance gives in fewer than "
-    f"{CHANCE:.0%} of cases: a sign test against the constant guess, Fisher's exact test between the parts."
+    f"At most {MOST_WORDS} words of each part are asked, each once. “Better” means that chance alone gives such a "
+    f"difference in fewer than {CHANCE:.0%} of cases: by a sign test against the constant guess, and by Fisher's exact "
+    "test between the parts."
 )
 
 
@@ -61,7 +62,7 @@ def exam_view(workspaces: Workspaces) -> gr.HTML:
 
 def exam_value(space: Workspace, run: Run) -> dict[str, Any]:
     """What the exam view shows: `text` on the parts and, unless the newest step of a run in training is selected,
-    `step`, `verdict`, `rule`, `columns` and `rows` of a name and (right, of how many) for each column.
+    `step`, `verdict` (sentences), `rule`, `columns` and `rows` of a name and (right, of how many) for each column.
     """
     training_text, training, held_out = run.training_text, run.encoded, run.held_out
     found = space.checkpoint(run, space.selected_step)
@@ -90,7 +91,7 @@ def exam_value(space: Workspace, run: Run) -> dict[str, Any]:
     return {
         "text": _about(held_out, shown[1]) if held_out else nothing,
         "step": step,
-        "verdict": " ".join(filter(None, sentences)),
+        "verdict": [sentence for sentence in sentences if sentence],
         "rule": RULE,
         "columns": list(parts),
         "rows": rows,
@@ -121,7 +122,8 @@ def _word_verdict(seen: PartExam, unseen: PartExam | None = None, *, rate: float
     parts = {"training words": seen.words} | ({"held-out words": unseen.words} if unseen else {})
     parts = {name: words for name, words in parts.items() if words.asked}
     verdict = judge_memory(seen.words, parts.get("held-out words"), seen.information)
-    sentence = VERDICTS[verdict].format(frequent=seen.frequent, rate=rate)
+    how = {"seen": _how(seen.words), "unseen": _how(unseen.words) if unseen else ""}
+    sentence = VERDICTS[verdict].format(frequent=seen.frequent, rate=rate, **how)
     numbers = [f"{name} {words.right / words.asked:.0%}" for name, words in parts.items()]
     numbers += [f"always “{seen.frequent}” {words.baseline / words.asked:.0%}" for words in [*parts.values()][-1:]]
     return f"{sentence} (Right: {', '.join(numbers)}.)" if numbers else sentence
@@ -129,9 +131,15 @@ def _word_verdict(seen: PartExam, unseen: PartExam | None = None, *, rate: float
 
 def _pair_verdict(parts: dict[str, Tally], constant: str) -> str:
     """A sentence on the pairs; "" where none was judged."""
-    better = {name: "better" if tally.beats_baseline else "no better" for name, tally in parts.items() if tally.asked}
-    if not better:
+    how = {name: _how(tally) for name, tally in parts.items() if tally.asked}
+    if not how:
         return ""
-    alike = len(set(better.values())) == 1
-    how = " and ".join([*better.values()][:1] if alike else [f"{how} ({name.lower()})" for name, how in better.items()])
-    return PAIRS.format(how=how, constant=constant)
+    each = [*how.values()][:1] if len(set(how.values())) == 1 else [f"{how[name]} ({name.lower()})" for name in how]
+    return PAIRS.format(how=" and ".join(each), constant=constant)
+
+
+def _how(tally: Tally) -> str:
+    """How often the model is right beside the constant guess."""
+    if tally.beats_baseline:
+        return "better"
+    return "not clearly better" if tally.right > tally.baseline else "no better"

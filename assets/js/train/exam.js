@@ -28,7 +28,7 @@ export function exam(root, { server }) {
         ...value.columns.map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, ...value.rows.map(([name, ...results]) => el("tr", {}, el("th", { scope: "row" }, name), ...results.map(cell)))));
     root.replaceChildren(el("h3", {}, "Memorised or generalised?"), el("p", { class: "balcony-empty" }, value.text),
-      ...(value.verdict ? [el("p", { class: "balcony-answer" }, value.verdict)] : []),
+      ...(value.verdict || []).map((sentence) => el("p", { class: "balcony-answer" }, sentence)),
       ...(table ? [table, el("p", { class: "balcony-empty" }, value.rule)] : []));
   }
 
