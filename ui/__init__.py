@@ -50,7 +50,7 @@ def build(service: TrainingService, workspaces: Workspaces | None = None) -> gr.
             attention_tab(page)
             words_in_context_tab(page)
             models_tab(page)
-        endpoints(workspaces)
+        endpoints(demo, workspaces)
     return demo.queue(api_open=False)
 
 

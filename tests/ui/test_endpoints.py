@@ -5,6 +5,7 @@ import json
 import time
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,15 +51,24 @@ def client(service: TrainingService, shipped: Path) -> Iterator[Client]:
 
 def test_only_the_documented_endpoints_are_public(client: Client) -> None:
     endpoints = client.view_api(return_format="dict")["named_endpoints"]
-    names = {"fill_mask", "next_sentence", "attention", "start_training", "training_status", "stop_training"}
+    names = {
+        "fill_mask",
+        "next_sentence",
+        "attention",
+        "start_training",
+        "training_status",
+        "stop_training",
+        "download",
+    }
     assert set(endpoints) == {f"/{name}" for name in names}
     parameters = {
         name: [(part["parameter_name"], part.get("parameter_default")) for part in endpoint["parameters"]]
         for name, endpoint in endpoints.items()
     }
-    assert parameters["/fill_mask"] == [("text", None), ("text_pair", ""), ("top_k", 5)]
-    assert parameters["/next_sentence"] == [("sentence_a", None), ("sentence_b", None)]
-    assert parameters["/attention"] == [("text", None), ("text_pair", "")]
+    assert parameters["/fill_mask"] == [("text", None), ("text_pair", ""), ("top_k", 5), ("run_id", "")]
+    assert parameters["/next_sentence"] == [("sentence_a", None), ("sentence_b", None), ("run_id", "")]
+    assert parameters["/attention"] == [("text", None), ("text_pair", ""), ("run_id", "")]
+    assert parameters["/download"] == [("run_id", None)]
     assert parameters["/start_training"] == [("recipe", "romeo-juliet"), ("corpus_text", ""), ("seed", 0)]
 
 
@@ -113,7 +123,29 @@ def test_a_run_on_a_text_of_ones_own(client: Client) -> None:
     client.predict(run_id, api_name="/stop_training")
 
 
-@pytest.mark.parametrize("endpoint", ["/training_status", "/stop_training"])
+def test_a_programs_own_run_is_probed_and_downloaded(client: Client, tmp_path: Path) -> None:
+    text = "one two three\nfour five six\nseven eight nine"
+    run_id = client.predict("romeo-juliet", text, 5, api_name="/start_training")
+    wait_for(client, run_id, lambda status: status["step"] > 0)
+    client.predict(run_id, api_name="/stop_training")
+    wait_for(client, run_id, lambda status: status["status"] in ENDED)
+    packed = client.predict(run_id, api_name="/download")
+    zipfile.ZipFile(packed).extractall(tmp_path)
+    [folder] = tmp_path.iterdir()
+    checkpoint = load_checkpoint(folder)
+    [guesses] = client.predict("one [MASK] three", run_id=run_id, api_name="/fill_mask")
+    expected = fill_mask(checkpoint, "one [MASK] three")[0]
+    assert [word for word, _ in guesses] == [word for word, _ in expected]
+    judged = client.predict("one two three", "four five six", run_id, api_name="/next_sentence")
+    assert judged == pytest.approx(next_sentence(checkpoint, "one two three", "four five six"), abs=1e-6)
+    assert client.predict("one two", "", run_id, api_name="/attention")["tokens"] == ["[CLS]", "one", "two", "[SEP]"]
+    for name in ("/fill_mask", "/attention"):
+        with pytest.raises(AppError) as caught:
+            client.predict("one [MASK]", run_id="0" * 32, api_name=name)
+        assert str(caught.value) == NOT_YOURS
+
+
+@pytest.mark.parametrize("endpoint", ["/training_status", "/stop_training", "/download"])
 @pytest.mark.parametrize("run_id", ["", "0" * 32, "../../etc", "é\n"])
 def test_an_unknown_id_gives_one_fixed_sentence(client: Client, endpoint: str, run_id: str) -> None:
     with pytest.raises(AppError) as caught:

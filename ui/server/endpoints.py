@@ -1,42 +1,59 @@
-"""Endpoints for gradio_client: plain JSON in and out, on the shipped model and on runs that the program starts."""
+"""Endpoints for gradio_client: plain JSON in and out, on the shipped model and on runs that the program starts.
+
+The probes take a run's id for its newest model; without one they ask the shipped model.
+"""
 
 import functools
 import math
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.data_classes import FileData
 
 from bert_core.data.corpus import Corpus
+from bert_core.errors import RunError
 from bert_core.probes.attention import attention as attention_maps
 from bert_core.probes.masked_words import fill_mask as guess_masks
 from bert_core.probes.sentence_pairs import next_sentence as judge_pair
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_named
+from bert_core.storage.checkpoint import Checkpoint, folder_name, pack_checkpoint
 from ui.handlers import sentence_of
 from ui.server.news import CURVES
 from ui.server.probe_lock import probe_lock
+from ui.server.workspace import NO_MODEL_YET
 from ui.server.workspaces import Workspaces
 
 
-def endpoints(workspaces: Workspaces) -> None:
+def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
     """Add the endpoints to the page; called inside its Blocks."""
 
-    def fill_mask(text: str, text_pair: str = "", top_k: int = 5) -> list[list[list[Any]]]:
+    def model_of(run_id: str) -> Checkpoint:
+        if not run_id:
+            return workspaces.shipped().checkpoint
+        space = workspaces.find(run_id)
+        if (found := space.checkpoint(space.run(run_id))) is None:
+            raise RunError(NO_MODEL_YET)
+        return found[1]
+
+    def fill_mask(text: str, text_pair: str = "", top_k: int = 5, run_id: str = "") -> list[list[list[Any]]]:
         """The most probable words for each [MASK], in reading order: a list of [word, probability] per mask."""
-        checkpoint = workspaces.shipped().checkpoint
+        checkpoint = model_of(run_id)
         with probe_lock:
             masks = guess_masks(checkpoint, text, text_pair or None, top_k=top_k)
         return [[list(guess) for guess in mask] for mask in masks]
 
-    def next_sentence(sentence_a: str, sentence_b: str) -> float:
+    def next_sentence(sentence_a: str, sentence_b: str, run_id: str = "") -> float:
         """The probability that the second sentence follows the first (IsNext)."""
-        checkpoint = workspaces.shipped().checkpoint
+        checkpoint = model_of(run_id)
         with probe_lock:
             return judge_pair(checkpoint, sentence_a, sentence_b)
 
-    def attention(text: str, text_pair: str = "") -> dict[str, Any]:
+    def attention(text: str, text_pair: str = "", run_id: str = "") -> dict[str, Any]:
         """Tokens, token_type_ids, and attention weights as nested lists: layers, heads, tokens, tokens."""
-        checkpoint = workspaces.shipped().checkpoint
+        checkpoint = model_of(run_id)
         with probe_lock:
             maps = attention_maps(checkpoint, text, text_pair or None)
         return {
@@ -71,7 +88,16 @@ def endpoints(workspaces: Workspaces) -> None:
         run.stop()
         return run.status
 
-    for function in (fill_mask, next_sentence, attention, start_training, training_status, stop_training):
+    def download(run_id: str) -> FileData:
+        """A zip of a run's newest model as a Hugging Face folder."""
+        workspaces.find(run_id).run(run_id)  # no other model has an address
+        checkpoint = model_of(run_id)
+        with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
+            path = Path(scratch) / f"{folder_name(checkpoint.name)}.zip"
+            pack_checkpoint(checkpoint, path)
+            return FileData(path=demo.move_resource_to_block_cache(str(path)) or "")
+
+    for function in (fill_mask, next_sentence, attention, start_training, training_status, stop_training, download):
         gr.api(_with_plain_errors(function), api_name=function.__name__, concurrency_limit=8)
 
 
