@@ -40,19 +40,19 @@ _LONG_WORD = re.compile(
 _SENTENCE_END = re.compile(rf"(?<![{_MARKS}])([{_MARKS}]+)([{_CLOSING}]*(?:[“«‹](?!\S)|\s[»›](?!\S))?)")
 _GREEK = re.compile(f"[{GREEK}]")
 _QUOTED_ON = re.compile("[、，,]|と|って|など")  # after a quotation in Japanese: its sentence goes on
-# A title, another common short form, a single letter (but not a, e, i, o, u, y, which are words), and in Thai and Lao
-# any word before a full stop.
+# A title, another common short form, a single letter that is no word, and in Thai and Lao any word before a full stop.
 _ABBREVIATION = re.compile(
     r"\b(?:Mrs?|Ms|Dr|St|Prof|Sr|Jr|Gen|Col|Capt|Lt|Rev|Mt|vs|etc|e\.g|i\.e|cf|No|Vol|pp|al|ca|approx"
-    r"|bzw|vgl|usw|Nr|Jh|Chr|Mio|Mrd|Mme|av|TP|GS|TS|εκατ|δισ|гг|ок|им|ул|см|тыс|млн|млрд|проф|डॉ|[A-ZÀ-ÞΑ-ΩА-Я]"
-    r"|[b-df-hj-np-tv-xzβγδζθκλμνξπρστφχψбвгджзклмнпрстфхцчшщא-תء-ي])\.$|[\u0e01-\u0ecd]\.$"
+    r"|bzw|vgl|usw|Nr|Jh|Chr|Mio|Mrd|Mme|av|TP|GS|TS|εκατ|δισ|гг|ок|им|ул|см|тыс|млн|млрд|проф|d\. ?h|т\. ?е|डॉ|[A-ZÀ-ÞΑ-ΩА-Я]"
+    r"|[βγδζθκλμνξπρστφχψбвгджзклмнпрстфхцчшщא-תء-ي])\.$|[\u0e01-\u0edf]\.$"
 )
-_NUMBER = re.compile(r"(?<![\d.,])\d{1,3}\.$")
-_AFTER_ORDINAL = re.compile(r"\s*(?:[a-zß-ÿα-ωа-я]|Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahr)")
+# Numbers and small letters end no sentence at its start, and none before these: 3. Oktober, 19. yüzyıl, z. B., v. Chr.
+_ORDINAL = re.compile(r"(?:(?<![\d.,])\d{1,3}|\b[b-df-hj-np-tv-xz])\.$")
+_AFTER_ORDINAL = re.compile(r"\s*(?:[a-zß-ÿα-ωа-я]|[A-Z]\.|Chr|Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahr)")
 # Thai and Lao have no mark for the end of a sentence. A space ends a phrase there, except beside a number, another
 # script, or a sign of abbreviation or repetition.
 _NOT_A_LETTER = r"[\d฿ฯๆຯໆ]"
-_PHRASE_END = re.compile(rf"(?<=[\u0e01-\u0ecd])(?<!{_NOT_A_LETTER})\s+(?=[\u0e01-\u0ecd])(?!{_NOT_A_LETTER})")
+_PHRASE_END = re.compile(rf"(?<=[\u0e01-\u0edf])(?<!{_NOT_A_LETTER})\s+(?=[\u0e01-\u0edf])(?!{_NOT_A_LETTER})")
 _MARKDOWN_HEADING = re.compile(r"#{1,6} ")
 _MARKDOWN_RULE = re.compile(r"(?:-{3,}|\*{3,}|_{3,}|[*_-](?: [*_-]){2,})")
 _MARKDOWN_EMPHASIS = re.compile(r"(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)")
@@ -211,8 +211,8 @@ def _ends_sentence(paragraph: str, start: int, end: re.Match[str]) -> bool:
             # Searching only the last characters avoids quadratic time on a page of initials.
             if _ABBREVIATION.search(paragraph, max(start, stop - 8), stop):
                 return False
-            number = _NUMBER.search(paragraph, max(start, stop - 8), stop)
-            return not number or (number.start() > start and not _AFTER_ORDINAL.match(paragraph, stop))
+            ordinal = _ORDINAL.search(paragraph, max(start, stop - 8), stop)
+            return not ordinal or (ordinal.start() > start and not _AFTER_ORDINAL.match(paragraph, stop))
         return True
     return not (closing and _QUOTED_ON.match(paragraph, stop))
 

@@ -20,11 +20,22 @@ from ui.masked_words.token_picker import mask_words
 from ui.parts.question import Question
 
 SENTENCES = {
-    "English": ["Dr. Lee lives at No. 5.", '"Come in!" she said.', "It cost 3.50 in 1990.", "Why not?", "I see…"],
-    "German": ["Am 3. Oktober regnete es.", "Er rief: „Halt!“", "Es gibt z. B. Äpfel, ca. 20 kg.", "Schön, oder?"],
+    "English": [
+        "Dr. Lee lives at No. 5.",
+        '"Come in!" she said.',
+        "It cost 3.50 in 1990.",
+        "He left at 5 p.m.",
+        "Why not?",
+        "I see…",
+    ],
+    "German": ["Am 3. Oktober regnete es.", "Er rief: „Halt!“", "Es gibt z. B. Äpfel, ca. 20 kg.", "Ja, d. h. Nein."],
     "French": ["« Où vas-tu ? »", "Elle rit.", "M. Dupont est né en 1950.", "Il l’a vu !"],
     "Vietnamese": ["Trời hôm nay rất đẹp.", "Bạn đi đâu đấy?", "TP. Hồ Chí Minh rất đông!"],
-    "Russian": ["А. С. Пушкин родился в Москве.", "«Ты куда?» — спросил он.", "Тогда ему было ок. 5 лет!"],
+    "Russian": [
+        "А. С. Пушкин родился в Москве.",
+        "«Ты куда?» — спросил он.",
+        "Ему, т. е. мне, было ок. 5 лет!",
+    ],
     "Greek": ["Πού πας;", "Είπε «γεια».", "Ο κ. Νίκος ήρθε.", "Τι ώρα είναι\u037e", "Πάμε!"],
     "Arabic": ["أين تذهب؟", "ذهب د. سمير إلى السوق.", "«مرحباً!»", "اشترى خبزاً، ثم عاد."],
     "Urdu": ["یہ میرا گھر ہے۔", "تم کہاں ہو؟", "میں یہاں ہوں۔"],
@@ -33,7 +44,7 @@ SENTENCES = {
     "Armenian": ["Սա իմ տունն է։", "Դու այստեղ ես։"],
     "Amharic": ["ይህ ቤቴ ነው።", "ወዴት ትሄዳለህ፧"],
     "Thai": ["วันนี้อากาศดีมาก", "เด็ก ๆ เล่นอยู่ในสวน", "เขาเกิดเมื่อปีพ.ศ. 2530 ที่เชียงใหม่"],
-    "Lao": ["ມື້ນີ້ອາກາດດີ", "ຂ້ອຍໄປຕະຫຼາດ"],
+    "Lao": ["ມື້ນີ້ອາກາດດີ", "ຂ້ອຍໄປຕະຫຼາດ", "ໝູ່ຂອງຂ້ອຍ"],
     "Khmer": ["ថ្ងៃនេះមេឃស្រឡះ។", "អ្នកទៅណា?", "ខ្ញុំទៅផ្សារ។"],
     "Burmese": ["ဒီနေ့ ရာသီဥတု ကောင်းတယ်။", "ဘယ်သွားမလဲ။"],
     "Tibetan": ["ངའི་མིང་ལ་བཀྲ་ཤིས་ཟེར།", "ཁྱེད་རང་ག་པར་ཕེབས་ག།"],
