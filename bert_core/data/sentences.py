@@ -43,8 +43,8 @@ _QUOTED_ON = re.compile("[、，,]|と|って|など")  # after a quotation in J
 # A title, another common short form, a single letter that is no word, and in Thai and Lao any word before a full stop.
 _ABBREVIATION = re.compile(
     r"\b(?:Mrs?|Ms|Dr|St|Prof|Sr|Jr|Gen|Col|Capt|Lt|Rev|Mt|vs|etc|e\.g|i\.e|cf|No|Vol|pp|al|ca|approx"
-    r"|bzw|vgl|usw|Nr|Jh|Chr|Mio|Mrd|Mme|av|TP|GS|TS|εκατ|δισ|гг|ок|им|ул|см|тыс|млн|млрд|проф|d\. ?h|т\. ?е|डॉ|[A-ZÀ-ÞΑ-ΩА-Я]"
-    r"|[βγδζθκλμνξπρστφχψбвгджзклмнпрстфхцчшщא-תء-ي])\.$|[\u0e01-\u0edf]\.$"
+    r"|bzw|vgl|usw|Nr|Jh|Chr|Mio|Mrd|Mme|av|TP|GS|TS|εκατ|δισ|гг|ок|им|ул|см|тыс|млн|млрд|проф|d\. ?h|т\. ?е|डॉ"
+    r"|[A-ZÀ-ÞΑ-ΩА-Яβγδζθκλμνξπρστφχψбвгджзклмнпрстфхцчшщא-תء-ي])\.$|[\u0e01-\u0edf]\.$"
 )
 # Numbers and small letters end no sentence at its start, and none before these: 3. Oktober, 19. yüzyıl, z. B., v. Chr.
 _ORDINAL = re.compile(r"(?:(?<![\d.,])\d{1,3}|\b[b-df-hj-np-tv-xz])\.$")
