@@ -198,7 +198,7 @@ def test_a_variant_that_was_not_trained_on_a_task_has_no_number_for_it(workspace
     assert cells["Masked words only"]["Pairs right"] == "not trained"
     assert cells["Next sentence only"]["MLM loss"] == "not trained"
     assert "not trained" not in cells["Both"].values()
-    assert "Fewer than three seeds" in result["how"]
+    assert "Between fewer than three seeds" in result["how"]
 
 
 def test_an_experiment_on_what_no_model_is_trained_for_says_so(workspaces, space) -> None:
@@ -269,7 +269,7 @@ def test_the_answer_says_no_more_than_the_numbers() -> None:
         "it costs time (training time: 1 layer 0.5 s ± 0.0, 4 layers 3.0 s ± 0.0)."
     )
     assert answer_on("layers", same[:1], better[:1]) == (
-        "Fewer than three seeds cannot settle it (asked words right: 1 layer 50%, 4 layers 80%; "
+        "One seed cannot settle it (asked words right: 1 layer 50%, 4 layers 80%; "
         "training time: 1 layer 0.5 s, 4 layers 3.0 s)."
     )
     unsettled = [marked(nsp_accuracy=value, nsp_baseline=0.4) for value in (0.5, 0.9, 0.7)]

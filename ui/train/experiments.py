@@ -42,10 +42,10 @@ NO_CONCLUSION = {  # by outcome; a contrast has the sentences for the others
     "not trained": "not compared, because not every model is trained for it",
     "no better": f"no model is more than {100 * MARGIN:g} points above always giving the most frequent answer",
     "saturated": f"all models are within {100 * MARGIN:g} points of 100%, so this text cannot show a difference",
-    "few seeds": "fewer than three seeds cannot settle it",
+    "few seeds": "{seeds} cannot settle it",
     "unclear": "the seeds do not settle it",
 }
-FEW_SEEDS = "Fewer than three seeds cannot separate an effect from chance; run three."
+FEW_SEEDS = "Between fewer than three seeds, any difference can be chance; run three."
 RULE = (
     f"Mean ± standard deviation over {{}} seeds. Higher or lower: the means differ by more than {STANDARD_ERRORS} "
     f"standard errors (Student's t, 95%). Alike: even with {STANDARD_ERRORS} standard errors more, they would differ "
@@ -221,10 +221,11 @@ def answer(experiment: Experiment, marks: Sequence[Sequence[Marks]]) -> str:
 
     marks: for each variant those of its runs, one for each seed.
     """
+    seeds = "one seed" if len(marks[0]) == 1 else f"{len(marks[0])} seeds"
     conclusions: dict[str, list[str]] = {}
     for contrast in experiment.contrasts:
         found = outcome(contrast, marks)
-        conclusion = NO_CONCLUSION.get(found) or getattr(contrast, found)
+        conclusion = NO_CONCLUSION.get(found, "").format(seeds=seeds) or getattr(contrast, found)
         conclusions.setdefault(conclusion, []).append(_numbers(experiment, contrast, marks, found))
     whole = "; ".join(f"{conclusion} ({'; '.join(numbers)})" for conclusion, numbers in conclusions.items())
     return f"{whole[0].upper()}{whole[1:]}."
