@@ -49,8 +49,10 @@ ENCODINGS = {
     "windows-1253": ("cp1253", "αοιετσνηυρπκμλςάίόήέώγδύθχφβξζψω«»’‘·", 0.97),
     "windows-1251": ("cp1251", "оеаинтсрвлкмдпуяыьгзбчйхжшюцщэфёіїєў«»—–“”№", 0.97),
 }
+_LATIN = ("windows-1252", "windows-1254")
 _SAMPLE_BYTES = 8192
 _LIKELY = 0.6  # of the usual fraction; short texts have less
+_MIXED = 0.25  # fraction of ASCII in words that are not ASCII alone, from which they are Latin: été, not все
 _DAMAGED = 20  # bytes of longer characters; a text of another encoding is not read as UTF-8 so far
 _PREVIEW = 30  # characters
 
@@ -131,6 +133,8 @@ def _likely_encodings(data: bytes, wrong: int) -> dict[str, str]:
         return {}
     line = data.rfind(b"\n", 0, wrong) + 1
     start = line if wrong - line < _SAMPLE_BYTES // 2 else wrong
+    words = b"".join(word for word in data[start : start + _SAMPLE_BYTES].split() if not word.isascii())
+    is_latin = sum(byte < 128 for byte in words) >= _MIXED * len(words)
     scores, previews = {}, {}
     for name, (codec, frequent, usual) in ENCODINGS.items():
         try:
@@ -140,7 +144,8 @@ def _likely_encodings(data: bytes, wrong: int) -> dict[str, str]:
         others = [character for character in text if not character.isascii()]
         score = sum(character in frequent for character in others) / max(1, len(others)) / usual
         if score >= _LIKELY and not _NOT_TEXT.search(text):
-            scores[name] = score
+            is_other_script = name.startswith("windows") and is_latin != (name in _LATIN)
+            scores[name] = score - is_other_script
             first = max(0, text.index(others[0]) - _PREVIEW // 2)
             previews[name] = " ".join(text[first : first + _PREVIEW].split())
     return {name: previews[name] for name in sorted(scores, key=lambda name: -scores[name])}

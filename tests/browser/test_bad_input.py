@@ -34,16 +34,25 @@ def test_text_that_cannot_be_trained_on(page: Page, text: str, sentence: str) ->
     wait_for_status(page, "Finished")
 
 
-def test_a_binary_file(page: Page, tmp_path: Path) -> None:
-    binary = tmp_path / "picture.txt"
+def test_a_binary_file_and_one_in_an_old_encoding(page: Page, tmp_path: Path) -> None:
+    binary, old = tmp_path / "picture.txt", tmp_path / "old.txt"
     binary.write_bytes(bytes(range(256)))
+    old.write_bytes("他在北京 的大学\n每天 都要开会\n".encode("gbk"))
     page.locator("#curves-csv").click()
     expect(page.locator(".balcony-reason")).to_have_text("There is no run yet; press Start.")
     choose_source(page, "Upload a .txt file")
+    alert, encoding = page.locator("#preview").get_by_role("alert"), page.locator("#encoding")
     expect(page.locator("#preview")).to_have_text("Choose a .txt file first.")
-    expect(page.locator("#preview").get_by_role("alert")).to_have_count(0)
+    expect(alert).to_have_count(0)
     page.locator("#uploaded input[type=file]").set_input_files(binary)
-    expect(page.locator("#preview").get_by_role("alert")).to_contain_text("not plain text")
+    expect(alert).to_contain_text("not plain text")
+    expect(encoding).to_be_hidden()
+    page.locator("#uploaded").get_by_label("Clear").click()
+    page.locator("#uploaded input[type=file]").set_input_files(old)
+    expect(page.get_by_role("radio", name="gbk: 他在北京 的大学 每天 都要开会")).to_be_checked()
+    expect(page.locator("#preview")).to_contain_text("Read as gbk.")
+    choose_source(page, "The recipe's own text")
+    expect(encoding).to_be_hidden()
 
 
 def test_the_tab_key_closes_a_list_that_it_leaves(page: Page) -> None:

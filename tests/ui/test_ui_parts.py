@@ -36,7 +36,7 @@ from ui.parts.question import Question
 from ui.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
-from ui.train.form import SHOWN, overrides, values_of, with_labels
+from ui.train.form import SHOWN, encoding_choices, overrides, values_of, with_labels
 from ui.train.guess_board import GuessBoard
 from ui.train.monitor import baselines, run_guesses
 from ui.train.tab import preview_value
@@ -157,6 +157,18 @@ def test_settings_that_were_not_touched_override_nothing() -> None:
     values[list(SHOWN).index("tokenizer.vocab_size")] = "30"
     changed = recipe.override(overrides(recipe, values))
     assert (changed.training.steps, changed.tokenizer.vocab_size) == (7, 30)
+
+
+def test_an_uploaded_file_that_is_not_utf_8_offers_its_likely_encodings(tmp_path) -> None:
+    path = tmp_path / "old.txt"
+    for content in ("тише едешь, дальше будешь".encode("cp1251"), "ü\n".encode(), b"\x00"):
+        path.write_bytes(content)
+        update = encoding_choices(str(path))
+        likely = ["windows-1251"] if b"," in content else []
+        assert [name for _, name in update["choices"]][:1] == likely
+        assert (update["value"], update["visible"]) == (likely[0] if likely else None, bool(likely))
+    assert not encoding_choices(None)["visible"]
+    assert not encoding_choices(str(tmp_path / "gone"))["visible"]
 
 
 @pytest.mark.parametrize("name", recipe_names())

@@ -4,7 +4,9 @@ A setting's hint, range and choices are defined once, beside its field in bert_c
 person sees and in which order.
 """
 
+import collections
 import dataclasses
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ import gradio as gr
 
 from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
 from bert_core.data.corpus import Corpus
+from bert_core.data.decoding import ENCODINGS, EncodingError, decoded_blocks
 from bert_core.errors import CorpusError
 from bert_core.runs.recipe import Recipe, recipe_corpus, recipe_named
 
@@ -44,6 +47,7 @@ class TrainingForm:
     source: str
     pasted: str
     uploaded: str | None
+    encoding: str | None
     recipe_name: str
     seed: int
     pace: float | None
@@ -69,7 +73,7 @@ class TrainingForm:
             return Corpus.from_text(self.pasted, recipe.text_kind, name="Your text")
         if self.source == UPLOADED:
             path = Path(self.uploaded or "")
-            return Corpus.from_bytes(path.read_bytes(), recipe.text_kind, name=path.name)
+            return Corpus.from_bytes(path.read_bytes(), recipe.text_kind, path.name, self.encoding)
         return recipe_corpus(recipe)
 
 
@@ -80,6 +84,7 @@ class FormControls:
     source: gr.Radio
     pasted: gr.Textbox
     uploaded: gr.File
+    encoding: gr.Radio
     recipe: gr.Dropdown
     seed: gr.Number
     pace: gr.Dropdown
@@ -87,13 +92,13 @@ class FormControls:
 
     @property
     def text_and_recipe(self) -> list[gr.components.Component]:
-        """The controls on which the preview depends, except the uploaded file."""
+        """The controls on which the preview depends, except the uploaded file and its encoding."""
         return [self.source, self.pasted, self.recipe, *self.settings]
 
     @property
     def all(self) -> set[gr.components.Component]:
         """All controls, as a handler's `inputs`."""
-        return {*self.text_and_recipe, self.uploaded, self.seed, self.pace}
+        return {*self.text_and_recipe, self.uploaded, self.encoding, self.seed, self.pace}
 
     def read(self, values: Mapping[Any, Any]) -> TrainingForm:
         """The form from the values that Gradio gives a handler whose inputs are a set of components."""
@@ -101,11 +106,32 @@ class FormControls:
             values[self.source],
             values[self.pasted] or "",
             values[self.uploaded],
+            values[self.encoding] or None,
             values[self.recipe],
             int(values[self.seed] or 0),
             values[self.pace] or None,
             tuple(values[control] for control in self.settings),
         )
+
+
+def encoding_control() -> gr.Radio:
+    """The encoding of an uploaded file; `encoding_choices` shows it for a file that is not UTF-8."""
+    info = "The file is not UTF-8. Choose the encoding in which it reads right, or save it as UTF-8."
+    return gr.Radio(list(ENCODINGS), label="Encoding", info=info, visible=False, elem_id="encoding")
+
+
+def encoding_choices(path: str | None) -> dict[str, Any]:
+    """An update of the control with the likely encodings of a file and how they read it, the likeliest chosen."""
+    likely: dict[str, str] = {}
+    try:
+        with Path(path or os.devnull).open("rb") as file:
+            collections.deque(decoded_blocks(file, "", []), maxlen=0)
+    except EncodingError as error:
+        likely = error.likely
+    except (CorpusError, OSError):  # the preview shows why
+        pass
+    choices = [(f"{name}: {preview}", name) for name, preview in likely.items()]
+    return gr.update(choices=choices, value=next(iter(likely), None), visible=bool(likely))
 
 
 def settings_controls(recipe: Recipe) -> tuple[gr.components.Component, ...]:

@@ -17,7 +17,17 @@ from ui.server.workspace import NO_RUN_YET
 from ui.train.batch import batch_view
 from ui.train.exam import exam_view
 from ui.train.experiments import Experiments
-from ui.train.form import OWN_TEXT, PASTED, UPLOADED, FormControls, settings_controls, values_of, with_labels
+from ui.train.form import (
+    OWN_TEXT,
+    PASTED,
+    UPLOADED,
+    FormControls,
+    encoding_choices,
+    encoding_control,
+    settings_controls,
+    values_of,
+    with_labels,
+)
 from ui.train.monitor import run_monitor
 from ui.train.runs_list import connect_runs, runs_list
 from ui.train.saved_run import CLICK, packed, resumed, saved_run
@@ -42,6 +52,7 @@ def train_tab(page: Page) -> None:
                 elem_id="pasted",
             )
             uploaded = gr.File(label="A .txt file", file_types=[".txt"], visible=False, elem_id="uploaded", height=120)
+            encoding = encoding_control()
             with gr.Row():
                 recipe = gr.Dropdown(
                     list(recipes.items()),
@@ -102,7 +113,7 @@ def train_tab(page: Page) -> None:
             experiments = Experiments(page)
             batch_view(page)
 
-    form = FormControls(source, pasted, uploaded, recipe, seed, pace, settings)
+    form = FormControls(source, pasted, uploaded, encoding, recipe, seed, pace, settings)
     with_form = {page.visitor, *form.all}
     live = [page.visitor, monitor, page.model_line, start, experiments.start, pause, step, stop]
 
@@ -196,10 +207,16 @@ def train_tab(page: Page) -> None:
             run.set_pace(pace or None)
 
     page.demo.load(show, page.visitor, live, **QUIET)
+
+    def show_source(kind: str, chosen: str | None) -> list[Any]:
+        """Show the chosen source of the text; of an uploaded file also the encoding, unless it is UTF-8."""
+        is_upload = kind == UPLOADED
+        return [gr.update(visible=shown) for shown in (kind == PASTED, is_upload, is_upload and bool(chosen))]
+
     source.change(
-        lambda kind: (gr.update(visible=kind == PASTED), gr.update(visible=kind == UPLOADED)),
-        source,
-        [pasted, uploaded],
+        show_source,
+        [source, encoding],
+        [pasted, uploaded, encoding],
         **QUIET,
     )
     recipe.input(
@@ -208,12 +225,12 @@ def train_tab(page: Page) -> None:
         [about, *settings],
         **QUIET,
     )
-    changes = [page.demo.load, *(control.change for control in form.text_and_recipe)]
+    changes = [page.demo.load, encoding.input, *(control.change for control in form.text_and_recipe)]
     gr.on(changes, show_preview, form.all, facts, trigger_mode="always_last", **QUIET)
     reading = {"facts": [], "notes": ["Reading the file…"]}
-    uploaded.change(lambda path: reading if path else gr.skip(), uploaded, facts, **QUIET).then(
-        show_preview, form.all, facts, **QUIET
-    )
+    reads = uploaded.change(lambda path: reading if path else gr.skip(), uploaded, facts, **QUIET)
+    reads = reads.then(encoding_choices, uploaded, encoding, **QUIET)
+    reads.then(show_preview, form.all, facts, **QUIET)
     start.click(start_run, {facts, *with_form}, [facts, *live], **QUIET)
     on_click(pause, lambda run: run.resume() if run.status == "paused" else run.pause())
     on_click(step, Run.step)
