@@ -206,19 +206,13 @@ def train_tab(page: Page) -> None:
         if run := _current_run(page, token):
             run.set_pace(pace or None)
 
-    page.demo.load(show, page.visitor, live, **QUIET)
-
     def show_source(kind: str, chosen: str | None) -> list[Any]:
         """Show the chosen source of the text; of an uploaded file also the encoding, unless it is UTF-8."""
         is_upload = kind == UPLOADED
         return [gr.update(visible=shown) for shown in (kind == PASTED, is_upload, is_upload and bool(chosen))]
 
-    source.change(
-        show_source,
-        [source, encoding],
-        [pasted, uploaded, encoding],
-        **QUIET,
-    )
+    page.demo.load(show, page.visitor, live, **QUIET)
+    source.change(show_source, [source, encoding], [pasted, uploaded, encoding], **QUIET)
     recipe.input(
         lambda name: [recipe_named(name).description, *values_of(recipe_named(name))],
         recipe,
