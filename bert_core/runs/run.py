@@ -271,8 +271,8 @@ class Run:
             self._lease.renew()
             self._set_paused(paused, single_steps)
 
-    def _set_paused(self, paused: bool, single_steps: int = 0) -> None:
-        self._paused, self._paused_by_lease, self.reason = paused, False, ""
+    def _set_paused(self, paused: bool, single_steps: int = 0, reason: str = "") -> None:
+        self._paused, self._paused_by_lease, self.reason = paused, False, reason
         self._single_steps = self._single_steps + single_steps if paused else 0
         if self.worker is not None and not paused:
             self.status = "running"
@@ -299,7 +299,7 @@ class Run:
     def _end(self, status: Status, reason: str) -> None:
         with self._changed:
             if self.status not in ENDED:
-                self.status, self.reason, self._stage = status, reason, ""
+                self.reason, self._stage, self.status = reason, "", status
                 if status == "failed":
                     self.give_up()
                 self.budget.make_room()
@@ -390,8 +390,8 @@ class Run:
 
     def _settle_pause(self) -> None:
         if self._paused and not self._is_training and not self._single_steps and self.status == "running":
+            self._keep_newest()  # first, for readers who do not take the lock
             self.status = "paused"
-            self._keep_newest()
 
     def _keep_newest(self) -> None:
         if self.worker is not None and self.worker.newest.step < self.worker.trainer.step:
@@ -443,6 +443,6 @@ class Run:
             self.corpus = self.training_text = self.held_out = None
             self._lease.seconds = None
         elif status == "lapsed" and not self._paused and self.status in TRAINING:
-            self._set_paused(True)
+            reason = f"Paused at step {len(self._history)}, because nobody was watching; it continues when you do."
+            self._set_paused(True, reason=reason)
             self._paused_by_lease = True
-            self.reason = f"Paused at step {len(self._history)}, because nobody was watching; it continues when you do."

@@ -58,7 +58,7 @@ def wait(condition, message="the service did not do it in time"):
 
 
 def finished(run: Run) -> Run:
-    wait(lambda: run.status in ENDED)
+    wait(lambda: run.progress().status in ENDED)  # under the lock, so that all that belongs to the end is done
     assert run.status == "finished", run.reason
     return run
 
@@ -180,7 +180,7 @@ def test_the_last_snapshot_is_the_finished_model(service, recipe):
 
 
 def test_snapshots_are_dense_at_the_start_thinned_and_never_change(service, recipe):
-    run = service.start(recipe.override({"training.steps": 1500, "data.batch_size": 1}))
+    run = service.start(recipe.override({"training.steps": 700, "data.batch_size": 1}))
     wait(lambda: len(run.snapshots) >= 5)
     early = run.snapshots[2]
     kept = early.weights.clone()
@@ -188,14 +188,14 @@ def test_snapshots_are_dense_at_the_start_thinned_and_never_change(service, reci
     steps = [snapshot.step for snapshot in run.snapshots]
     assert steps == sorted(set(steps))
     assert steps[0] == 0
-    assert steps[-1] == 1500
+    assert steps[-1] == 700
     assert 20 <= len(steps) <= MAX_SNAPSHOTS
-    assert sum(step < 225 for step in steps) >= len(steps) / 3
+    assert sum(step < 105 for step in steps) >= len(steps) / 3
     assert torch.equal(early.weights, kept)
 
 
 def come_even(count_one, count_other):
-    """Wait until each of two visitors has done 300 more steps, and neither twice as many as the other.
+    """Wait until each of two visitors has done 100 more steps, and neither twice as many as the other.
 
     A moment in which the machine stands still counts as time of whose turn it is, so at first they may be apart.
     """
@@ -203,7 +203,7 @@ def come_even(count_one, count_other):
 
     def even():
         few, many = sorted((count_one() - before[0], count_other() - before[1]))
-        return few > 300 and many < 2 * few
+        return few > 100 and many < 2 * few
 
     wait(even, "the two did not share the machine evenly")
 
@@ -211,7 +211,7 @@ def come_even(count_one, count_other):
 def test_runs_share_the_machine_and_a_newcomer_is_served_at_once(service, recipe):
     long = recipe.override({"training.steps": 100_000})
     first = service.start(long)
-    wait(lambda: len(first.history()) > 200)
+    wait(lambda: len(first.history()) > 100)
     second = service.start(long)
     wait(lambda: len(second.history()) > 0)
     come_even(lambda: len(first.history()), lambda: len(second.history()))
@@ -245,11 +245,11 @@ def test_a_paused_run_does_not_catch_up_on_missed_time(service, recipe):
     long = recipe.override({"training.steps": 100_000})
     budget = service.budget()
     away, other = stepped(service.start(long, paused=True), 1), service.start(long, budget=budget)
-    wait(lambda: len(other.history()) > 600)
+    wait(lambda: len(other.history()) > 300)
     away.resume()
-    done = budget.seconds
+    done = len(other.history())
     wait(lambda: len(away.history()) > 150)
-    assert budget.seconds - done > 0.1  # it gets its share of the time
+    assert len(other.history()) - done > 50  # it gets its share of the time
 
 
 class BrokenBatches:
@@ -336,8 +336,9 @@ def test_the_same_recipe_and_seed_begin_with_the_same_weights(service, recipe):
 
 def test_a_continued_run_equals_one_whose_recipe_states_both_parts(service, recipe):
     run = finished(service.start(recipe.override({"training.steps": 20}), seed=5))
-    run.continue_for(15, learning_rate=0.01)
-    assert run.status == "running"
+    with service.changed:  # no step is done meanwhile
+        run.continue_for(15, learning_rate=0.01)
+        assert run.status == "running"
     assert finished(run).progress().steps == 35
     run.continue_for(5)  # at the peak that is in force
     both = dataclasses.replace(recipe, training=run.recipe.training)
@@ -362,11 +363,10 @@ def test_a_run_resumed_from_its_files_gives_the_same_losses_at_any_cut(service, 
     short = recipe.override({"training.steps": 12})
     changed = dataclasses.replace(short, training=short.training.then(6, 6, 0.02))
     whole = {recipe: numbers(finished(service.start(recipe, seed=5)).history()) for recipe in (short, changed)}
-    others = [service.start(recipe.override({"training.steps": 100_000}), seed=seed) for seed in (6, 7, 8)]
-    rng = random.Random(0)
-    for number in range(20):
-        asked = rng.choice((short, changed))
-        cut, saved = rng.randrange(13), tmp_path / f"{number}.zip" if number % 2 else tmp_path / str(number)
+    other = service.start(recipe.override({"training.steps": 100_000}), seed=6)
+    cuts = [(short, cut) for cut in (0, 1, 7, 12)] + [(changed, cut) for cut in (0, 3, 5, 6, 7, 11, 12)]
+    for number, (asked, cut) in enumerate(cuts):
+        saved = tmp_path / f"{number}.zip" if number % 2 else tmp_path / str(number)
         run = stepped(service.start(asked, seed=5, paused=True), cut)
         wait(lambda run=run: run.snapshots)
         (run.pack if number % 2 else run.save)(saved)
@@ -375,7 +375,8 @@ def test_a_run_resumed_from_its_files_gives_the_same_losses_at_any_cut(service, 
         assert resumed.seed == 5
         assert numbers(resumed.history()) == whole[asked], cut
         assert [row.seconds for row in resumed.history()[:cut]] == [row.seconds for row in run.history()]
-    assert all(other.status == "running" and other.history() for other in others)
+    assert other.status == "running"
+    assert other.history()
 
 
 def test_a_changed_learning_rate_and_later_steps_are_saved_and_repeated(service, recipe, tmp_path):
@@ -395,7 +396,7 @@ def test_a_changed_learning_rate_and_later_steps_are_saved_and_repeated(service,
 
 
 def test_a_running_run_is_saved_at_a_whole_step(service, recipe, tmp_path):
-    run = service.start(recipe.override({"training.steps": 300}), seed=5)
+    run = service.start(recipe.override({"training.steps": 120}), seed=5)
     wait(lambda: len(run.history()) > 10)
     run.save(tmp_path / "model")
     resumed = finished(service.resume(tmp_path / "model"))
@@ -411,8 +412,11 @@ def test_the_held_out_curve_is_kept(service, recipe, tmp_path):
     assert resumed.evaluations() == run.evaluations()
     assert resumed.held_out == run.held_out
     other = Corpus.from_text(text.replace("w3", "w4", 1), "lines", "another text")
-    for wrong in (None, other):
-        with pytest.raises(CorpusError, match="is not the text that this model was being trained on"):
+    for wrong, problem in (
+        (None, "give it the text that it was trained on"),
+        (other, "is not the text that this model"),
+    ):
+        with pytest.raises(CorpusError, match=problem):
             service.resume(tmp_path / "model", wrong)
 
 
@@ -519,7 +523,7 @@ def test_a_run_without_a_visitor_is_paused_and_a_touch_resumes_it(slow_service, 
     kept = slow_service.start(recipe.override({"training.steps": 100_000}))
     wait(lambda: run.history() and kept.history())
     clock.now += 10.5
-    wait(lambda: run.status == "paused")
+    wait(lambda: run.progress().status == "paused")
     assert "nobody was watching" in run.reason
     assert kept.status == "running"  # without a lease
     done = len(run.history())
@@ -533,6 +537,27 @@ def test_a_run_without_a_visitor_is_paused_and_a_touch_resumes_it(slow_service, 
     clock.now += 9
     finished(slow_service.start(recipe))
     assert run.status == "running"
+
+
+def test_a_run_has_its_newest_snapshot_and_its_reason_before_it_is_called_paused(
+    slow_service, clock, recipe, monkeypatch
+):
+    """A reader of `status` takes no lock."""
+    monkeypatch.setattr(worker, "SNAPSHOT_SECONDS", math.inf)
+    monkeypatch.setattr(worker, "SNAPSHOT_GROWTH", math.inf)
+    seen = []
+
+    def note(run, name, value):
+        if (name, value) == ("status", "paused"):
+            seen.append((run.snapshots[-1].step == len(run.history()), "nobody was watching" in run.reason))
+        object.__setattr__(run, name, value)
+
+    monkeypatch.setattr(Run, "__setattr__", note, raising=False)
+    run = slow_service.start(recipe.override({"training.steps": 100_000}), lease=10)
+    wait(lambda: run.history())
+    clock.now += 10.5
+    wait(lambda: seen)
+    assert seen == [(True, True)]
 
 
 def test_a_touch_does_not_resume_a_run_that_a_person_paused(slow_service, clock, recipe):
@@ -562,7 +587,7 @@ def test_visitors_who_left_leave_nothing_behind(slow_service, clock, recipe):
     short = recipe.override({"training.steps": 3})
     for _ in range(2):
         gone = []
-        for number in range(20):
+        for number in range(6):
             run = slow_service.start(short if number % 2 else recipe.override({"training.steps": 10_000}), lease=10)
             wait(lambda run=run: run.history())
             gone += [weakref.ref(run), weakref.ref(run.worker.trainer.model), weakref.ref(run.snapshots[0])]
