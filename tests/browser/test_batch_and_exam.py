@@ -43,7 +43,7 @@ def test_views_that_are_opened_before_the_server_answers_are_filled_when_it_does
         page.wait_for_timeout(100)
         expect(batch).not_to_contain_text("Press Start")
     expect(batch).to_contain_text("Press Start")
-    expect(exam).to_contain_text("every word is hidden once")
+    expect(exam).to_contain_text("words are hidden one at a time")
 
 
 def test_the_batch_of_the_selected_step(page: Page) -> None:
