@@ -108,8 +108,8 @@ def examine_part(checkpoint: Checkpoint, part: EncodedCorpus, training: EncodedC
     """Ask about a part of a text that a model was trained on, or about held-out text; at most MOST_WORDS words.
 
     training: the whole training text; `part` may be the same object. longest: tokens of a pair in training. A word is
-    masked once, beside a neighbouring sentence; a longer pair is cut around it. Of the sentences that are not left out,
-    every ordered pair of the first PAIRED_SENTENCES is judged or, of labelled pairs, the first LABELLED_PAIRS.
+    masked once, beside a neighbouring sentence; a longer pair is cut around it. Every ordered pair of the first
+    PAIRED_SENTENCES is judged, or the first LABELLED_PAIRS; pairs of two sentences of the training text are left out.
     """
     counts = np.bincount(training.ids, minlength=checkpoint.tokenizer.get_vocab_size())
     counts[checkpoint.tokenizer.token_to_id(UNK)] = 0
@@ -124,7 +124,7 @@ def examine_part(checkpoint: Checkpoint, part: EncodedCorpus, training: EncodedC
     return PartExam(
         words=words,
         information=information,
-        pairs=_ask_pairs(checkpoint, part, fresh, training),
+        pairs=_ask_pairs(checkpoint, part, ~repeated, training),
         frequent=token_text(checkpoint.tokenizer, frequent),
         sentences=len(part),
         repeated=int(repeated.sum()),
@@ -173,22 +173,29 @@ def _row_around(
     return masked_row(checkpoint, row, position, position + 1), position
 
 
-def _ask_pairs(checkpoint: Checkpoint, part: EncodedCorpus, fresh: np.ndarray, training: EncodedCorpus) -> Tally:
-    """Judge pairs of a part whose sentences are marked in `fresh`; of a labelled pair, one of both is enough."""
+def _ask_pairs(checkpoint: Checkpoint, part: EncodedCorpus, is_new: np.ndarray, training: EncodedCorpus) -> Tally:
+    """Judge different pairs of a part. is_new: which sentences the training text lacks; a pair needs one of them."""
 
     def ids_of(sentence: int) -> list[int]:
         return part.ids[part.offsets[sentence] : part.offsets[sentence + 1]].tolist()
 
     if part.pair_labels is None or training.pair_labels is None:
-        numbers = np.flatnonzero(fresh)[:PAIRED_SENTENCES].tolist()
+        wanted, has_next = is_new.copy(), part.has_next[:-1]
+        wanted[:-1] |= has_next & is_new[1:]
+        wanted[1:] |= has_next & is_new[:-1]
+        numbers = np.flatnonzero(wanted)[:PAIRED_SENTENCES]
         sentences = [ids_of(s) for s in numbers]
-        following = {i: 1 for i, (s, t) in enumerate(itertools.pairwise(numbers)) if part.has_next[s] and t == s + 1}
-        is_next = label_pairs(sentences, following, other=0).flatten() == 1
-        probabilities, baseline = judge_pairs(checkpoint, itertools.product(sentences, repeat=2)), False
+        following = {i: 1 for i, (s, t) in enumerate(itertools.pairwise(numbers)) if t == s + 1 and has_next[s]}
+        is_first = np.zeros(len(numbers), bool)  # of equal sentences
+        is_first[np.unique(part.texts[numbers], return_index=True)[1]] = True
+        asked = np.logical_and.outer(is_first, is_first) & np.logical_or.outer(is_new[numbers], is_new[numbers])
+        is_next = label_pairs(sentences, following, other=0).flatten()[asked.flatten()] == 1
+        probabilities = judge_pairs(checkpoint, [(sentences[i], sentences[j]) for i, j in np.argwhere(asked)])
+        baseline = False
     else:
-        numbers = np.flatnonzero(fresh.reshape(-1, 2).any(1))[:LABELLED_PAIRS]
-        is_next = torch.from_numpy(part.pair_labels[numbers] == IS_NEXT)
-        probabilities = judge_pairs(checkpoint, [(ids_of(2 * p), ids_of(2 * p + 1)) for p in numbers])
+        pairs = np.flatnonzero(is_new.reshape(-1, 2).any(1))[:LABELLED_PAIRS]
+        is_next = torch.from_numpy(part.pair_labels[pairs] == IS_NEXT)
+        probabilities = judge_pairs(checkpoint, [(ids_of(2 * p), ids_of(2 * p + 1)) for p in pairs])
         baseline = bool((training.pair_labels == IS_NEXT).mean() > 0.5)
     judged = ~probabilities.isnan()
     right, constant = judged & ((probabilities >= 0.5) == is_next), judged & (is_next == baseline)
