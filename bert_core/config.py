@@ -136,6 +136,11 @@ class DataConfig(_Checked):
     """How sentence pairs and masks are drawn (Devlin et al. 2018, appendix A.1)."""
 
     sequence_length: int = _number(64, 8, 8192, "Maximum number of tokens in a pair.")
+    segments: str = _choice(
+        "sentences",
+        ("sentences", "packed"),
+        "sentences: one on each side of a pair. packed: as many consecutive sentences as fit.",
+    )
     long_pairs: str = _choice(
         "crop", ("crop", "drop"), "crop: a longer pair loses tokens from its longer side. drop: it is not used."
     )
@@ -159,6 +164,8 @@ class DataConfig(_Checked):
             value, most = getattr(self, name), getattr(self, limit)
             if value is not None and value > most:
                 raise ConfigError(f"{name} {value} is more than {limit} {most}; lower it.")
+        if self.segments == "packed" and self.long_pairs == "drop":
+            raise ConfigError("segments packed fills pairs to sequence_length, so long_pairs cannot be drop; use crop.")
         if self.mask_share + self.random_share > 1 + 1e-9:
             both = f"mask_share {self.mask_share:g} and random_share {self.random_share:g}"
             raise ConfigError(f"{both} are more than 1 together; lower one.")

@@ -131,11 +131,12 @@ class Corpus:
             left -= len(document)
         return dataclasses.replace(self.first(len(documents)), documents=tuple(documents))
 
-    def split(self, *shares: float) -> tuple["Corpus", ...]:
+    def split(self, *shares: float, needs_pairs: bool = True) -> tuple["Corpus", ...]:
         """Split the text into consecutive parts; `corpus.split(0.16, 0.2)` returns 64 %, 16 % and 20 % of it.
 
         The shares are of the sentences. A cut is moved to the end of a document if that changes each part by less than
-        half of the smallest; otherwise it is inside a document. Raises CorpusError if a part has no pair.
+        half of the smallest; otherwise it is inside a document. Raises CorpusError if a part has no pair or, where no
+        pairs are needed, no sentence.
         """
         if not shares:
             return (self,)
@@ -146,7 +147,7 @@ class Corpus:
         is_near = np.abs(ends - wanted) < np.diff(wanted, prepend=0, append=S).min() / 2
         cuts = [0, *np.where(is_near, ends, wanted.round()).astype(int).tolist(), S]
         parts = tuple(self._part(start, end) for start, end in itertools.pairwise(cuts))
-        if not all(any(len(document) > 1 for document in part.documents) for part in parts):
+        if not all(any(len(document) > needs_pairs for document in part.documents) for part in parts):
             raise CorpusError(f"{self.name} is too short to be split; set validation_share and test_share to 0.")
         return parts
 

@@ -14,7 +14,8 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from bert_core.data.batches import IGNORED, IS_NEXT, Batch
+from bert_core.data.batches import IGNORED, Batch
+from bert_core.data.encoding import IS_NEXT
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, special_ids
 from bert_core.probes.forward import likeliest, log_probabilities, logits
 from bert_core.probes.reading import token_text

@@ -1,7 +1,7 @@
 """From a recipe and a text to a model and batches that are ready to train, and a preview of both."""
 
+import contextlib
 import dataclasses
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from bert_core.costs import check_size, estimate_seconds, is_worth_recording, th
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
-from bert_core.data.tokenizer import DROPPED_MARKS, LEARNED_BYTES, MASK, UNK, WORD, notes_on_words, train_tokenizer
+from bert_core.data.tokenizer import LEARNED_BYTES, MASK, notes_on_words, train_tokenizer
 from bert_core.errors import CorpusError
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import Recipe, recipe_corpus
@@ -27,8 +27,6 @@ HELD_OUT_SHARE = 0.1
 MIN_DOCUMENTS = 8
 MIN_SENTENCES = 200
 MAX_PREVIEWED = 20_000  # sentences
-
-_MAX_COMPARED = 1000  # held-out sentences
 
 
 @dataclass(frozen=True)
@@ -99,14 +97,19 @@ def _prepare_text(
     times: float = 1.0,
 ) -> PreparedText:
     """times: how many times as long the text is for which this one stands."""
-    if len(corpus.sentences) < 2:
+    if len(corpus.sentences) < 2 and recipe.training.nsp_weight:
         raise CorpusError("The text is a single sentence; next sentence prediction needs at least two, a line each.")
     recipe, used = recipe.at_scale().for_text(corpus), corpus.first(recipe.corpus.most_documents)
     if recipe.corpus.validation_share is None:
-        recipe = recipe.override({"corpus.validation_share": HELD_OUT_SHARE if _can_hold_out(used, recipe) else 0.0})
+        if len(used.sentences) >= MIN_SENTENCES or len(used.documents) >= MIN_DOCUMENTS:
+            held_out = recipe.override({"corpus.validation_share": HELD_OUT_SHARE})
+            with contextlib.suppress(CorpusError):  # no pairs can be drawn from the part
+                return _prepare_text(held_out, corpus, device, progress, times)
+        recipe = recipe.override({"corpus.validation_share": 0.0})
     wanted = {"validation": recipe.corpus.validation_share, "test": recipe.corpus.test_share}
     shares = {part: share for part, share in wanted.items() if share}
-    texts = dict(zip(("training", *shares), used.split(*shares.values())))
+    needs_pairs = recipe.training.nsp_weight > 0
+    texts = dict(zip(("training", *shares), used.split(*shares.values(), needs_pairs=needs_pairs)))
     share = texts["training"].sampled_share(LEARNED_BYTES)
     progress("training the tokenizer" + (f" on {share:.0%} of the text, evenly spread" if share < 1 else ""))
     tokenizer = train_tokenizer(texts["training"], **fields_of(recipe.tokenizer))
@@ -115,9 +118,9 @@ def _prepare_text(
 
     def batches_of(part: Corpus) -> PretrainingBatches:
         encoded = encode_corpus(part, tokenizer, progress=lambda share: progress(f"encoding the text, {share:.0%}"))
-        return PretrainingBatches(encoded, tokenizer, recipe.data, seed=recipe.seed)
+        return PretrainingBatches(encoded, tokenizer, recipe.data, seed=recipe.seed, needs_pairs=needs_pairs)
 
-    batches = {part: batches_of(text) for part, text in texts.items()}
+    batches = {part: batches_of(texts[part]) for part in (*shares, "training")}  # the shorter parts may be refused
     if recipe.training.epochs is not None:
         steps = max(1, round(recipe.training.epochs * batches["training"].steps_per_epoch * times))
         # Of two alternating objectives, each sees every sentence once an epoch.
@@ -133,37 +136,13 @@ def _prepare_text(
     return PreparedText(recipe, corpus, texts["training"], texts.get("validation"), tokenizer, *parts, notes)
 
 
-def _can_hold_out(corpus: Corpus, recipe: Recipe) -> bool:
-    """Whether the text is long and varied enough for holding out a part of it."""
-    if len(corpus.sentences) < MIN_SENTENCES and len(corpus.documents) < MIN_DOCUMENTS:
-        return False
-    try:
-        training, held_out, *_ = corpus.split(HELD_OUT_SHARE, *filter(None, [recipe.corpus.test_share]))
-    except CorpusError:
-        return False
-    return corpus.labels is not None or _has_different_sentences(held_out, training, recipe.tokenizer.kind)
-
-
-def _has_different_sentences(held_out: Corpus, training: Corpus, kind: str) -> bool:
-    """Whether sentences differ from one another when a word tokenizer of the training text reads them."""
-
-    def words_of(sentence: str) -> list[str]:
-        return re.findall(WORD, re.sub(DROPPED_MARKS, "", sentence.lower()))
-
-    sentences = [words_of(sentence) for sentence in held_out.excerpt(_MAX_COMPARED).sentences]
-    if kind == "word":  # it reads all unknown words alike
-        known = {word for sentence in training.excerpt(MAX_PREVIEWED).sentences for word in words_of(sentence)}
-        sentences = [[word if word in known else UNK for word in sentence] for sentence in sentences]
-    return any(sentence != sentences[0] for sentence in sentences)
-
-
 @dataclass(frozen=True)
 class Preview:
     """What a text and a recipe give, before training.
 
     unknown_share: fraction of the words that are [UNK]. cut_share: fraction of the tokens of neighbouring sentences
-    that do not fit into sequence_length. seconds: estimated training time. held_out_documents, held_out_sentences: for
-    the validation curve; with 0, the text can only be memorised.
+    that do not fit into sequence_length; 0 for packed segments. seconds: estimated training time. held_out_documents,
+    held_out_sentences: for the validation curve; with 0, the text can only be memorised.
     """
 
     documents: int
@@ -189,7 +168,7 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
     times = len(corpus.sentences) / len(part.sentences)
     text = _prepare_text(recipe, part, device, times=times)
     encoded, config, held_out, batch = text.batches.encoded, text.recipe.model, text.held_out, text.batches[0]
-    first = np.flatnonzero(encoded.has_next)
+    first = np.flatnonzero(encoded.has_next if recipe.data.segments == "sentences" else [])
     a, b = encoded.lengths_of(first), encoded.lengths_of(first + 1)
     kept = sum(side.sum() for side in truncated_lengths(a, b, text.recipe.data.sequence_length - 3))
     warnings = [*text.notes, *notes_on_words(part.sentences, recipe.tokenizer.kind)]
@@ -207,7 +186,7 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
         tokens=round(len(encoded.ids) * times),
         vocabulary=config.vocab_size,
         unknown_share=encoded.unknown_share,
-        cut_share=1 - float(kept) / float((a + b).sum()),
+        cut_share=1 - float(kept) / float((a + b).sum()) if len(first) else 0.0,
         parameters=config.parameter_count(),
         seconds=estimate_seconds(steps, config, batch.attention_mask.sum(1), asked, device),
         held_out_documents=round(len(held_out.documents) * times) if held_out else 0,
