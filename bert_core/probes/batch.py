@@ -26,9 +26,12 @@ Kind = Literal["masked", "replaced", "kept", "untouched", "special", "padding"]
 
 @dataclass(frozen=True)
 class RowView:
-    """A pair of sentences A and B. tokens: (T,) as the model reads them. kinds: (T,); masked, replaced and kept tokens
-    are asked, the others are not. segments: (T,) 0 for A and 1 for B. is_next: whether B follows A in the text. labels:
-    the true tokens by asked position."""
+    """A pair of segments A and B, of a sentence or more each, or A alone.
+
+    tokens: (T,) as the model reads them. kinds: (T,); masked, replaced and kept tokens are asked, the others are not.
+    segments: (T,) 0 for A and 1 for B. is_next: whether B follows A in the text. labels: the true tokens by asked
+    position.
+    """
 
     tokens: tuple[str, ...]
     kinds: tuple[Kind, ...]

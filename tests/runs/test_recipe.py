@@ -327,6 +327,23 @@ def test_the_tokenizer_of_a_text_that_holds_nothing_out_is_trained_on_all_of_it(
         prepare(recipe, text)
 
 
+@pytest.mark.parametrize("text", ["a single sentence", "\n\n".join(f"one {i}" for i in range(20))])
+def test_documents_of_one_sentence_train_without_next_sentence_prediction(recipe, text):
+    corpus = Corpus.from_text(text, "lines")
+    with pytest.raises(CorpusError, match="at least two"):
+        prepare(recipe, corpus)
+    recipe = recipe.override({"training.nsp_weight": 0})
+    assert len(prepare(recipe, corpus).batches[0].input_ids) == recipe.data.batch_size
+    facts = preview(recipe, corpus)
+    assert (facts.cut_share, facts.held_out_sentences) == (0, 2 if len(corpus.sentences) > 1 else 0)
+
+
+def test_the_recipe_of_the_paper_packs_its_segments(recipe):
+    paper = load_recipe("bert-paper")
+    assert (paper.data.segments, recipe.data.segments) == ("packed", "sentences")
+    assert Recipe.from_dict("saved", recipe_content(paper)).data.segments == "packed"  # a saved run keeps it
+
+
 def test_a_long_text_is_previewed_from_its_beginning(monkeypatch):
     monkeypatch.setattr(prepare_module, "MAX_PREVIEWED", 60)
     words = ("one", "two", "three", "four", "five", "six", "seven")

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from bert_core import TrainingService, load_recipe
+from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
 from bert_core.probes.batch import interleaved
 from bert_core.runs.prepare import prepare
@@ -96,6 +97,29 @@ def test_the_batch_as_a_table(space: Workspace, run: Run) -> None:
     assert {row["pair"]: row["label"] for row in rows} == labels
     for row in rows:
         assert (row["kind"] in ("masked", "replaced", "kept")) == (row["true"] is not None) == (row["loss"] is not None)
+
+
+def test_a_run_without_pairs_shows_sentences_alone_and_a_packed_run_several_in_a_segment(
+    service: TrainingService,
+) -> None:
+    changed = {"training.steps": 2, "data.batch_size": 4}
+    lone = Corpus.from_text("one a\n\ntwo b\n\nthree c d", "lines")
+    packed = RECIPE.override(changed | {"data.segments": "packed"})
+    for recipe, corpus, segments in (
+        (RECIPE.override(changed | {"training.nsp_weight": 0}), lone, {0}),
+        (packed, None, {0, 1}),
+    ):
+        run = service.start(recipe, corpus)
+        while run.status not in ("finished", "failed"):
+            time.sleep(0.02)
+        assert (run.status, run.reason) == ("finished", "")
+        space = Workspace("token")
+        space.add_run(run)
+        value = batch_value(space, run, None, 0, 0)
+        assert {segment for row in value["rows"] for segment in row["segments"]} == segments
+        assert {row[1] for row in batch_table(value)} == ({None} if corpus else {"IsNext", "NotNext"})
+    assert max(row["tokens"].count("[SEP]") for row in value["rows"]) == 2
+    assert max(len(row["tokens"]) for row in value["rows"]) > 30
 
 
 def test_a_run_without_weights_or_batches_is_refused(space: Workspace, run: Run, service: TrainingService) -> None:

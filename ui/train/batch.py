@@ -116,7 +116,7 @@ def legend(data: DataConfig) -> list[list[str]]:
         ["replaced", f"shown as a random word ({data.random_share:.0%}): predict the original word"],
         ["kept", f"left unchanged but asked ({kept:.0%}), so that visible words must be judged too"],
         ["untouched", "shown, and not asked"],
-        ["special", "[CLS] begins a pair, [SEP] ends a sentence; never asked"],
+        ["special", "[CLS] begins a pair, [SEP] ends A and B; never asked"],
         ["padding", "fills up shorter pairs; gets no attention and has no loss"],
     ]
 
@@ -127,7 +127,7 @@ def batch_table(value: dict[str, Any]) -> list[list[Any]]:
     other = "NotNext" if label == "IsNext" else f"not {label}"
     rows = []
     for number, row in enumerate(value["rows"], value["first"] + 1):
-        pair_label = label if row["is_next"] else other
+        pair_label = (label if row["is_next"] else other) if 1 in row["segments"] else None  # A alone
         for position, (token, kind, segment) in enumerate(zip(row["tokens"], row["kinds"], row["segments"])):
             guess = row["guesses"].get(str(position), {})
             values = [guess.get(name) for name in ("label", "token", "probability", "loss")]

@@ -34,6 +34,7 @@ SHOWN = {
     "model.hidden_size": "Hidden size",
     "model.intermediate_size": "Feed-forward size",
     "data.sequence_length": "Longest pair in tokens",
+    "data.segments": "Segments",
     "tokenizer.kind": "Tokenizer",
     "tokenizer.vocab_size": "Vocabulary size",
 }

@@ -36,8 +36,10 @@ function words(row, from, to) {
 }
 
 function pair(row, number, label) {
-  const second = row.segments.indexOf(1);
-  const end = row.segments.lastIndexOf(1) + 1;
+  const padding = row.kinds.indexOf("padding");
+  const end = padding < 0 ? row.tokens.length : padding;
+  const hasB = row.segments.includes(1); // without next sentence prediction, a sentence may stand alone
+  const second = hasB ? row.segments.indexOf(1) : end;
   const follows = label === "IsNext";
   const actual = row.is_next ? (follows ? "B follows A (IsNext)" : label) : (follows ? "B is from elsewhere (NotNext)" : `not ${label}`);
   const isRight = (row.is_next_probability >= 0.5) === row.is_next;
@@ -47,10 +49,11 @@ function pair(row, number, label) {
     el("ol", { "aria-label": name ? `${name}, ${segment}` : segment, dir: direction(row.tokens.slice(from, to)) },
       ...words(row, from, to)));
   return el("section", { class: "balcony-pair" },
-    el("h4", {}, `Pair ${number}: ${actual}. `,
-      el("span", { class: isRight ? "balcony-right" : "balcony-wrong" }, `${isRight ? "✓" : "✗"} the model's probability: ${percent(probability)}`)),
+    el("h4", {}, `Pair ${number}: ${hasB ? actual : "A alone, without B"}. `, ...(hasB
+      ? [el("span", { class: isRight ? "balcony-right" : "balcony-wrong" }, `${isRight ? "✓" : "✗"} the model's probability: ${percent(probability)}`)]
+      : [])),
     line("A", [0, second], "segment 0"),
-    line("B", [second, end], "segment 1"),
+    ...(hasB ? [line("B", [second, end], "segment 1")] : []),
     ...(end < row.tokens.length ? [line("", [end, row.tokens.length], "padding")] : []));
 }
 
