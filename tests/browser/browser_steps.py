@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +16,7 @@ WAIT_MS = 45_000
 class Tabs:
     """Browser tabs that outlive a test: to load the page again costs half of the processor time of a new tab.
 
-    Each visitor has a browser profile. After a test its tabs are emptied and forget the visitor.
+    Each visitor has a browser profile. After a visit its tab is emptied and forgets the visitor.
     """
 
     def __init__(self, browser: Browser, address: str) -> None:
@@ -35,17 +35,22 @@ class Tabs:
         expect(page.locator("#start")).to_be_enabled()
         return page
 
-    def leave(self) -> None:
-        """End the test's visits. A tab in which that fails is closed."""
-        for page in self._used:
-            try:
-                page.context.set_offline(False)
-                page.unroute_all(behavior="ignoreErrors")
-                page.evaluate("localStorage.clear(); sessionStorage.clear()")
-                page.goto("about:blank")
-            except PlaywrightError:
-                page.close()
-        self._used.clear()
+    @contextmanager
+    def visits(self) -> Iterator[Callable[..., Page]]:
+        """`open`; the visits inside the block end with it. A tab in which that fails is closed."""
+        earlier = len(self._used)
+        try:
+            yield self.open
+        finally:
+            for page in self._used[earlier:]:
+                try:
+                    page.context.set_offline(False)
+                    page.unroute_all(behavior="ignoreErrors")
+                    page.evaluate("localStorage.clear(); sessionStorage.clear()")
+                    page.goto("about:blank")
+                except PlaywrightError:
+                    page.close()
+            del self._used[earlier:]
 
     def _new_profile(self) -> BrowserContext:
         profile = self.browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)

@@ -93,8 +93,8 @@ def complaints(tabs: Tabs) -> Iterator[list[str]]:
 @pytest.fixture
 def visit(tabs: Tabs, complaints: list[str]) -> Iterator[Callable[..., Page]]:
     """Open the page: `visit()` as a new visitor, `visit(page.context)` in another browser tab of the same visitor."""
-    yield tabs.open
-    tabs.leave()
+    with tabs.visits() as visit:
+        yield visit
 
 
 @pytest.fixture

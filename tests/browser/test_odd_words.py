@@ -3,25 +3,30 @@
 import csv
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from browser_steps import change_setting, download, open_tab, paste, start, wait_for_status
+from browser_steps import Tabs, change_setting, download, open_tab, paste, start, wait_for_status
 from playwright.sync_api import Page, expect
 
 ODD = ["<b>", "${1}", "$x$", "=1+1", "שלום", "你", "&amp;", "{{7}}"]
 TEXT = " ".join(ODD)
 
 
-@pytest.fixture
-def odd(page: Page) -> Page:
-    """A page that shows a model which learned the odd words."""
-    paste(page, "\n".join(f"{word} goes on {word} again" for word in ODD))
-    change_setting(page, "steps", "20")
-    start(page)
-    wait_for_status(page, "Finished")
-    return page
+@pytest.fixture(scope="module")
+def odd(tabs: Tabs) -> Iterator[Page]:
+    """A page that shows a model which learned the odd words, for all tests of this module."""
+    tabs.complaints.clear()
+    with tabs.visits() as visit:
+        page = visit()
+        paste(page, "\n".join(f"{word} goes on {word} again" for word in ODD))
+        change_setting(page, "steps", "20")
+        start(page)
+        wait_for_status(page, "Finished")
+        assert tabs.complaints == []
+        yield page
 
 
 def literal(page: Page, part: str) -> str:
@@ -49,7 +54,7 @@ def python_of(page: Page, export: str) -> str:
     return page.locator(f"#{export} pre").inner_text()
 
 
-def test_masked_words(odd: Page, tmp_path: Path) -> None:
+def test_masked_words(odd: Page, tmp_path: Path, complaints: list[str]) -> None:
     open_tab(odd, "Masked words")
     odd.locator("#masked-sentence textarea").fill(f"{TEXT} [MASK]")
     words = odd.locator("#masked-words button")
@@ -74,7 +79,7 @@ def test_masked_words(odd: Page, tmp_path: Path) -> None:
     assert repr(f"{TEXT} [MASK]") in python_of(odd, "masked-closer-download")
 
 
-def test_next_sentence(odd: Page, tmp_path: Path) -> None:
+def test_next_sentence(odd: Page, tmp_path: Path, complaints: list[str]) -> None:
     open_tab(odd, "Next sentence")
     first, second = odd.locator("#next-first textarea"), odd.locator("#next-second textarea")
     first.fill(TEXT)
@@ -103,7 +108,7 @@ def test_next_sentence(odd: Page, tmp_path: Path) -> None:
         literal(odd, part)
 
 
-def test_heads_that_are_switched_off(odd: Page, tmp_path: Path) -> None:
+def test_heads_that_are_switched_off(odd: Page, tmp_path: Path, complaints: list[str]) -> None:
     open_tab(odd, "Attention")
     odd.locator("#attention-text textarea").fill(TEXT)
     odd.locator("#attention-pair textarea").fill("")
@@ -118,7 +123,7 @@ def test_heads_that_are_switched_off(odd: Page, tmp_path: Path) -> None:
     literal(odd, "#attention-switches")
 
 
-def test_words_in_context(odd: Page, tmp_path: Path) -> None:
+def test_words_in_context(odd: Page, tmp_path: Path, complaints: list[str]) -> None:
     open_tab(odd, "Words in context")
     odd.locator("#context-word input, #context-word textarea").fill("${1}")
     odd.locator("#context-sentences textarea").fill("<b> ${1} שלום\n$x$ ${1} 你好")

@@ -1,12 +1,26 @@
 """Watching a run in a real browser: the time slider, curves that stay, what survives a reload or a lost connection."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
-from browser_steps import change_setting, open_tab, points, start, wait_for_points, wait_for_status
+import pytest
+from browser_steps import Tabs, change_setting, open_tab, points, start, wait_for_points, wait_for_status
 from playwright.sync_api import Page, expect
 
 ENDLESS = "50000"
+
+
+@pytest.fixture(scope="module")
+def trained(tabs: Tabs) -> Iterator[Page]:
+    """A page with a finished run, for all tests of this module that only view it and leave it live."""
+    tabs.complaints.clear()
+    with tabs.visits() as visit:
+        page = visit()
+        start(page)
+        wait_for_status(page, "Finished")
+        assert tabs.complaints == []
+        yield page
 
 
 def move_slider(page: Page, position: int) -> None:
@@ -21,9 +35,8 @@ def choose_pace(page: Page, name: str) -> None:
     page.get_by_role("option", name=name).click()
 
 
-def test_the_slider_takes_the_open_tab_back_in_time(page: Page) -> None:
-    start(page)
-    wait_for_status(page, "Finished")
+def test_the_slider_takes_the_open_tab_back_in_time(trained: Page, complaints: list[str]) -> None:
+    page = trained
     open_tab(page, "Masked words")
     guess = page.locator("#masked-guesses section li").first
     expect(guess).to_contain_text("Juliet".lower())
@@ -40,14 +53,12 @@ def test_the_slider_takes_the_open_tab_back_in_time(page: Page) -> None:
     expect(page.locator("#masked-guesses")).to_have_text(re.compile("juliet.*100%|juliet.*9.%", re.DOTALL))
 
 
-def test_a_replay_ends_live(page: Page) -> None:
-    change_setting(page, "steps", "40")
-    start(page)
-    wait_for_status(page, "Finished")
+def test_a_replay_ends_live(trained: Page, complaints: list[str]) -> None:
+    page = trained
     page.locator("#time-replay").click()
     expect(page.locator("#model-step")).to_have_text("step 0")
     expect(page.locator("#time-replay")).to_have_text("Replay", timeout=30_000)
-    expect(page.locator("#model-step")).to_have_text("step 40")
+    expect(page.locator("#model-step")).to_have_text("step 110")
     expect(page.locator("#time-live")).to_have_attribute("aria-pressed", "true")
 
 
@@ -66,15 +77,14 @@ def test_the_chosen_step_stays_while_the_run_continues(page: Page) -> None:
     wait_for_status(page, "Stopped")
 
 
-def test_curves_keep_their_points_in_every_display(page: Page) -> None:
-    change_setting(page, "steps", "60")
-    start(page)
-    wait_for_status(page, "Finished")
+def test_curves_keep_their_points_in_every_display(trained: Page, complaints: list[str]) -> None:
+    page = trained
+    open_tab(page, "Train")
     wait_for_points(page, 20)
     x = """series => document.querySelector('#run-curves').data
         .find(trace => trace.meta.series === series && trace.meta.kind === 'line').x"""
     steps = page.evaluate(x, "mlm_loss")
-    assert steps[-1] == 60
+    assert steps[-1] == 110
     assert steps == sorted(set(steps)), "no point twice"
     page.get_by_label("Smoothed").uncheck()
     page.get_by_label("Logarithmic loss").check()
@@ -84,16 +94,16 @@ def test_curves_keep_their_points_in_every_display(page: Page) -> None:
     )
     again = page.evaluate(x, "grad_norm")
     assert again == sorted(set(again))
-    assert again[-1] == 60
+    assert again[-1] == 110
     with page.expect_download() as waiting:
         page.locator("#curves-csv").click()
     lines = Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()
-    assert len(lines) == 1 + 60
+    assert len(lines) == 1 + 110
 
 
-def test_the_slider_takes_the_guesses_below_the_curves_back_in_time(page: Page) -> None:
-    start(page)
-    wait_for_status(page, "Finished")
+def test_the_slider_takes_the_guesses_below_the_curves_back_in_time(trained: Page, complaints: list[str]) -> None:
+    page = trained
+    open_tab(page, "Train")
     expect(page.locator("#run-guesses tbody tr[data-right=true]")).to_have_count(5)
     move_slider(page, 0)
     expect(page.locator("#run-guesses caption")).to_have_text("Guesses for hidden words at step 0")
