@@ -56,7 +56,9 @@ def python_of(page: Page, export: str) -> str:
 
 def test_masked_words(odd: Page, tmp_path: Path, complaints: list[str]) -> None:
     open_tab(odd, "Masked words")
-    odd.locator("#masked-sentence textarea").fill(f"{TEXT} [MASK]")
+    sentence = odd.locator("#masked-sentence textarea")
+    sentence.fill(f"{TEXT} [MASK]")
+    expect(sentence).to_have_css("unicode-bidi", "plaintext")  # so that Hebrew runs from the right
     words = odd.locator("#masked-words button")
     expect(words).to_have_text(ODD)
     words.first.click()
