@@ -9,6 +9,7 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from helpers import make_model
+from hypothesis import settings
 
 from bert_core.config import BertConfig
 from bert_core.data.corpus import Corpus
@@ -16,6 +17,10 @@ from bert_core.data.tokenizer import train_tokenizer
 from bert_core.model import BertForPreTraining
 from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint
+
+settings.register_profile("quick", max_examples=60, deadline=None)
+settings.register_profile("long", max_examples=2_000, deadline=None)
+settings.load_profile("quick")
 
 DIALOGUE = """\
 Hello, how are you? I am Romeo.

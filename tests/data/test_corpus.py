@@ -87,18 +87,6 @@ def test_splitting_removes_only_white_space(paragraph):
     assert all(sentence == sentence.strip() != "" for sentence in sentences)
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.text(max_size=80), st.sampled_from(["auto", "lines", "documents"]))
-def test_any_text_is_read_or_refused(text, kind):
-    try:
-        corpus = Corpus.from_text(text, kind)
-    except CorpusError:
-        return
-    assert corpus.sentences
-    assert all(corpus.documents)
-    assert all(sentence.strip() == sentence != "" for sentence in corpus.sentences)
-
-
 @pytest.mark.parametrize(
     ("mark", "encoding", "note"),
     [
