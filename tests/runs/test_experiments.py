@@ -2,7 +2,9 @@
 
 import dataclasses
 import math
+from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 
@@ -120,3 +122,17 @@ def test_every_contrast_has_an_outcome(contrast):
 def test_the_other_variants_of_an_experiment_are_compared_with_the_first():
     for experiment in load_experiments():
         assert all(0 < contrast.other < len(experiment.variants) for contrast in experiment.contrasts)
+
+
+def test_an_experiment_with_equal_models_finds_a_difference_in_at_most_five_of_a_hundred_draws():
+    rng = np.random.default_rng(5)
+    found = Counter()
+    for _ in range(1000):
+        sides = [
+            [marked(**dict(zip(NUMBERS, rng.normal(0.6, 0.04, len(NUMBERS))))) for _ in range(3)] for _ in range(3)
+        ]
+        sides[0][0] = dataclasses.replace(sides[0][0], mlm_baseline=0.1, nsp_baseline=0.1)
+        for experiment in load_experiments():
+            outcomes = {outcome(contrast, sides) for contrast in experiment.contrasts}
+            found[experiment.name] += bool(outcomes & {"higher", "lower"})
+    assert max(found.values()) <= 50
