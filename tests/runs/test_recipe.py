@@ -271,7 +271,7 @@ def test_epochs_become_steps(recipe):
     assert prepared.recipe.training.steps == 12  # 9 x 8 sentences that have a next one, in batches of 6
     assert (
         prepare(
-            recipe.override({"training.epochs": 8, "data.batch_size": 6, "training.alternating": True})
+            recipe.override({"training.epochs": 9, "data.batch_size": 6, "training.alternating": True})
         ).recipe.training.steps
         == 24
     )
