@@ -169,6 +169,8 @@ class PairSampler:
         for _ in range(_DRAWS):
             start[left], ends[left] = draw(last[left], tokens[left], longest[left], rng)
             left = left[~self._is_negative(last[left], start[left])]
+            if not len(left):
+                return start, ends
         texts = self.encoded.texts[last[left]]
         for text in np.unique(texts):
             rows = left[texts == text]

@@ -11,6 +11,7 @@ import weakref
 import pytest
 import torch
 
+from bert_core.data import encoding as encoding_module
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, RunError
 from bert_core.probes.batch import interleaved
@@ -599,6 +600,31 @@ def test_visitors_who_left_leave_nothing_behind(slow_service, clock, recipe):
             return sum(reference() is not None for reference in gone)
 
         wait(lambda: alive() == 0, "runs, models or snapshots are still held")
+
+
+def test_stopping_ends_the_preparation_at_the_next_block_of_sentences(service, recipe, monkeypatch):
+    door, blocks, hashes = threading.Event(), [], encoding_module.text_hashes
+
+    def text_hashes(*arrays):
+        blocks.append(1)
+        run.stop()
+        return hashes(*arrays)
+
+    monkeypatch.setattr(encoding_module, "_ENCODED_AT_ONCE", 2)
+    monkeypatch.setattr(encoding_module, "text_hashes", text_hashes)
+    run = service.start(recipe, lambda: door.wait(PATIENCE) and read_corpus("a b\nc d\ne f\ng h\ni j\n"))
+    door.set()
+    wait(lambda: run.status == "stopped" and not service._queue)
+    assert len(blocks) == 1
+
+
+def test_a_text_whose_pairs_are_all_alike_fails_and_the_next_run_is_prepared(service, recipe):
+    settings = {"data.long_pairs": "drop", "data.sequence_length": 8, "model.max_position_embeddings": 8}
+    alike = read_corpus("x y\n" * 5 + "a b c d e f g h\n")
+    runs = [service.start(recipe.override(settings), alike), service.start(recipe.override({"training.steps": 2}))]
+    wait(lambda: all(run.status in ("failed", "finished") for run in runs))
+    assert [run.status for run in runs] == ["failed", "finished"]
+    assert "two different sentences" in runs[0].reason
 
 
 def test_progress_counts_the_runs_that_are_prepared_before(service, recipe):
