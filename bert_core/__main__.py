@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto", help="where to train")
     every = "save the model and its training state every STEPS steps and at the end; %(default)s by default"
     train.add_argument("--save-every", type=int, default=1000, metavar="STEPS", help=every)
-    train.add_argument("--set", nargs="+", default=[], metavar="SETTING=VALUE", help="for example training.steps=2000")
+    _add_settings(train, "training.steps=2000")
     train.set_defaults(command=_train)
 
     examine = commands.add_parser("exam", help="mask every word and judge every pair of a text")
@@ -106,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
     tune.add_argument("--seed", type=int, default=0, help="of the output layer, the order of examples and dropout")
     tune.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto", help="where to train")
-    tune.add_argument("--set", nargs="+", default=[], metavar="SETTING=VALUE", help="for example training.epochs=3")
+    _add_settings(tune, "training.epochs=3")
     tune.set_defaults(command=_finetune)
 
     predictor = commands.add_parser("predict", help="apply a fine-tuned model to examples")
@@ -119,6 +119,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_encoding(command: argparse.ArgumentParser) -> None:
     command.add_argument("--encoding", choices=ENCODINGS, help="of --corpus; default: UTF-8, or what its mark names")
+
+
+def _add_settings(command: argparse.ArgumentParser, example: str) -> None:
+    help = f"for example {example}"
+    command.add_argument("--set", nargs="+", action="extend", default=[], metavar="SETTING=VALUE", help=help)
 
 
 def _train(options: argparse.Namespace) -> None:

@@ -169,7 +169,7 @@ def test_the_command_line_fine_tunes_and_predicts(tiny_checkpoint, tmp_path, cap
     arguments = ["finetune", "--task", "text-classification", "--train", str(tmp_path / "train.tsv")]
     arguments += ["--test", str(tmp_path / "test.tsv"), "--checkpoint", str(tmp_path / "start")]
     arguments += ["--output", str(tmp_path / "tuned"), "--seed", "3", "--set", "training.epochs=8"]
-    arguments += ["training.learning_rate=0.01", "training.dropout=0", "data.batch_size=8"]
+    arguments += ["training.learning_rate=0.01", "--set", "training.dropout=0", "data.batch_size=8"]
     assert command_line.main(arguments) == 0
     summary = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert {*summary} == {"task", "examples", "steps", "seconds", "validation", "test"}
