@@ -14,6 +14,7 @@ from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import MASK
+from bert_core.errors import CorpusError
 from bert_core.probes.forward import suitable_threads
 from bert_core.probes.verdicts import Comparison, Spread, compare
 from bert_core.runs.recipe import ASSETS, read_json_file
@@ -126,10 +127,15 @@ def examine(
 ) -> Marks:
     """Test a model on about PAIRS pairs of a text, drawn and masked according to `data`; the same ones at every call.
 
-    seconds, trained: see `Marks`. Raises CorpusError for a text without pairs.
+    seconds, trained: see `Marks`. Raises CorpusError for a text without pairs, unless the model was not trained on them.
     """
     encoded = encode_corpus(text.excerpt(MAX_SENTENCES), checkpoint.tokenizer)
-    batches = PretrainingBatches(encoded, checkpoint.tokenizer, data, seed=0)
+    try:
+        batches = PretrainingBatches(encoded, checkpoint.tokenizer, data, seed=0)
+    except CorpusError:
+        if "nsp" in trained:
+            raise
+        batches = PretrainingBatches(encoded, checkpoint.tokenizer, data, seed=0, needs_pairs=False)
     mask, count = checkpoint.tokenizer.token_to_id(MASK), max(1, PAIRS // data.batch_size)
     sums = torch.zeros(3, dtype=torch.float64)
     right, asked = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)

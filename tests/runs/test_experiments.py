@@ -11,6 +11,7 @@ import torch
 from bert_core.data.batches import IGNORED, PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
+from bert_core.errors import CorpusError
 from bert_core.runs.experiments import (
     MEASURES,
     Marks,
@@ -60,6 +61,14 @@ def test_marks_equal_those_of_one_prediction_at_a_time(tiny_checkpoint, dialogue
         assert getattr(marks, f"{kind}_accuracy") == pytest.approx(mean(hits)), kind
     assert marks.seconds == 1.5
     assert examine(tiny_checkpoint, dialogue, data, 1.5) == marks
+
+
+def test_a_text_without_pairs_tests_models_that_were_not_trained_on_them(tiny_checkpoint):
+    text = Corpus.from_text("hello romeo\n\nnice name\n\ngreat team today\n", "lines", "single sentences")
+    data = dataclasses.replace(RECIPE.data, sequence_length=17)
+    assert math.isfinite(examine(tiny_checkpoint, text, data, trained=("mlm",)).mlm_loss)
+    with pytest.raises(CorpusError, match="no two neighbours"):
+        examine(tiny_checkpoint, text, data)
 
 
 def test_a_kind_of_word_that_never_occurs_has_no_mark(tiny_checkpoint, dialogue):

@@ -215,7 +215,7 @@ def test_a_model_that_cannot_be_tested_gives_a_reason_instead_of_a_result(worksp
     start_trial(workspaces, space, experiment_named("segments"), RECIPE, text, range(1))
     news = result_of(space)
     assert news["result"] is None
-    assert news["reason"].startswith("Run 1: Its model cannot be tested: All sentences are alike")
+    assert news["reason"].startswith("Run 1: Its model cannot be tested: Of any two sentences")
 
 
 def test_a_longer_text_is_tested_on_its_held_out_part(workspaces, space) -> None:
