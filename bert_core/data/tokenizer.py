@@ -6,6 +6,7 @@ is read as JSON (see `bert_core.storage`), because the library's loader can abor
 
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -265,3 +266,11 @@ def token_id(tokenizer: Tokenizer, token: str) -> int:
 def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
     """The ids of the five special tokens in this tokenizer's own vocabulary."""
     return {token: token_id(tokenizer, token) for token in SPECIAL_TOKENS}
+
+
+def end_of_marks(text: str, end: int) -> int:
+    """The end of a word with the marks and parts of Hangul behind it, which the tokenizer joins to its last character
+    or removes."""
+    while end < len(text) and (unicodedata.category(text[end])[0] == "M" or "\u1160" <= text[end] <= "\u11ff"):
+        end += 1
+    return end

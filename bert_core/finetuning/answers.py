@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bert_core.data.tokenizer import end_of_marks
 from bert_core.finetuning.features import Row
 
 
@@ -54,7 +55,7 @@ def best_answers(
         for start in starts:
             for end in ends:
                 if start <= end < start + longest:
-                    span = int(row.offsets[start, 0]), int(row.offsets[end, 1])
+                    span = int(row.offsets[start, 0]), end_of_marks(context, int(row.offsets[end, 1]))
                     found[span] = max(found.get(span, -math.inf), float(logits[start, 0] + logits[end, 1]))
     candidates = [Answer(context[a:b], a, score) for (a, b), score in found.items()]
     if may_be_missing or not candidates:

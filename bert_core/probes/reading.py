@@ -1,12 +1,11 @@
 """A text as the model reads it: its tokens, its words, and its row in the input of a forward pass."""
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tokenizers import Encoding, Tokenizer
 
-from bert_core.data.tokenizer import CLS, MASK, SEP, UNK, special_ids
+from bert_core.data.tokenizer import CLS, MASK, SEP, UNK, end_of_marks, special_ids
 from bert_core.errors import InputError
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -83,26 +82,18 @@ def read_words(checkpoint: Checkpoint, text: str, text_pair: str | None = None) 
     words = []
     for sentence, first, last in found:
         source = (text, text_pair or "")[sentence]
-        start, end = offsets[first][0], _end_of_marks(source, offsets[last - 1][1])
+        start, end = offsets[first][0], end_of_marks(source, offsets[last - 1][1])
         spelled = source[start:end]
         cuts = tuple(cut - start for cut, _ in offsets[first:last])
         words.append(Word(spelled, sentence, start, end, first, last, tuple(tokens[first:last]), cuts))
     return words
 
 
-def _end_of_marks(text: str, end: int) -> int:
-    """The end of a word with the marks and parts of Hangul behind it, which the tokenizer joins to its last character
-    or removes."""
-    while end < len(text) and (unicodedata.category(text[end])[0] == "M" or "\u1160" <= text[end] <= "\u11ff"):
-        end += 1
-    return end
-
-
 def unknown_words(checkpoint: Checkpoint, text: str) -> list[str]:
     """The words of a text that the vocabulary lacks, each once, in reading order; the model reads them as [UNK]."""
     encoding = tokenize(checkpoint, text, None, add_special_tokens=False)
     found = (offsets for token, offsets in zip(encoding.tokens, encoding.offsets) if token == UNK)
-    return list(dict.fromkeys(text[start : _end_of_marks(text, end)] for start, end in found))
+    return list(dict.fromkeys(text[start : end_of_marks(text, end)] for start, end in found))
 
 
 def row_of(encoding: Encoding) -> Row:

@@ -127,7 +127,7 @@ def examine(
 ) -> Marks:
     """Test a model on about PAIRS pairs of a text, drawn and masked according to `data`; the same ones at every call.
 
-    seconds, trained: see `Marks`. Raises CorpusError for a text without pairs, unless the model was not trained on them.
+    seconds, trained: see `Marks`. Raises CorpusError for a text without pairs, unless the model is not trained on them.
     """
     encoded = encode_corpus(text.excerpt(MAX_SENTENCES), checkpoint.tokenizer)
     try:

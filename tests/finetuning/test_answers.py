@@ -1,11 +1,13 @@
 """Windows, offsets and the best answers of hand-worked cases."""
 
+import unicodedata
+
 import numpy as np
 import pytest
 
 from bert_core.config import FinetuningData
 from bert_core.data.corpus import Corpus
-from bert_core.data.tokenizer import train_tokenizer
+from bert_core.data.tokenizer import end_of_marks, train_tokenizer
 from bert_core.errors import CorpusError
 from bert_core.finetuning.answers import best_answers
 from bert_core.finetuning.examples import AnswerExample, TaggedExample, TaskData
@@ -74,6 +76,17 @@ def test_offsets_cut_the_answer_from_the_original_characters(tokenizer):
     logits[first, 0], logits[last, 1] = 5, 4
     best = best_answers(CHINESE, [(row, logits)])[0]
     assert (best.text, best.start, best.score) == ("308", CHINESE.index("308"), 9)
+
+
+def test_an_answer_in_decomposed_letters_is_whole(tokenizer):
+    context = unicodedata.normalize("NFD", "juliet é 한국 two")
+    row = windows(tokenizer, AnswerExample("where", context, None), sequence_length=64)[0]
+    ends = {context[a : end_of_marks(context, b)] for a, b in row.offsets.tolist() if a >= 0}
+    assert {unicodedata.normalize("NFD", "é"), "two"} <= ends
+    last = max(i for i, (a, _) in enumerate(row.offsets.tolist()) if 0 <= a < context.index("two"))
+    logits = np.zeros((len(row.ids), 2))
+    logits[last] = 9
+    assert best_answers(context, [(row, logits)])[0].text.endswith(unicodedata.normalize("NFD", "국"))
 
 
 def scored(row, **words):
