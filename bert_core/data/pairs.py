@@ -25,7 +25,7 @@ SHORT = 0.1  # fraction of packed pairs that are shorter, as in create_pretraini
 PASS_STREAM, BATCH_STREAM = 0, 1
 _KEYS_AT_ONCE = 1_000_000  # sentences
 _MIN_BLOCK = 1024  # sentences; several passes through a shorter text are shuffled in one call
-_DRAWS = 16  # of a B that turns out to follow A; after that, the sentences that do not are listed
+_DRAWS = 64  # of a B that turns out to follow A; after that, the sentences that do not are listed
 _MOST_LEFT_OUT = 0.01  # of the sentences that can be A
 
 
