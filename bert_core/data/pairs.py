@@ -153,7 +153,8 @@ class PairSampler:
         if self._is_packed:
             room = np.where(rng.random(len(start)) < SHORT, rng.integers(2, room + 1), room)
         end = self._end(start, room)
-        low, high = np.searchsorted(self._lasts, start), np.searchsorted(self._lasts, end - 1)
+        # A search for numbers of another type would copy all of the text's numbers.
+        low, high = (np.searchsorted(self._lasts, each.astype(self._type)) for each in (start, end - 1))
         chosen = low + (rng.random(len(start)) * (high - low)).astype(np.int64)
         can_pair, cut = low < high, start + 1
         cut[can_pair] = self._lasts[chosen[can_pair]].astype(np.int64) + 1
