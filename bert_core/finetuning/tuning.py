@@ -235,7 +235,8 @@ class Finetuning:
         measures = self.evaluate()
         self.evaluations.append(EpochMetrics(step, step / self.batches.steps_per_epoch, measures))
         value = measures[MAIN_MEASURE[self.task]]
-        if self.trainer.config.keep_best and (self._best is None or value > self._best[0]):
+        # Of equal epochs the latest: few examples give few different values.
+        if self.trainer.config.keep_best and (self._best is None or value >= self._best[0]):
             self._best = value, self.trainer.flat.weights.clone()
 
     def evaluate(self, part: TaskData | None = None) -> Metrics:
