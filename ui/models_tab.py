@@ -26,7 +26,6 @@ from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import read_json
 from ui.handlers import QUIET, on_error, warn
 from ui.parts.compare import caption
-from ui.parts.downloads import file_name
 from ui.parts.page import Page
 from ui.server.workspace import Model, Workspace
 from ui.views import view
@@ -194,7 +193,7 @@ def open_files(paths: list[Path]) -> Checkpoint:
         folder = Path(scratch) / "model"
         if len(paths) == 1 and paths[0].suffix.lower() == ".zip":
             unpack_checkpoint(paths[0], folder)
-            return dataclasses.replace(load_checkpoint(folder), name=file_name(paths[0].stem))
+            return dataclasses.replace(load_checkpoint(folder), name=paths[0].stem[:MOST_LETTERS])
         folder.mkdir()
         for path in paths:
             if MODEL_FILES.fullmatch(path.name):

@@ -10,6 +10,7 @@ from bert_core.probes.reading import read_words
 from bert_core.probes.vectors import Occurrence, words_in_contexts
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, on_error
+from ui.parts.compare import replace_unchanged
 from ui.parts.downloads import exporter, offer
 from ui.parts.export import Numbers, python_code, table
 from ui.parts.figures import MAP_OPTIONS, word_points
@@ -48,6 +49,7 @@ def words_in_context_tab(page: Page) -> None:
                 scale=3,
                 min_width=280,
             )
+        offered = gr.JSON(visible="hidden")
         # More than any model has; the first answer lowers it to the model's last layer.
         level = gr.Slider(
             0,
@@ -80,10 +82,11 @@ def words_in_context_tab(page: Page) -> None:
     def exemplify(values: Values) -> dict[Any, Any]:
         """Examples of another text than the shown model's give way to its own."""
         before, own = values[sentences].splitlines(), page.sentences(values[page.visitor])
+        texts = [values[word], values[sentences]]
         if page.examples(values[page.visitor], before) == before:
-            return {word: gr.skip(), sentences: gr.skip()}
+            return {offered: [texts, texts]}
         found, lines = example(page.model(values[page.visitor]).checkpoint, own)
-        return {word: found, sentences: "\n".join(lines)}
+        return {offered: [texts, [found, "\n".join(lines)]]}
 
     def asked(values: Values) -> tuple[Checkpoint, int]:
         """The model, and the chosen level or its last one."""
@@ -102,7 +105,7 @@ def words_in_context_tab(page: Page) -> None:
 
     inputs = {page.visitor, word, sentences, level}
     offer(export, "similarities", inputs, numbers, code=code)
-    tab.select(exemplify, inputs, [word, sentences], **QUIET)
+    replace_unchanged(tab.select(exemplify, inputs, offered, **QUIET), offered, [word, sentences])
     gr.on(
         [tab.select, word.change, sentences.change, level.input, facts.submit],
         show,

@@ -3,6 +3,7 @@
 from typing import Any
 
 import gradio as gr
+from gradio.events import Dependency
 
 from bert_core.errors import BertCoreError
 from ui.handlers import QUIET
@@ -31,20 +32,35 @@ def fill_lists(page: Page, tab: gr.Tab, boxes: dict[gr.Dropdown, gr.Textbox], ot
     Examples of another text in the boxes give way to sentences of the shown model's text.
     """
 
+    shown = [*boxes.values()]
+    with tab:
+        offered = gr.JSON(visible="hidden")
+
     def fill(token: str, key: str, *texts: str) -> dict[Any, Any]:
         sentences, models = gr.update(choices=page.sentences(token)), model_choices(page, token)
         chosen = key if key in {value for _, value in models} else ""
-        examples = zip(boxes.values(), texts, page.examples(token, texts))
         return {
             **dict.fromkeys(boxes, sentences),
-            **{box: text if text != before else gr.skip() for box, before, text in examples},
             other: gr.update(choices=models, value=chosen),
+            offered: [texts, page.examples(token, texts)],
         }
 
-    shown = [*boxes.values()]
-    tab.select(fill, [page.visitor, other, *shown], {*boxes, *shown, other}, **QUIET)
+    opened = tab.select(fill, [page.visitor, other, *shown], {*boxes, other, offered}, **QUIET)
+    replace_unchanged(opened, offered, shown)
     for chosen, box in boxes.items():
         chosen.input(lambda text: text or gr.skip(), chosen, box, **QUIET)
+
+
+def replace_unchanged(event: Dependency, offered: gr.JSON, boxes: list[gr.Textbox]) -> None:
+    """After an event put texts into boxes, unless a person has typed into one since the event began.
+
+    offered: what the event gives, the texts that the boxes had and those to put in.
+    """
+    # An update without a value leaves a box alone; the text that it has now would undo what is typed meanwhile.
+    replace = """([before, after], ...texts) => texts.every((text, i) => text === before[i])
+        ? after.map((text, i) => text === before[i] ? {__type__: "update"} : text)
+        : texts.map(() => ({__type__: "update"}))"""
+    event.success(None, [offered, *boxes], boxes, js=replace, **QUIET)
 
 
 def model_choices(page: Page, token: str) -> list[tuple[str, str]]:
