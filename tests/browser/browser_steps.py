@@ -97,6 +97,12 @@ def wait_for_status(page: Page, *words: str) -> None:
     expect(page.locator("#run-status")).to_have_text(re.compile("|".join(words)), timeout=30_000)
 
 
+def wait_for_visitor(page: Page) -> None:
+    """Wait until the server has answered and the browser keeps the visitor's token, for other tabs of this visitor."""
+    expect(page.locator(".balcony-model-name")).not_to_be_empty()
+    page.wait_for_function("localStorage.getItem('balcony-visitor')")
+
+
 def choose_source(page: Page, name: str) -> None:
     """Choose where the text comes from."""
     page.get_by_role("radio", name=name).check()

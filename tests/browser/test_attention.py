@@ -53,6 +53,7 @@ def test_a_helpful_head_and_a_helpful_word_have_one_colour_on_one_scale(page: Pa
     expect(heads.first).to_have_attribute("title", re.compile("change"))
     shown = heads.evaluate_all("heads => heads.map(head => [head.title, head.style.getPropertyValue('--tint')])")
     open_tab(page, "Masked words")
+    expect(page.locator("#masked-guesses section")).to_have_count(1)
     page.get_by_role("radio", name="Which words mattered").check()
     expect(page.locator("#masked-closer .balcony-legend")).to_contain_text("Helped")
     words = page.locator("#masked-closer .balcony-seen")

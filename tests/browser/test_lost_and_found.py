@@ -9,6 +9,7 @@ from browser_steps import (
     start,
     wait_for_points,
     wait_for_status,
+    wait_for_visitor,
 )
 from playwright.sync_api import Page, expect
 
@@ -65,7 +66,7 @@ def test_a_run_continues_while_the_connection_is_lost(visit: Callable[[], Page],
 
 
 def test_a_hidden_tab_stops_asking_and_catches_up(page: Page, visit: Callable[..., Page]) -> None:
-    page.wait_for_function("localStorage.getItem('balcony-visitor')")
+    wait_for_visitor(page)
     other = visit(page.context)
     change_setting(page, "steps", ENDLESS)
     start(page)

@@ -4,7 +4,15 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from browser_steps import change_setting, open_tab, points, start, wait_for_points, wait_for_status
+from browser_steps import (
+    change_setting,
+    open_tab,
+    points,
+    start,
+    wait_for_points,
+    wait_for_status,
+    wait_for_visitor,
+)
 from playwright.sync_api import Page, Request, expect
 
 from bert_core.runs.prepare import preview
@@ -21,9 +29,7 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     expect(page.locator("#preview")).to_contain_text(PARAMETERS)
 
     start(page)
-    first = points(page)
-    expect(page.locator("#start")).to_be_disabled()
-    wait_for_points(page, first + 10)
+    wait_for_points(page, points(page) + 10)
     wait_for_status(page, "Finished")
     expect(page.locator("#run-step")).to_have_text(f"{STEPS} of {STEPS}")
     cut_off = "tiles => tiles.filter((tile) => tile.scrollWidth > tile.clientWidth).map((tile) => tile.textContent)"
@@ -85,6 +91,8 @@ def test_two_visitors_train_at_once_and_see_only_their_own(visit: Callable[[], P
     change_setting(one, "steps", ENDLESS)
     change_setting(other, "steps", "40000")
     start(one)
+    expect(one.locator("#start")).to_be_disabled()
+    expect(other.locator("#start")).to_be_enabled()
     expect(other.locator("#run-status")).to_have_text("No run yet")
     start(other)
     wait_for_points(one, points(one) + 2)
@@ -176,7 +184,7 @@ def test_another_browser_tab_of_the_visitor_shows_the_run_without_a_reload(
 ) -> None:
     # The server has answered: the first tab has its token, which the second then finds.
     expect(page.locator("#model-line")).to_contain_text("comes with Balcony")
-    page.wait_for_function("localStorage.getItem('balcony-visitor')")
+    wait_for_visitor(page)
     other = visit(page.context)
     expect(other.locator("#model-line")).to_contain_text("comes with Balcony")
     expect(other.locator("#run-status")).to_have_text("No run yet")
