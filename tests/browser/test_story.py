@@ -29,7 +29,7 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     expect(page.locator("#preview")).to_contain_text(PARAMETERS)
 
     start(page)
-    wait_for_points(page, points(page) + 10)
+    wait_for_points(page, 20)
     wait_for_status(page, "Finished")
     expect(page.locator("#run-step")).to_have_text(f"{STEPS} of {STEPS}")
     cut_off = "tiles => tiles.filter((tile) => tile.scrollWidth > tile.clientWidth).map((tile) => tile.textContent)"

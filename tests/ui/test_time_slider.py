@@ -34,8 +34,10 @@ def test_a_moment_of_a_run_has_the_numbers_of_its_step() -> None:
     for step in steps:
         while trainer.step < step:
             next(trainer)
+        before = snapshot_steps(space, run)["choice"]
         space.select(run.id, step)
         assert snapshot_steps(space, run)["at"] == step
+        assert snapshot_steps(space, run)["choice"] == before + 1  # so that the page knows which answer is older
         shown = workspaces.model(space).checkpoint
         weights = dict(shown.model.named_parameters())
         assert all(torch.equal(weights[name], there) for name, there in trainer.model.named_parameters())

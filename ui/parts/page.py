@@ -83,9 +83,10 @@ def shipped_texts() -> tuple[Corpus, Corpus]:
 
 
 def snapshot_steps(space: Workspace, run: Run) -> dict[str, Any]:
-    """The steps on the time slider, and the shown one, None for live."""
-    found = None if space.selected_step is None else space.checkpoint(run, space.selected_step)
-    return {"steps": [snapshot.step for snapshot in run.snapshots], "at": found and found[0]}
+    """The steps on the time slider, the shown one, None for live, and how often one was chosen until then."""
+    choice, at = space.choices, space.selected_step  # in this order: a step is never older than its number
+    found = None if at is None else space.checkpoint(run, at)
+    return {"steps": [snapshot.step for snapshot in run.snapshots], "at": found and found[0], "choice": choice}
 
 
 def header(demo: gr.Blocks, workspaces: Workspaces) -> Page:

@@ -54,7 +54,8 @@ class Workspace:
     entries: the list of runs, by run id. shown_run_id: the run on the Train tab, set by `show_current_run`.
     shipped: names of the models that every visitor has. selected: id of a run, key of a model, or name of a shipped
     one; "" stands for the first shipped one. selected_step: of that run, None for its newest (live). `select` sets
-    both. budget: bytes for all of it. last_seen: when the lease was renewed, by the service's clock.
+    both and counts its calls in choices. budget: bytes for all of it. last_seen: when the lease was renewed, by the
+    service's clock.
     """
 
     token: str
@@ -66,6 +67,7 @@ class Workspace:
     shipped: tuple[str, ...] = ()
     selected: str = ""
     selected_step: int | None = None
+    choices: int = 0
     last_seen: float = 0.0
     _built: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     _building: threading.Lock = field(default_factory=threading.Lock)
@@ -153,6 +155,7 @@ class Workspace:
         if key not in self.shipped and key not in self.models:
             self.run(key)
         self.selected, self.selected_step = key, step
+        self.choices += 1
 
     def checkpoint(self, run: Run, step: int | None = None) -> tuple[int, Checkpoint] | None:
         """Step and checkpoint of the run's snapshot nearest to `step`, None for the newest; None before the first."""

@@ -8,7 +8,7 @@ import { announce, latest, meet, on, tabs } from "./page.js";
 const REPLAY_MS = 250;
 const MOST_STEPS = 60; // the server keeps about 40 snapshots; with more here, ask which are left
 
-/** @typedef {{name: string, detail: string, visitor: string, run: string | null, steps: number[], at: number | null}} ModelLine */
+/** @typedef {{name: string, detail: string, visitor: string, run: string | null, steps: number[], at: number | null, choice?: number}} ModelLine */
 
 /** @type {View} */
 export function modelLine(root, { server }) {
@@ -27,6 +27,8 @@ export function modelLine(root, { server }) {
   /** @type {number | null} */
   let at = null; // null is live
   let playing = 0;
+  let isWaiting = false; // for the server's answer to the person's latest move
+  let choice = 0; // the server's number of the newest choice that this page knows
 
   function show() {
     const last = Math.max(0, steps.length - 1);
@@ -49,8 +51,10 @@ export function modelLine(root, { server }) {
 
   const send = latest(async (/** @type {string | null} */ run, /** @type {number | null} */ step) => {
     const answer = await server.select(value.visitor, run, step);
+    isWaiting = step !== at; // a later move is sent next
     if (run !== value.run) return;
     if (answer.error) { detail.textContent = answer.error; return; }
+    choice = Math.max(choice, answer.choice);
     if (step === at) {
       // The server may have dropped this snapshot meanwhile; it then takes the nearest one.
       at = answer.at;
@@ -64,7 +68,12 @@ export function modelLine(root, { server }) {
   function select(step) {
     at = step;
     show();
-    send(value.run, step).catch((error) => { detail.textContent = "connection lost"; console.warn(error); });
+    isWaiting = true;
+    send(value.run, step).catch((error) => {
+      isWaiting = false;
+      detail.textContent = "connection lost";
+      console.warn(error);
+    });
   }
 
   function play() {
@@ -107,7 +116,11 @@ export function modelLine(root, { server }) {
     if (!next) return;
     const before = value;
     const isOther = before && (before.name !== next.name || before.run !== next.run);
-    const moved = isOther || at !== next.at;
+    // An answer to an earlier request must not undo a step that the person has chosen since.
+    const isOld = before && !isOther && (isWaiting || (next.choice ?? choice) < choice);
+    const chosen = isOld ? at : next.at;
+    const moved = isOther || at !== chosen;
+    choice = Math.max(choice, next.choice ?? 0);
     if (isOther) {
       stop();
       tabs.postMessage(next.visitor);
@@ -117,7 +130,7 @@ export function modelLine(root, { server }) {
     name.textContent = next.name;
     if (!before) line.append("Model: ", name, ", ", detail);
     steps = [...next.steps];
-    at = next.at;
+    at = chosen;
     show();
     if (before && moved) announceModel(true);
   };
