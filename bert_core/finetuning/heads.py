@@ -3,7 +3,7 @@
 Shapes: B rows of a batch, C choices of an example, T tokens, D hidden size, L labels, M positions.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -82,16 +82,14 @@ class BertForMultipleChoice(BertForTask):
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
-        *,
-        positions: Tensor | None = None,
-        packing: AllRows = ALL_ROWS,
+        **options: Any,
     ) -> Tensor:
         """As the base class, with inputs (B, C, T)."""
         choices, T = input_ids.shape[-2:]
         mask, segments = (
             None if each is None else each.reshape(-1, T).contiguous() for each in (attention_mask, token_type_ids)
         )
-        return super().forward(input_ids.reshape(-1, T), mask, segments, packing=packing).view(-1, choices)
+        return super().forward(input_ids.reshape(-1, T), mask, segments, **options).view(-1, choices)
 
 
 class BertForQuestionAnswering(BertForTask):

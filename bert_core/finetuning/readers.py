@@ -81,7 +81,7 @@ def _texts(text: str, name: str, labelled: bool, notes: list[str], numbers: bool
     width = len(rows[0][1])
     header = _header(rows[0][1], labelled)
     if header:
-        columns, label_column, *_ = header
+        columns, label_column = header
         rows = rows[1:]
     else:
         label_column = width - 1 if labelled else None

@@ -152,7 +152,7 @@ def task_model(
 
 
 class Finetuning:
-    """A task and a model that learns it: `for step in finetuning.trainer:` trains, `evaluate` measures.
+    """A task and a model that learns it: `for row in finetuning:` trains, `evaluate` measures.
 
     training, validation: labelled examples; validation None holds a part of training out. settings: see `settings_of`.
     random_weights: start from random weights of the same sizes. Raises BertCoreError for data that cannot be learned.
@@ -252,7 +252,28 @@ class Finetuning:
 
     def result(self) -> Checkpoint:
         """A copy of the model as it is, in eval mode, with its output layer and settings."""
-        return finetuned_checkpoint(self)
+        model = self.model
+        copy = BertForPreTraining(model.config, generator=torch.Generator().manual_seed(0))
+        copy.bert.load_state_dict(model.bert.state_dict())
+        missing = {"mlm", "nsp", *(["pooler"] if model.reads_tokens else [])}
+        layer = model.output_layer
+        head = TaskHead(
+            type(model).__name__,
+            self.labels,
+            self.task == "text-regression",
+            layer.weight.detach().cpu().clone(),
+            layer.bias.detach().cpu().clone(),
+        )
+        recipe = {
+            "task": self.task,
+            "start": self.checkpoint.name,
+            "seed": self.seed,
+            "may_be_missing": self.may_be_missing,
+            "data": fields_of(self.data),
+            "training": dataclasses.asdict(self.trainer.config),
+        }
+        name = f"{self.checkpoint.name}, {self.task}"
+        return Checkpoint(copy.eval(), self.checkpoint.tokenizer, name, (), frozenset(missing), recipe, head)
 
 
 def _choices(data: TaskData) -> int | None:
@@ -269,32 +290,6 @@ def _freeze(model: heads.BertForTask, config: FinetuningConfig) -> None:
         in_encoder = name.startswith("bert.")
         if (config.freeze_encoder and in_encoder) or (config.frozen_layers and depth <= config.frozen_layers):
             parameter.requires_grad_(False)
-
-
-def finetuned_checkpoint(finetuning: Finetuning) -> Checkpoint:
-    """The model of a fine-tuning as a checkpoint."""
-    model, task = finetuning.model, finetuning.task
-    copy = BertForPreTraining(model.config, generator=torch.Generator().manual_seed(0))
-    copy.bert.load_state_dict(model.bert.state_dict())
-    missing = {"mlm", "nsp", *(["pooler"] if model.reads_tokens else [])}
-    layer = model.output_layer
-    head = TaskHead(
-        type(model).__name__,
-        finetuning.labels,
-        task == "text-regression",
-        layer.weight.detach().cpu().clone(),
-        layer.bias.detach().cpu().clone(),
-    )
-    recipe = {
-        "task": task,
-        "start": finetuning.checkpoint.name,
-        "seed": finetuning.seed,
-        "may_be_missing": finetuning.may_be_missing,
-        "data": fields_of(finetuning.data),
-        "training": dataclasses.asdict(finetuning.trainer.config),
-    }
-    name = f"{finetuning.checkpoint.name}, {task}"
-    return Checkpoint(copy.eval(), finetuning.checkpoint.tokenizer, name, (), frozenset(missing), recipe, head)
 
 
 @dataclass(frozen=True)
@@ -370,14 +365,13 @@ def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | E
     assert head is not None
     given = [_example(each) for each in examples]
     wanted = MODEL_CLASSES[task]
-    if any(_KINDS[type(each).__name__] is not wanted for each in given):
+    if any(_KINDS[type(each)] is not wanted for each in given):
         raise InputError(f"This model does {task}; give it examples of that task.")
     if not given:
         return []
     outputs = head.weight.shape[0]
-    model = wanted.__new__(wanted)
     with torch.device("meta"):
-        model.__init__(checkpoint.config, outputs)  # type: ignore[misc]
+        model = wanted(checkpoint.config, outputs)
     layer = {f"{wanted.layer}.{name}": tensor for name, tensor in (("weight", head.weight), ("bias", head.bias))}
     encoder = {f"bert.{name}": tensor for name, tensor in checkpoint.model.bert.state_dict().items()}
     model.load_state_dict({**encoder, **layer}, assign=True)
@@ -397,11 +391,11 @@ def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | E
     return predictions(model, batches, given, head.labels, config, may_be_missing=may_be_missing)
 
 
-_KINDS = {
-    "TextExample": heads.BertForSequenceClassification,
-    "ChoiceExample": heads.BertForMultipleChoice,
-    "AnswerExample": heads.BertForQuestionAnswering,
-    "TaggedExample": heads.BertForTokenClassification,
+_KINDS: dict[type, type[heads.BertForTask]] = {
+    TextExample: heads.BertForSequenceClassification,
+    ChoiceExample: heads.BertForMultipleChoice,
+    AnswerExample: heads.BertForQuestionAnswering,
+    TaggedExample: heads.BertForTokenClassification,
 }
 
 
