@@ -1,7 +1,7 @@
 """Settings: frozen dataclasses that check themselves once.
 
 The metadata of a field holds a hint of one line and a range or choices. The checks, the command line's `--set` and the
-page's controls read it.
+page's controls read it. `Limits` holds what a visitor may ask for, by place.
 """
 
 import dataclasses
@@ -12,6 +12,27 @@ from typing import Any, Self
 from bert_core.errors import ConfigError
 
 CORPUS_KINDS = ("auto", "lines", "documents", "wikitext", "pairs")  # how a text is split, see `data.sentences`
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one visitor may ask of a machine. LOCAL is generous, for one's own; PUBLIC is for a page open to strangers.
+
+    upload_bytes: of an uploaded file. items: lines of a task or vocabulary, or values in JSON, in a file of others;
+    they bound the time and memory of reading. parameters: of a model to train or to open. step_seconds: estimated, of a
+    training step. steps: of a run. active_runs: of one visitor at once.
+    """
+
+    upload_bytes: int
+    items: int
+    parameters: int
+    step_seconds: float
+    steps: int
+    active_runs: int
+
+
+LOCAL = Limits(2**30, 5_000_000, 500_000_000, 600.0, 100_000_000, 24)
+PUBLIC = Limits(5 * 2**20, 250_000, 20_000_000, 2.0, 20_000, 1)
 
 
 def _number(default: Any, low: float, high: float, hint: str, *, optional: bool = False) -> Any:
