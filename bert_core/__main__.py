@@ -53,7 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.command(options)
     except BertCoreError as error:
-        print(error, file=sys.stderr)
+        is_encoded = isinstance(error, EncodingError)
+        print(
+            error, *([f"Add for example --encoding {next(iter(error.likely))}."] if is_encoded else []), file=sys.stderr
+        )
         return 1
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)
@@ -100,6 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     held_out = "examples to choose the best epoch by; by default, a tenth of --train is held out"
     tune.add_argument("--validation", type=Path, metavar="FILE", help=held_out)
     tune.add_argument("--test", type=Path, metavar="FILE", help="examples to measure the result on")
+    _add_encoding(tune)
     tune.add_argument("--checkpoint", required=True, metavar="FOLDER_OR_NAME", help="the model to start from")
     tune.add_argument("--random-weights", action="store_true", help="keep only the tokenizer and sizes of --checkpoint")
     tune.add_argument("--output", type=Path, required=True, metavar="DIR", help="the folder to write")
@@ -112,13 +116,14 @@ def _parser() -> argparse.ArgumentParser:
     predictor = commands.add_parser("predict", help="apply a fine-tuned model to examples")
     predictor.add_argument("model", metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub")
     predictor.add_argument("--input", type=Path, required=True, metavar="FILE", help="examples without labels")
+    _add_encoding(predictor)
     predictor.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
     predictor.set_defaults(command=_predict)
     return parser
 
 
 def _add_encoding(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--encoding", choices=ENCODINGS, help="of --corpus; default: UTF-8, or what its mark names")
+    command.add_argument("--encoding", choices=ENCODINGS, help="of the text; default: UTF-8, or what its mark names")
 
 
 def _add_settings(command: argparse.ArgumentParser, example: str) -> None:
@@ -275,10 +280,7 @@ def _read(options: argparse.Namespace, kind: str, show_stage: _Show) -> Corpus |
     def show(fraction: float) -> None:
         show_stage(f"reading the text, {fraction:.0%}")
 
-    try:
-        return read_corpus(options.corpus, kind=options.kind or kind, encoding=options.encoding, progress=show)
-    except EncodingError as error:
-        raise CorpusError(f"{error} Add for example --encoding {next(iter(error.likely))}.") from None
+    return read_corpus(options.corpus, kind=options.kind or kind, encoding=options.encoding, progress=show)
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -368,7 +370,7 @@ def _finetune(options: argparse.Namespace) -> None:
     check_seed(options.seed)
     _check_output(options)
     parts = {
-        name: load_task(path, options.task)
+        name: load_task(path, options.task, encoding=options.encoding)
         for name in ("train", "validation", "test")
         if (path := getattr(options, name)) is not None
     }
@@ -407,7 +409,8 @@ def _finetune(options: argparse.Namespace) -> None:
 
 def _predict(options: argparse.Namespace) -> None:
     checkpoint = load_checkpoint(_model_folder(options.model))
-    examples = load_task(options.input, task_of(checkpoint), labelled=False).examples
+    task = task_of(checkpoint)
+    examples = load_task(options.input, task, labelled=False, encoding=options.encoding).examples
     assert checkpoint.head is not None
     found = predict(checkpoint, examples)
     lines = [

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from bert_core.config import BertConfig
 from bert_core.model import BertModel, draw_weights
 from bert_core.packing import ALL_ROWS, AllRows
+from bert_core.storage.weights import TASK_HEADS
 
 _NO_POSITIONS = torch.empty(0, dtype=torch.long)  # the last layer then computes only each row's first token
 
@@ -22,18 +23,17 @@ class BertForTask(nn.Module):
     PyTorch's global generator. Under `torch.device("meta")` nothing is drawn.
     """
 
-    layer: ClassVar[str] = "classifier"  # name of the output layer
-    reads_tokens: ClassVar[bool] = False  # whether it reads every token, not the pooled [CLS]
     has_dropout: ClassVar[bool] = True
 
     def __init__(self, config: BertConfig, outputs: int, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
         self.config = config
+        self.layer, self.has_pooler = TASK_HEADS[type(self).__name__]
         self.bert = BertModel(config, generator=generator)
         self.add_module(self.layer, nn.Linear(config.hidden_size, outputs))
         if torch.get_default_device().type != "meta":
             draw_weights(self.output_layer.named_parameters(), config.initializer_range, generator)
-        if self.reads_tokens:
+        if not self.has_pooler:
             self.bert.pooler.requires_grad_(False)  # nothing reads it
         dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
         self.dropout = nn.Dropout(dropout if self.has_dropout else 0.0)
@@ -59,9 +59,9 @@ class BertForTask(nn.Module):
         positions: (M,) positions among all B * T to which a layer that reads tokens is limited, (M, L). packing: as for
         `BertModel.forward`.
         """
-        asked = positions if self.reads_tokens else _NO_POSITIONS
+        asked = _NO_POSITIONS if self.has_pooler else positions
         output = self.bert(input_ids, attention_mask, token_type_ids, asked_positions=asked, packing=packing)
-        if not self.reads_tokens:
+        if self.has_pooler:
             return self.output_layer(self.dropout(output.pooler_output))
         logits = self.output_layer(self.dropout(output.last_hidden_state))
         return packing.unpack(logits) if positions is None else logits
@@ -95,7 +95,7 @@ class BertForMultipleChoice(BertForTask):
 class BertForQuestionAnswering(BertForTask):
     """A score for each token as the first and as the last one of the answer: logits (B, T, 2)."""
 
-    layer, reads_tokens, has_dropout = "qa_outputs", True, False
+    has_dropout = False
 
     def __init__(self, config: BertConfig, outputs: int = 2, *, generator: torch.Generator | None = None) -> None:
         super().__init__(config, outputs, generator=generator)
@@ -103,5 +103,3 @@ class BertForQuestionAnswering(BertForTask):
 
 class BertForTokenClassification(BertForTask):
     """A label for each token: logits (B, T, L)."""
-
-    reads_tokens = True

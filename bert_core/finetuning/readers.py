@@ -32,11 +32,12 @@ _ID_NAMES = {"", "id", "index", "idx", "guid", "#1 id", "#2 id", "pair_id", "pai
 Lines = list[tuple[int, str]]  # numbers from 1, and the text of lines that are not blank
 
 
-def load_task(path: str | Path, task: str, *, labelled: bool = True) -> TaskData:
+def load_task(path: str | Path, task: str, *, labelled: bool = True, encoding: str | None = None) -> TaskData:
     """Read the examples of a task file.
 
-    labelled: whether it has labels; without them, for `predict`, the same form has no label column. Raises CorpusError,
-    with the line or the question, if a part cannot be read, and for a file without examples or above MAX_BYTES.
+    labelled: whether it has labels; without them, for `predict`, the same form has no label column. encoding: of a file
+    that is not UTF-8, see `decoded_blocks`. Raises CorpusError, with the line or the question, if a part cannot be
+    read, and for a file without examples or above MAX_BYTES.
     """
     path = Path(path)
     if task not in _READERS:
@@ -46,7 +47,7 @@ def load_task(path: str | Path, task: str, *, labelled: bool = True) -> TaskData
         if path.stat().st_size > MAX_BYTES:
             raise CorpusError(f"{path.name} has more than {MAX_BYTES // 10**6} MB; use a part of it.")
         with path.open("rb") as file:
-            text = "".join(decoded_blocks(file, path.name, notes))
+            text = "".join(decoded_blocks(file, path.name, notes, encoding))
     except OSError as error:
         raise CorpusError(f"{path.name} cannot be read ({error.strerror or error}).") from None
     examples = _READERS[task](text, path.name, labelled, notes)

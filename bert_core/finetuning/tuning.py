@@ -255,7 +255,7 @@ class Finetuning:
         model = self.model
         copy = BertForPreTraining(model.config, generator=torch.Generator().manual_seed(0))
         copy.bert.load_state_dict(model.bert.state_dict())
-        missing = {"mlm", "nsp", *(["pooler"] if model.reads_tokens else [])}
+        missing = {"mlm", "nsp", *([] if model.has_pooler else ["pooler"])}
         layer = model.output_layer
         head = TaskHead(
             type(model).__name__,
@@ -372,9 +372,8 @@ def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | E
     outputs = head.weight.shape[0]
     with torch.device("meta"):
         model = wanted(checkpoint.config, outputs)
-    layer = {f"{wanted.layer}.{name}": tensor for name, tensor in (("weight", head.weight), ("bias", head.bias))}
     encoder = {f"bert.{name}": tensor for name, tensor in checkpoint.model.bert.state_dict().items()}
-    model.load_state_dict({**encoder, **layer}, assign=True)
+    model.load_state_dict({**encoder, **head.tensors()}, assign=True)
     recipe = checkpoint.recipe or {}
     saved = recipe.get("data")
     try:

@@ -9,6 +9,7 @@ import transformers
 from bert_core.finetuning import heads
 from bert_core.finetuning.batches import TaskBatch, task_loss
 from bert_core.storage.checkpoint import TaskHead, load_checkpoint, save_checkpoint
+from bert_core.storage.weights import TASK_HEADS
 
 CLASSES = {
     "BertForSequenceClassification": (heads.BertForSequenceClassification, 3),
@@ -104,11 +105,11 @@ def test_tags_equal_transformers(tiny_config):
 
 
 def folder_with_head(checkpoint, name, folder):
-    kind, outputs = CLASSES[name]
+    _, outputs = CLASSES[name]
     labels = tuple(f"name {i}" for i in range(outputs)) if "Classification" in name else ()
     generator = torch.Generator().manual_seed(5)
     weight, bias = torch.randn(outputs, 12, generator=generator), torch.randn(outputs, generator=generator)
-    missing = frozenset({"mlm", "nsp", *(["pooler"] if kind.reads_tokens else [])})
+    missing = frozenset({"mlm", "nsp", *([] if TASK_HEADS[name][1] else ["pooler"])})
     head = TaskHead(name, labels, False, weight, bias)
     save_checkpoint(dataclasses.replace(checkpoint, head=head, missing=missing), folder)
     return head, missing

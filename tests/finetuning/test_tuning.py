@@ -198,6 +198,20 @@ def test_the_command_line_fine_tunes_and_predicts(tiny_checkpoint, tmp_path, cap
     assert "labels that the training part lacks: 'maybe' (line 1)" in capsys.readouterr().err
 
 
+def test_task_files_in_an_old_encoding_are_read_with_its_name(tiny_checkpoint, tmp_path, capsys):
+    save_checkpoint(tiny_checkpoint, tmp_path / "start")
+    path = tmp_path / "train.tsv"
+    path.write_bytes("".join(f"他在北京的大学\t{label}\n" for label in "ab" * 4).encode("gbk"))
+    files = ["--task", "text-classification", "--train", str(path), "--checkpoint", str(tmp_path / "start")]
+    arguments = ["finetune", *files, "--output", str(tmp_path / "tuned"), "--set", "epochs=1"]
+    assert command_line.main(arguments) == 1
+    assert capsys.readouterr().err.endswith("Add for example --encoding gbk.\n")
+    assert command_line.main([*arguments, "--encoding", "gbk"]) == 0
+    assert "Read as gbk.\n" in capsys.readouterr().out
+    path.write_bytes("他在北京的大学\n".encode("gbk"))
+    assert command_line.main(["predict", str(tmp_path / "tuned"), "--input", str(path), "--encoding", "gbk"]) == 0
+
+
 def test_probabilities_of_transformers_on_the_written_folder(tiny_checkpoint, tmp_path):
     result = finetune(tiny_checkpoint, texts(), epochs=2, **FAST)
     save_checkpoint(result.checkpoint, tmp_path)
