@@ -27,7 +27,7 @@ from bert_core.config import CORPUS_KINDS
 from bert_core.data.arrays import cache_folder
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
-from bert_core.errors import BertCoreError, ConfigError, CorpusError, RunError
+from bert_core.errors import BertCoreError, ConfigError, RunError
 from bert_core.finetuning.prediction import as_json
 from bert_core.finetuning.readers import TASKS, load_task
 from bert_core.finetuning.tuning import TaskMetrics, finetune, predict, task_of
@@ -53,10 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.command(options)
     except BertCoreError as error:
-        is_encoded = isinstance(error, EncodingError)
-        print(
-            error, *([f"Add for example --encoding {next(iter(error.likely))}."] if is_encoded else []), file=sys.stderr
-        )
+        likely = next(iter(error.likely)) if isinstance(error, EncodingError) else None
+        print(f"{error} Add for example --encoding {likely}." if likely else error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("Interrupted.", file=sys.stderr)

@@ -176,10 +176,10 @@ def best_answers(
 ) -> list[Answer]:
     """The likeliest answers to one question, the best first; at least one.
 
-    windows: each with its logits, (T, 2) for T tokens. best: how many of the likeliest starts and ends of a window are combined, and
-    how many answers are returned. longest: of an answer in tokens. may_be_missing: "no answer" is a candidate too, with
-    the lowest score that a window's [CLS] has (SQuAD 2). An answer starts where its window shows the most context,
-    lies inside the context and does not end before it starts.
+    windows: each with its logits, (T, 2) for T tokens. best: how many of the likeliest starts and ends of a window are
+    combined, and how many answers are returned. longest: of an answer in tokens. may_be_missing: "no answer" is a
+    candidate too, with the lowest score that a window's [CLS] has (SQuAD 2). An answer starts where its window shows
+    the most context, lies inside the context and does not end before it starts.
     """
     found: dict[tuple[int, int], float] = {}
     nothing = math.inf
