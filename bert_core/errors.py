@@ -28,6 +28,12 @@ class RunError(BertCoreError):
     """A training run cannot start, continue or do what was asked."""
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed, on the CPU or on a device; PyTorch reports the former as a RuntimeError."""
+    is_torch = isinstance(error, RuntimeError) and ("allocate memory" in str(error) or "out of memory" in str(error))
+    return isinstance(error, MemoryError) or is_torch
+
+
 def first_three(items: Iterable[str]) -> str:
     """The first three items of a list and the number of the others: "a, b, c and 2 more"."""
     items = list(items)

@@ -14,12 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-import torch
-
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import EncodedCorpus
-from bert_core.errors import BertCoreError, RunError
+from bert_core.errors import BertCoreError, RunError, is_out_of_memory
 from bert_core.probes.batch import BatchView, view_batch
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import Recipe
@@ -38,6 +36,8 @@ Status = Literal["queued", "running", "paused", "finished", "stopped", "failed"]
 TRAINING = ("queued", "running")  # steps come without being asked for
 ACTIVE = (*TRAINING, "paused")
 ENDED = ("finished", "stopped", "failed")
+
+LONG_STEP_SECONDS = 5.0  # a step in progress that takes longer is mentioned
 
 _log = logging.getLogger(__name__)
 
@@ -81,8 +81,8 @@ class Progress:
 class Run:
     """One training run. Its methods may be called from any thread.
 
-    `stop`, `set_learning_rate`, `save` and `pack` wait for the step in progress and the evaluation after it: one
-    held-out batch or, after the last step, all of them.
+    `set_learning_rate`, `save`, `pack` and, unless asked not to, `stop` wait for the step in progress and the
+    evaluation after it: one held-out batch or, after the last step, all of them.
 
     id: 128 random bits in hexadecimal. recipe: once prepared, at scale, with its number of steps and every change of
     the schedule. status: "paused" means that only `step` trains. reason: why it failed, was stopped or paused itself.
@@ -118,7 +118,9 @@ class Run:
         self._batches: PretrainingBatches | None = None
         self._stage = ""  # of the preparation
         self._is_training = False  # a slice is in progress
-        self._holds = 0  # threads that need it at rest for a moment
+        self._slice_began = 0.0
+        self._is_held = False  # a thread needs it at rest for a moment
+        self._stop_reason: str | None = None  # once it was asked to stop
         self._paused, self._paused_by_lease = paused, False
         self._single_steps = 0
         self._slice_ended = 0.0
@@ -146,7 +148,17 @@ class Run:
             is_estimated = self.status == "running" and self._step_seconds.is_known
             left = (steps - done) * self._step_seconds.value if is_estimated else None
             ahead, sharing = self._scheduler.queue_ahead(self), self._scheduler.count_sharing()
-            return Progress(self.status, self.reason, done, steps, seconds, speed, left, *ahead, self._stage, sharing)
+            reason = self.reason or self._slice_note()
+            return Progress(self.status, reason, done, steps, seconds, speed, left, *ahead, self._stage, sharing)
+
+    def _slice_note(self) -> str:
+        """That it stops after the step in progress, or how long that has taken; else ""."""
+        if self.status in ENDED or not self._is_training:
+            return ""
+        if self._stop_reason is not None:
+            return "Stopping after the step in progress."
+        seconds = time.monotonic() - self._slice_began
+        return f"The step in progress has taken {seconds:.0f} s so far." if seconds > LONG_STEP_SECONDS else ""
 
     def batch_at(self, step: int, *, again: int = 0, rows: slice = slice(None)) -> BatchView:
         """The batch of a step, counted from 1, also of a step to come. rows: the pairs to show.
@@ -215,12 +227,21 @@ class Run:
         """Train one step and stay paused. Raises RunError if the run has ended."""
         self._command(paused=True, single_steps=1)
 
-    def stop(self, reason: str = "") -> None:
-        """End the run; its model and the state for `continue_for` are kept. No effect on a run that has ended."""
-        with self._at_rest():
-            if self.status not in ENDED:
-                self._keep_newest()
-            self._end("stopped", reason or f"Stopped by you at step {len(self._history)}.")
+    def stop(self, reason: str = "", *, wait: bool = True) -> None:
+        """End the run after the step in progress; its model and the state for `continue_for` are kept. No effect on a
+        run that has ended. wait: until it has ended."""
+        with self._changed:
+            self._stop_reason = reason
+            self._settle_stop()
+            self._changed.notify_all()
+            while wait and self.status not in ENDED:
+                self._changed.wait()
+
+    def _settle_stop(self) -> None:
+        """End a run that was asked to stop, if no step is in progress."""
+        if self._stop_reason is not None and not self._is_training and self.status not in ENDED:
+            self._keep_newest()
+            self._end("stopped", self._stop_reason or f"Stopped by you at step {len(self._history)}.")
 
     def touch(self) -> None:
         """Renew the lease; a run that was paused at the end of its lease continues."""
@@ -260,7 +281,7 @@ class Run:
                 raise RunError("The state that this run needs to continue is no longer kept; start it again.")
             self.recipe = self.worker.add_part(steps, learning_rate)
             self._scheduler.enlist(self)
-            self.status, self.reason = "running", ""
+            self.status, self.reason, self._stop_reason = "running", "", None
             self._paused = self._paused_by_lease = False
             self._single_steps, self._slice_ended = 0, time.monotonic()
             self._changed.notify_all()
@@ -285,15 +306,18 @@ class Run:
 
     @contextlib.contextmanager
     def _at_rest(self) -> Iterator[None]:
-        """Hold the lock while no slice is in progress, and let no new one begin."""
+        """Hold the lock while no slice is in progress, and let no new one begin. One thread at a time may wait, so that
+        many requests do not take all threads of a server; RunError for any other."""
         with self._changed:
-            self._holds += 1
+            if self._is_held:
+                raise RunError("Another request waits for this run's step in progress; try again when it has ended.")
+            self._is_held = True
             try:
                 while self._is_training:
                     self._changed.wait()
                 yield
             finally:
-                self._holds -= 1
+                self._is_held = False
                 self._changed.notify_all()
 
     def _end(self, status: Status, reason: str) -> None:
@@ -338,7 +362,7 @@ class Run:
     @property
     def wants_steps(self) -> bool:
         """Whether it would train if it was given the training thread."""
-        ready = self.worker is not None and self.status not in ENDED and not self._holds
+        ready = self.worker is not None and self.status not in ENDED and not self._is_held and self._stop_reason is None
         return ready and (not self._paused or self._single_steps > 0)
 
     @property
@@ -348,21 +372,26 @@ class Run:
 
     def begin_slice(self) -> None:
         """Mark the run as training, under the lock; `train_slice` comes next."""
-        self._is_training = True
+        self._is_training, self._slice_began = True, time.monotonic()
 
     def train_slice(self) -> None:
         """Train for a slice of time, publish what it gave and evaluate; an error ends the run."""
-        started = time.monotonic()
         with self._fail_on_error():
             assert self.worker is not None
             self._train(self.worker)
-        self.budget.seconds += time.monotonic() - started
-        with self._changed:
+        with self._changed, self._fail_on_error():
+            self.budget.seconds += time.monotonic() - self._slice_began
             self._is_training = False
             if self.worker is not None and self.worker.is_finished:
                 self._end("finished", "")
+            self._settle_stop()
             self._settle_pause()
             self._changed.notify_all()
+
+    def interrupt(self, reason: str) -> None:
+        """End the run as failed after an error that `train_slice` did not catch."""
+        self._is_training = False
+        self._end("failed", reason)
 
     def _train(self, worker: Worker) -> None:
         rows, divergence = worker.train(self._may_step)
@@ -404,16 +433,18 @@ class Run:
 
     @contextlib.contextmanager
     def _fail_on_error(self) -> Iterator[None]:
-        """End this run alone after an error."""
+        """End this run alone after an error, of any kind: a panic of the tokenizers' library is no Exception."""
         try:
             yield
         except BertCoreError as error:
             self._end("failed", str(error))
-        except torch.OutOfMemoryError:
-            self._end("failed", "The device ran out of memory; choose a smaller model or smaller batches.")
-        except Exception as error:
-            _log.exception("run %s", self.id[:6])
-            self._end("failed", f"Training stopped on an internal error ({type(error).__name__}); the log has more.")
+        except BaseException as error:
+            if is_out_of_memory(error):
+                reason = "The machine ran out of memory; choose a smaller model, smaller batches or a shorter text."
+            else:
+                _log.exception("run %s", self.id[:6])
+                reason = f"Training stopped on an internal error ({type(error).__name__}); the log has more."
+            self._end("failed", reason)
 
     @property
     def spare_bytes(self) -> int:
@@ -435,14 +466,20 @@ class Run:
 
     def check_lease(self, now: float) -> None:
         """Pause a run whose lease has lapsed; free one whose lease has expired."""
-        status = self._lease.status(now)
-        if status == "expired":
-            self._end("stopped", "Stopped and freed, because nobody had visited it for long.")
+        with self._changed:
+            status = self._lease.status(now)
+            if status == "expired":
+                self.free("Stopped and freed, because nobody had visited it for long.")
+            elif status == "lapsed" and not self._paused and self.status in TRAINING:
+                reason = f"Paused at step {len(self._history)}, because nobody was watching; it continues when you do."
+                self._set_paused(True, reason=reason)
+                self._paused_by_lease = True
+
+    def free(self, reason: str) -> None:
+        """Stop and free all but the history; a run with a step in progress only stops, and is freed by a later call."""
+        self.stop(reason, wait=False)
+        if self.status in ENDED:
             self.give_up()
             self.snapshots, self._batches, self._evaluations = (), None, ()
             self.corpus = self.training_text = self.held_out = None
             self._lease.seconds = None
-        elif status == "lapsed" and not self._paused and self.status in TRAINING:
-            reason = f"Paused at step {len(self._history)}, because nobody was watching; it continues when you do."
-            self._set_paused(True, reason=reason)
-            self._paused_by_lease = True

@@ -3,9 +3,11 @@
 `TrainingService` gives each visitor slices of some tens of milliseconds, first the one who has had the least time, so
 that a room of people share the machine fairly. The runs of one visitor, which share a budget, train one after the
 other: twenty of them get no more of the machine than one. A second thread prepares new runs (tokenizer, encoding,
-initial weights) first come, first served, so that a long text does not delay anybody's training.
+initial weights) first come, first served, so that a long text does not delay anybody's training. A third one checks
+the leases, and that the training thread lives.
 """
 
+import logging
 import os
 import tempfile
 import threading
@@ -28,7 +30,10 @@ from bert_core.runs.snapshots import BUDGET_BYTES, Budget
 from bert_core.runs.timing import RunningMean
 from bert_core.storage.checkpoint import load_checkpoint, unpack_checkpoint
 
-TICK_SECONDS = 0.5  # between two checks of the leases
+TICK_SECONDS = 0.5  # between two checks of the leases and the training thread
+CLOSE_SECONDS = 4.0  # for the step in progress to end when the service is closed
+
+_log = logging.getLogger(__name__)
 
 
 class Leased(Protocol):
@@ -57,9 +62,11 @@ class TrainingService:
         self._leased: weakref.WeakSet[Leased] = weakref.WeakSet()
         self._prepare_seconds = RunningMean(0.3)
         self._is_closing = False
+        self._in_slice: Run | None = None
         self._preparer = ThreadPoolExecutor(1, thread_name_prefix="prepare")
-        self._trainer = threading.Thread(target=self._train, name="train", daemon=True)
-        self._trainer.start()
+        self._closing = threading.Event()
+        self._trainer = self._start_thread(self._train, "train")
+        self._watcher = self._start_thread(self._watch, "watch")
 
     def start(
         self,
@@ -115,24 +122,25 @@ class TrainingService:
         return Budget(limit, self.changed)
 
     def watch(self, leased: Leased) -> None:
-        """Call its `check_lease` with `now()` every TICK_SECONDS, under the lock, as long as the object lives."""
+        """Call its `check_lease` with `now()` every TICK_SECONDS, as long as the object lives."""
         with self.changed:
             self._leased.add(leased)
-            self.changed.notify_all()
 
     def now(self) -> float:
         """Seconds by the clock of leases and paces."""
         return self._clock()
 
     def close(self) -> None:
-        """Stop all runs and end the threads."""
+        """Stop all runs and end the threads; a step in progress that takes longer than CLOSE_SECONDS is left behind."""
         with self.changed:
             self._is_closing = True
             for run in self._active:
-                run.stop("The app was closed.")
+                run.stop("The app was closed.", wait=False)
             self.changed.notify_all()
+        self._closing.set()
         self._preparer.shutdown(wait=True, cancel_futures=True)
-        self._trainer.join()
+        self._trainer.join(CLOSE_SECONDS)
+        self._watcher.join()
 
     # --- The scheduler, as a run sees it ------------------------------------------------------------------------------
 
@@ -174,22 +182,68 @@ class TrainingService:
 
     def _prepare(self, run: Run, text: Text) -> None:
         started = time.monotonic()
-        if run.status not in ENDED:
-            run.prepare(text, self.device)
-            self._prepare_seconds.add(time.monotonic() - started)
-        with self.changed:
-            self._queue.remove(run)
+        try:
+            if run.status not in ENDED:
+                run.prepare(text, self.device)
+                self._prepare_seconds.add(time.monotonic() - started)
+        finally:
+            with self.changed:
+                self._queue.remove(run)
 
     def _train(self) -> None:
-        while True:
-            with self.changed:
-                while (run := self._next_run()) is None and not self._is_closing:
-                    self.changed.wait(self._idle_seconds())
-                if run is None or self._is_closing:
-                    return
-                run.begin_slice()
-            run.train_slice()
-            del run  # so that a waiting thread does not keep a run whose visitor has left
+        while not self._is_closing:
+            try:
+                self._train_one()
+            except BaseException:  # whatever it is, the others go on
+                _log.exception("the training thread")
+                self._fail_slice()
+
+    def _train_one(self) -> None:
+        """Wait until a run wants steps, and train it for a slice."""
+        with self.changed:
+            while (run := self._next_run()) is None and not self._is_closing:
+                self.changed.wait(self._idle_seconds())
+            if run is None or self._is_closing:
+                return
+            self._in_slice = run
+            run.begin_slice()
+        run.train_slice()
+        self._in_slice = None  # a waiting thread does not keep a run whose visitor has left
+
+    def _fail_slice(self) -> None:
+        """End the run whose slice an error has interrupted."""
+        with self.changed:
+            if (run := self._in_slice) is not None:
+                run.interrupt("Training stopped on an internal error; the log has more.")
+            self._in_slice = None
+        self._closing.wait(TICK_SECONDS)  # an error that comes back at once must not fill the log
+
+    def _watch(self) -> None:
+        while not self._closing.wait(TICK_SECONDS):
+            try:
+                self._check_leases()
+                if not self._trainer.is_alive():
+                    _log.error("the training thread has died; a new one starts")
+                    self._fail_slice()
+                    self._trainer = self._start_thread(self._train, "train")
+            except BaseException:  # this thread watches the others; nothing may end it
+                _log.exception("the watching thread")
+
+    def _check_leases(self) -> None:
+        now = self.now()
+        with self.changed:
+            leased = list(self._leased)
+        for each in leased:
+            try:
+                each.check_lease(now)
+            except BaseException:  # the other leases are checked nevertheless
+                _log.exception("the lease of %s", type(each).__name__)
+
+    @staticmethod
+    def _start_thread(target: Callable[[], None], name: str) -> threading.Thread:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        thread.start()
+        return thread
 
     def _next_run(self) -> Run | None:
         """Of the runs that want steps and are due, the one whose visitor has had the least training time.
@@ -197,8 +251,6 @@ class TrainingService:
         A run that was paused does not catch up on missed time: its visitor's time is raised to the last one's.
         """
         now = self.now()
-        for leased in list(self._leased):
-            leased.check_lease(now)
         self._active = [run for run in self._active if run.status not in ENDED]
         self._queue_first_runs()
         ready = [run for run in self._first_runs() if run.wants_steps and run.due <= now]
@@ -208,10 +260,10 @@ class TrainingService:
         return run
 
     def _idle_seconds(self) -> float | None:
-        """The time until a run is due or the leases are checked; None to wait for a notification."""
+        """The time until a run is due, at most TICK_SECONDS; None to wait for a notification."""
         now = self.now()
         waits = [run.due - now for run in self._first_runs() if run.wants_steps]
-        return max(0.0, min([*waits, TICK_SECONDS])) if waits or self._leased else None
+        return max(0.0, min([*waits, TICK_SECONDS])) if waits else None
 
 
 def choose_device(device: str) -> str:

@@ -83,9 +83,9 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
         }
 
     def stop_training(run_id: str) -> str:
-        """Stop a run and return its status; the trained model stays."""
+        """Stop a run after the step in progress and return its status now; the trained model stays."""
         run = workspaces.find(run_id).run(run_id)
-        run.stop()
+        run.stop(wait=False)
         return run.status
 
     def download(run_id: str) -> FileData:

@@ -113,7 +113,7 @@ class Workspace:
         """Stop the active run and those that wait for it."""
         for run in reversed(self.runs.values()):
             if run.status in ACTIVE:
-                run.stop()
+                run.stop(wait=False)
 
     def refuse_if_active(self) -> None:
         """RunError while a run has not ended."""

@@ -1,0 +1,213 @@
+"""An error at any point of preparing and training ends one run with a reason; the threads and all other runs go on."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bert_core.data.batches import PretrainingBatches
+from bert_core.data.corpus import Corpus
+from bert_core.errors import RunError, is_out_of_memory
+from bert_core.runs import prepare, run, saved_state, service, snapshots, worker
+from bert_core.runs.recipe import Recipe, load_recipe
+from bert_core.runs.run import ENDED, Run
+from bert_core.runs.service import TrainingService
+from bert_core.training import evaluation, losses, optimizer
+from bert_core.training.trainer import Trainer
+
+PATIENCE = 60
+TEXT = Corpus(tuple(tuple(f"w{i % 7} w{(i + j) % 5} w{j}" for j in range(4)) for i in range(12)))
+
+
+class Panic(BaseException):
+    """Like a panic of a library in Rust: no Exception."""
+
+
+def too_little_memory() -> RuntimeError:
+    return RuntimeError("[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: 12")
+
+
+def wait(condition: Callable[[], Any], message: str = "the service did not do it in time") -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, message
+        time.sleep(0.005)
+
+
+@pytest.fixture(scope="module")
+def service_() -> Iterator[TrainingService]:
+    made = TrainingService("cpu")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def recipe() -> Recipe:
+    return load_recipe("romeo-juliet").override(
+        {"training.steps": 4, "data.batch_size": 2, "model.hidden_size": 12, "model.num_attention_heads": 3}
+    )
+
+
+def once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: BaseException) -> list[str]:
+    """Let a function raise at its first call; returns a list that then holds its name."""
+    original, raised = getattr(owner, name), []
+
+    def fail(*arguments: Any, **named: Any) -> Any:
+        if raised:
+            return original(*arguments, **named)
+        raised.append(name)
+        raise error
+
+    monkeypatch.setattr(owner, name, property(fail) if isinstance(original, property) else fail)
+    return raised
+
+
+IN_A_RUN = [
+    *[(prepare, name) for name in ("recipe_corpus", "_prepare_text", "train_tokenizer", "check_size", "encode_corpus")],
+    *[(prepare, name) for name in ("PretrainingBatches", "BertForPreTraining", "make_trainer", "threads_for")],
+    *[(run, name) for name in ("prepare", "Worker", "thinned")],
+    *[(Run, name) for name in ("_publish", "_may_step", "_settle_pause", "_train")],
+    *[(worker, name) for name in ("Evaluator", "read_metrics", "until_divergence", "recipe_content", "Snapshot")],
+    *[(worker.Worker, name) for name in ("train", "take_snapshot", "evaluate")],
+    *[(Trainer, name) for name in ("__next__", "_take_step", "_backward")],
+    *[(evaluation, "_evaluate_batch"), (evaluation.Evaluator, "begin"), (snapshots.Budget, "make_room")],
+    *[(PretrainingBatches, "__getitem__"), (losses.Pretraining, "loss"), (optimizer.Optimizer, "step")],
+]
+
+
+@pytest.mark.parametrize(("owner", "name"), IN_A_RUN, ids=lambda value: getattr(value, "__name__", value))
+def test_an_error_in_one_run_gives_it_a_reason_and_the_next_run_trains(
+    service_: TrainingService, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
+) -> None:
+    raised = once(monkeypatch, owner, name, Panic("no Exception"))
+    text = None if name == "recipe_corpus" else TEXT
+    broken, next_one = service_.start(recipe, text), service_.start(recipe, text)
+    wait(lambda: broken.progress().status in ENDED and next_one.progress().status in ENDED)
+    assert raised
+    failed, fine = sorted((broken, next_one), key=lambda each: each.status == "finished")
+    assert (failed.status, fine.status) == ("failed", "finished")
+    assert "internal error (Panic)" in failed.reason
+    assert len(fine.history()) == 4
+
+
+@pytest.mark.parametrize(("owner", "name"), [(prepare, "BertForPreTraining"), (Trainer, "_take_step")])
+@pytest.mark.parametrize("error", [MemoryError(), too_little_memory()], ids=["python", "torch"])
+def test_a_failed_allocation_says_that_the_machine_is_too_small(
+    service_: TrainingService, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: Exception
+) -> None:
+    once(monkeypatch, owner, name, error)
+    started = service_.start(recipe, TEXT)
+    wait(lambda: started.progress().status in ENDED)
+    assert "ran out of memory; choose a smaller model" in started.reason
+    assert is_out_of_memory(error)
+    assert not is_out_of_memory(RuntimeError("shape '[3]' is invalid"))
+
+
+IN_THE_SERVICE = ["_next_run", "_idle_seconds", "_first_runs", "_queue_first_runs", "_check_leases"]
+
+
+@pytest.mark.parametrize("name", IN_THE_SERVICE)
+def test_an_error_of_the_scheduler_does_not_stop_it(
+    service_: TrainingService, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(service, "TICK_SECONDS", 0.02)
+    raised = once(monkeypatch, TrainingService, name, Panic())
+    with service_.changed:
+        service_.changed.notify_all()
+    wait(lambda: raised)
+    started = service_.start(recipe, TEXT)
+    wait(lambda: started.progress().status in ENDED)
+    assert started.status == "finished"
+
+
+@pytest.mark.parametrize("name", ["begin_slice", "train_slice"])
+def test_an_error_outside_the_guard_of_a_slice_ends_its_run(
+    service_: TrainingService, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    once(monkeypatch, Run, name, Panic())
+    broken = service_.start(recipe, TEXT)
+    wait(lambda: broken.progress().status in ENDED)
+    assert (broken.status, broken.reason) == ("failed", "Training stopped on an internal error; the log has more.")
+    started = service_.start(recipe, TEXT)
+    wait(lambda: started.progress().status in ENDED)
+    assert started.status == "finished"
+
+
+def test_a_dead_training_thread_is_replaced_and_its_run_has_a_reason(
+    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = TrainingService("cpu")
+    with made.changed:
+        monkeypatch.setattr(made, "_is_closing", True)
+        made.changed.notify_all()
+    made._trainer.join(PATIENCE)
+    assert not made._trainer.is_alive()
+    made._in_slice = died = Run(recipe, made, made.budget())
+    died._is_training = True
+    made._is_closing = False
+    wait(lambda: died.status == "failed")
+    assert "internal error" in died.reason
+    started = made.start(recipe, TEXT)
+    wait(lambda: started.progress().status in ENDED)
+    assert started.status == "finished"
+    made.close()
+
+
+@pytest.fixture
+def slow_step(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Every step waits for this event."""
+    door, step = threading.Event(), Trainer.__next__
+
+    def slow(trainer: Trainer) -> Any:
+        door.wait(PATIENCE)
+        return step(trainer)
+
+    monkeypatch.setattr(Trainer, "__next__", slow)
+    yield door
+    door.set()
+
+
+def test_stop_is_a_flag_and_waiting_requests_are_refused(
+    service_: TrainingService,
+    recipe: Recipe,
+    slow_step: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    started = service_.start(recipe, TEXT)
+    wait(lambda: started._is_training)
+    monkeypatch.setattr(run, "LONG_STEP_SECONDS", -1.0)
+    assert "has taken 0 s so far" in started.progress().reason
+    saver = threading.Thread(target=started.save, args=[tmp_path / "model"])
+    saver.start()
+    wait(lambda: started._is_held)
+    for command in (lambda: started.save(tmp_path / "other"), lambda: started.set_learning_rate(0.1)):
+        with pytest.raises(RunError, match="Another request waits"):
+            command()
+    for _ in range(40):  # in this thread: none of them waits
+        started.stop(wait=False)
+    assert started.progress().reason == "Stopping after the step in progress."
+    assert started.status == "running"
+    slow_step.set()
+    saver.join(PATIENCE)
+    wait(lambda: started.status in ENDED)
+    assert started.reason == f"Stopped by you at step {len(started.history())}."
+    assert started.snapshots[-1].step == len(started.history()) >= 1
+    assert saved_state.read_training_state(tmp_path / "model").trainer.step == len(started.history())
+
+
+def test_a_step_in_progress_does_not_hold_up_closing(
+    recipe: Recipe, slow_step: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "CLOSE_SECONDS", 0.05)
+    made = TrainingService("cpu")
+    started = made.start(recipe, TEXT)
+    wait(lambda: started._is_training)
+    made.close()
+    assert started.status == "running"
+    slow_step.set()
+    wait(lambda: started.status in ENDED)
+    assert started.reason == "The app was closed."
