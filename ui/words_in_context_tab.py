@@ -13,7 +13,7 @@ from ui.handlers import QUIET, on_error
 from ui.parts.compare import replace_unchanged
 from ui.parts.downloads import exporter, offer
 from ui.parts.export import Numbers, python_code, table
-from ui.parts.figures import MAP_OPTIONS, word_points
+from ui.parts.figures import word_points
 from ui.parts.notes import EACH_ALONE, alone_note, unknown_note
 from ui.parts.page import Page
 from ui.parts.question import Values
@@ -63,7 +63,7 @@ def words_in_context_tab(page: Page) -> None:
         facts = view("facts", events=("submit",), options={"follows": True}, elem_id="context-facts")
         with gr.Row(elem_classes="balcony-split", elem_id="context-stage"):
             with gr.Column(scale=1, min_width=320):
-                cosine = view("similarityMap", options=MAP_OPTIONS, elem_id="context-cosine")
+                cosine = view("similarityMap", elem_id="context-cosine")
             with gr.Column(scale=1, min_width=320):
                 points = view("plot", elem_id="context-points")
         export = exporter("the similarities", of="context-stage", elem_id="context-download")

@@ -62,9 +62,9 @@ def test_a_helpful_head_and_a_helpful_word_have_one_colour_on_one_scale(page: Pa
     for text, colour in shown:
         change = float(text.split()[-1].replace("−", "-")) / (1 if "change" in text else 100)
         percent = float(re.search(r"([\d.]+)%", colour).group(1))
-        assert percent == pytest.approx(45 * math.sqrt(abs(change)), abs=0.5 if "change" in text else 4)
+        assert percent == pytest.approx(60 * math.sqrt(abs(change)), abs=0.7 if "change" in text else 5)
         if abs(change) >= 0.01:
-            assert ("accent" in colour) == (change < 0), text
+            assert ("more" in colour) == (change < 0), text
 
 
 def test_heads_are_sorted_by_a_fact_and_keep_their_names(page: Page) -> None:

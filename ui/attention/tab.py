@@ -12,7 +12,6 @@ from ui.handlers import QUIET, on_error, warn
 from ui.parts.compare import caption, compare_with, fill_lists, model_of
 from ui.parts.downloads import exporter, numbers_of_models, offer
 from ui.parts.export import Numbers, attention_numbers
-from ui.parts.figures import MAP_OPTIONS
 from ui.parts.notes import alone_note, unknown_note
 from ui.parts.page import Page, sentence_row
 from ui.parts.question import Question, Values
@@ -43,10 +42,10 @@ def attention_tab(page: Page) -> None:
             other = compare_with("attention-other")
         picked = gr.State((0, 0))
         with gr.Column(elem_id="attention-stage"):
-            grid = view("headGrid", events=("select", "submit"), options=MAP_OPTIONS, elem_id="attention-heads")
-            detail = view("headDetail", options=MAP_OPTIONS, elem_id="attention-map")
-            other_grid = view("headGrid", events=("select",), options=MAP_OPTIONS, elem_id="attention-other-heads")
-            other_detail = view("headDetail", options=MAP_OPTIONS, elem_id="attention-other-map")
+            grid = view("headGrid", events=("select", "submit"), elem_id="attention-heads")
+            detail = view("headDetail", elem_id="attention-map")
+            other_grid = view("headGrid", events=("select",), elem_id="attention-other-heads")
+            other_detail = view("headDetail", elem_id="attention-other-map")
         gr.HTML(f"<p>{HINT}</p>", elem_classes="balcony-hint", apply_default_css=False, js_on_load=None)
         export = exporter(
             "the attention", of="attention-stage", elem_id="attention-download", kinds=("json", "csv", "html", "py")

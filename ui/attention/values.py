@@ -29,7 +29,6 @@ from bert_core.probes.attention import (
 )
 from bert_core.storage.checkpoint import Checkpoint
 from ui.parts.export import MAX_WEIGHTS, python_code
-from ui.parts.figures import MAP_OPTIONS
 from ui.parts.question import Question
 from ui.parts.scripts import ASSETS, in_one_piece
 
@@ -108,6 +107,7 @@ def grid_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | N
         "picked": list(picked),
         "facts": {name: _numbers(facts[name]) for name in titles},
         "titles": titles,
+        "most": {"entropy": round(shown.facts.chance["entropy"], 4)},
         "names": shown.names,
         "patterns": PATTERNS,
         "label_hint": LABEL_HINT,
@@ -147,7 +147,6 @@ def attention_page(shown: ShownAttention, picked: tuple[int, int], title: str) -
         "grid": grid_value(shown, picked),
         "detail": detail_value(shown, picked),
         "layers": layers,
-        "options": MAP_OPTIONS,
         "title": title,
     }
     # A person's text must not end the script element.

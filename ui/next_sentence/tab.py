@@ -12,7 +12,6 @@ from ui.next_sentence import pair_views as pairs
 from ui.parts.compare import caption, compare_with, fill_lists, model_of
 from ui.parts.downloads import exporter, numbers_of_models, offer
 from ui.parts.export import Numbers
-from ui.parts.figures import MAP_OPTIONS
 from ui.parts.notes import NEXT, pair_labels, unknown_note
 from ui.parts.page import Page, sentence_row
 from ui.parts.question import Question, Values
@@ -43,13 +42,11 @@ def next_sentence_tab(page: Page) -> None:
             other = compare_with("next-other")
         with gr.Column(elem_id="next-pair"):
             verdict = view("verdict", events=("submit",), elem_id="next-verdict")
-            across = view("pairAcross", events=("input",), options=MAP_OPTIONS, elem_id="next-across")
+            across = view("pairAcross", events=("input",), elem_id="next-across")
         pair_export = exporter("the pair", of="next-pair", elem_id="next-download")
         with gr.Column(elem_id="next-matrices"):
-            matrix = view(
-                "pairMatrix", events=("input", "select", "submit"), options=MAP_OPTIONS, elem_id="next-matrix"
-            )
-            matrix_beside = view("pairMatrix", events=("select",), options=MAP_OPTIONS, elem_id="next-other-matrix")
+            matrix = view("pairMatrix", events=("input", "select", "submit"), elem_id="next-matrix")
+            matrix_beside = view("pairMatrix", events=("select",), elem_id="next-other-matrix")
         matrix_export = exporter("the matrix", of="next-matrices", elem_id="next-matrix-download")
 
     def asked(values: Values) -> Question:

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-ACCENT = "#0d9488"
-SECOND = "#c2812a"
-MAP_OPTIONS = {"colour": (13, 148, 136), "opposite": (194, 129, 42)}  # ACCENT and SECOND for heat_map.js
+MLM, NSP = "#1f6fd6", "#a86200"  # as in assets/css/balcony.css; on a light page and on a dark one
+POINT = "#825fcb"  # of the colours of maps there
 
 _GREY = "#7c8594"
 _GRID = "rgba(124, 133, 148, 0.18)"
@@ -104,8 +103,8 @@ class _Objective:
         return [raw, line | {"meta": {"series": series, "kind": "line", "smoothed": True}}, held]
 
 
-_MLM = _Objective("mlm", "Masked words (MLM)", "Asked words right", ACCENT, "solid")
-_NSP = _Objective("nsp", "Next sentence (NSP)", "Pairs right", SECOND, "dash")
+_MLM = _Objective("mlm", "Masked words (MLM)", "Asked words right", MLM, "solid")
+_NSP = _Objective("nsp", "Next sentence (NSP)", "Pairs right", NSP, "dash")
 
 
 def _baseline(name: str, colour: str, *, side: str = "top") -> dict[str, Any]:
@@ -126,16 +125,16 @@ def curves(*, more: bool = False) -> dict[str, Any]:
         *_NSP.curves(_LOSS, "nsp_loss"),
         *_MLM.curves(_ACCURACY, "mlm_accuracy"),
         *_NSP.curves(_ACCURACY, "nsp_accuracy"),
-        _baseline("uniform", ACCENT),
-        _baseline("unigram", ACCENT, side="bottom"),
-        _baseline("coin", SECOND),
+        _baseline("uniform", MLM),
+        _baseline("unigram", MLM, side="bottom"),
+        _baseline("coin", NSP),
     ]
     panels = [_LOSS, _ACCURACY]
     if more:
         data += [
-            _curve(_BY_KIND, "masked_accuracy", "masked", ACCENT, "solid"),
-            _curve(_BY_KIND, "replaced_accuracy", "replaced", SECOND, "dash"),
-            _curve(_BY_KIND, "kept_accuracy", "kept", _GREY, "dot"),
+            _curve(_BY_KIND, "masked_accuracy", "masked", MLM, "solid"),
+            _curve(_BY_KIND, "replaced_accuracy", "replaced", MLM, "dash"),
+            _curve(_BY_KIND, "kept_accuracy", "kept", MLM, "dot"),
             _curve(_LEARNING_RATE, "learning_rate", "Learning rate", _GREY, "solid", showlegend=False),
             _curve(_GRADIENT, "grad_norm", "Gradient norm", _GREY, "solid", showlegend=False),
         ]
@@ -180,7 +179,7 @@ def word_points(labels: Sequence[str], points: Sequence[Sequence[float]], *, tit
             "textfont": {"size": 13, "color": _GREY},
             "hovertext": [literal(f"{number} {label}") for number, label in enumerate(labels, 1)],
             "hovertemplate": "%{hovertext}<extra></extra>",
-            "marker": {"size": 11, "color": ACCENT, "opacity": 0.8},
+            "marker": {"size": 11, "color": POINT, "opacity": 0.8},
             "cliponaxis": False,
         }
     ]

@@ -18,7 +18,7 @@ NO_RUN_YET = "There is no run yet; press Start."
 NO_MODEL_YET = "Your run is being prepared; its model comes in a moment."
 MOST_RUNS = 24
 # Of other runs' curves, drawn over those of the shown run.
-RUN_COLOURS = ("#8b5cf6", "#3b82f6", "#ec4899", "#65a30d", "#ef4444", "#a8715a")
+RUN_COLOURS = ("#8b5cf6", "#64748b", "#ec4899", "#65a30d", "#ef4444", "#a8715a")
 MODEL_BYTES = 2**20  # of a model beside its weights: modules, tokenizer
 MOST_BUILT = 2  # checkpoints built from snapshots and kept: the newest and the selected one
 

@@ -1,5 +1,6 @@
 // One layer of attention in detail: a head as a map of words, heads as lines between words, averages over heads.
 
+import { level } from "../colours.js";
 import { el, roam, svg } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
@@ -47,7 +48,7 @@ function unpacked(text) {
 }
 
 /** @type {View} */
-export function headDetail(root, { options }) {
+export function headDetail(root) {
   const tabs = Object.entries(MODES).map(([mode, text]) => {
     const tab = el("button", { type: "button", role: "tab", class: "balcony-small", "data-mode": mode }, text);
     tab.addEventListener("click", () => change({ mode: /** @type {keyof typeof MODES} */ (mode) }));
@@ -102,8 +103,8 @@ export function headDetail(root, { options }) {
     const { tokens, segments } = value, n = tokens.length, second = segments.indexOf(1);
     if (body.firstChild !== picture.element) body.replaceChildren(picture.element);
     picture.draw({
-      rows: tokens, columns: tokens, values: matrix, colour: options.colour, room: body.clientWidth || 600,
-      alpha: (weight) => (weight < settings.threshold ? 0 : Math.max(0.03, Math.sqrt(weight))),
+      rows: tokens, columns: tokens, values: matrix, room: body.clientWidth || 600,
+      measure: "Weight", level, least: settings.threshold,
       border: second > 0 ? [second, second] : null,
       label: `${title.textContent}; the arrow keys go from cell to cell`, hint,
       describe: (i, j) => [el("bdi", {}, tokens[i]), " → ", el("bdi", {}, tokens[j]), `: ${written(matrix[i * n + j])}`],

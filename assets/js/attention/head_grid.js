@@ -1,9 +1,10 @@
 // All attention heads in one picture. The weights come once, as bytes, and are painted on one canvas; transparent
 // buttons lie over it, so that 144 heads can be pressed, named and reached with the keyboard.
 
+import { colours, legend, onTheme, pixels } from "../colours.js";
 import { el, note, roam } from "../parts/elements.js";
 import { follow } from "../parts/page.js";
-import { bytesOf, change, onChange, pixels, settings } from "./heads.js";
+import { bytesOf, change, onChange, settings } from "./heads.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
 /**
@@ -15,6 +16,7 @@ import { bytesOf, change, onChange, pixels, settings } from "./heads.js";
  * @property {Head} picked
  * @property {Record<string, (number | null)[][]>} facts numbers by layer and head
  * @property {Record<string, string>} titles of the facts
+ * @property {Record<string, number>} most the largest value that a fact can have, if that is not 1
  * @property {string[][]} names the pattern of each head, "" for none
  * @property {Record<string, string>} patterns what each pattern does
  * @property {string} label_hint what a pattern is, shown when a head has one
@@ -25,16 +27,16 @@ import { bytesOf, change, onChange, pixels, settings } from "./heads.js";
 /** @type {Record<string, string>} */
 const GLYPHS = { next: "→", previous: "←", same: "=", cls: "C", sep: "S", other: "⇄" };
 const INSET = 3;
+const FRAME = 0.14;  // of a head's side, in the colour of its fact
 const SMALLEST_WITH_NUMBER = 44;
 
 /** @type {View} */
-export function headGrid(root, { trigger, options }) {
+export function headGrid(root, { trigger }) {
   follow(root, () => trigger("submit"));
-  const colours = pixels(options.colour);
   const choose = el("select", { "aria-label": "Colour the heads by" });
   const sort = el("button", { type: "button", class: "balcony-small" }, "Sort");
   const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Colour by ", choose), sort);
-  const title = el("h3", {}), frame = el("div", {}), legend = el("div", { class: "balcony-legend" }), notes = el("div", {});
+  const title = el("h3", {}), frame = el("div", {}), key = el("div", {}), notes = el("div", {});
   const canvas = el("canvas", { "aria-hidden": "true" });
   const thumb = el("canvas", {});
   /** @type {Heads} */
@@ -45,7 +47,7 @@ export function headGrid(root, { trigger, options }) {
   choose.addEventListener("change", () => change({ fact: choose.value, sorted: settings.sorted && choose.value !== "" }));
   sort.addEventListener("click", () => change({ sorted: !settings.sorted }));
   new ResizeObserver(() => { if (built) paint(); }).observe(frame);
-  onChange(root, () => { if (built) show(); });
+  for (const when of [onChange, onTheme]) when(root, () => { if (built) show(); });
 
   /** The fact that colours the heads; only the second model has the one that compares two models. */
   const fact = () => (settings.fact in value.facts ? settings.fact : "");
@@ -119,9 +121,12 @@ export function headGrid(root, { trigger, options }) {
     }
     const counts = new Map();
     for (const pattern of value.names.flat()) if (pattern) counts.set(pattern, (counts.get(pattern) || 0) + 1);
-    legend.replaceChildren(...[...counts].map(([pattern, count]) =>
-      el("span", {}, el("b", {}, GLYPHS[pattern]), ` ${value.patterns[pattern]}: ${count === 1 ? "1 head" : `${count} heads`}`)),
-    ...(counts.size ? [el("span", {}, value.label_hint)] : []));
+    const most = value.most[fact()] ?? 1;
+    key.replaceChildren(
+      ...(fact() ? [legend(`Frame: ${value.titles[fact()]}`, [0, 0.25, 0.5, 0.75, 1].map((part) => Number((part * most).toFixed(2))), (number) => number / most)] : []),
+      ...(counts.size ? [el("div", { class: "balcony-legend" }, ...[...counts].map(([pattern, count]) =>
+        el("span", {}, el("b", {}, GLYPHS[pattern]), ` ${value.patterns[pattern]}: ${count === 1 ? "1 head" : `${count} heads`}`)),
+      el("span", {}, value.label_hint))] : []));
     paint();
   }
 
@@ -138,20 +143,18 @@ export function headGrid(root, { trigger, options }) {
     pen.scale(ratio, ratio);
     pen.imageSmoothingEnabled = false;
     thumb.width = thumb.height = size;
-    const image = new ImageData(size, size), cells = new Uint32Array(image.data.buffer);
-    const facts = fact() ? value.facts[fact()].flat().filter((number) => number !== null) : [];
-    const lowest = Math.min(...facts), range = Math.max(...facts) - lowest || 1;
+    const image = new ImageData(size, size), cells = new Uint32Array(image.data.buffer), weights = pixels(), colour = colours();
     for (const item of grid.querySelectorAll("button")) {
       const [layer, head] = headOf(item), offset = (layer * value.heads + head) * size * size;
-      for (let cell = 0; cell < cells.length; cell += 1) cells[cell] = colours[bytes[offset + cell]];
+      for (let cell = 0; cell < cells.length; cell += 1) cells[cell] = weights[bytes[offset + cell]];
       small.putImageData(image, 0, 0);
-      const x = item.offsetLeft + INSET, y = item.offsetTop + INSET, side = item.offsetWidth - 2 * INSET;
-      const number = factOf([layer, head]);
+      const x = item.offsetLeft, y = item.offsetTop, side = item.offsetWidth, number = factOf([layer, head]);
+      const inset = number === null ? INSET : Math.max(INSET, Math.round(FRAME * side));
       if (number !== null) {
-        pen.fillStyle = `rgba(217, 134, 20, ${0.05 + 0.6 * ((number - lowest) / range)})`;
+        pen.fillStyle = colour(number / (value.most[fact()] ?? 1));
         pen.fillRect(x, y, side, side);
       }
-      pen.drawImage(thumb, x, y, side, side);
+      pen.drawImage(thumb, x + inset, y + inset, side - 2 * inset, side - 2 * inset);
     }
   }
 
@@ -164,7 +167,7 @@ export function headGrid(root, { trigger, options }) {
     }
     value = next;
     bytes = bytesOf(value.weights);
-    if (!tools.isConnected) root.replaceChildren(title, tools, frame, legend, notes);
+    if (!tools.isConnected) root.replaceChildren(title, tools, frame, key, notes);
     if (choose.options.length !== 1 + Object.keys(value.titles).length) {
       choose.replaceChildren(el("option", { value: "" }, "weights only"),
         ...Object.entries(value.titles).map(([key, text]) => el("option", { value: key }, text)));

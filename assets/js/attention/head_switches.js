@@ -1,6 +1,7 @@
 // Heads as switches: the model's answers without the heads that are off, and the change of each answer without each head.
 
-import { effect, effectLegend, el, note, roam } from "../parts/elements.js";
+import { effect, effectLegend } from "../colours.js";
+import { el, note, roam } from "../parts/elements.js";
 import { follow } from "../parts/page.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */

@@ -44,13 +44,3 @@ export function bytesOf(text) {
   for (let index = 0; index < bytes.length; index += 1) bytes[index] = characters.charCodeAt(index);
   return bytes;
 }
-
-/**
- * The pixel of each byte: one colour with the byte as its opacity.
- * @param {import("../parts/heat_map.js").Colour} colour
- */
-export function pixels([red, green, blue]) {
-  const colours = new Uint8ClampedArray(256 * 4);
-  for (let byte = 0; byte < 256; byte += 1) colours.set([red, green, blue, byte], byte * 4);
-  return new Uint32Array(colours.buffer);
-}

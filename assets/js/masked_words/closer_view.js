@@ -1,6 +1,7 @@
 // Masked words in detail: layer by layer, with one more word hidden, or each word hidden once.
 
-import { behindText, direction, effect, effectLegend, el, roam } from "../parts/elements.js";
+import { behindText, effect, effectLegend } from "../colours.js";
+import { direction, el, roam } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 
 /** @typedef {{masks?: string[], mask?: number, text: string}} Common the masked words, the shown one, an explanation */

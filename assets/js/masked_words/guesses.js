@@ -31,7 +31,7 @@ export function guesses(root, { trigger }) {
    * @param {{mask: number, piece: number} | null} put the mask that the button fills
    */
   function row([token, probability], isHidden, put) {
-    const parts = [el("bdi", { class: "balcony-guess-word", title: token }, token), bar(probability),
+    const parts = [el("bdi", { class: "balcony-guess-word", title: token }, token), bar(probability, "mlm"),
       el("span", { class: "balcony-number" }, percent(probability)),
       el("span", { class: "balcony-mark" }, isHidden ? "hidden" : "")];
     const item = el("li", { class: isHidden ? "balcony-guess is-own" : "balcony-guess" }, ...parts);

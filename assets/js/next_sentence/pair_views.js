@@ -1,5 +1,6 @@
 // Sentences in pairs: attention from the words of one to those of the other, and every sentence with every other.
 
+import { level } from "../colours.js";
 import { el, note } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
@@ -44,7 +45,7 @@ const keyOf = (head) => (head ? head.join(".") : "mean");
 const showError = (root, value) => root.replaceChildren(...(value?.error ? [note(value.error, true)] : []));
 
 /** @type {View} */
-export function pairAcross(root, { choose, options }) {
+export function pairAcross(root, { choose }) {
   const heads = el("select", {}), summary = el("p", { class: "balcony-empty" });
   const readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
   const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Attention of ", heads));
@@ -59,8 +60,7 @@ export function pairAcross(root, { choose, options }) {
     width = root.clientWidth;
     const { rows, columns, weights } = value;
     map.draw({
-      rows, columns, values: weights.flat(), colour: options.colour, room: width || 500, largest: 44, hint: ACROSS_HINT,
-      alpha: (weight) => Math.max(0.03, Math.sqrt(weight)),
+      rows, columns, values: weights.flat(), measure: "Weight", level, room: width || 500, largest: 44, hint: ACROSS_HINT,
       label: "Attention of the first sentence to the second; the arrow keys go from cell to cell",
       describe: (i, j) => [el("bdi", {}, rows[i]), " → ", el("bdi", {}, columns[j]), `: ${weights[i][j].toFixed(3)}`],
     });
@@ -82,7 +82,7 @@ export function pairAcross(root, { choose, options }) {
 }
 
 /** @type {View} */
-export function pairMatrix(root, { trigger, choose, options }) {
+export function pairMatrix(root, { trigger, choose }) {
   follow(root, () => { if (!value || !value.beside) trigger("submit"); }, 400);
   const title = el("h3", { dir: "auto" }), notes = el("div", { class: "balcony-notes" });
   const order = el("select", {}, ...Object.entries(ORDERS).map(([key, text]) => el("option", { value: key }, text)));
@@ -149,9 +149,8 @@ export function pairMatrix(root, { trigger, choose, options }) {
 
     map.draw({
       rows: rows.map((i) => `${numbers[i]} ${sentences[i]}`), columns: numbers.map(String),
-      values: rows.flatMap((i) => probabilities[i]), colour: options.colour, room: width || 500, largest: 44,
+      values: rows.flatMap((i) => probabilities[i]), measure: `P(${names[0]})`, ticks: [0, 0.25, 0.5, 0.75, 1], room: width || 500, largest: 44,
       letters: width > 520 ? 36 : 14, hint: MATRIX_HINT, describe,
-      alpha: (p) => 0.03 + 0.97 * p,
       label: `${title.textContent}: which follows which; the arrow keys go from cell to cell, Enter puts the pair into the boxes above`,
       outlined: (row, j) => labels[rows[row]][j] === 1, crossed: (row, j) => isWrong(rows[row], j),
       press: (row, j) => trigger("select", { first: sentences[rows[row]], second: sentences[j] }),
@@ -164,7 +163,7 @@ export function pairMatrix(root, { trigger, choose, options }) {
     title.textContent = value.caption;
     notes.replaceChildren(...value.notes.map((sentence) => el("p", {}, sentence)));
     const name = value.labels[0];
-    legend.textContent = `The fuller the colour, the likelier ${name}. Outlined: ${name} in the text. Crossed: judged wrong.`;
+    legend.textContent = `Outlined: ${name} in the text. Crossed: judged wrong.`;
     start.max = `${Math.max(0, value.total - value.size)}`;
     start.value = `${value.start}`;
     moving.hidden = value.total <= value.size || Boolean(value.beside);

@@ -30,7 +30,7 @@ export function verdict(root, { trigger }) {
     if (value.error) return [...name, note(value.error, true)];
     return [...name,
       el("p", { class: "balcony-verdict" }, value.sentence, " ", el("strong", {}, percent(value.probability))),
-      bar(value.is_next),
+      bar(value.is_next, "nsp"),
       el("p", { class: "balcony-ends" },
         el("span", {}, `${value.labels[1]} ${percent(1 - value.is_next)}`),
         el("span", {}, `${value.labels[0]} ${percent(value.is_next)}`)),

@@ -54,38 +54,13 @@ export function direction(words) {
 
 /**
  * A horizontal bar for a fraction of 0 to 1. It repeats a number beside it, so screen readers skip it.
- * @param {number} fraction
+ * @param {number} fraction @param {"mlm" | "nsp"} objective whose colour it has
  */
-export function bar(fraction) {
+export function bar(fraction, objective) {
   const fill = el("span", { class: "balcony-bar-fill" });
+  fill.style.setProperty("--bar", `var(--balcony-${objective})`);
   fill.style.width = `${Math.max(0, Math.min(1, fraction)) * 100}%`;
   return el("span", { class: "balcony-bar", "aria-hidden": "true" }, fill);
-}
-
-const FULL = 45;  // per cent of a colour at most, so that letters before it stay readable
-
-/** @param {number} fraction of the full colour @param {"accent" | "second"} [colour] */
-export function behindText(fraction, colour = "accent") {
-  return `color-mix(in srgb, var(--balcony-${colour}) ${FULL * Math.min(1, fraction)}%, transparent)`;
-}
-
-/**
- * The colour behind a word or a head, by the change of an answer without it: one colour where it helped, another where it
- * hindered. The scale is the same everywhere; its root keeps small changes visible.
- * @param {number} loss how much worse the answer is without it
- */
-export const effect = (loss) => behindText(Math.sqrt(Math.abs(loss)), loss < 0 ? "second" : "accent");
-
-/** What `effect` means. @param {(size: number) => string} words of a change */
-export function effectLegend(words) {
-  /** @param {number} loss */
-  const swatch = (loss) => {
-    const dot = el("span", { class: "balcony-dot", "aria-hidden": "true" });
-    dot.style.setProperty("--dot", effect(loss));
-    return el("span", { class: "balcony-swatch" }, dot, words(Math.abs(loss)));
-  };
-  return el("div", { class: "balcony-legend" },
-    el("b", {}, "Helped"), ...[0.5, 0.1, 0.01].map(swatch), el("b", {}, "Hindered"), ...[-0.01, -0.1, -0.5].map(swatch));
 }
 
 /**

@@ -1,16 +1,17 @@
 // A table of numbers as colours, with words beside its rows and columns: attention, sentence pairs, similarities.
 
+import { colours, legend, onTheme, WEIGHTS } from "../colours.js";
 import { el, svg } from "./elements.js";
 
-/** @typedef {[red: number, green: number, blue: number]} Colour */
 /**
  * @typedef {object} Heat What a map draws.
  * @property {string[]} rows
  * @property {string[]} columns
  * @property {ArrayLike<number | null>} values row by row; null where there is no number
- * @property {Colour} colour of numbers from 0 upward
- * @property {Colour} [opposite] of numbers below 0
- * @property {(value: number) => number} alpha how opaque a value's cell is, 0 to 1
+ * @property {string} measure what the values are
+ * @property {(value: number) => number} [level] of a value, -1 to 1; the value itself if not given
+ * @property {number} [least] smaller values have no cell
+ * @property {number[]} [ticks] values of the legend
  * @property {number} room pixels across
  * @property {number} [largest] side of a cell in pixels, at most
  * @property {number} [letters] letters of a word, at most
@@ -24,6 +25,8 @@ import { el, svg } from "./elements.js";
  */
 
 const GAP = 4;
+/** @param {number} value */
+const itself = (value) => value;
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
 /** @type {Record<string, [number, number]>} */
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
@@ -56,7 +59,8 @@ function label(word, most, x, y, size, end, turned) {
  * The cells as a picture; one without a number gets a grey stroke.
  * @param {Heat} heat @param {number} side
  */
-function cells({ rows, columns, values, alpha, colour, opposite = colour }, side) {
+function cells({ rows, columns, values, level = itself, least = -1 }, side) {
+  const colour = colours();
   const canvas = el("canvas", { width: columns.length * side, height: rows.length * side });
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")), gap = side > 5 ? 1 : 0;
   pen.strokeStyle = "rgb(124, 133, 148)";
@@ -67,8 +71,8 @@ function cells({ rows, columns, values, alpha, colour, opposite = colour }, side
       pen.moveTo(x + 0.7 * side, y + 0.3 * side);
       pen.lineTo(x + 0.3 * side, y + 0.7 * side);
       pen.stroke();
-    } else {
-      pen.fillStyle = `rgba(${(value < 0 ? opposite : colour).join(", ")}, ${alpha(value)})`;
+    } else if (value >= least) {
+      pen.fillStyle = colour(level(value));
       pen.fillRect(x, y, side - gap, side - gap);
     }
   }
@@ -132,6 +136,8 @@ export function heatMap(readout) {
     event.preventDefault();
   });
 
+  onTheme(element, () => draw(heat));
+
   /** @param {Heat} next */
   function draw(next) {
     const same = heat && heat.label === next.label && `${heat.rows}` === `${next.rows}` && `${heat.columns}` === `${next.columns}`;
@@ -167,7 +173,7 @@ export function heatMap(readout) {
       }
     }));
     picture.append(row, column, mark);
-    element.replaceChildren(picture);
+    element.replaceChildren(picture, legend(heat.measure, heat.ticks ?? WEIGHTS, heat.level ?? itself));
     element.setAttribute("aria-label", heat.label);
     element.classList.toggle("is-pressable", Boolean(heat.press));
     if (chosen) choose(...chosen);

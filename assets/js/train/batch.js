@@ -17,7 +17,7 @@ function guessed(kind, { label, token, probability, loss, is_right: isRight }) {
   return [
     el("small", { class: "balcony-token-kind" }, kind),
     el("small", {}, "true: ", el("bdi", {}, label)),
-    el("small", { class: isRight ? "balcony-right" : "balcony-wrong" }, isRight ? "✓ " : "✗ ", el("bdi", {}, token), ` ${percent(probability)}`),
+    el("small", { class: isRight ? null : "balcony-wrong" }, isRight ? "✓ " : "✗ ", el("bdi", {}, token), ` ${percent(probability)}`),
     el("small", {}, `loss ${loss.toFixed(2)}`),
   ];
 }
@@ -50,7 +50,7 @@ function pair(row, number, label) {
       ...words(row, from, to)));
   return el("section", { class: "balcony-pair" },
     el("h4", {}, `Pair ${number}: ${hasB ? actual : "A alone, without B"}. `, ...(hasB
-      ? [el("span", { class: isRight ? "balcony-right" : "balcony-wrong" }, `${isRight ? "✓" : "✗"} the model's probability: ${percent(probability)}`)]
+      ? [el("span", { class: isRight ? null : "balcony-wrong" }, `${isRight ? "✓" : "✗"} the model's probability: ${percent(probability)}`)]
       : [])),
     line("A", [0, second], "segment 0"),
     ...(hasB ? [line("B", [second, end], "segment 1")] : []),

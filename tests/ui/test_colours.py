@@ -1,0 +1,52 @@
+"""The colours of numbers differ in lightness, for every eye and in both themes, and are stated once."""
+
+import itertools
+import re
+
+import pytest
+
+from ui.parts import figures
+from ui.parts.theme import style_sheet
+
+LIGHT, DARK = re.findall(
+    r"\{\n((?:\s*--balcony[^{}]*)+?)\}", re.sub(r"/\*.*?\*/", "", style_sheet().read_text("utf-8"))
+)
+BACKGROUNDS = {LIGHT: "#ffffff", DARK: "#0f172a"}  # of panels, in Gradio's theme
+
+
+def variable(theme: str, name: str) -> list[str]:
+    return re.findall(rf"--balcony-{name}: ([^;]*);", theme)[0].split()
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of WCAG 2, 1 to 21."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize("theme", BACKGROUNDS, ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["map", "opposite"])
+def test_each_step_of_a_map_is_lighter_or_darker_than_the_step_before(theme: str, name: str) -> None:
+    stops, background = variable(theme, name), BACKGROUNDS[theme]
+    assert stops[0] == variable(theme, "map")[0]  # 0 has one colour
+    assert contrast(stops[0], background) > 1.15  # a cell of 0 can be seen
+    ratios = [contrast(stop, background) for stop in stops]
+    assert all(later / earlier > 1.35 for earlier, later in itertools.pairwise(ratios))
+    assert ratios[-1] > 12
+
+
+@pytest.mark.parametrize("name", ["accent", "mlm", "nsp"])
+def test_a_colour_of_letters_is_readable(name: str) -> None:
+    assert min(contrast(*variable(theme, name), background) for theme, background in BACKGROUNDS.items()) > 4.5
+
+
+def test_curves_have_the_colours_of_the_style_sheet() -> None:
+    assert (variable(LIGHT, "mlm"), variable(LIGHT, "nsp")) == ([figures.MLM], [figures.NSP])
+    assert figures.POINT in variable(DARK, "map")
+    assert min(contrast(each, ground) for each in (figures.MLM, figures.NSP) for ground in BACKGROUNDS.values()) > 3
