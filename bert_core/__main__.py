@@ -23,7 +23,7 @@ from typing import Any
 import torch.distributed as dist
 from tqdm import tqdm
 
-from bert_core.config import CORPUS_KINDS
+from bert_core.config import CORPUS_KINDS, check_seed
 from bert_core.data.arrays import cache_folder
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
@@ -33,7 +33,7 @@ from bert_core.finetuning.readers import TASKS, load_task
 from bert_core.finetuning.tuning import TaskMetrics, finetune, predict, task_of
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
-from bert_core.runs.recipe import DEFAULT_RECIPE, check_seed, load_recipe, recipe_content, recipe_corpus, recipe_names
+from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe, recipe_content, recipe_corpus, recipe_names
 from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.service import choose_device
 from bert_core.storage.checkpoint import CONFIG, Checkpoint, load_checkpoint, save_checkpoint

@@ -5,12 +5,16 @@ page's controls read it. `Limits` holds what a visitor may ask for, by place.
 """
 
 import dataclasses
+import json
 import types
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self
 
 from bert_core.errors import ConfigError
 
+ASSETS = Path(__file__).resolve().parents[1] / "assets"
+MAX_SEED = 2**63 - 1
 CORPUS_KINDS = ("auto", "lines", "documents", "wikitext", "pairs")  # how a text is split, see `data.sentences`
 
 
@@ -352,3 +356,17 @@ def parse(value: Any, kind: Any) -> Any:
             except (ValueError, OverflowError):
                 return value
     return value
+
+
+def read_json_file(path: Path, kind: str) -> Any:
+    """The content of a JSON file. Raises ConfigError, which names the kind of file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"The {kind} file {path.name} cannot be read ({type(error).__name__}).") from None
+
+
+def check_seed(seed: object) -> None:
+    """Raise ConfigError unless the seed is a whole number from 0 to 2**63 - 1."""
+    if type(seed) is not int or not 0 <= seed <= MAX_SEED:
+        raise ConfigError(f"The seed is {seed!r}; it must be a whole number from 0 to {MAX_SEED}.")

@@ -11,7 +11,7 @@ import transformers
 
 from bert_core import __main__ as command_line
 from bert_core.__main__ import main
-from bert_core.runs.recipe import ASSETS
+from bert_core.config import ASSETS
 from bert_core.storage.checkpoint import load_checkpoint
 
 DIALOGUE = ASSETS / "corpora" / "romeo-juliet.txt"

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import torch
 
-from bert_core.config import DataConfig
+from bert_core.config import ASSETS, DataConfig, read_json_file
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
@@ -17,7 +17,6 @@ from bert_core.data.tokenizer import MASK
 from bert_core.errors import CorpusError
 from bert_core.probes.forward import suitable_threads
 from bert_core.probes.verdicts import Comparison, Spread, compare
-from bert_core.runs.recipe import ASSETS, read_json_file
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.losses import DeviceBatch, kinds_asked, pretraining_losses
 

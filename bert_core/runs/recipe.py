@@ -4,7 +4,6 @@ The page, the command line and saved models use the same format; the recipes of 
 """
 
 import dataclasses
-import json
 import os
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -12,20 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from bert_core.config import (
+    ASSETS,
     BertConfig,
     CorpusConfig,
     DataConfig,
     TokenizerConfig,
     TrainingConfig,
     build,
+    check_seed,
     fields_of,
     parse,
+    read_json_file,
 )
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import ConfigError, CorpusError
 
-ASSETS = Path(__file__).resolve().parents[2] / "assets"
-MAX_SEED = 2**63 - 1
 SCALES = (0.001, 1.0)
 DEFAULT_RECIPE = "romeo-juliet"
 
@@ -179,22 +179,8 @@ def recipe_named(name: str) -> Recipe:
     return Recipe.from_dict(name, read_json_file(ASSETS / "recipes" / f"{name}.json", "recipe"))
 
 
-def read_json_file(path: Path, kind: str) -> Any:
-    """The content of a JSON file. Raises ConfigError, which names the kind of file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"The {kind} file {path.name} cannot be read ({type(error).__name__}).") from None
-
-
 def recipe_corpus(recipe: Recipe) -> Corpus:
     """The recipe's own text. Raises CorpusError if it has none."""
     if recipe.corpus.file is None:
         raise CorpusError(f"The recipe {recipe.title!r} comes without a text; give it {recipe.corpus.needs}.")
     return read_corpus(ASSETS / "corpora" / Path(recipe.corpus.file).name, kind=recipe.corpus.kind)
-
-
-def check_seed(seed: object) -> None:
-    """Raise ConfigError unless the seed is a whole number from 0 to 2**63 - 1."""
-    if type(seed) is not int or not 0 <= seed <= MAX_SEED:
-        raise ConfigError(f"The seed is {seed!r}; it must be a whole number from 0 to {MAX_SEED}.")

@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
+from bert_core.config import check_seed
 from bert_core.data.corpus import Corpus
 from bert_core.errors import CheckpointError, CorpusError
 from bert_core.runs.prepare import Prepared
-from bert_core.runs.recipe import Recipe, check_seed, recipe_corpus
+from bert_core.runs.recipe import Recipe, recipe_corpus
 from bert_core.storage.checkpoint import RECIPE, TRAINING_STATE, TRAINING_TENSORS, Checkpoint
 from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header, read_tensor
 from bert_core.storage.untrusted import read_json

@@ -8,13 +8,14 @@ import torch
 import transformers
 
 from bert_core import costs
+from bert_core.config import ASSETS
 from bert_core.data.batches import IGNORED
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError
 from bert_core.runs import prepare as prepare_module
 from bert_core.runs.experiments import load_experiments
 from bert_core.runs.prepare import prepare, preview
-from bert_core.runs.recipe import ASSETS, SCALES, Recipe, load_recipe, recipe_content, recipe_corpus, recipe_names
+from bert_core.runs.recipe import SCALES, Recipe, load_recipe, recipe_content, recipe_corpus, recipe_names
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import read_metrics

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import gradio as gr
 
+from bert_core.config import check_seed
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, ConfigError
 from bert_core.probes.verdicts import MARGIN, MARGIN_RATIO, SEEDS, STANDARD_ERRORS, Spread
@@ -24,7 +25,7 @@ from bert_core.runs.experiments import (
     spread,
 )
 from bert_core.runs.prepare import preview
-from bert_core.runs.recipe import Recipe, check_seed, recipe_corpus
+from bert_core.runs.recipe import Recipe, recipe_corpus
 from bert_core.runs.run import ACTIVE, Run
 from ui.handlers import QUIET, on_error
 from ui.parts.page import Page
