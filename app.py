@@ -15,6 +15,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=None, help="port of the page (7860, or the next free one)")
     parser.add_argument("--host", default=None, help="address to listen on (127.0.0.1; 0.0.0.0 for other machines)")
     parser.add_argument("--no-browser", action="store_true", help="do not open the page in a browser")
+    parser.add_argument(
+        "--limits",
+        choices=("local", "public"),
+        default=None,
+        help="what each visitor may ask for: local is generous, public is for strangers (the default with --share)",
+    )
     parser.add_argument("--share", action="store_true", help="ask Gradio for a public link to this machine")
     return parser.parse_args()
 
@@ -25,10 +31,12 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     # Imported here, so that --help and a mistyped option need not wait for torch.
     import ui
+    from bert_core.config import LOCAL, PUBLIC
     from bert_core.runs.service import TrainingService
 
     is_space = "SPACE_ID" in os.environ
-    service = TrainingService()
+    is_public = options.limits == "public" if options.limits else is_space or options.share
+    service = TrainingService(limits=PUBLIC if is_public else LOCAL)
     try:
         ui.launch(
             service,

@@ -1,9 +1,12 @@
 """What a training run costs on this machine: memory, operations and time, estimated without building the model."""
 
+import contextlib
+import ctypes
 import math
 import os
 import time
 from functools import cache
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -34,18 +37,22 @@ _STEP_TO_RECORD = 1e11
 
 
 def check_size(config: BertConfig, data: DataConfig, device: str = "cpu") -> None:
-    """Raise ConfigError when training would need more than 60 % of the device's memory."""
-    tokens = data.batch_size * data.sequence_length
-    asked = data.batch_size * min(data.max_predictions, 1 + round(data.mask_probability * data.sequence_length))
-    activations = 4 * (tokens * _activations(config, data.sequence_length) + 3 * asked * config.vocab_size)
-    needed = _BYTES_PER_PARAMETER * config.parameter_count() + activations
-    available = _MEMORY_FRACTION * _memory(device)
+    """Raise ConfigError when training would need more than `usable_memory`."""
+    needed, available = training_bytes(config, data), usable_memory(device)
     if needed > available:
         raise ConfigError(
             f"This size needs about {needed / 2**30:.1f} GB to train ({config.parameter_count() / 1e6:.0f} million "
             f"parameters); the limit here is {available / 2**30:.1f} GB. Choose fewer layers, a smaller hidden size or "
             "smaller batches."
         )
+
+
+def training_bytes(config: BertConfig, data: DataConfig) -> int:
+    """Bytes that training takes beside snapshots and text: parameters with their averages, and activations."""
+    tokens = data.batch_size * data.sequence_length
+    asked = data.batch_size * min(data.max_predictions, 1 + round(data.mask_probability * data.sequence_length))
+    activations = 4 * (tokens * _activations(config, data.sequence_length) + 3 * asked * config.vocab_size)
+    return int(_BYTES_PER_PARAMETER * config.parameter_count() + activations)
 
 
 def _activations(config: BertConfig, length: float) -> float:
@@ -55,10 +62,39 @@ def _activations(config: BertConfig, length: float) -> float:
     return config.num_hidden_layers * layer
 
 
-def _memory(device: str) -> int:
+def usable_memory(device: str = "cpu") -> int:
+    """The bytes that all models, runs and texts of the process may take together: 60 % of the device's memory or, on
+    the CPU, of the container's limit."""
     if device == "cuda":
-        return torch.cuda.get_device_properties(0).total_memory
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return int(_MEMORY_FRACTION * torch.cuda.get_device_properties(0).total_memory)
+    return int(_MEMORY_FRACTION * min([_host_memory(), *_container_limits()]))
+
+
+def _host_memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows
+        kilobytes = ctypes.c_ulonglong(4 * 2**20)  # where even that call is missing: a small machine's
+        with contextlib.suppress(AttributeError, OSError):
+            ctypes.windll.kernel32.GetPhysicallyInstalledSystemMemory(ctypes.byref(kilobytes))  # type: ignore[attr-defined]
+        return 2**10 * kilobytes.value
+
+
+def _container_limits(root: Path = Path("/")) -> list[int]:
+    """The memory limits of the process's control groups and all groups above them, versions 1 and 2, on Linux."""
+    with contextlib.suppress(OSError):
+        limits = []
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            _, controllers, group = line.split(":", 2)
+            if controllers in ("", "memory"):
+                base, file = ("", "memory.max") if not controllers else ("memory", "memory.limit_in_bytes")
+                folder = root / "sys/fs/cgroup" / base
+                for part in ("", *Path(group.strip("/")).parts):
+                    folder /= part
+                    with contextlib.suppress(OSError, ValueError):  # "max" is no number
+                        limits.append(int((folder / file).read_text()))
+        return limits
+    return []
 
 
 def batch_operations(config: BertConfig, lengths: Tensor, asked: float) -> float:

@@ -83,6 +83,12 @@ class Corpus:
             digest.update(bytes(bytearray(self.labels)))
         return digest.hexdigest()
 
+    @property
+    def nbytes(self) -> int:
+        """Estimated memory of the sentences in bytes; a stored text takes none."""
+        is_stored = isinstance(self.documents, StoredDocuments)
+        return 0 if is_stored else sum(len(sentence) + 80 for document in self.documents for sentence in document)
+
     @classmethod
     def from_bytes(
         cls, data: bytes, kind: str = "auto", name: str = "the file", encoding: str | None = None

@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from bert_core.config import fields_of
+from bert_core.config import LOCAL, Limits, fields_of
 from bert_core.costs import check_size, estimate_seconds, is_worth_recording, threads_for
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import LEARNED_BYTES, MASK, notes_on_words, train_tokenizer
-from bert_core.errors import CorpusError
+from bert_core.errors import ConfigError, CorpusError
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import Recipe, recipe_corpus
 from bert_core.training.distributed import make_trainer
@@ -27,6 +27,7 @@ HELD_OUT_SHARE = 0.1
 MIN_DOCUMENTS = 8
 MIN_SENTENCES = 200
 MAX_PREVIEWED = 20_000  # sentences
+SMALLER_STEP = "Choose a smaller model, shorter sequences or smaller batches."
 
 
 @dataclass(frozen=True)
@@ -76,14 +77,16 @@ def prepare(
     device: str = "cpu",
     *,
     progress: Callable[[str], None] = lambda stage: None,
+    admit: Callable[[PreparedText], None] = lambda text: None,
 ) -> Prepared:
     """Train the tokenizer, encode the text and draw the initial weights, without the global random generator.
 
     corpus, seed: None for the recipe's own. progress: called with the present stage, such as "encoding the text, 40 %".
-    Raises BertCoreError for a text or sizes that cannot be used.
+    admit: called before the model is built. Raises BertCoreError for a text or sizes that cannot be used.
     """
     progress("reading the text")
     text = _prepare_text(recipe.with_seed(seed), corpus or recipe_corpus(recipe), device, progress)
+    admit(text)
     progress("drawing the initial weights")
     model = BertForPreTraining(text.recipe.model, generator=torch.Generator().manual_seed(text.recipe.seed))
     return Prepared(**fields_of(text), model=model)
@@ -136,6 +139,28 @@ def _prepare_text(
     return PreparedText(recipe, corpus, texts["training"], texts.get("validation"), tokenizer, *parts, notes)
 
 
+def check_limits(text: PreparedText, limits: Limits, device: str) -> None:
+    """Raise ConfigError when a run would exceed the limits of this place."""
+    config, batch = text.recipe.model, text.batches[0]
+    check_steps(text.recipe.training.total_steps, limits)
+    if (parameters := config.parameter_count()) > limits.parameters:
+        raise ConfigError(
+            f"This model has {parameters / 1e6:.1f} million parameters; the limit here is {limits.parameters / 1e6:g} "
+            "million. Choose fewer layers, a smaller hidden size or a smaller vocabulary."
+        )
+    seconds = estimate_seconds(1, config, batch.attention_mask.sum(1), len(batch.asked()[0]), device)
+    if seconds > limits.step_seconds:
+        raise ConfigError(
+            f"A step would take about {seconds:.0f} s; the limit here is {limits.step_seconds:g} s. {SMALLER_STEP}"
+        )
+
+
+def check_steps(steps: int, limits: Limits) -> None:
+    """Raise ConfigError when a run would have too many steps for this place."""
+    if steps > limits.steps:
+        raise ConfigError(f"This run would have {steps:,} steps; the limit here is {limits.steps:,}. Choose fewer.")
+
+
 @dataclass(frozen=True)
 class Preview:
     """What a text and a recipe give, before training.
@@ -158,15 +183,16 @@ class Preview:
     warnings: tuple[str, ...]
 
 
-def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu") -> Preview:
+def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu", limits: Limits = LOCAL) -> Preview:
     """Prepare a text without a model and count; the first MAX_PREVIEWED sentences stand for a longer text.
 
-    Raises BertCoreError when the text cannot be trained on.
+    Raises BertCoreError when the text cannot be trained on, or the run would exceed the limits.
     """
     corpus = corpus.first(recipe.corpus.most_documents)
     part = corpus.excerpt(MAX_PREVIEWED)
     times = len(corpus.sentences) / len(part.sentences)
     text = _prepare_text(recipe, part, device, times=times)
+    check_limits(text, limits, device)
     encoded, config, held_out, batch = text.batches.encoded, text.recipe.model, text.held_out, text.batches[0]
     first = np.flatnonzero(encoded.has_next if recipe.data.segments == "sentences" else [])
     a, b = encoded.lengths_of(first), encoded.lengths_of(first + 1)

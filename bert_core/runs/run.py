@@ -14,15 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from bert_core.config import Limits
+from bert_core.costs import training_bytes
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import EncodedCorpus
-from bert_core.errors import BertCoreError, RunError, is_out_of_memory
+from bert_core.errors import BertCoreError, RunError, is_out_of_memory, megabytes
 from bert_core.probes.batch import BatchView, view_batch
-from bert_core.runs.prepare import prepare
+from bert_core.runs.prepare import SMALLER_STEP, PreparedText, check_limits, check_steps, prepare
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.saved_state import TrainingState
-from bert_core.runs.snapshots import Budget, Snapshot, thinned
+from bert_core.runs.snapshots import Budget, Memory, Snapshot, thinned
 from bert_core.runs.timing import Lease, Pace, RunningMean
 from bert_core.runs.worker import Worker
 from bert_core.storage.checkpoint import Checkpoint, pack_checkpoint, save_checkpoint
@@ -37,15 +39,20 @@ TRAINING = ("queued", "running")  # steps come without being asked for
 ACTIVE = (*TRAINING, "paused")
 ENDED = ("finished", "stopped", "failed")
 
+PREPARING = 20  # bytes of memory for each byte of a text while it is prepared
+MEMORY_SECONDS = 600.0  # that a run waits in line for memory
 LONG_STEP_SECONDS = 5.0  # a step in progress that takes longer is mentioned
 
 _log = logging.getLogger(__name__)
 
 
 class Scheduler(Protocol):
-    """What a run needs of its service. changed: guards all runs; a notification wakes the training thread."""
+    """What a run needs of its service. changed: guards all runs; a notification wakes the training thread. limits: of
+    this place. memory: of all visitors."""
 
     changed: threading.Condition
+    limits: Limits
+    memory: Memory
 
     def now(self) -> float: ...
 
@@ -116,6 +123,8 @@ class Run:
         self._history: list[StepMetrics] = []
         self._evaluations: Sequence[EvaluationPoint] = ()
         self._batches: PretrainingBatches | None = None
+        self._training_bytes = 0  # that it was admitted with
+        self._text_bytes = 0
         self._stage = ""  # of the preparation
         self._is_training = False  # a slice is in progress
         self._slice_began = 0.0
@@ -279,6 +288,7 @@ class Run:
                 raise RunError(f"Only a finished or stopped run can be continued; this one is {self.status}.")
             if self.worker is None:
                 raise RunError("The state that this run needs to continue is no longer kept; start it again.")
+            check_steps(len(self._history) + steps, self._scheduler.limits)
             self.recipe = self.worker.add_part(steps, learning_rate)
             self._scheduler.enlist(self)
             self.status, self.reason, self._stop_reason = "running", "", None
@@ -337,7 +347,16 @@ class Run:
             if callable(text):
                 self._show_stage("reading the text")
                 text = text()
-            prepared = prepare(self.recipe, text, device=device, progress=self._show_stage)
+            if text is not None:
+                self._text_bytes = text.nbytes
+                self._wait_for_memory(PREPARING * text.nbytes)
+
+            def admit(text: PreparedText) -> None:
+                check_limits(text, self._scheduler.limits, device)
+                self._training_bytes = training_bytes(text.recipe.model, text.recipe.data)
+                self._wait_for_memory(0)
+
+            prepared = prepare(self.recipe, text, device=device, progress=self._show_stage, admit=admit)
             worker = Worker(prepared, device, self._saved)
             with self._changed:
                 if self.status in ENDED:
@@ -352,6 +371,22 @@ class Run:
                 self.status = "paused" if self._paused else "running"
                 self._slice_ended = time.monotonic()
                 self._changed.notify_all()
+
+    def _wait_for_memory(self, nbytes: int) -> None:
+        """Wait in line until this run and these bytes have room; RunError when they cannot have it."""
+        memory, needed = self._scheduler.memory, nbytes + self._training_bytes
+        if needed > memory.limit:
+            raise RunError(
+                f"This run needs about {megabytes(needed)} of memory; the limit here is {megabytes(memory.limit)}. "
+                "Choose a smaller model or a shorter text."
+            )
+        with self._changed:
+            deadline = time.monotonic() + MEMORY_SECONDS
+            while not memory.has_room(nbytes):
+                if time.monotonic() > deadline:
+                    raise RunError(f"The machine's memory was full for {MEMORY_SECONDS / 60:.0f} min; try again later.")
+                self._show_stage("waiting until others have freed enough memory")
+                self._changed.wait(1.0)
 
     def _show_stage(self, stage: str) -> None:
         with self._changed:
@@ -394,7 +429,11 @@ class Run:
         self._end("failed", reason)
 
     def _train(self, worker: Worker) -> None:
+        began = time.thread_time()  # which does not count the time in which other threads held this one up
         rows, divergence = worker.train(self._may_step)
+        seconds, limit = (time.thread_time() - began) / max(1, len(rows)), 2 * self._scheduler.limits.step_seconds
+        if rows and seconds > limit:
+            raise RunError(f"A step took {seconds:.1f} s; the limit here is {limit:g} s. {SMALLER_STEP}")
         now = time.monotonic()
         with self._changed:
             if rows:
@@ -447,6 +486,16 @@ class Run:
             self._end("failed", reason)
 
     @property
+    def is_left(self) -> bool:
+        """Whether nobody has visited it for longer than its lease."""
+        return self._lease.status(self._scheduler.now()) != "valid"
+
+    @property
+    def working_bytes(self) -> int:
+        """Estimated bytes of training it, until it has ended."""
+        return 0 if self.status in ENDED else self._training_bytes
+
+    @property
     def spare_bytes(self) -> int:
         """Bytes that an ended run keeps only to be continued."""
         return self.worker.trainer.nbytes if self.worker is not None and self.status in ENDED else 0
@@ -458,7 +507,7 @@ class Run:
         arrays = (encoded.ids, encoded.offsets, encoded.texts) if encoded else ()
         # A memory-mapped array does not own its data and takes no memory.
         text = sum(array.nbytes for array in arrays if array.flags.owndata)
-        return ROW_BYTES * len(self._history) + text
+        return ROW_BYTES * len(self._history) + text + self._text_bytes
 
     def give_up(self) -> None:
         """Free what only `continue_for` needs; history and snapshots stay."""
@@ -482,4 +531,4 @@ class Run:
             self.give_up()
             self.snapshots, self._batches, self._evaluations = (), None, ()
             self.corpus = self.training_text = self.held_out = None
-            self._lease.seconds = None
+            self._text_bytes, self._lease.seconds = 0, None

@@ -20,13 +20,14 @@ from typing import Any, Protocol
 
 import torch
 
-from bert_core.costs import processor_cores
+from bert_core.config import LOCAL, Limits
+from bert_core.costs import processor_cores, usable_memory
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, RunError
 from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED, Run, Text
 from bert_core.runs.saved_state import read_training_state
-from bert_core.runs.snapshots import BUDGET_BYTES, Budget
+from bert_core.runs.snapshots import BUDGET_BYTES, Budget, Memory
 from bert_core.runs.timing import RunningMean
 from bert_core.storage.checkpoint import load_checkpoint, unpack_checkpoint
 
@@ -46,14 +47,18 @@ class TrainingService:
     """Trains runs in the background until `close()`.
 
     device: "auto" takes a GPU when there is one, then Apple's MPS, then the CPU; or "cuda", "mps", "cpu". clock: of
-    leases and paces, monotonic seconds. changed: guards all runs and wakes the training thread. Raises ConfigError for
-    a device that is not there.
+    leases and paces, monotonic seconds. limits: of each run. changed: guards all runs and wakes the training thread.
+    memory: what all runs and their models may take together. Raises ConfigError for a device that is not there.
     """
 
-    def __init__(self, device: str = "auto", *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, device: str = "auto", *, clock: Callable[[], float] = time.monotonic, limits: Limits = LOCAL
+    ) -> None:
         self.device = choose_device(device)
         self.device_name = _describe_device(self.device)
+        self.limits = limits
         self.changed = threading.Condition(threading.RLock())
+        self.memory = Memory(usable_memory(self.device), self.changed)
         self._clock = clock
         self._active: list[Run] = []
         self._waiting: list[tuple[Run, Text]] = []  # for the visitor's earlier runs to end
@@ -119,7 +124,7 @@ class TrainingService:
 
     def budget(self, limit: int = BUDGET_BYTES) -> Budget:
         """A byte budget that runs of this service and other threads may share."""
-        return Budget(limit, self.changed)
+        return self.memory.budget(limit)
 
     def watch(self, leased: Leased) -> None:
         """Call its `check_lease` with `now()` every TICK_SECONDS, as long as the object lives."""
@@ -222,6 +227,7 @@ class TrainingService:
         while not self._closing.wait(TICK_SECONDS):
             try:
                 self._check_leases()
+                self.memory.has_room()
                 if not self._trainer.is_alive():
                     _log.error("the training thread has died; a new one starts")
                     self._fail_slice()

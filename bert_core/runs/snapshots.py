@@ -1,9 +1,10 @@
-"""Snapshots of a run's weights, and the memory that one visitor may use."""
+"""Snapshots of a run's weights, and the memory that one visitor and all visitors together may use."""
 
+import contextlib
 import copy
 import functools
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -13,7 +14,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from bert_core.config import BertConfig
-from bert_core.errors import RunError
+from bert_core.errors import RunError, megabytes
 from bert_core.model import BertForPreTraining
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.optimizer import Layout, fill_from_flat
@@ -59,9 +60,17 @@ def _twin(module: Module) -> Module:
 
 
 class Holder(Protocol):
-    """A run, as a budget sees it. fixed_bytes: kept with it. spare_bytes: to continue it; `give_up` frees them."""
+    """A run, as a budget sees it. fixed_bytes: kept with it. working_bytes: to train it, until it has ended.
+    spare_bytes: to continue it then; `give_up` frees them, `free` all but its history. is_left: whether its visitor
+    has been away for longer than the lease."""
 
     snapshots: tuple[Snapshot, ...]
+
+    @property
+    def is_left(self) -> bool: ...
+
+    @property
+    def working_bytes(self) -> int: ...
 
     @property
     def fixed_bytes(self) -> int: ...
@@ -70,6 +79,69 @@ class Holder(Protocol):
     def spare_bytes(self) -> int: ...
 
     def give_up(self) -> None: ...
+
+    def free(self, reason: str) -> None: ...
+
+
+class Memory:
+    """The bytes that all visitors of a process may take together: their budgets, runs in training, and what is
+    reserved for a moment. limit: of all. lock: the service's."""
+
+    def __init__(self, limit: int, lock: AbstractContextManager) -> None:
+        self.limit = limit
+        self._lock = lock
+        self._budgets: weakref.WeakSet[Budget] = weakref.WeakSet()
+        self._reserved = 0
+
+    def budget(self, limit: int) -> "Budget":
+        """A visitor's share, which counts here."""
+        budget = Budget(limit, self._lock)
+        with self._lock:
+            self._budgets.add(budget)
+        return budget
+
+    @property
+    def used(self) -> int:
+        """Bytes in use."""
+        with self._lock:
+            working = sum(holder.working_bytes for budget in self._budgets for holder in budget.holders)
+            return working + self._reserved + sum(budget.used for budget in self._budgets)
+
+    @contextlib.contextmanager
+    def reserve(self, nbytes: int, what: str) -> Iterator[None]:
+        """Count these bytes for the length of a block. what: what they are for, such as "This text". Raises RunError
+        when they are not free."""
+        with self._lock:
+            if not self.has_room(nbytes):
+                raise RunError(
+                    f"{what} needs about {megabytes(nbytes)} of memory; {megabytes(max(0, self.limit - self.used))} "
+                    f"of {megabytes(self.limit)} are free on this machine now. Choose less, or try again later."
+                )
+            self._reserved += nbytes
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._reserved -= nbytes
+
+    def has_room(self, nbytes: int = 0) -> bool:
+        """Whether these bytes are free, after freeing what is least useful.
+
+        First go the runs whose visitors have left, the oldest first, then the state for continuing ended runs, and
+        last all snapshots but the first and the newest of a run.
+        """
+        with self._lock:
+            holders = [holder for budget in self._budgets for holder in budget.holders]
+            for holder in holders:
+                if self.used + nbytes > self.limit and holder.is_left:
+                    holder.free("Stopped and freed, because others needed the memory and nobody was watching.")
+            for holder in holders:
+                if self.used + nbytes > self.limit and holder.spare_bytes:
+                    holder.give_up()
+            for budget in self._budgets:
+                if (excess := self.used + nbytes - self.limit) > 0:
+                    budget.make_room(excess)
+            return self.used + nbytes <= self.limit
 
 
 class Budget:
@@ -87,6 +159,11 @@ class Budget:
         self.seconds = 0.0
         self._holders: weakref.WeakKeyDictionary[Holder, None] = weakref.WeakKeyDictionary()  # oldest first
         self._kept: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    @property
+    def holders(self) -> list[Holder]:
+        """The counted runs, the oldest first."""
+        return list(self._holders)
 
     def hold(self, holder: Holder) -> None:
         """Start counting a run."""
@@ -123,10 +200,13 @@ class Budget:
             )
             return runs + sum(self._kept.values())
 
-    def make_room(self) -> None:
-        """Free what is least useful until the rest is within the limit, or nothing more can be freed."""
-        holders = list(self._holders)
-        while self.used > self.limit:
+    def make_room(self, excess: int = 0) -> None:
+        """Free what is least useful until the rest is within the limit, or nothing more can be freed.
+
+        excess: free at least these bytes.
+        """
+        holders, most = list(self._holders), min(self.limit, self.used - excess)
+        while self.used > most:
             found = [(*least, holder) for holder in holders if (least := least_useful(holder.snapshots))]
             spare = next((holder for holder in holders if holder.spare_bytes), None)
             if found:

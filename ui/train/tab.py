@@ -138,10 +138,10 @@ def train_tab(page: Page) -> None:
     def show_preview(values: dict[Any, Any]) -> dict[str, Any]:
         """The sizes of the text, or why it cannot be trained on."""
         filled = form.read(values)
-        recipe = filled.recipe()
+        recipe, service = filled.recipe(), workspaces.service
         if filled.missing:
             return {"facts": [], "notes": [filled.missing]}
-        return preview_value(preview(recipe, filled.corpus(recipe), workspaces.service.device))
+        return preview_value(preview(recipe, filled.corpus(recipe), service.device, service.limits))
 
     def start_run(values: dict[Any, Any]) -> dict[gr.blocks.Block, Any]:
         """Start a run; a form that can't be trained starts nothing and loses nothing."""
