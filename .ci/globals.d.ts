@@ -24,7 +24,6 @@ interface ViewContext {
   server: GradioComponent["server"];
   options: any;
   setValue(value: any): void;
-  choose(update: object): void;
 }
 
 /** A view: it fills `root` and returns the function that draws a value. */
@@ -39,5 +38,6 @@ interface Window {
     waiting: WaitingView[];
     views: Record<string, View>;
     mount(...view: WaitingView): void;
+    ask(update: object): void;
   };
 }

@@ -15,20 +15,20 @@ os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
 import gradio as gr
 from starlette.middleware import Middleware
 
-from bert_core.runs.recipe import load_recipe
+from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
 from ui.attention.tab import attention_tab
 from ui.masked_words.tab import masked_words_tab
 from ui.models_tab import models_tab
 from ui.next_sentence.tab import next_sentence_tab
-from ui.parts.page import DEFAULT_RECIPE, header
+from ui.parts.page import open_page
 from ui.parts.scripts import scripts_route
-from ui.parts.theme import head, plotly_script, style_sheet, theme
 from ui.server.endpoints import endpoints
 from ui.server.guard import LARGEST_FILE, Guard
 from ui.server.news import news_route
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
+from ui.theme import head, plotly_script, style_sheet, theme
 from ui.train.tab import train_tab
 from ui.words_in_context_tab import words_in_context_tab
 
@@ -42,7 +42,7 @@ def build(service: TrainingService, workspaces: Workspaces | None = None) -> gr.
     """The whole page for one training service and the workspaces of its visitors."""
     workspaces = workspaces or open_workspaces(service)
     with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
-        page = header(demo, workspaces)
+        page = open_page(demo, workspaces)
         with gr.Tabs(elem_id="tabs"):
             train_tab(page)
             masked_words_tab(page)

@@ -24,21 +24,21 @@ from bert_core.storage.checkpoint import (
 )
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import read_json
-from ui.handlers import QUIET, on_error, warn
-from ui.parts.compare import caption
-from ui.parts.page import Page
-from ui.server.workspace import Model, Workspace
+from ui.handlers import QUIET, on_error, sentence_of, warn
+from ui.parts.page import Asked, Page
+from ui.parts.question import Question, Values
+from ui.parts.shown_model import caption, choices
+from ui.server.workspace import Model
 from ui.views import view
 
 MOST_LETTERS = 60  # of a model's name from its files
-STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in train/run_status.js
 HUB_MEGABYTES = 600  # BERT base has 440
 CLICK_DOWNLOAD = "() => document.querySelector('#download-file a, #download-file').click()"
 
 
 def models_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
-    with gr.Tab("Models", elem_id="tab-models") as tab, gr.Row(elem_classes="balcony-split"):
+    with page.tab("Models", "models"), gr.Row(elem_classes="balcony-split"):
         with gr.Column(scale=5, min_width=320):
             choice = gr.Radio(
                 [], label="The model that the other tabs use", elem_id="model-choice", elem_classes="balcony-list"
@@ -75,44 +75,45 @@ def models_tab(page: Page) -> None:
             # The browser needs a link to click before the file exists.
             file = gr.DownloadButton("File", visible="hidden", elem_id="download-file")
 
-    shown = [choice, facts, keep, remove, page.model_line]
+    def facts_of(asked: Asked) -> dict[Any, Any]:
+        space, key = asked.space, asked.question.model or page.workspaces.shipped_names[0]
+        listed = [(f"{name}, {detail}", value) for value, name, detail in choices(page.workspaces, space)]
+        return {
+            choice: gr.update(choices=listed, value=key),
+            facts: model_facts(asked.model),
+            keep: gr.update(interactive=key in space.runs),
+            remove: gr.update(interactive=key in space.models),
+        }
 
-    def facts_of(space: Workspace, error: str) -> dict[str, Any]:
-        facts = on_error(lambda problem: {"facts": [], "notes": [], "error": problem})(model_facts)(page, space)
-        return facts | ({"error": error} if error else {})
+    def act(values: Values, work: Callable[[Asked], str | None]) -> dict[Any, Any]:
+        """Change the visitor's workspace and show the model with the key that `work` returns; an error appears among
+        the facts."""
+        space = page.workspaces.enter(values[page.visitor])
+        try:
+            key = work(Asked(page.workspaces, space, Question.read(values[page.bar])))
+        except Exception as error:  # the page must answer in any case; the error is logged
+            return {facts: {"facts": [], "notes": [], "error": sentence_of(error)}}
+        return {page.visitor: space.token, page.frame: {"visitor": space.token, "show": key}} if key else gr.skip()
 
-    def show(token: str, error: str = "") -> list[Any]:
-        space = page.space(token) or Workspace("")
-        return [
-            gr.update(choices=model_choices(page, space), value=space.selected or page.workspaces.shipped_names[0]),
-            facts_of(space, error),
-            gr.update(interactive=space.selected in space.runs),
-            gr.update(interactive=space.selected in space.models),
-            page.model_line_value(token),
-        ]
+    def keep_copy(asked: Asked) -> str:
+        model = asked.model
+        return asked.space.add_model(Model(caption(model), "kept", model.checkpoint))
 
-    def act(work: Callable) -> Callable:
-        """A handler that changes the visitor's workspace, then shows it; an error appears above the facts."""
+    def drop(asked: Asked) -> str:
+        asked.space.models.pop(asked.question.model, None)
+        return page.workspaces.shipped_names[0]
 
-        def handler(token: str, *arguments: Any) -> list[Any]:
-            problem = on_error(str)(work)(page.workspaces.enter(token), *arguments)
-            return show(token, problem or "")
+    def open_uploaded(asked: Asked, paths: list[str] | None) -> str | None:
+        if not paths:
+            return None
+        model = open_files([Path(path) for path in paths])
+        titles = {each.title for each in asked.space.models.values()}
+        numbered = (f"{model.name} ({number})" for number in itertools.count(2))
+        title = model.name if model.name not in titles else next(each for each in numbered if each not in titles)
+        return asked.space.add_model(Model(title, "opened", model))
 
-        return handler
-
-    def keep_copy(space: Workspace) -> None:
-        model = page.workspaces.model(space)
-        space.add_model(Model(caption(model), "kept", model.checkpoint))
-
-    def open_upload(space: Workspace, paths: list[str] | None) -> None:
-        if paths:
-            model = open_files([Path(path) for path in paths])
-            titles = {each.title for each in space.models.values()}
-            numbered = (f"{model.name} ({number})" for number in itertools.count(2))
-            title = model.name if model.name not in titles else next(each for each in numbered if each not in titles)
-            space.add_model(Model(title, "opened", model))
-
-    def open_name(token: str, name: str, progress: Any = gr.Progress()) -> list[Any]:  # noqa: B008  # Gradio fills it in
+    def open_named(values: Values, progress: Any = gr.Progress()) -> dict[Any, Any]:  # noqa: B008  # Gradio fills it in
+        name = values[hub_name].strip()
         # The library downloads in its own threads, and Gradio finds the visitor of a progress bar by the context.
         context = contextvars.copy_context()
 
@@ -120,54 +121,53 @@ def models_tab(page: Page) -> None:
             megabytes = (round(done / 2**20, 1), round(total / 2**20, 1))
             context.copy().run(progress, megabytes, desc=f"Fetching {name}", unit="MB")
 
-        def open_fetched(space: Workspace) -> None:
-            model = fetch_model(name.strip(), show_bytes, keep=not page.workspaces.is_shared)
-            space.add_model(Model(name.strip(), "from the Hub", model))
+        def open_fetched(asked: Asked) -> str:
+            model = fetch_model(name, show_bytes, keep=not page.workspaces.is_shared)
+            return asked.space.add_model(Model(name, "from the Hub", model))
 
-        return act(open_fetched)(token)
+        return act(values, open_fetched)
 
     @on_error(warn)
-    def pack(token: str) -> str:
-        model = page.model(token)
+    def pack(values: Values) -> str:
+        checkpoint = page.asked(values).checkpoint
         with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
-            path = Path(scratch) / f"{folder_name(model.checkpoint.name)}.zip"
-            pack_checkpoint(model.checkpoint, path)
+            path = Path(scratch) / f"{folder_name(checkpoint.name)}.zip"
+            pack_checkpoint(checkpoint, path)
             # Files in the component's cache are deleted when they are old (delete_cache).
             return file.move_resource_to_block_cache(str(path))
 
-    tab.select(show, page.visitor, shown, **QUIET)
-    choice.input(act(Workspace.select), [page.visitor, choice], shown, **QUIET)
-    keep.click(act(keep_copy), page.visitor, shown, **QUIET)
-    remove.click(act(lambda space: space.remove_selected_model()), page.visitor, shown, **QUIET)
-    uploaded.upload(act(open_upload), [page.visitor, uploaded], shown, **QUIET).then(
-        lambda: None, None, uploaded, **QUIET
+    changed = {page.visitor, page.frame, facts}
+    page.on(
+        "facts",
+        facts_of,
+        [choice, facts, keep, remove],
+        lambda sentence: {facts: {"facts": [], "notes": [], "error": sentence}},
     )
+    choice.input(None, choice, None, js="(model) => Balcony.ask({ model, step: null })", **QUIET)
+    keep.click(lambda values: act(values, keep_copy), page.inputs, changed, **QUIET)
+    remove.click(lambda values: act(values, drop), page.inputs, changed, **QUIET)
+    opened = uploaded.upload(
+        lambda values: act(values, lambda asked: open_uploaded(asked, values[uploaded])),
+        {*page.inputs, uploaded},
+        changed,
+        **QUIET,
+    )
+    opened.then(lambda: None, None, uploaded, **QUIET)
     # Queued: Gradio shows progress, and one download runs at a time.
     gr.on(
         [fetch.click, hub_name.submit],
-        open_name,
-        [page.visitor, hub_name],
-        shown,
+        open_named,
+        {*page.inputs, hub_name},
+        changed,
         show_progress_on=facts,
         concurrency_limit=1,
         api_visibility="private",
     )
-    download.click(pack, page.visitor, file, **QUIET).success(None, None, None, js=CLICK_DOWNLOAD)
+    download.click(pack, page.inputs, file, **QUIET).success(None, None, None, js=CLICK_DOWNLOAD)
 
 
-def model_choices(page: Page, space: Workspace) -> list[tuple[str, str]]:
-    """All models that the visitor can choose, (label, key) each."""
-    runs = [
-        (f"{space.title_of(run)}, {STATUS_NAMES.get(run.status, run.status)}", run.id) for run in space.runs.values()
-    ]
-    models = [(caption(model), key) for key, model in space.models.items()]
-    shipped = [(f"{name}, comes with Balcony", name) for name in page.workspaces.shipped_names]
-    return [*shipped, *runs, *models]
-
-
-def model_facts(page: Page, space: Workspace) -> dict[str, Any]:
-    """Sizes of the shown model, for the facts view."""
-    model = page.workspaces.model(space)
+def model_facts(model: Model) -> dict[str, Any]:
+    """Sizes of a model, for the facts view."""
     config = model.checkpoint.config
     return {
         "facts": [

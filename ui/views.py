@@ -10,11 +10,6 @@ from typing import Any
 import gradio as gr
 
 
-def answer_to(chosen: dict[str, Any] | None, value: dict[str, Any]) -> dict[str, Any]:
-    """The value as the answer to a choice in a view that calls `choose`. chosen: the value that the view sent."""
-    return value | {"choice_number": int((chosen or {}).get("choice_number", 0))}
-
-
 def view(
     name: str,
     value: Any = None,

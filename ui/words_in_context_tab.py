@@ -1,5 +1,6 @@
 """Words in context: one word in several sentences, and how similar its vectors are, level by level."""
 
+import itertools
 from typing import Any
 
 import gradio as gr
@@ -9,19 +10,16 @@ from bert_core.errors import InputError
 from bert_core.probes.reading import read_words
 from bert_core.probes.vectors import Occurrence, words_in_contexts
 from bert_core.storage.checkpoint import Checkpoint
-from ui.handlers import QUIET, on_error
-from ui.parts.compare import replace_unchanged
+from ui.handlers import QUIET
 from ui.parts.downloads import exporter, offer
 from ui.parts.export import Numbers, python_code, table
 from ui.parts.figures import word_points
 from ui.parts.notes import EACH_ALONE, alone_note, unknown_note
-from ui.parts.page import Page
+from ui.parts.page import Asked, Page
 from ui.parts.question import Values
 from ui.server.probe_lock import probe_lock
 from ui.views import view
 
-FIRST_WORD = "Romeo"
-FIRST_SENTENCES = "Hello, how are you? I am Romeo.\nHello, Romeo My name is Juliet. Nice to meet you.\nThank you Romeo"
 EMPTY = "Type a word, and two or more sentences that contain it, one per line."
 ONE_OCCURRENCE = "The word occurs only once; add a sentence to compare it with."
 HINT = (
@@ -31,25 +29,20 @@ HINT = (
 )
 WORD_VECTORS, EMBEDDINGS = "Word vectors alone", "Embeddings"
 MOST_LEVELS = 50
-MOST_EXAMPLES = 3
+MOST_EXAMPLES = 4
+MOST_READ = 200  # sentences from the start of the text
 CONTEXT = 8  # characters shown on each side of the word
 
 
 def words_in_context_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
-    with gr.Tab("Words in context", elem_id="tab-words-in-context") as tab:
-        with gr.Row():
-            word = gr.Textbox(FIRST_WORD, label="Word", lines=1, max_lines=1, elem_id="context-word", min_width=160)
-            sentences = gr.Textbox(
-                FIRST_SENTENCES,
-                label="Sentences, one per line",
-                lines=3,
-                max_lines=10,
-                elem_id="context-sentences",
-                scale=3,
-                min_width=280,
-            )
-        offered = gr.JSON(visible="hidden")
+    with page.tab("Words in context", "words-in-context"):
+        facts = view("facts", elem_id="context-facts")
+        with gr.Row(elem_classes="balcony-split", elem_id="context-stage"):
+            with gr.Column(scale=1, min_width=320):
+                cosine = view("similarityMap", elem_id="context-cosine")
+            with gr.Column(scale=1, min_width=320):
+                points = view("plot", elem_id="context-points")
         # More than any model has; the first answer lowers it to the model's last layer.
         level = gr.Slider(
             0,
@@ -60,59 +53,70 @@ def words_in_context_tab(page: Page) -> None:
             info="0: the word vectors alone. 1: with position and segment (embeddings). Then the layers.",
             elem_id="context-level",
         )
-        facts = view("facts", events=("submit",), options={"follows": True}, elem_id="context-facts")
-        with gr.Row(elem_classes="balcony-split", elem_id="context-stage"):
-            with gr.Column(scale=1, min_width=320):
-                cosine = view("similarityMap", elem_id="context-cosine")
-            with gr.Column(scale=1, min_width=320):
-                points = view("plot", elem_id="context-points")
+        with gr.Row():
+            word = gr.Textbox(label="Word", lines=1, max_lines=1, elem_id="context-word", min_width=160)
+            sentences = gr.Textbox(
+                label="Sentences, one per line",
+                lines=3,
+                max_lines=10,
+                elem_id="context-sentences",
+                scale=3,
+                min_width=280,
+            )
         export = exporter("the similarities", of="context-stage", elem_id="context-download")
         gr.HTML(f"<p>{HINT}</p>", elem_classes="balcony-hint", apply_default_css=False, js_on_load=None)
 
-    @on_error(lambda sentence: {facts: {"facts": [], "notes": [], "error": sentence}, cosine: None, points: None})
-    def show(values: Values) -> dict[Any, Any]:
-        """The facts, the slider with the model's levels, and both pictures of the chosen one."""
-        checkpoint, chosen = asked(values)
-        slider = gr.update(maximum=checkpoint.config.num_hidden_layers + 1, value=chosen)
-        if not values[word].strip() or not values[sentences].strip():
-            return {facts: {"facts": [], "notes": [EMPTY]}, level: slider, cosine: None, points: None}
-        shown = contexts_value(checkpoint, values[word], values[sentences].splitlines(), chosen)
-        return {level: slider, **dict(zip((facts, cosine, points), shown))}
+    def filled(asked: Asked) -> tuple[str, list[str], int]:
+        """The word and its sentences, where the person gave none those of an example, and the level."""
+        question, checkpoint = asked.question, asked.checkpoint
+        chosen, lines = question.word, question.contexts
+        if chosen is None or lines is None:
+            offered = [text for text in (question.text, question.pair) if text.strip()]
+            texts = list(dict.fromkeys([*offered, *asked.corpus.sentences[:MOST_READ]]))
+            found = with_word(checkpoint, chosen, texts) if chosen else example(checkpoint, texts)
+            chosen, lines = (found[0] if chosen is None else chosen), (tuple(found[1]) if lines is None else lines)
+        last = checkpoint.config.num_hidden_layers + 1
+        return chosen, list(lines), last if question.level is None else max(0, min(question.level, last))
 
-    def exemplify(values: Values) -> dict[Any, Any]:
-        """Examples of another text than the shown model's give way to its own."""
-        before, own = values[sentences].splitlines(), page.sentences(values[page.visitor])
-        texts = [values[word], values[sentences]]
-        if page.examples(values[page.visitor], before) == before:
-            return {offered: [texts, texts]}
-        found, lines = example(page.model(values[page.visitor]).checkpoint, own)
-        return {offered: [texts, [found, "\n".join(lines)]]}
+    def show(asked: Asked) -> dict[Any, Any]:
+        """The facts, both pictures of the chosen level, and the controls where the person did not set them."""
+        question, (chosen, lines, at) = asked.question, filled(asked)
+        controls = {
+            word: gr.skip() if question.word is not None else chosen,
+            sentences: gr.skip() if question.contexts is not None else "\n".join(lines),
+            level: gr.update(maximum=asked.checkpoint.config.num_hidden_layers + 1, value=at),
+        }
+        if not chosen.strip() or not any(line.strip() for line in lines):
+            return {**controls, facts: {"facts": [], "notes": [EMPTY]}, cosine: None, points: None}
+        shown = contexts_value(asked.checkpoint, chosen, lines, at)
+        return {**controls, **dict(zip((facts, cosine, points), shown))}
 
-    def asked(values: Values) -> tuple[Checkpoint, int]:
-        """The model, and the chosen level or its last one."""
-        checkpoint = page.model(values[page.visitor]).checkpoint
-        return checkpoint, min(int(values[level]), checkpoint.config.num_hidden_layers + 1)
-
-    def numbers(values: Values) -> Numbers:
-        if not values[word].strip() or not values[sentences].strip():
+    def given(values: Values) -> tuple[Checkpoint, str, list[str], int]:
+        asked = page.asked(values)
+        chosen, lines, at = filled(asked)
+        if not chosen.strip() or not lines:
             raise InputError(EMPTY)
-        checkpoint, chosen = asked(values)
-        return contexts_numbers(checkpoint, values[word], values[sentences].splitlines(), chosen)
+        return asked.checkpoint, chosen, lines, at
 
-    def code(values: Values) -> str:
-        checkpoint, chosen = asked(values)
-        return contexts_code(checkpoint, values[word], values[sentences].splitlines(), chosen)
-
-    inputs = {page.visitor, word, sentences, level}
-    offer(export, "similarities", inputs, numbers, code=code)
-    replace_unchanged(tab.select(exemplify, inputs, offered, **QUIET), offered, [word, sentences])
-    gr.on(
-        [tab.select, word.change, sentences.change, level.input, facts.submit],
+    page.on(
+        "contexts",
         show,
-        inputs,
-        {facts, level, cosine, points},
-        trigger_mode="always_last",
-        **QUIET,
+        [facts, level, cosine, points, word, sentences],
+        lambda sentence: {facts: {"facts": [], "notes": [], "error": sentence}, cosine: None, points: None},
+    )
+    page.on_restored(
+        lambda question: {word: question.word or "", sentences: "\n".join(question.contexts or ())}, [word, sentences]
+    )
+    word.input(None, word, None, js="(word) => Balcony.ask({ word })", **QUIET)
+    lines = "(text) => Balcony.ask({ contexts: text.split('\\n').filter((line) => line.trim()) })"
+    sentences.input(None, sentences, None, js=lines, **QUIET)
+    level.input(None, level, None, js="(level) => Balcony.ask({ level })", **QUIET)
+    offer(
+        export,
+        "similarities",
+        page.inputs,
+        lambda values: contexts_numbers(*given(values)),
+        code=lambda values: contexts_code(*given(values)),
     )
 
 
@@ -125,6 +129,14 @@ def example(checkpoint: Checkpoint, texts: list[str]) -> tuple[str, list[str]]:
             found.setdefault(word, []).append(text)
     shared = max((word for word, of in found.items() if len(of) > 1), key=lambda word: (len(word), word), default="")
     return shared, found.get(shared, texts)[:MOST_EXAMPLES]
+
+
+def with_word(checkpoint: Checkpoint, word: str, texts: list[str]) -> tuple[str, list[str]]:
+    """The word, and the first texts with it, at most MOST_EXAMPLES."""
+    wanted = word.strip().lower()
+    having = (text for text in texts if wanted in text.lower())
+    found = (text for text in having if any(each.text.lower() == wanted for each in read_words(checkpoint, text)))
+    return word, list(itertools.islice(found, MOST_EXAMPLES))
 
 
 def contexts_value(

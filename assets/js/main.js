@@ -3,15 +3,18 @@
 import { headDetail } from "./attention/head_detail.js";
 import { headGrid } from "./attention/head_grid.js";
 import { headSwitches } from "./attention/head_switches.js";
+import { change, onChange, settings } from "./attention/heads.js";
 import { closer } from "./masked_words/closer_view.js";
 import { guesses } from "./masked_words/guesses.js";
-import { tokenPicker } from "./masked_words/token_picker.js";
 import { pairAcross, pairMatrix } from "./next_sentence/pair_views.js";
 import { verdict } from "./next_sentence/verdict.js";
 import { exporter } from "./parts/downloads.js";
 import { facts } from "./parts/facts.js";
 import { plot } from "./parts/figures.js";
-import { modelLine } from "./parts/model_line.js";
+import { frame } from "./parts/frame.js";
+import { on } from "./parts/page.js";
+import { ask, question } from "./parts/question.js";
+import { sentenceBar } from "./parts/sentence_bar.js";
 import { batch } from "./train/batch.js";
 import { exam } from "./train/exam.js";
 import { experiment } from "./train/experiments.js";
@@ -22,14 +25,14 @@ import { similarityMap } from "./words_in_context.js";
 
 /** @type {Record<string, View>} */
 const views = {
-  batch, closer, exam, experiment, exporter, facts, guesses, headDetail, headGrid, headSwitches, modelLine, pairAcross,
-  pairMatrix, plot, runMonitor, runsList, similarityMap, tokenPicker, verdict,
+  batch, closer, exam, experiment, exporter, facts, frame, guesses, headDetail, headGrid, headSwitches, pairAcross,
+  pairMatrix, plot, runMonitor, runsList, sentenceBar, similarityMap, verdict,
 };
 
 /** @param {WaitingView} view */
 const mountByName = (...[name, , component]) => mount(name, window.Balcony.views[name], component);
 const { waiting } = window.Balcony;
-Object.assign(window.Balcony, { views, mount: mountByName });
+Object.assign(window.Balcony, { views, mount: mountByName, ask });
 for (const view of waiting) mountByName(...view);
 
 // Gradio's lists of choices stay open, one on top of the other, when the Tab key leaves them; Escape closes one.
@@ -37,4 +40,14 @@ document.addEventListener("keydown", ({ key, target }) => {
   if (key === "Tab" && target instanceof HTMLElement && target.matches("[role=combobox]")) {
     setTimeout(() => target.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true })));
   }
+});
+
+// How the views of heads are drawn is a part of the question.
+onChange(document.body, () => {
+  const { picked, active, ...drawn } = settings;
+  ask({ head: picked, heads: { ...drawn, active: active && [...active] } });
+});
+on("restored", () => {
+  const { active, ...drawn } = /** @type {any} */ (question.heads);
+  change({ ...drawn, picked: question.head, active: active ? new Set(active) : null });
 });

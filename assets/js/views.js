@@ -1,52 +1,29 @@
 // The browser's half of ui/views.py.
 
+import { on } from "./parts/page.js";
+
+/** The number of the question that each event was last triggered with. @type {Record<string, number>} */
+const asked = {};
+on("asked", ({ event, number }) => { asked[event] = number; });
+
 /**
  * Connect a gr.HTML component to a view. A failing draw is logged and later updates still come: an exception before
- * `watch` would end them for good.
- *
- * `choose(update)` puts what the person chose into the value and triggers "input". The choices are numbered, and the
- * server sends the number back (`answer_to` in ui/views.py). Until the last choice is answered, the value keeps the
- * choices since the last answer and is `waiting`. A late answer to an older choice is dropped; one without a number,
- * such as an error, ends the waiting.
+ * `watch` would end them for good. While a newer question than the one that the view answers is at the server, the view
+ * is `aria-busy`.
  * @param {string} name @param {View} view @param {GradioComponent} component
  */
 export function mount(name, view, component) {
   const { element, props, trigger, watch, server } = component;
-  let number = 0;
-  /** @type {object | null} */
-  let chosen = null;
-  /** @type {any} */
-  let answer = null;
-  const wait = () => { props.value = { ...props.value, ...chosen, choice_number: number, waiting: true }; };
-  /** @type {ViewContext} */
-  const context = {
-    trigger,
-    server,
-    options: props.options || {},
-    setValue: (value) => { props.value = value; },
-    choose: (update) => {
-      number += 1;
-      chosen = { ...chosen, ...update };
-      wait();
-      redraw();
-      trigger("input");
-    },
-  };
   const root = /** @type {HTMLElement} */ (element.querySelector(".balcony-view"));
-  const draw = view(root, context);
+  const draw = view(root, { trigger, server, options: props.options || {}, setValue: (value) => { props.value = value; } });
+  let [event, number] = ["", 0];
+  const wait = () => { root.ariaBusy = `${(asked[event] ?? 0) > number}`; };
   const redraw = () => {
-    const { value } = props;
-    if (value && value.choice_number < number) {
-      if (chosen) wait();
-      else props.value = answer;
-    } else if (!value || !value.waiting) {
-      number = (value && value.choice_number) || 0;
-      chosen = null;
-      answer = value;
-    }
-    root.ariaBusy = `${chosen !== null}`;
+    [event, number] = props.value?.answers ?? [event, Infinity];
+    wait();
     try { draw(props.value); } catch (error) { console.error(`Balcony.${name}`, error); }
   };
+  on("asked", wait);
   watch("value", redraw);
   redraw();
 }

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from ui.parts import figures
-from ui.parts.theme import style_sheet
+from ui.theme import style_sheet
 
 LIGHT, DARK = re.findall(
     r"\{\n((?:\s*--balcony[^{}]*)+?)\}", re.sub(r"/\*.*?\*/", "", style_sheet().read_text("utf-8"))

@@ -1,25 +1,24 @@
 """Heads switched off: what the model then answers, and how each answer changes without each head."""
 
+import dataclasses
 from typing import Any
 
-import gradio as gr
 import torch
 
 from bert_core.data.batches import Batch
 from bert_core.data.corpus import Corpus
-from bert_core.data.tokenizer import CLS, PAD, SEP
 from bert_core.errors import BertCoreError, InputError
 from bert_core.probes.attention import Ablation, ablation_map, answers, corpus_batch, without
-from bert_core.probes.reading import encode_text
 from bert_core.probes.sentence_pairs import window
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, on_error
-from ui.parts.downloads import Exporter, exporter, offer
+from ui.parts.downloads import exporter, offer
 from ui.parts.export import Numbers, ablation_numbers, python_code
-from ui.parts.page import Page
+from ui.parts.masking import mask_words, maskable
+from ui.parts.page import Asked, Page
 from ui.parts.question import Question, Values
 from ui.server.probe_lock import probe_lock
-from ui.views import answer_to, view
+from ui.views import view
 
 SENTENCES = 200  # from the beginning of the corpus: sixteen rows need no more of a long text
 ROWS, ROWS_OF_A_LARGE_MODEL = 16, 4
@@ -30,61 +29,52 @@ LOSS_LEFT_OUT = "The corpus loss without each head is left out: it would take mi
 WAITS = "With a model of this size it takes some seconds to switch off each head once."
 
 
-def head_switches() -> tuple[gr.HTML, Exporter]:
-    """Lay out the switches and their exporter. Value: see `switches_value`."""
-    switches = view("headSwitches", events=("input", "submit"), elem_id="attention-switches")
-    return switches, exporter("the effect of each head", of="attention-switches", elem_id="switches-download")
+def head_switches(page: Page) -> None:
+    """Lay out the switches and their exporter, and connect them. Value: see `switches_value`."""
+    switches = view("headSwitches", events=("submit",), elem_id="attention-switches")
+    export = exporter("the effect of each head", of="attention-switches", elem_id="switches-download")
 
-
-def connect_switches(
-    page: Page, parts: tuple[gr.HTML, Exporter], triggers: list[Any], text: gr.Textbox, pair: gr.Textbox
-) -> None:
-    """Answer the switches for the two texts, and again whenever one of `triggers` fires."""
-    switches, export = parts
-
-    def asked(values: Values) -> tuple[Checkpoint, Question]:
-        return page.model(values[page.visitor]).checkpoint, Question(values[text], values[pair])
+    def judge(asked: Asked, at_once: bool = False) -> dict[Any, Any]:
+        if not asked.question.text.strip():
+            return {switches: None}
+        return {switches: switches_value(asked.checkpoint, asked.question, asked.corpus, at_once)}
 
     @on_error(lambda sentence: {switches: {"error": sentence}})
-    def judge(values: Values, at_once: bool = False) -> dict[Any, Any]:
-        if not values[text].strip():
-            return {switches: None}
-        corpus, chosen = page.corpus(values[page.visitor]), values[switches]
-        return {switches: answer_to(chosen, switches_value(*asked(values), corpus, chosen, at_once))}
-
     def measure(values: Values) -> dict[Any, Any]:
-        return judge(values, True)
+        return judge(page.asked(values), True)
+
+    def asked_for(values: Values) -> tuple[Asked, Question, int]:
+        """With the question, its texts with all hidden words masked but the first, and the position of that one."""
+        asked = page.asked(values)
+        if not asked.question.text.strip():
+            raise InputError("There is no sentence yet; type or choose one first.")
+        return asked, *hidden_position(asked.checkpoint, asked.question)
 
     def numbers(values: Values) -> Numbers:
-        if not values[text].strip():
-            raise InputError("There is no sentence yet; type or choose one first.")
-        checkpoint, question = asked(values)
-        position = hidden_position(checkpoint, question, values[switches])
+        asked, question, position = asked_for(values)
+        checkpoint = asked.checkpoint
         with probe_lock:
-            batch = batch_for(checkpoint, page.corpus(values[page.visitor])) if cost(checkpoint) <= WITH_LOSS else None
+            batch = batch_for(checkpoint, asked.corpus) if cost(checkpoint) <= WITH_LOSS else None
             return ablation_numbers(ablation_map(checkpoint, *question.texts, position=position, batch=batch))
 
     def code(values: Values) -> str:
-        checkpoint, question = asked(values)
-        return switches_code(checkpoint, question, hidden_position(checkpoint, question, values[switches]))
+        asked, question, position = asked_for(values)
+        return switches_code(asked.checkpoint, question, position)
 
-    inputs = {page.visitor, text, pair, switches}
-    offer(export, "heads-off", inputs, numbers, code=code)
-    gr.on([*triggers, switches.input], judge, inputs, switches, trigger_mode="always_last", **QUIET)
-    switches.submit(measure, inputs, switches, trigger_mode="once", **QUIET)
+    page.on("switches", judge, [switches], lambda sentence: {switches: {"error": sentence}})
+    switches.submit(measure, page.inputs, switches, trigger_mode="once", **QUIET)
+    offer(export, "heads-off", page.inputs, numbers, code=code)
 
 
-def switches_value(
-    checkpoint: Checkpoint, question: Question, corpus: Corpus, chosen: dict[str, Any] | None, at_once: bool = False
-) -> dict[str, Any]:
+def switches_value(checkpoint: Checkpoint, question: Question, corpus: Corpus, at_once: bool = False) -> dict[str, Any]:
     """The answers with all heads and without those that are off, and the change for each head alone.
 
-    chosen: the last value, in which the page changed "off" or "position". at_once: measure each head even with a model
-    that is slow at it.
+    at_once: measure each head even with a model that is slow at it.
     """
     L, H = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
-    off = [(int(layer), int(head)) for layer, head in (chosen or {}).get("off", []) if 0 <= layer < L and 0 <= head < H]
-    position, work = hidden_position(checkpoint, question, chosen), cost(checkpoint)
+    off = [(layer, head) for layer, head in question.off if 0 <= layer < L and 0 <= head < H]
+    work = cost(checkpoint)
+    question, position = hidden_position(checkpoint, question)
     with probe_lock:
         settings = torch.stack([without(checkpoint, []), without(checkpoint, off)])
         batch = batch_for(checkpoint, corpus)
@@ -100,8 +90,6 @@ def switches_value(
         "layers": L,
         "heads": H,
         "off": [list(head) for head in off],
-        "position": position,
-        "words": maskable_tokens(checkpoint, question),
         "titles": {name: titles[name] for name in shown},
         "rows": {name: [round(value, 5) for value in values] for name, values in shown.items()},
         "maps": None if changes is None else maps_of(changes),
@@ -129,19 +117,16 @@ def maps_of(changes: Ablation) -> dict[str, list[list[float]]]:
     }
 
 
-def maskable_tokens(checkpoint: Checkpoint, question: Question) -> list[list[Any]]:
-    """The tokens that can be hidden, [position, token] each."""
-    tokens = encode_text(checkpoint, *question.texts).tokens
-    return [[position, token] for position, token in enumerate(tokens) if token not in (CLS, SEP, PAD)]
-
-
-def hidden_position(checkpoint: Checkpoint, question: Question, chosen: dict[str, Any] | None) -> int:
-    """Position of the hidden token: the chosen one as long as it holds the same token, else the middle one."""
-    words = maskable_tokens(checkpoint, question)
-    before = dict(map(tuple, (chosen or {}).get("words", [])))
-    position = (chosen or {}).get("position")
-    kept = [at for at, token in words if at == position and before.get(position) == token]
-    return kept[0] if kept else words[len(words) // 2][0]
+def hidden_position(checkpoint: Checkpoint, question: Question) -> tuple[Question, int]:
+    """The texts with all hidden words masked but the first, and the position of that one's first token; without a
+    hidden word that of the middle word. Raises InputError for a text without words."""
+    words = maskable(checkpoint, question)
+    if not words:
+        raise InputError("The model reads no word of this text; type another.")
+    hidden = [number for number in question.hidden if 0 <= number < len(words)]
+    first, *others = hidden or [len(words) // 2]
+    masked, _ = mask_words(checkpoint, dataclasses.replace(question, hidden=tuple(others)))
+    return masked, words[first].first
 
 
 def rows_for(checkpoint: Checkpoint) -> int:

@@ -29,7 +29,8 @@ from bert_core.probes.attention import (
 )
 from bert_core.storage.checkpoint import Checkpoint
 from ui.parts.export import MAX_WEIGHTS, python_code
-from ui.parts.question import Question
+from ui.parts.masking import mask_words
+from ui.parts.question import Head, Question
 from ui.parts.scripts import ASSETS, in_one_piece
 
 DIFFERENCE = {"difference": "Difference from the other model"}
@@ -54,10 +55,14 @@ class ShownAttention:
 
 
 def shown_attention(checkpoint: Checkpoint, question: Question) -> ShownAttention:
-    """Everything that the page shows of a model's attention. Raises InputError for an empty or too long text."""
+    """Everything that the page shows of a model's attention, where hidden words are [MASK]s.
+
+    Raises InputError for an empty or too long text.
+    """
     if not question.text.strip():
         raise InputError("There is no sentence yet; type or choose one first.")
-    maps = attention(checkpoint, *question.texts)
+    texts = mask_words(checkpoint, question)[0].texts
+    maps = attention(checkpoint, *texts)
     if maps.weights.numel() > MAX_WEIGHTS:
         raise InputError(
             f"All heads together have {maps.weights.numel():,} weights; the page shows {MAX_WEIGHTS:,}. "
@@ -65,7 +70,7 @@ def shown_attention(checkpoint: Checkpoint, question: Question) -> ShownAttentio
         )
     flow = AttentionMaps(maps.tokens, maps.token_type_ids, rollout(maps.weights))
     shown, shown_flow = (without_special(each) if question.hide_special else each for each in (maps, flow))
-    names = head_names(checkpoint, *question.texts)
+    names = head_names(checkpoint, *texts)
     return ShownAttention(shown, head_facts(maps), names, average(shown.weights), shown_flow.weights)
 
 
@@ -88,7 +93,7 @@ def difference_note(apart: Tensor | None) -> str:
     )
 
 
-def grid_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | None = None) -> dict[str, Any]:
+def grid_value(shown: ShownAttention, picked: Head, apart: Tensor | None = None) -> dict[str, Any]:
     """All maps for the grid: a byte for each weight, 255 times its root, which keeps small weights visible.
 
     apart: see `differences`; one more fact.
@@ -115,7 +120,7 @@ def grid_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | N
     }
 
 
-def detail_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | None = None) -> dict[str, Any]:
+def detail_value(shown: ShownAttention, picked: Head, apart: Tensor | None = None) -> dict[str, Any]:
     """One layer in detail; each weight as two bytes, 65535 means 1. Layers and heads are counted from 0."""
     layer, head = picked
     L, H, _, _ = shown.maps.weights.shape
@@ -133,14 +138,14 @@ def detail_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor |
     }
 
 
-def nearest_head(head: tuple[int, int] | None, shown: ShownAttention) -> tuple[int, int]:
+def nearest_head(head: Head, shown: ShownAttention) -> Head:
     """The chosen head, or the last one of a smaller model."""
     L, H, _, _ = shown.maps.weights.shape
-    layer, number = head or (0, 0)
-    return min(layer, L - 1), min(number, H - 1)
+    layer, number = head
+    return max(0, min(layer, L - 1)), max(0, min(number, H - 1))
 
 
-def attention_page(shown: ShownAttention, picked: tuple[int, int], title: str) -> str:
+def attention_page(shown: ShownAttention, picked: Head, title: str) -> str:
     """An HTML page with the same views that needs no network: it contains scripts, style and numbers."""
     layers = [_base64(_two_bytes(layer)) for layer in shown.maps.weights]
     content = {
@@ -160,12 +165,13 @@ def attention_page(shown: ShownAttention, picked: tuple[int, int], title: str) -
 def attention_code(checkpoint: Checkpoint, question: Question) -> str:
     """Python code that computes the numbers on the page."""
     layer, head = nearest_head(question.head, shown_attention(checkpoint, question))
+    texts = mask_words(checkpoint, question)[0].texts_code
     return python_code(
         checkpoint.name,
         ["attention", "average", "head_facts", "head_names", "rollout", "without_special"],
-        f"maps = attention(checkpoint, {question.texts_code})",
+        f"maps = attention(checkpoint, {texts})",
         "facts = head_facts(maps)  # facts.facts['entropy'][layer, head]",
-        f"names = head_names(checkpoint, {question.texts_code})  # names[layer][head]",
+        f"names = head_names(checkpoint, {texts})  # names[layer][head]",
         "flow = rollout(maps.weights)  # (layers, T, T)",
         *(["maps = without_special(maps)"] if question.hide_special else []),
         f"one = maps.weights[{layer}, {head}]  # (T, T): layer {layer + 1}, head {head + 1}; rows attend to columns",

@@ -7,8 +7,8 @@ from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
 from bert_core.probes.masked_words import LeaveOneOut, layer_lens, leave_one_out, sweep
 from bert_core.storage.checkpoint import Checkpoint
-from ui.masked_words.token_picker import MaskedWord, mask_words
 from ui.parts.export import Numbers, python_code, table
+from ui.parts.masking import MaskedWord, mask_words
 from ui.parts.question import Question
 
 LENS, MATTERED, SWEEP = VIEWS = ("lens", "mattered", "sweep")

@@ -1,6 +1,7 @@
 """Masked words: hide words of a sentence and see the model's guesses for them, and what they depend on."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
@@ -10,35 +11,31 @@ from bert_core.errors import InputError
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.probes.reading import tokenize
 from bert_core.storage.checkpoint import Checkpoint
-from ui.handlers import QUIET, on_error, warn
+from ui.handlers import QUIET, on_error
 from ui.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_numbers, closer_value
-from ui.masked_words.token_picker import MaskedWord, mask_words, maskable, picker_value, token_picker
-from ui.parts.compare import caption, compare_with, fill_lists, model_of
 from ui.parts.downloads import exporter, numbers_of_models, offer
 from ui.parts.export import Numbers, guesses_numbers, python_code
+from ui.parts.masking import MaskedWord, mask_words, maskable
 from ui.parts.notes import alone_note, unknown_note
-from ui.parts.page import Page, sentence_box, sentence_row
+from ui.parts.page import Asked, Page
 from ui.parts.question import Question, Values
+from ui.parts.shown_model import caption
 from ui.server.probe_lock import probe_lock
 from ui.views import view
 
-FIRST_SENTENCE = "Hello, Romeo My name is Juliet. Nice to meet you."
-FIRST_PICK = 5
 MOST_GUESSES = 5
 NO_WORDS = "Type or choose a sentence first."
 NO_GUESSES: dict[str, Any] = {"masks": [], "notes": []}
-NO_VIEW = {"kind": "", "text": ""}
 HINT = "Click words to hide them from the model; double-click a word to hide only that one."
 
 
 def masked_words_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
-    with gr.Tab("Masked words", elem_id="tab-masked-words") as tab:
-        sentence, sentences = sentence_row("Sentence", "masked-sentence", FIRST_SENTENCE)
-        picker = token_picker(elem_id="masked-words")
+    with page.tab("Masked words", "masked-words"):
+        with gr.Column(elem_id="masked-stage"):
+            guesses = view("guesses", server_functions=[put_into(page)], elem_id="masked-guesses")
+            guesses_beside = view("guesses", elem_id="masked-other-guesses")
         with gr.Row():
-            info = "The model was trained on pairs of sentences; a second one can help it guess."
-            pair = sentence_box("Second sentence (optional)", "masked-pair", info=info)
             own = gr.Textbox(
                 label="My guess",
                 info="Any word: its probability and rank at each mask.",
@@ -47,103 +44,86 @@ def masked_words_tab(page: Page) -> None:
                 elem_id="masked-own",
                 min_width=240,
             )
-            other = compare_with("masked-other")
-        with gr.Column(elem_id="masked-stage"):
-            guesses = view("guesses", events=("submit", "select"), elem_id="masked-guesses")
-            guesses_beside = view("guesses", elem_id="masked-other-guesses")
+            kinds = [(LABELS[key], key) for key in VIEWS]
+            kind = gr.Radio(kinds, value=VIEWS[0], label="A closer view", elem_id="masked-kind", scale=2)
         downloads = exporter("the guesses", of="masked-stage", elem_id="masked-download")
-        kinds = [(LABELS[key], key) for key in VIEWS]
-        kind = gr.Radio(kinds, value=VIEWS[0], label="A closer view", elem_id="masked-kind")
-        mask = gr.State(0)
-        closer = view("closer", events=("select",), elem_id="masked-closer")
+        closer = view("closer", elem_id="masked-closer")
         closer_downloads = exporter("this view", of="masked-closer", elem_id="masked-closer-download")
 
-    def asked(values: Values) -> Question:
-        return Question(
-            values[sentence],
-            values[pair],
-            values[other],
-            hidden=tuple((values[picker] or {}).get("picked", ())),
-            guess=values[own],
-            view=values[kind],
-            mask=values[mask],
-        )
-
-    def checkpoint_of(values: Values) -> Checkpoint:
-        return page.model(values[page.visitor]).checkpoint
-
-    @on_error(lambda sentence: {guesses: no_guesses(sentence), guesses_beside: NO_GUESSES, closer: NO_VIEW})
-    def guess(values: Values) -> dict[Any, Any]:
-        """The guesses, those of the model to compare with, and the closer view."""
-        model, question = page.model(values[page.visitor]), asked(values)
+    def guess(asked: Asked) -> dict[Any, Any]:
+        """The guesses, and those of the model to compare with."""
         with probe_lock:
-            value = guesses_value(model.checkpoint, question)
-            answer = {guesses: value, guesses_beside: NO_GUESSES, closer: closer_value(model.checkpoint, question)}
-        if question.other:
-            answer[guesses] = value | {"caption": caption(model)}
-            answer[guesses_beside] = beside(model.checkpoint, values[page.visitor], question)
-        return answer
+            value = guesses_value(asked.checkpoint, asked.question)
+        if not asked.question.other:
+            return {guesses: value, guesses_beside: {**NO_GUESSES}}
+        return {guesses: value | {"caption": caption(asked.model)}, guesses_beside: beside(asked)}
 
     @on_error(lambda sentence: no_guesses(sentence) | {"caption": "The other model"})
-    def beside(first: Checkpoint, token: str, question: Question) -> dict[str, Any]:
-        model = model_of(page, token, question.other)
+    def beside(asked: Asked) -> dict[str, Any]:
+        model = asked.other
+        assert model is not None
         with probe_lock:
-            return beside_value(first, model.checkpoint, question) | {"caption": caption(model)}
+            return beside_value(asked.checkpoint, model.checkpoint, asked.question) | {"caption": caption(model)}
 
-    @on_error(lambda sentence: {guesses: no_guesses(sentence), guesses_beside: NO_GUESSES, closer: NO_VIEW})
-    def read(values: Values) -> dict[Any, Any]:
-        """Split the sentences into words and guess again; words that did not change stay hidden."""
-        question, before = asked(values), values[picker]
-        now = picker_value(checkpoint_of(values), question, before)
-        if before is None and question.text == FIRST_SENTENCE:
-            now["picked"] = [FIRST_PICK]
-        return {picker: now, **guess({**values, picker: now})}
-
-    @on_error(lambda sentence: {picker: warn(sentence)})
-    def put(values: Values, event: gr.EventData) -> dict[Any, Any]:
-        """Put a guess into the sentence."""
-        question = asked(values)
-        word = mask_words(checkpoint_of(values), question)[1][int(event.mask)]
-        edited = put_guess(question, word, int(event.piece), str(event.token)[:200])
-        texts = {sentence: edited.text, pair: edited.pair}
-        if before := values[picker]:
-            before = before | {"picked": [index for index in question.hidden if index != word.index]}
-        return texts | read({**values, **texts, picker: before})
-
-    @on_error(lambda sentence: {closer: {"kind": "", "text": sentence}})
-    def show_mask(values: Values, event: gr.EventData) -> dict[Any, Any]:
-        """Show another mask in the closer view."""
-        question = dataclasses.replace(asked(values), mask=int(event.mask))
+    def look_closer(asked: Asked) -> dict[Any, Any]:
         with probe_lock:
-            return {mask: question.mask, closer: closer_value(checkpoint_of(values), question)}
+            return {closer: closer_value(asked.checkpoint, asked.question)}
 
     def numbers(values: Values) -> Numbers | dict[str, Numbers]:
-        first, question = checkpoint_of(values), asked(values)
+        asked = page.asked(values)
 
         def of_model(checkpoint: Checkpoint) -> Numbers:
-            check_words(first, checkpoint, question)
-            return all_guesses(checkpoint, question)
+            check_words(asked.checkpoint, checkpoint, asked.question)
+            return all_guesses(checkpoint, asked.question)
 
-        return numbers_of_models(page, values[page.visitor], question.other, of_model)
+        return numbers_of_models(asked, of_model)
+
+    def code(values: Values) -> str:
+        asked = page.asked(values)
+        return guesses_code(asked.checkpoint, asked.question)
 
     def numbers_of_view(values: Values) -> Numbers:
+        asked = page.asked(values)
         with probe_lock:
-            return closer_numbers(closer_value(checkpoint_of(values), asked(values)))
+            return closer_numbers(closer_value(asked.checkpoint, asked.question))
 
     def code_of_view(values: Values) -> str:
+        asked = page.asked(values)
         with probe_lock:
-            return closer_code(checkpoint_of(values), asked(values))
+            return closer_code(asked.checkpoint, asked.question)
 
-    inputs = {page.visitor, sentence, pair, other, picker, own, kind, mask}
-    answers = {guesses, guesses_beside, closer}
-    always = {"trigger_mode": "always_last", **QUIET}
-    offer(downloads, "guesses", inputs, numbers, code=lambda values: guesses_code(checkpoint_of(values), asked(values)))
-    offer(closer_downloads, "closer-view", inputs, numbers_of_view, code=code_of_view)
-    gr.on([tab.select, sentence.change, pair.change], read, inputs, {picker, *answers}, **always)
-    gr.on([picker.input, own.change, kind.input, other.input, guesses.submit], guess, inputs, answers, **always)
-    guesses.select(put, inputs, {sentence, pair, picker, *answers}, **always)
-    closer.select(show_mask, inputs, {mask, closer}, **always)
-    fill_lists(page, tab, {sentences: sentence}, other)
+    page.on(
+        "guesses",
+        guess,
+        [guesses, guesses_beside],
+        lambda sentence: {guesses: no_guesses(sentence), guesses_beside: {**NO_GUESSES}},
+    )
+    page.on("closer", look_closer, [closer], lambda sentence: {closer: {"kind": "", "text": sentence}})
+    page.on_restored(lambda question: {own: question.guess, kind: question.view}, [own, kind])
+    own.input(None, own, None, js="(guess) => Balcony.ask({ guess })", **QUIET)
+    kind.input(None, kind, None, js="(view) => Balcony.ask({ view })", **QUIET)
+    offer(downloads, "guesses", page.inputs, numbers, code=code)
+    offer(closer_downloads, "closer-view", page.inputs, numbers_of_view, code=code_of_view)
+
+
+def put_into(page: Page) -> Callable[[list[Any]], dict[str, Any]]:
+    """The function by which the guesses put one of them into the sentences."""
+
+    @on_error(lambda sentence: {"error": sentence})
+    def put(arguments: list[Any]) -> dict[str, Any]:
+        """The texts with a guess in them, and the words that stay hidden."""
+        token, value, mask, piece, guess = arguments
+        question = Question.read(value)
+        checkpoint = Asked(page.workspaces, page.workspaces.find(token), question).checkpoint
+        word = mask_words(checkpoint, question)[1][int(mask)]
+        edited = put_guess(question, word, int(piece), str(guess)[:200])
+        return {
+            "text": edited.text,
+            "pair": edited.pair,
+            "hidden": [index for index in question.hidden if index != word.index],
+        }
+
+    return put
 
 
 def guesses_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:

@@ -127,14 +127,14 @@ def matrix_code(folder: str, corpus: Corpus, start: int, size: int) -> str:
 
 
 def across_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
-    """How the words of the first sentence attend to those of the second, by the question's head."""
+    """How the words of the first sentence attend to those of the second, by the head of `question.across`."""
     rows, columns, weights = across(attention(checkpoint, *question.texts))
     if not rows or not columns:
         raise InputError("One of the sentences has no word that the model reads; type another.")
     H = weights.shape[1]
     fractions = weights.sum(-1).mean(-1)  # (L, H)
     heads = [divmod(int(at), H) for at in fractions.flatten().argsort(descending=True, stable=True)]
-    head = question.head if question.head in heads else None
+    head = question.across if question.across in heads else None
     shown = weights.mean((0, 1)) if head is None else weights[head]
     return {
         "rows": rows,
@@ -177,7 +177,7 @@ def pair_numbers(checkpoint: Checkpoint, question: Question) -> Numbers:
 
 def pair_code(checkpoint: Checkpoint, question: Question) -> str:
     """Python code that computes the same numbers."""
-    head = question.head
+    head = question.across
     return python_code(
         checkpoint.name,
         ["across", "attention", "next_sentence"],

@@ -14,9 +14,9 @@ import gradio as gr
 
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, on_error, warn
-from ui.parts.compare import caption, model_of
 from ui.parts.export import Numbers, write
-from ui.parts.page import Page
+from ui.parts.page import Asked
+from ui.parts.shown_model import caption
 from ui.views import view
 
 PICTURES = ("png", "svg")
@@ -82,17 +82,14 @@ def offer(
     export.buttons.submit(show, inputs, export.buttons, **QUIET)
 
 
-def numbers_of_models(
-    page: Page, token: str, other: str, numbers: Callable[[Checkpoint], Numbers]
-) -> Numbers | dict[str, Numbers]:
-    """The numbers of the visitor's model or, with another one to compare with, of both by title.
+def numbers_of_models(asked: Asked, numbers: Callable[[Checkpoint], Numbers]) -> Numbers | dict[str, Numbers]:
+    """The numbers of the question's model or, with another one to compare with, of both by title.
 
-    other: key of that one, "" for none. Raises BertCoreError where either model has no numbers.
+    Raises BertCoreError where either model has no numbers.
     """
-    model = page.model(token)
-    if not other:
+    model, beside = asked.model, asked.other
+    if beside is None:
         return numbers(model.checkpoint)
-    beside = model_of(page, token, other)
     first, second = caption(model), caption(beside)
     second += " (2)" if second == first else ""
     return {first: numbers(model.checkpoint), second: numbers(beside.checkpoint)}

@@ -1,18 +1,21 @@
-"""The frame of the page, shared by all tabs: the visitor, and the line that names the shown model and its step."""
+"""The frame of the page, shared by all tabs: the visitor, the shown model, and the question that is asked of it."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 
 from bert_core.data.corpus import Corpus, read_corpus
-from bert_core.errors import BertCoreError
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_corpus, recipe_named
-from bert_core.runs.run import ACTIVE, Run
-from ui.handlers import on_error
+from bert_core.storage.checkpoint import Checkpoint
+from ui.handlers import QUIET, on_error
+from ui.parts.masking import words_value
+from ui.parts.question import EVENTS, Question, Values
 from ui.parts.scripts import ASSETS
+from ui.parts.shown_model import choices, comparisons, first_pair, repeated_run, shown_model
 from ui.server.workspace import Model, Workspace
 from ui.server.workspaces import Workspaces
 from ui.views import view
@@ -23,56 +26,150 @@ ENGLISH_MODEL = "english-mini"
 
 
 @dataclass(frozen=True)
+class Asked:
+    """A visitor's question, with the models and the text that it names."""
+
+    workspaces: Workspaces
+    space: Workspace
+    question: Question
+
+    @property
+    def model(self) -> Model:
+        """The shown model. Raises RunError before a run has one."""
+        return self.workspaces.model(self.space, self.question.model, self.question.step)
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The shown model's checkpoint."""
+        return self.model.checkpoint
+
+    @property
+    def other(self) -> Model | None:
+        """The model to compare with, if there is one. Raises RunError when the visitor does not have it (any more)."""
+        if not self.question.other:
+            return None
+        key, _, step = self.question.other.partition("@")
+        return self.workspaces.model(self.space, key, int(step) if step.isdigit() else None)
+
+    @property
+    def corpus(self) -> Corpus:
+        """The run's text; for a model without a run the dialogue, or plain English for the shipped model of it."""
+        return corpus_of(self.space, self.question.model)
+
+
+@dataclass(frozen=True)
 class Page:
-    """The parts of the page that tabs share. visitor: holds the token that the browser keeps."""
+    """The parts of the page that tabs share. visitor: holds the token that the browser keeps. frame: the bar above the
+    tabs, its value see `frame_value`. bar: the bar with the sentences, its value the question."""
 
     demo: gr.Blocks
     workspaces: Workspaces
     visitor: gr.BrowserState
-    model_line: gr.HTML
+    frame: gr.HTML
+    bar: gr.HTML
 
-    def space(self, token: str | None) -> Workspace | None:
-        """The visitor's workspace, or None for an unknown or expired token."""
-        try:
-            return self.workspaces.find(token)
-        except BertCoreError:
-            return None
+    @property
+    def inputs(self) -> set[Any]:
+        """What `asked` needs."""
+        return {self.visitor, self.bar}
 
-    def model(self, token: str | None) -> Model:
-        """The model that the visitor chose, by default the shipped one."""
-        return self.workspaces.model(self.space(token) or Workspace(""))
+    def asked(self, values: Values) -> Asked:
+        """The visitor's question. Raises InputError for a malformed one."""
+        space = self.workspaces.lookup(values[self.visitor]) or Workspace("")
+        return Asked(self.workspaces, space, Question.read(values[self.bar]))
 
-    def model_line_value(self, token: str | None) -> dict[str, Any]:
-        """Name and detail of the model; of a run also its id, the steps of its snapshots and the shown one."""
-        space = self.space(token) or Workspace("")
-        run = space.runs.get(space.selected)
-        try:
-            model = self.workspaces.model(space)
-            name, detail = model.title, model.detail
-        except BertCoreError:
-            name, detail = "none yet", "train one first"
-            if run:
-                name = space.title_of(run)
-                detail = "preparing" if run.status in ACTIVE else "ended before it had a model"
-        shown = {"run": run.id, **snapshot_steps(space, run)} if run else {"run": None, "steps": [], "at": None}
-        return {"name": name, "detail": detail, "visitor": token, **shown}
+    @contextmanager
+    def tab(self, label: str, name: str) -> Iterator[None]:
+        """Lay out a tab. name: its key in the question."""
+        with gr.Tab(label, elem_id=f"tab-{name}") as tab:
+            yield
+        tab.select(None, None, None, js=f"() => Balcony.ask({{ tab: {name!r} }})", **QUIET)
 
-    def corpus(self, token: str | None) -> Corpus:
-        """The run's text; for a model without a run the dialogue, or plain English for the shipped model of it."""
-        space = self.space(token) or Workspace("")
-        run = space.runs.get(space.selected)
-        if run is not None and run.corpus is not None:
-            return run.corpus
-        return shipped_texts()[space.selected == ENGLISH_MODEL]
+    def on(
+        self,
+        event: str,
+        answer: Callable[[Asked], dict[Any, Any]],
+        outputs: Iterable[gr.components.Component],
+        failed: Callable[[str], dict[Any, Any]],
+    ) -> None:
+        """Connect an event of EVENTS to what answers it. failed: the outputs for an error's sentence."""
 
-    def sentences(self, token: str | None) -> list[str]:
-        """Sentences to choose from, those of `corpus`."""
-        return list(dict.fromkeys(self.corpus(token).sentences))[:MOST_CHOICES]
+        @on_error(failed)
+        def respond(values: Values) -> dict[Any, Any]:
+            return answer(self.asked(values))
 
-    def examples(self, token: str | None, texts: Sequence[str]) -> list[str]:
-        """The texts, with the first sentences of `corpus` for those that are examples from another shipped text."""
-        own, shipped = self.sentences(token), {sentence for text in shipped_texts() for sentence in text.sentences}
-        return [own[i % len(own)] if text in shipped and text not in own else text for i, text in enumerate(texts)]
+        def handle(values: Values) -> dict[Any, Any]:
+            number = (values[self.bar] or {}).get("number")
+            # A view knows by this which question it shows the answer to.
+            return {
+                output: value | {"answers": [event, number]}
+                if type(value) is dict and "__type__" not in value
+                else value
+                for output, value in respond(values).items()
+            }
+
+        getattr(self.bar, event)(handle, self.inputs, set(outputs), trigger_mode="always_last", **QUIET)
+
+    def on_restored(self, values: Callable[[Question], dict[Any, Any]], outputs: Iterable[Any]) -> None:
+        """Set controls of a tab to the question of an address. values: of the controls."""
+        self.bar.restored(lambda value: values(Question.read(value)), self.bar, list(outputs), **QUIET)
+
+
+def open_page(demo: gr.Blocks, workspaces: Workspaces) -> Page:
+    """Lay out what stands above all tabs."""
+    visitor = gr.BrowserState(None, storage_key="balcony-visitor", secret="balcony")
+
+    def serve(work: Callable) -> Callable:
+        """A function that the page calls with its visitor's token and arguments; it returns JSON or {"error"}."""
+
+        @on_error(lambda sentence: {"error": sentence})
+        def answer(arguments: Any) -> Any:
+            token, *others = arguments if isinstance(arguments, list) else [arguments]
+            return work(workspaces.find(token), *others)
+
+        answer.__name__ = work.__name__
+        return answer
+
+    def models(space: Workspace) -> dict[str, Any]:
+        return {"models": choices(workspaces, space), "others": comparisons(workspaces, space)}
+
+    def model(space: Workspace, key: str, step: int | None) -> dict[str, Any]:
+        return shown_model(workspaces, space, key, step)
+
+    def sentences(space: Workspace, key: str) -> dict[str, Any]:
+        corpus = corpus_of(space, key)
+        return {"first": first_pair(corpus), "all": list(dict.fromkeys(corpus.sentences))[:MOST_CHOICES]}
+
+    def words(space: Workspace, question: Any, before: Any) -> dict[str, Any]:
+        asked = Asked(workspaces, space, Question.read(question))
+        return words_value(asked.checkpoint, asked.question, before)
+
+    def rename(space: Workspace, key: str, name: str) -> None:
+        space.rename(str(key), str(name))
+
+    def repeat(space: Workspace, recipe: Any) -> str:
+        return repeated_run(workspaces, space, recipe).id
+
+    with gr.Row(elem_id="header"):
+        functions = [serve(each) for each in (models, model, rename, repeat)]
+        frame = view("frame", server_functions=functions, elem_id="frame")
+    bar = view(
+        "sentenceBar",
+        {},
+        events=("restored", *EVENTS),
+        options={"events": EVENTS},
+        server_functions=[serve(sentences), serve(words)],
+        elem_id="question",
+    )
+    return Page(demo, workspaces, visitor, frame, bar)
+
+
+def corpus_of(space: Workspace, key: str) -> Corpus:
+    """The text of a run; for a model without a run the dialogue, or plain English for the shipped model of it."""
+    run = space.runs.get(key)
+    if run is not None and run.corpus is not None:
+        return run.corpus
+    return shipped_texts()[key == ENGLISH_MODEL]
 
 
 @functools.cache
@@ -80,47 +177,3 @@ def shipped_texts() -> tuple[Corpus, Corpus]:
     """The dialogue, and plain English."""
     english = read_corpus(ASSETS / "corpora" / ENGLISH, kind="documents")
     return recipe_corpus(recipe_named(DEFAULT_RECIPE)), english
-
-
-def snapshot_steps(space: Workspace, run: Run) -> dict[str, Any]:
-    """The steps on the time slider, the shown one, None for live, and how often one was chosen until then."""
-    choice, at = space.choices, space.selected_step  # in this order: a step is never older than its number
-    found = None if at is None else space.checkpoint(run, at)
-    return {"steps": [snapshot.step for snapshot in run.snapshots], "at": found and found[0], "choice": choice}
-
-
-def header(demo: gr.Blocks, workspaces: Workspaces) -> Page:
-    """The top of the page, above all tabs."""
-    visitor = gr.BrowserState(None, storage_key="balcony-visitor", secret="balcony")
-
-    @on_error(lambda sentence: {"error": sentence})
-    def select(arguments: list[Any]) -> dict[str, Any]:
-        """The time slider moved: show a step of a run, None for its newest."""
-        token, run_id, step = arguments
-        space = workspaces.find(token)
-        run = space.run(run_id)
-        space.select(run.id, None if step is None else int(step))
-        return snapshot_steps(space, run)
-
-    with gr.Row(elem_id="header"):
-        gr.HTML(
-            "<h1>Balcony</h1><p>Train a small BERT, watch it learn, look inside it.</p>",
-            elem_id="title",
-            apply_default_css=False,
-            js_on_load=None,
-        )
-        model_line = view("modelLine", server_functions=[select], elem_id="model-line")
-    return Page(demo, workspaces, visitor, model_line)
-
-
-def sentence_box(label: str, elem_id: str, text: str = "", *, info: str | None = None) -> gr.Textbox:
-    """A box for one sentence, which grows with it."""
-    return gr.Textbox(text or None, label=label, info=info, lines=1, max_lines=4, elem_id=elem_id, scale=3)
-
-
-def sentence_row(label: str, elem_id: str, text: str) -> tuple[gr.Textbox, gr.Dropdown]:
-    """A box for one sentence, and a list of sentences for it; `fill_lists` fills the list when the tab opens."""
-    with gr.Row():
-        box = sentence_box(label, elem_id, text)
-        label = "Or choose one"
-        return box, gr.Dropdown([], value=None, label=label, elem_id=f"{elem_id}-list", filterable=True, min_width=240)

@@ -17,6 +17,7 @@ NOT_YOURS = "This is not one of your runs."
 NO_RUN_YET = "There is no run yet; press Start."
 NO_MODEL_YET = "Your run is being prepared; its model comes in a moment."
 MOST_RUNS = 24
+LONGEST_NAME = 60
 # Of other runs' curves, drawn over those of the shown run.
 RUN_COLOURS = ("#8b5cf6", "#64748b", "#ec4899", "#65a30d", "#ef4444", "#a8715a")
 MODEL_BYTES = 2**20  # of a model beside its weights: modules, tokenizer
@@ -49,13 +50,10 @@ class Entry:
 
 @dataclass(eq=False)
 class Workspace:
-    """What one visitor has: runs by id, loaded or kept models, and the model that the page shows.
+    """What one visitor has: runs by id, and loaded or kept models by key.
 
-    entries: the list of runs, by run id. shown_run_id: the run on the Train tab, set by `show_current_run`.
-    shipped: names of the models that every visitor has. selected: id of a run, key of a model, or name of a shipped
-    one; "" stands for the first shipped one. selected_step: of that run, None for its newest (live). `select` sets
-    both and counts its calls in choices. budget: bytes for all of it. last_seen: when the lease was renewed, by the
-    service's clock.
+    entries: the list of runs, by run id. names: that the person gave to runs and models. budget: bytes for all of it.
+    last_seen: when the lease was renewed, by the service's clock.
     """
 
     token: str
@@ -63,11 +61,7 @@ class Workspace:
     runs: dict[str, Run] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
     models: dict[str, Model] = field(default_factory=dict)
-    shown_run_id: str = ""
-    shipped: tuple[str, ...] = ()
-    selected: str = ""
-    selected_step: int | None = None
-    choices: int = 0
+    names: dict[str, str] = field(default_factory=dict)
     last_seen: float = 0.0
     _built: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     _building: threading.Lock = field(default_factory=threading.Lock)
@@ -86,8 +80,16 @@ class Workspace:
             raise RunError(NOT_YOURS) from None
 
     def title_of(self, run: Run) -> str:
-        """The run's name on the page, with its number in the list."""
-        return f"Your run {self.entries[run.id].number} ({run.recipe.title})"
+        """The run's name on the page: the person's own, or its recipe's title, variant and number in the list."""
+        entry = self.entries[run.id]
+        variant = f", {entry.variant}" if entry.variant else ""
+        return self.names.get(run.id) or f"{run.recipe.title}{variant} (run {entry.number})"
+
+    def rename(self, key: str, name: str) -> None:
+        """Give a run or a model another name, "" for its first one. RunError for another visitor's."""
+        if key not in self.models:
+            self.run(key)
+        self.names[key] = " ".join(name.split())[:LONGEST_NAME]
 
     @property
     def active_run(self) -> Run | None:
@@ -98,16 +100,6 @@ class Workspace:
     def current_run(self) -> Run | None:
         """The active run, else the one that was started last."""
         return self.active_run or next(reversed(self.runs.values()), None)
-
-    def show_current_run(self) -> Run | None:
-        """Show the current run on the Train tab. If the newest step of the previous one was selected, select this
-        run's."""
-        run = self.current_run
-        if run is not None and run.id != self.shown_run_id:
-            if self.selected == self.shown_run_id and self.selected_step is None:
-                self.select(run.id)
-            self.shown_run_id = run.id
-        return run
 
     def stop(self) -> None:
         """Stop the active run and those that wait for it."""
@@ -121,16 +113,11 @@ class Workspace:
             raise RunError("One of your runs has not ended; stop it before you start another.")
 
     def add_run(self, run: Run, variant: str = "") -> None:
-        """Keep a run, and select it if it is the current one.
-
-        With too many runs or bytes, the oldest ended runs are dropped.
-        """
+        """Keep a run. With too many runs or bytes, the oldest ended runs are dropped."""
         number = max((entry.number for entry in self.entries.values()), default=0) + 1
         alike = (entry.colour for entry in self.entries.values() if variant and entry.variant == variant)
         self.entries[run.id] = Entry(number, variant, next(alike, RUN_COLOURS[number % len(RUN_COLOURS)]))
         self.runs[run.id] = run
-        if self.current_run is run:
-            self.select(run.id)
         for old in [other for other in self.runs.values() if other.status not in ACTIVE and other is not run]:
             if len(self.runs) <= MOST_RUNS and self.budget.used <= self.budget.limit:
                 break
@@ -138,24 +125,11 @@ class Workspace:
             self.budget.forget(old)
 
     def add_model(self, model: Model) -> str:
-        """Keep a loaded or saved model, select it, and return its key; RunError when it exceeds the budget."""
+        """Keep a loaded or saved model and return its key; RunError when it exceeds the budget."""
         self.budget.keep(model, model.nbytes)
         key = secrets.token_hex(8)
         self.models[key] = model
-        self.select(key)
         return key
-
-    def remove_selected_model(self) -> None:
-        """Drop the selected model, and select the first shipped one."""
-        self.models.pop(self.selected, None)
-        self.selected, self.selected_step = "", None
-
-    def select(self, key: str, step: int | None = None) -> None:
-        """Select a run, a kept model or a shipped one. step: of a run, None for live. RunError for another's run."""
-        if key not in self.shipped and key not in self.models:
-            self.run(key)
-        self.selected, self.selected_step = key, step
-        self.choices += 1
 
     def checkpoint(self, run: Run, step: int | None = None) -> tuple[int, Checkpoint] | None:
         """Step and checkpoint of the run's snapshot nearest to `step`, None for the newest; None before the first."""

@@ -52,11 +52,11 @@ class Workspaces:
 
     def enter(self, token: str | None) -> Workspace:
         """The workspace of a token, or a new one with a new token: a client never chooses its token."""
-        return self._lookup(token) or self._add(self._new(secrets.token_hex(16)))
+        return self.lookup(token) or self._add(self._new(secrets.token_hex(16)))
 
     def find(self, token: str | None) -> Workspace:
         """The workspace of a token; RunError with the same sentence as for an unknown run."""
-        if (space := self._lookup(token)) is None:
+        if (space := self.lookup(token)) is None:
             raise RunError(NOT_YOURS)
         return space
 
@@ -119,20 +119,20 @@ class Workspaces:
                 self._shipped[name] = self._load_shipped[name]()
             return Model(name, "comes with Balcony", self._shipped[name])
 
-    def model(self, space: Workspace) -> Model:
-        """The selected model: a run at a step, a kept model, or a shipped one. RunError before a run has one."""
-        if space.selected in space.models:
-            return space.models[space.selected]
-        run = space.runs.get(space.selected)
-        if run is None:
-            return self.shipped(space.selected)
-        if (found := space.checkpoint(run, space.selected_step)) is None:
+    def model(self, space: Workspace, key: str = "", step: int | None = None) -> Model:
+        """A model of the visitor: a run at a step, None for its newest, a kept model, or a shipped one, "" for the
+        first. RunError for another visitor's, and before a run has a model."""
+        if not key or key in self._load_shipped:
+            return self.shipped(key)
+        if model := space.models.get(key):
+            return Model(space.names.get(key) or model.title, model.detail, model.checkpoint)
+        run = space.run(key)
+        if (found := space.checkpoint(run, step)) is None:
             raise RunError(NO_MODEL_YET)
-        step, checkpoint = found
-        return Model(space.title_of(run), f"step {step:,}", checkpoint)
+        return Model(space.title_of(run), f"step {found[0]:,}", found[1])
 
     def _new(self, token: str) -> Workspace:
-        return Workspace(token, self.service.budget(), shipped=self.shipped_names)
+        return Workspace(token, self.service.budget())
 
     def _add(self, space: Workspace) -> Workspace:
         space.touch(self.service.now())
@@ -140,7 +140,8 @@ class Workspaces:
             self._spaces[space.token] = space
         return space
 
-    def _lookup(self, token: str | None) -> Workspace | None:
+    def lookup(self, token: str | None) -> Workspace | None:
+        """The workspace of a token, None for an unknown or expired one."""
         with self._lock:
             space = self._spaces.get(token) if isinstance(token, str) else None
         if space is not None:

@@ -19,7 +19,7 @@ from ui.views import view
 
 PAIRS_SHOWN = 4
 NO_RUN = "Press Start; the batch of the newest step appears here."
-NO_RUN_SELECTED = "This model has no batches; choose one of your runs in the Models tab."
+NO_RUN_SELECTED = "This model has no batches; choose one of your runs above."
 ASKED = ("masked", "replaced", "kept")
 COLUMNS = ("pair", "label", "position", "segment", "kind", "shown", "true", "guess", "probability", "loss")
 
@@ -29,23 +29,22 @@ def batch_view(page: Page) -> None:
 
     @on_error(lambda sentence: {"text": sentence})
     def batch(arguments: list[Any]) -> dict[str, Any]:
-        """Some pairs of the batch of a step, None for the selected one."""
-        token, step, first, again = arguments
+        """Some pairs of the batch of a step, None for the newest."""
+        token, key, step, first, again = arguments
         space = page.workspaces.find(token)
-        if (run := space.runs.get(space.selected)) is None:
+        if (run := space.runs.get(key)) is None:
             return {"text": NO_RUN_SELECTED if space.runs else NO_RUN}
-        step = space.selected_step if step is None else int(step)
-        return batch_value(space, run, step, max(0, int(first)), max(0, int(again)))
+        return batch_value(space, run, None if step is None else int(step), max(0, int(first)), max(0, int(again)))
 
     with gr.Accordion("The batch under the microscope", open=False, elem_id="batch-microscope"):
-        # The browser sends back only {step, first, again} as the value, and keeps the rest.
+        # The browser sends back only {run, step, first, again} as the value, and keeps the rest.
         microscope = view("batch", server_functions=[batch], options={"pairs": PAIRS_SHOWN}, elem_id="batch")
         downloads = exporter("the batch", of="batch", elem_id="batch-download", kinds=("json", "csv"))
 
-    def numbers(token: str, at: dict[str, int] | None) -> Numbers:
+    def numbers(token: str, at: dict[str, Any] | None) -> Numbers:
         if not at:
             raise InputError(NO_RUN)
-        value = batch([token, at["step"], at["first"], at["again"]])
+        value = batch([token, at["run"], at["step"], at["first"], at["again"]])
         if "text" in value:
             raise InputError(value["text"])
         return table(COLUMNS, batch_table(value))

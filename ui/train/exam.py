@@ -52,24 +52,25 @@ def exam_view(workspaces: Workspaces) -> gr.HTML:
     """The view. It updates when it is visible and the run pauses or ends, or a step is selected."""
 
     @on_error(lambda sentence: {"text": sentence})
-    def results(token: str) -> dict[str, Any]:
+    def results(arguments: list[Any]) -> dict[str, Any]:
+        token, key, step = arguments
         space = workspaces.find(token)
-        run = space.runs.get(space.selected)
-        return {"text": WHEN} if run is None else exam_value(space, run)
+        run = space.runs.get(key)
+        return {"text": WHEN} if run is None else exam_value(space, run, None if step is None else int(step))
 
     return view("exam", server_functions=[results], elem_id="exam")
 
 
-def exam_value(space: Workspace, run: Run) -> dict[str, Any]:
-    """What the exam view shows: `text` on the parts and, unless the newest step of a run in training is selected,
+def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[str, Any]:
+    """What the exam view shows: `text` on the parts and, unless a run in training is shown live (selected is None),
     `step`, `verdict` (sentences), `rule`, `columns` and `rows` of a name and (right, of how many) for each column.
     """
     training_text, training, held_out = run.training_text, run.encoded, run.held_out
-    found = space.checkpoint(run, space.selected_step)
+    found = space.checkpoint(run, selected)
     if training_text is None or training is None or found is None:
         return {"text": WHEN}
     nothing = NOTHING_HELD_OUT.format(sentences=len(training_text.sentences))
-    if space.selected_step is None and run.status in TRAINING:
+    if selected is None and run.status in TRAINING:
         return {"text": f"{HELD_OUT.format(sentences=len(held_out.sentences))} {WHEN}" if held_out else nothing}
     step, checkpoint = found
     parts = {"Training text": training}

@@ -172,7 +172,7 @@ def trial_news(space: Workspace, number: int = 0, cursor: int = 0) -> dict[str, 
         "done": len(trial.runs) - len(runs) + len(ended),
         "cursor": len(ended),
     }
-    if space.shown_run_id in {run.id for run in runs}:
+    if space.current_run in runs:
         news["ended"] = [run.id for run in ended[cursor if number == trial.number else 0 :]]
     if number != trial.number:
         news |= {"title": trial.experiment.title, "question": trial.experiment.question}

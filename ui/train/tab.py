@@ -40,7 +40,7 @@ def train_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
     workspaces = page.workspaces
     recipes = {recipe_named(name).title: name for name in recipe_names()}
-    with gr.Tab("Train", elem_id="tab-train"), gr.Row(elem_classes="balcony-split"):
+    with page.tab("Train", "train"), gr.Row(elem_classes="balcony-split"):
         with gr.Column(scale=5, min_width=320):
             source = gr.Radio([OWN_TEXT, PASTED, UPLOADED], value=OWN_TEXT, label="Training text", elem_id="source")
             pasted = gr.Textbox(
@@ -115,18 +115,18 @@ def train_tab(page: Page) -> None:
 
     form = FormControls(source, pasted, uploaded, encoding, recipe, seed, pace, settings)
     with_form = {page.visitor, *form.all}
-    live = [page.visitor, monitor, page.model_line, start, experiments.start, pause, step, stop]
+    live = [page.visitor, monitor, page.frame, start, experiments.start, pause, step, stop]
 
     def show(token: str | None) -> dict[gr.blocks.Block, Any]:
         """Values of `live` for a visitor: the current run as it is now."""
         space = workspaces.enter(token)
-        run = space.show_current_run()
+        run = space.current_run
         is_active = run is not None and run.status in ACTIVE
         is_paused = run is not None and run.status == "paused"
         return {
             page.visitor: space.token,
             monitor: _monitor_value(page, space.token, run),
-            page.model_line: page.model_line_value(space.token),
+            page.frame: {"visitor": space.token, "run": run.id if run else None},
             start: gr.update(interactive=not is_active),
             experiments.start: gr.update(interactive=not is_active),
             pause: gr.update(interactive=is_active, value="Resume" if is_paused else "Pause"),
@@ -180,7 +180,7 @@ def train_tab(page: Page) -> None:
 
     def stop_all(token: str) -> dict[gr.blocks.Block, Any]:
         """Stop the active run and those that wait for it."""
-        if space := page.space(token):
+        if space := page.workspaces.lookup(token):
             space.stop()
         return show(token)
 
@@ -269,7 +269,7 @@ def duration(seconds: float) -> str:
 
 
 def _current_run(page: Page, token: str) -> Run | None:
-    space = page.space(token)
+    space = page.workspaces.lookup(token)
     return space.current_run if space else None
 
 

@@ -3,7 +3,6 @@
 
 import { colours, legend, onTheme, pixels } from "../colours.js";
 import { el, note, roam } from "../parts/elements.js";
-import { follow } from "../parts/page.js";
 import { bytesOf, change, onChange, settings } from "./heads.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
@@ -31,8 +30,7 @@ const FRAME = 0.14;  // of a head's side, in the colour of its fact
 const SMALLEST_WITH_NUMBER = 44;
 
 /** @type {View} */
-export function headGrid(root, { trigger }) {
-  follow(root, () => trigger("submit"));
+export function headGrid(root) {
   const choose = el("select", { "aria-label": "Colour the heads by" });
   const sort = el("button", { type: "button", class: "balcony-small" }, "Sort");
   const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Colour by ", choose), sort);
@@ -70,10 +68,7 @@ export function headGrid(root, { trigger }) {
   function button(layer, head) {
     const item = el("button", { type: "button", class: "balcony-head", "data-layer": layer, "data-head": head },
       el("span", { class: "balcony-head-badge", "aria-hidden": "true" }), el("span", { class: "balcony-head-value", "aria-hidden": "true" }));
-    item.addEventListener("click", () => {
-      change({ picked: [layer, head], active: new Set([head]) });
-      trigger("select", { layer, head });
-    });
+    item.addEventListener("click", () => change({ picked: [layer, head], active: new Set([head]) }));
     return item;
   }
 
@@ -174,7 +169,7 @@ export function headGrid(root, { trigger }) {
     }
     title.textContent = value.caption || "All heads";
     title.dir = "auto";
-    settings.picked = value.picked;
+    if (settings.picked[0] >= value.layers || settings.picked[1] >= value.heads) settings.picked = value.picked;
     show();
     notes.replaceChildren(...value.notes.map((text) => note(text)));
   };

@@ -2,7 +2,8 @@
 
 import { effect, effectLegend } from "../colours.js";
 import { el, note, roam } from "../parts/elements.js";
-import { follow } from "../parts/page.js";
+import { on } from "../parts/page.js";
+import { ask, question } from "../parts/question.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
 /**
@@ -10,14 +11,11 @@ import { follow } from "../parts/page.js";
  * @property {number} layers
  * @property {number} heads of a layer
  * @property {Head[]} off
- * @property {number} position of the hidden word
- * @property {[position: number, token: string][]} words that can be hidden
  * @property {Record<string, string>} titles of the answers
  * @property {Record<string, [before: number, after: number]>} rows the answers with all heads and without those that are off
  * @property {Record<string, number[][]> | null} maps change of each answer without each head
  * @property {string} waits what to do before the maps are measured, "" once they are
  * @property {string[]} notes
- * @property {boolean} [waiting]
  */
 
 const MINUS = "\u2212";
@@ -42,9 +40,8 @@ function fill(select, pairs) {
 }
 
 /** @type {View} */
-export function headSwitches(root, { trigger, choose }) {
-  follow(root, () => trigger("input"), 400);
-  const word = el("select", { "aria-label": "Word to hide" }), measure = el("select", { "aria-label": "What the map shows" });
+export function headSwitches(root, { trigger }) {
+  const measure = el("select", { "aria-label": "What the map shows" });
   const table = el("tbody", {}), without = el("th", { scope: "col" });
   const allOn = el("button", { type: "button", class: "balcony-small" }, "Switch all on");
   const each = el("button", { type: "button", class: "balcony-small" }, "Switch off one head at a time");
@@ -52,7 +49,7 @@ export function headSwitches(root, { trigger, choose }) {
   const panel = el("div", { class: "balcony-switches" },
     el("section", {},
       el("h3", {}, "What the model answers"),
-      el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Hide the word ", word), allOn),
+      el("div", { class: "balcony-tools", "data-no-picture": "" }, allOn),
       el("table", { class: "balcony-answers" },
         el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Answer"), el("th", { scope: "col" }, "All heads"), without, el("th", { scope: "col" }, "Change"))),
         table)),
@@ -64,20 +61,24 @@ export function headSwitches(root, { trigger, choose }) {
   let value;
   let shape = "";
 
-  word.addEventListener("change", () => choose({ position: Number(word.value), words: value.words }));
   measure.addEventListener("change", show);
-  allOn.addEventListener("click", () => choose({ off: [] }));
+  allOn.addEventListener("click", () => ask({ off: [] }));
   each.addEventListener("click", () => {
     caption.textContent = "Measuring…";
     trigger("submit");
   });
 
+  /** @param {Head} head */
+  const isThere = ([layer, head]) => layer < value.layers && head < value.heads;
+  const count = () => question.off.filter(isThere).length;
+  on("question", ({ changed }) => { if (changed.has("off") && panel.isConnected) show(); });
+
   /** @param {number} layer @param {number} head */
-  const isOff = (layer, head) => value.off.some(([l, h]) => l === layer && h === head);
+  const isOff = (layer, head) => question.off.some(([l, h]) => l === layer && h === head);
 
   /** @param {number} layer @param {number} head */
   function toggle(layer, head) {
-    choose({ off: isOff(layer, head) ? value.off.filter(([l, h]) => l !== layer || h !== head) : [...value.off, [layer, head]] });
+    ask({ off: isOff(layer, head) ? question.off.filter(([l, h]) => l !== layer || h !== head) : [...question.off, [layer, head]] });
   }
 
   function build() {
@@ -100,7 +101,7 @@ export function headSwitches(root, { trigger, choose }) {
     const [before, after] = value.rows[name];
     const digits = name === "loss" ? 3 : 4;
     /** @param {string} text */
-    const measured = (text) => el("td", {}, !value.off.length ? "" : value.waiting ? "…" : text);
+    const measured = (text) => el("td", {}, !count() ? "" : `${value.off}` === `${question.off.filter(isThere)}` ? text : "…");
     return el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, title)), el("td", {}, before.toFixed(digits)),
       measured(after.toFixed(digits)), measured(signed(after - before, digits)));
   }
@@ -119,12 +120,10 @@ export function headSwitches(root, { trigger, choose }) {
   }
 
   function show() {
-    fill(word, value.words);
     fill(measure, Object.entries(value.titles));
-    word.value = `${value.position}`;
-    const count = value.off.length;
-    without.textContent = count === 0 ? "Heads off" : count === 1 ? "Without 1 head" : `Without ${count} heads`;
-    allOn.disabled = count === 0;
+    const off = count();
+    without.textContent = off === 0 ? "Heads off" : off === 1 ? "Without 1 head" : `Without ${off} heads`;
+    allOn.disabled = off === 0;
     each.hidden = !value.waits;
     table.replaceChildren(...Object.entries(value.titles).map(([name, title]) => answer(name, title)));
     const wanted = `${value.layers}.${value.heads}`;

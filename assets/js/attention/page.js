@@ -2,6 +2,7 @@
 
 import { headDetail } from "./head_detail.js";
 import { headGrid } from "./head_grid.js";
+import { onChange, settings } from "./heads.js";
 
 /** @param {string} id */
 const part = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
@@ -10,13 +11,20 @@ const { grid, detail, layers, title } = JSON.parse(part("data").textContent);
 /** @type {ViewContext} */
 const context = {
   options: {},
-  trigger: (name, { layer, head }) => show({ ...detail, layer, head, weights: layers[layer] }),
+  trigger() {},
   server: {},
   setValue() {},
-  choose() {},
 };
 document.body.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
 part("title").textContent = title;
 const show = headDetail(part("detail"), context);
+let shown = detail.layer;
+onChange(document.body, () => {
+  const [layer, head] = settings.picked;
+  if (layer === shown) return;
+  shown = layer;
+  show({ ...detail, layer, head, weights: layers[layer] });
+});
+settings.picked = [detail.layer, detail.head];
 headGrid(part("grid"), context)(grid);
 show(detail);

@@ -3,6 +3,7 @@
 import { behindText, effect, effectLegend } from "../colours.js";
 import { direction, el, roam } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
+import { ask } from "../parts/question.js";
 
 /** @typedef {{masks?: string[], mask?: number, text: string}} Common the masked words, the shown one, an explanation */
 /** @typedef {{best: [token: string, probability: number], rank: number, cells: number[]}} LensRow of a layer */
@@ -111,7 +112,7 @@ function sweep(value, open, press) {
 }
 
 /** @type {View} */
-export function closer(root, { trigger }) {
+export function closer(root) {
   let open = Infinity;
   let words = "";
 
@@ -120,7 +121,7 @@ export function closer(root, { trigger }) {
     const buttons = names.map((name, mask) => {
       const button = el("button", { type: "button", class: "balcony-small", "aria-pressed": mask === shown },
         `Mask ${mask + 1}: `, el("bdi", {}, name));
-      button.addEventListener("click", () => trigger("select", { mask }));
+      button.addEventListener("click", () => ask({ mask }));
       return button;
     });
     const group = el("div", { class: "balcony-export", role: "group", "aria-label": "The masked word to show" }, ...buttons);

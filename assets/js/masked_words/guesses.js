@@ -2,7 +2,8 @@
 
 import { bar, el, note } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
-import { follow } from "../parts/page.js";
+import { announce, visitor } from "../parts/page.js";
+import { ask, question } from "../parts/question.js";
 
 /** @typedef {[token: string, probability: number]} Guess */
 /** @typedef {{word: string, error?: string, pieces: string[], probability: number, ranks: number[]}} OwnGuess */
@@ -23,21 +24,28 @@ import { follow } from "../parts/page.js";
  * The best guesses for each mask, with a bar and a button that puts a guess into the sentence.
  * @type {View}
  */
-export function guesses(root, { trigger }) {
-  follow(root, () => trigger("submit"));
+export function guesses(root, { server }) {
+  /** Put a guess into the sentence. @param {{mask: number, piece: number}} at @param {string} token */
+  async function put({ mask, piece }, token) {
+    const { text, pair, hidden } = question;
+    const edited = await server.put(visitor.token, { ...question, hidden: hidden ?? [] }, mask, piece, token);
+    if (edited.error) { root.append(note(edited.error, true)); return; }
+    announce("replaced", { text, pair, hidden });
+    ask(edited);
+  }
 
   /**
    * @param {Guess} guess @param {boolean} isHidden whether it is the word that was hidden
-   * @param {{mask: number, piece: number} | null} put the mask that the button fills
+   * @param {{mask: number, piece: number} | null} mask that the button fills
    */
-  function row([token, probability], isHidden, put) {
+  function row([token, probability], isHidden, mask) {
     const parts = [el("bdi", { class: "balcony-guess-word", title: token }, token), bar(probability, "mlm"),
       el("span", { class: "balcony-number" }, percent(probability)),
       el("span", { class: "balcony-mark" }, isHidden ? "hidden" : "")];
     const item = el("li", { class: isHidden ? "balcony-guess is-own" : "balcony-guess" }, ...parts);
-    if (!put) return item;
+    if (!mask) return item;
     const button = el("button", { type: "button", class: "balcony-small balcony-put", "aria-label": `Insert ${token} into the sentence` }, "insert");
-    button.addEventListener("click", () => trigger("select", { ...put, token }));
+    button.addEventListener("click", () => put(mask, token).catch(console.warn));
     item.append(button);
     return item;
   }

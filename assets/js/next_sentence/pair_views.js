@@ -4,7 +4,8 @@ import { level } from "../colours.js";
 import { el, note } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
-import { follow } from "../parts/page.js";
+import { announce, on } from "../parts/page.js";
+import { ask, question } from "../parts/question.js";
 
 /** @typedef {[layer: number, head: number] | null} Head null: the mean of all */
 /**
@@ -35,9 +36,6 @@ const ORDERS = { text: "reading order", next: "P of the true next sentence", rig
 const ACROSS_HINT = "A row is a word of the first sentence; point at a cell to read how much it attends to a word of the second.";
 const MATRIX_HINT = "Rows are first sentences, columns second ones; point at a cell to read it, click it to put the pair into the boxes above.";
 
-/** All matrices of the page have the same order of rows, so that two models can be compared. */
-const shared = { order: "text", changed: new EventTarget() };
-
 /** @param {Head} head */
 const keyOf = (head) => (head ? head.join(".") : "mean");
 
@@ -45,7 +43,7 @@ const keyOf = (head) => (head ? head.join(".") : "mean");
 const showError = (root, value) => root.replaceChildren(...(value?.error ? [note(value.error, true)] : []));
 
 /** @type {View} */
-export function pairAcross(root, { choose }) {
+export function pairAcross(root) {
   const heads = el("select", {}), summary = el("p", { class: "balcony-empty" });
   const readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
   const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Attention of ", heads));
@@ -53,7 +51,7 @@ export function pairAcross(root, { choose }) {
   /** @type {Across} */
   let value;
   let width = 0;
-  heads.addEventListener("change", () => choose({ head: value.choices[heads.selectedIndex][0] }));
+  heads.addEventListener("change", () => ask({ across: value.choices[heads.selectedIndex][0] }));
   new ResizeObserver(() => { if (tools.isConnected && root.clientWidth && root.clientWidth !== width) show(); }).observe(root);
 
   function show() {
@@ -74,7 +72,7 @@ export function pairAcross(root, { choose }) {
       heads.replaceChildren(...value.choices.map(([head, text]) => el("option", { value: keyOf(head) }, text)));
       heads.dataset.choices = choices;
     }
-    heads.value = keyOf(value.head);
+    if (keyOf(question.across) !== heads.value) heads.value = keyOf(value.head);
     summary.textContent = value.note;
     if (!tools.isConnected) root.replaceChildren(title, tools, map.element, readout, summary);
     show();
@@ -82,8 +80,7 @@ export function pairAcross(root, { choose }) {
 }
 
 /** @type {View} */
-export function pairMatrix(root, { trigger, choose }) {
-  follow(root, () => { if (!value || !value.beside) trigger("submit"); }, 400);
+export function pairMatrix(root) {
   const title = el("h3", { dir: "auto" }), notes = el("div", { class: "balcony-notes" });
   const order = el("select", {}, ...Object.entries(ORDERS).map(([key, text]) => el("option", { value: key }, text)));
   const start = el("input", { type: "range", min: "0", step: "1", "aria-label": "Where the window of sentences begins" });
@@ -96,13 +93,11 @@ export function pairMatrix(root, { trigger, choose }) {
   /** @type {Matrix} */
   let value;
   let width = 0;
-  order.addEventListener("change", () => {
-    shared.order = order.value;
-    shared.changed.dispatchEvent(new Event("order"));
-  });
-  shared.changed.addEventListener("order", () => { if (panel.isConnected) show(); });
+  // All matrices of the page have the same order of rows, so that two models can be compared.
+  order.addEventListener("change", () => ask({ order: order.value }));
+  on("question", ({ changed }) => { if (changed.has("order") && panel.isConnected) show(); });
   start.addEventListener("input", showExtent);
-  start.addEventListener("change", () => choose({ start: Number(start.value) }));
+  start.addEventListener("change", () => ask({ start: Number(start.value) }));
   new ResizeObserver(() => { if (panel.isConnected && picture.clientWidth && picture.clientWidth !== width) show(); }).observe(picture);
 
   function showExtent() {
@@ -117,18 +112,18 @@ export function pairMatrix(root, { trigger, choose }) {
   function rankOf(i) {
     /** @type {[probability: number, label: number][]} */
     const cells = value.probabilities[i].flatMap((p, j) => (p === null ? [] : [[p, value.pair_labels[i][j]]]));
-    if (shared.order === "next") return Math.max(-1, ...cells.filter(([, label]) => label === 1).map(([p]) => p));
+    if (question.order === "next") return Math.max(-1, ...cells.filter(([, label]) => label === 1).map(([p]) => p));
     const labelled = cells.filter(([, label]) => label >= 0);
     return labelled.length ? labelled.filter(([p, label]) => (p >= 0.5) === (label === 1)).length / labelled.length : -1;
   }
 
   function rowsInOrder() {
     const rows = value.sentences.map((_, i) => i);
-    return shared.order === "text" ? rows : rows.sort((a, b) => rankOf(b) - rankOf(a));
+    return !(question.order in ORDERS) || question.order === "text" ? rows : rows.sort((a, b) => rankOf(b) - rankOf(a));
   }
 
   function show() {
-    order.value = shared.order;
+    order.value = question.order;
     width = picture.clientWidth;
     const { sentences, numbers, probabilities, pair_labels: labels, labels: names } = value, rows = rowsInOrder();
 
@@ -153,7 +148,10 @@ export function pairMatrix(root, { trigger, choose }) {
       letters: width > 520 ? 36 : 14, hint: MATRIX_HINT, describe,
       label: `${title.textContent}: which follows which; the arrow keys go from cell to cell, Enter puts the pair into the boxes above`,
       outlined: (row, j) => labels[rows[row]][j] === 1, crossed: (row, j) => isWrong(rows[row], j),
-      press: (row, j) => trigger("select", { first: sentences[rows[row]], second: sentences[j] }),
+      press: (row, j) => {
+        announce("replaced", { text: question.text, pair: question.pair, hidden: question.hidden });
+        ask({ text: sentences[rows[row]], pair: sentences[j], hidden: [] });
+      },
     });
   }
 

@@ -2,7 +2,6 @@
 
 import { bar, el, note } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
-import { follow } from "../parts/page.js";
 
 /**
  * @typedef {object} Verdict
@@ -21,9 +20,7 @@ import { follow } from "../parts/page.js";
  * Whether the second sentence follows the first: a sentence, a bar and its two ends.
  * @type {View}
  */
-export function verdict(root, { trigger }) {
-  follow(root, () => trigger("submit"));
-
+export function verdict(root) {
   /** One model's answer, under its name where there are two. @param {Verdict} value @returns {Node[]} */
   function answer(value) {
     const name = value.caption ? [el("h3", { dir: "auto" }, value.caption)] : [];

@@ -1,14 +1,11 @@
-// Short lists of facts about a text or a model. With the option `follows` a list asks for new facts when the model of
-// the page changes.
+// Short lists of facts about a text or a model.
 
 import { el, note } from "./elements.js";
-import { follow } from "./page.js";
 
 /** @typedef {{facts: [name: string, text: string][], notes: string[], error?: string}} Facts */
 
 /** @type {View} */
-export function facts(root, { trigger, options }) {
-  if (options.follows) follow(root, () => trigger("submit"));
+export function facts(root) {
   return function draw(/** @type {Facts | null} */ value) {
     if (!value) return;
     const list = el("dl", { class: "balcony-facts" },

@@ -3,8 +3,13 @@
 /**
  * Events between the views, with their details.
  * @typedef {object} Events
- * @property {{run: string | null, step: number | null, chosen: boolean}} model the model of the page or its step changed
- *   (null: the newest step); chosen: by the person, not by training
+ * @property {{changed: Set<string>}} question parts of the question changed
+ * @property {{key: string}} shown the server has described the shown model, after another one was chosen
+ * @property {{others: [key: string, name: string][]}} models the list of models is new
+ * @property {{text: string, pair: string, hidden: number[] | null}} replaced a view put other sentences into the question
+ * @property {{event: string, number: number}} asked the server is asked to answer a question
+ * @property {null} restored the question of an address was taken
+ * @property {null} elsewhere a run was started by another part of the page
  * @property {{run: string, steps: number[]}} snapshots a run has new snapshots
  * @property {null} status the run of the page has another status
  * @property {null} runs the page shows another run, or its status changed
@@ -88,23 +93,4 @@ export function latest(work) {
       busy = false;
     }
   };
-}
-
-/**
- * Call back when the model of the page changed and `root` is in the open tab: at once when the person chose it, at most
- * once a second while a model learns.
- * @param {HTMLElement} root @param {() => void} callback
- * @param {number} [rest] milliseconds that a choice must last first, for slow answers below the main view
- */
-export function follow(root, callback, rest = 0) {
-  let last = -Infinity;
-  let timer = 0;
-  on("model", ({ chosen }) => {
-    clearTimeout(timer);
-    timer = setTimeout(() => {
-      if (root.offsetParent === null) return;
-      last = performance.now();
-      callback();
-    }, chosen ? rest : Math.max(0, last + 1000 - performance.now()));
-  });
 }

@@ -4,7 +4,8 @@
 
 import { direction, el } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
-import { follow, latest, on, visitor } from "../parts/page.js";
+import { latest, on, visitor } from "../parts/page.js";
+import { question } from "../parts/question.js";
 
 const ASKED = new Set(["masked", "replaced", "kept"]);
 
@@ -100,11 +101,12 @@ export function batch(root, { server, setValue, options }) {
   let shown = null;
   let first = 0;
   let again = 0;
+  let isVisible = false;
 
   const ask = latest(async () => {
     await visitor.known;
     try {
-      paint(await server.batch(visitor.token, again && shown ? shown.step : null, first, again));
+      paint(await server.batch(visitor.token, question.model, again && shown ? shown.step : question.step, first, again));
     } catch (error) { console.warn(error); }
   });
 
@@ -137,12 +139,18 @@ export function batch(root, { server, setValue, options }) {
     own.disabled = again === 0;
     pairs.replaceChildren(...value.rows.map((row, index) => pair(row, value.first + index + 1, value.label)));
     key.replaceChildren(legend(value.legend));
-    setValue({ step: value.step, first: value.first, again: value.again });
+    setValue({ run: value.run, step: value.step, first: value.first, again: value.again });
   }
 
-  on("model", ({ chosen }) => { if (chosen) again = 0; });
-  follow(root, () => { if (!again) ask(); });
-  new IntersectionObserver(([entry]) => { if (entry.isIntersecting && !again) ask(); }).observe(root);
+  on("question", ({ changed }) => {
+    if (changed.has("model") || changed.has("step")) again = 0;
+    else if (!changed.has("newest")) return;
+    if (isVisible && !again) ask();
+  });
+  new IntersectionObserver(([entry]) => {
+    isVisible = entry.isIntersecting;
+    if (isVisible && !again) ask();
+  }).observe(root);
   paint({ text: "" });
   return function drawn() {};
 }

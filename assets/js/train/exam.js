@@ -3,6 +3,7 @@
 import { el } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { latest, on, visitor } from "../parts/page.js";
+import { question } from "../parts/question.js";
 
 function cell([right, all]) {
   return el("td", { class: "balcony-number" }, all ? `${percent(right / all)} ` : "–",
@@ -17,7 +18,7 @@ export function exam(root, { server }) {
     if (!isVisible) return;
     await visitor.known;
     try {
-      paint(await server.results(visitor.token));
+      paint(await server.results(visitor.token, question.model, question.step));
     } catch (error) { console.warn(error); }
   });
 
@@ -32,7 +33,7 @@ export function exam(root, { server }) {
       ...(table ? [table, el("p", { class: "balcony-empty" }, value.rule)] : []));
   }
 
-  on("model", ({ chosen }) => { if (chosen) ask(); });
+  on("question", ({ changed }) => { if (changed.has("model") || changed.has("step")) ask(); });
   on("status", () => ask());
   new IntersectionObserver(([entry]) => {
     isVisible = entry.isIntersecting;

@@ -4,6 +4,7 @@
 import { el } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
 import { announce, latest, on, tabs } from "../parts/page.js";
+import { question } from "../parts/question.js";
 import { curves } from "./curves.js";
 import { guessBoard } from "./guess_board.js";
 import { hasEnded, STATUS_NAMES } from "./run_status.js";
@@ -190,9 +191,11 @@ export function runMonitor(root, { trigger, server, options }) {
     if (asked === run && !answer.error) table.show(answer, step === null ? null : answer.step);
   });
 
-  on("model", (detail) => {
-    if (!run || detail.run !== run.run || !detail.chosen || detail.step === selected) return;
-    selected = detail.step;
+  on("elsewhere", () => trigger("elsewhere"));
+
+  on("question", ({ changed }) => {
+    if (!run || question.model !== run.run || !changed.has("step") || question.step === selected) return;
+    selected = question.step;
     chart.mark(selected);
     showStep(run, selected).catch(console.warn);
   });

@@ -1,21 +1,18 @@
-"""The words of one or two sentences as buttons that mask them, and the masked texts."""
+"""The words of a question that can be hidden, and its texts with a [MASK] for each piece of a hidden one."""
 
 import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-import gradio as gr
-
 from bert_core.data.tokenizer import MASK
 from bert_core.probes.reading import Word, read_words
 from bert_core.storage.checkpoint import Checkpoint
 from ui.parts.question import Question
-from ui.views import view
 
 
 @dataclass(frozen=True)
 class MaskedWord:
-    """A masked word. index: its number among the words that have a button, None for a typed [MASK]. mask: number of
+    """A masked word. index: its number among the words that can be hidden, None for a typed [MASK]. mask: number of
     its first [MASK] in reading order. masks: how many it has, one for each of its pieces.
     """
 
@@ -25,16 +22,12 @@ class MaskedWord:
     masks: int
 
 
-def token_picker(*, elem_id: str) -> gr.HTML:
-    """The words as toggle buttons; listen to `.input`. Value: see `picker_value`."""
-    return view("tokenPicker", events=("input",), elem_id=elem_id)
+def words_value(checkpoint: Checkpoint, question: Question, before: dict[str, Any] | None) -> dict[str, Any]:
+    """The words of the question's texts that can be hidden; those hidden `before` an edit that did not change stay so.
 
-
-def picker_value(checkpoint: Checkpoint, question: Question, before: dict[str, Any] | None) -> dict[str, Any]:
-    """The words with a button; those that were masked `before` an edit of the texts and did not change stay masked.
-
+    before: this value for the texts before, None to hide the longest word that the model knows in one piece.
     {"words": texts, "cuts": where each word's pieces begin, "known": whether the model has the word, "second": number
-    of the second sentence's first word, "picked": numbers of masked words}
+    of the second sentence's first word, "hidden": numbers of hidden words}
     """
     words = maskable(checkpoint, question)
     value = {
@@ -43,23 +36,26 @@ def picker_value(checkpoint: Checkpoint, question: Question, before: dict[str, A
         "known": [word.is_known for word in words],
         "second": sum(word.sentence == 0 for word in words),
     }
-    return value | {"picked": keep_picked(before, value)}
+    if before is None:
+        whole = [index for index, word in enumerate(words) if word.is_known and len(word.pieces) == 1]
+        return value | {"hidden": sorted(whole, key=lambda index: -len(words[index].text))[:1]}
+    return value | {"hidden": keep_hidden(before, value)}
 
 
 def maskable(checkpoint: Checkpoint, question: Question) -> list[Word]:
     """The words that can be masked, without any typed [MASK]."""
+    if not question.text.strip() and not question.pair.strip():
+        return []
     return [word for word in read_words(checkpoint, *question.texts) if not word.is_special]
 
 
-def keep_picked(before: dict[str, Any] | None, now: dict[str, Any]) -> list[int]:
-    """Numbers of the picked words that are still the same at their position in their sentence."""
-    if not before:
-        return []
+def keep_hidden(before: dict[str, Any], now: dict[str, Any]) -> list[int]:
+    """Numbers of the hidden words that are still the same at their position in their sentence."""
     kept = []
-    for index in before["picked"]:
+    for index in before["hidden"]:
         moved = index if index < before["second"] else index - before["second"] + now["second"]
         same_sentence = (index < before["second"]) == (moved < now["second"])
-        if same_sentence and moved < len(now["words"]) and before["words"][index] == now["words"][moved]:
+        if same_sentence and moved < len(now["words"]) and before["words"][index : index + 1] == [now["words"][moved]]:
             kept.append(moved)
     return kept
 

@@ -1,0 +1,120 @@
+// What a person looks at, as one value (ui/parts/question.py). `ask` changes it, the address keeps it, and every view
+// hears of a change by the event "question". The part after # never reaches the server.
+
+import { announce } from "./page.js";
+
+/** @typedef {[layer: number, head: number]} Head counted from 0 */
+/**
+ * @typedef {object} Question See the fields of Question in ui/parts/question.py.
+ * @property {string} model
+ * @property {number | null} step
+ * @property {string} other
+ * @property {string} tab
+ * @property {string} text
+ * @property {string} pair
+ * @property {number[] | null} hidden null: not chosen yet
+ * @property {string} guess
+ * @property {string} view
+ * @property {number} mask
+ * @property {Head} head
+ * @property {boolean} hide_special
+ * @property {Head[]} off
+ * @property {Head | null} across
+ * @property {number} start
+ * @property {string | null} word
+ * @property {string[] | null} contexts
+ * @property {number | null} level
+ * @property {object} heads how the views of heads are drawn
+ * @property {string} order of the rows of the matrix
+ * @property {object | null} recipe how the shown run is trained again, or why it cannot be
+ */
+
+/** @type {Question} */
+const NOTHING = {
+  model: "", step: null, other: "", tab: "train", text: "", pair: "", hidden: null, guess: "", view: "lens", mask: 0,
+  head: [0, 0], hide_special: false, off: [], across: null, start: 0, word: null, contexts: null, level: null,
+  heads: {}, order: "text", recipe: null,
+};
+const WRITE_MS = 200;
+const NUMBER = /^\d{1,9}$/;
+
+/** The question, and beside it what an answer needs: a number that counts the changes, and the newest step if live. */
+export const question = { ...NOTHING, number: 0, newest: 0 };
+let writing = 0;
+
+/**
+ * Change the question, and tell the views which parts changed.
+ * @param {Partial<typeof question>} update
+ */
+export function ask(update) {
+  /** @param {any} value */
+  const text = (value) => JSON.stringify(value);
+  const changed = Object.keys(update).filter((key) => text(update[key]) !== text(question[key]));
+  if (!changed.length) return;
+  Object.assign(question, update, { number: question.number + 1 });
+  clearTimeout(writing);
+  writing = setTimeout(write, WRITE_MS);
+  announce("question", { changed: new Set(changed) });
+}
+
+/** The question as the part of an address after #; what is as it is at first is left out. */
+export function address() {
+  const parts = new URLSearchParams();
+  for (const [key, first] of Object.entries(NOTHING)) {
+    const value = question[key];
+    if (JSON.stringify(value) === JSON.stringify(first)) continue;
+    if (key === "contexts") for (const line of value) parts.append(key, line);
+    else if (["heads", "recipe"].includes(key)) parts.set(key, JSON.stringify(value));
+    else if (key === "off") parts.set(key, value.map((head) => head.join(".")).join(","));
+    else if (["head", "across"].includes(key)) parts.set(key, value.join("."));
+    else parts.set(key, `${value === true ? 1 : value}`);
+  }
+  return `#${parts}`;
+}
+
+/**
+ * The question of an address, or null without one. A part that cannot be read is left out.
+ * @param {string} hash
+ * @returns {Partial<Question> | null}
+ */
+export function parsed(hash) {
+  const parts = new URLSearchParams(hash.replace(/^#/, ""));
+  const found = {};
+  /** @param {string} text */
+  const head = (text) => {
+    const numbers = text.split(".");
+    return numbers.length === 2 && numbers.every((number) => NUMBER.test(number)) ? numbers.map(Number) : undefined;
+  };
+  /** @param {string} text */
+  const json = (text) => { try { return JSON.parse(text); } catch { return undefined; } };
+  for (const [key, text] of parts) {
+    if (!(key in NOTHING)) continue;
+    const first = NOTHING[key];
+    const list = text.split(",").filter(Boolean);
+    let value;
+    if (key === "contexts") value = parts.getAll(key);
+    else if (key === "heads" || key === "recipe") value = json(text) ?? undefined;
+    else if (key === "hidden") value = list.every((each) => NUMBER.test(each)) ? list.map(Number) : undefined;
+    else if (key === "off") value = list.every(head) ? list.map(head) : undefined;
+    else if (key === "head" || key === "across") value = head(text);
+    else if (typeof first === "boolean") value = text === "1";
+    else if (typeof first === "string" || key === "word") value = text;
+    else value = NUMBER.test(text) ? Number(text) : undefined;
+    if (value !== undefined) found[key] = value;
+  }
+  return Object.keys(found).length ? found : null;
+}
+
+/** Take the question of an address, everything else as at first. @param {Partial<Question>} found */
+export const restore = (found) => ask({ ...NOTHING, ...found });
+
+function write() {
+  history.replaceState(history.state, "", `${location.pathname}${location.search}${address()}`);
+}
+
+/** The link to what the page shows, with its last change. */
+export function link() {
+  clearTimeout(writing);
+  write();
+  return location.href;
+}

@@ -1,0 +1,226 @@
+// The bar below the tabs: one or two sentences as words to press or to edit, and the model to compare with. It holds the
+// question as its component's value and triggers the events of the open tab that a change concerns.
+
+import { direction, el, note, roam } from "./elements.js";
+import { announce, latest, on, visitor } from "./page.js";
+import { ask, question } from "./question.js";
+
+const TYPING_MS = 300;
+/** What a press on a word does, by tab. */
+const PRESSES = {
+  "masked-words": "Click a word to hide it from the model; double-click to hide only that one.",
+  attention: "Click a word to hide it from the model.",
+  "words-in-context": "Click a word to follow it through several sentences.",
+  "next-sentence": "",
+};
+const COMPARES = new Set(["masked-words", "next-sentence", "attention"]);
+const FIELDS = /** @type {const} */ (["text", "pair"]);
+const LABELS = { text: "Sentence", pair: "Second sentence" };
+
+/**
+ * @typedef {object} Words See words_value in ui/parts/masking.py.
+ * @property {string[]} words
+ * @property {number[][]} cuts
+ * @property {boolean[]} known
+ * @property {number} second
+ * @property {number[]} hidden
+ * @property {string} [error]
+ */
+
+/** @type {View} */
+export function sentenceBar(root, { trigger, server, setValue, options }) {
+  /** @type {Words} */
+  let words = { words: [], cuts: [], known: [], second: 0, hidden: [] };
+  let read = "";  // the model and the texts that the words belong to
+  let built = "";
+  /** @type {string[]} */
+  let sentences = [];
+  /** @type {Record<string, string>} */
+  const asked = {};  // by event, the parts of the question when it was last triggered
+  /** @type {{text: string, pair: string, hidden: number[] | null} | null} */
+  let before = null;
+  let typing = 0;
+
+  const hint = el("p", { class: "balcony-empty", id: "sentence-hint" });
+  const problem = el("div", {});
+  const undo = el("button", { type: "button", id: "undo", class: "balcony-small-button", hidden: "" }, "Undo");
+  const swap = el("button", { type: "button", id: "swap", class: "balcony-small-button", title: "Swap the sentences", "aria-label": "Swap the sentences" }, "⇄");
+  const compare = el("select", { id: "compare-with", "aria-label": "Compare with" });
+  const beside = el("label", { class: "balcony-compare" }, "Compare with ", compare);
+  const fields = Object.fromEntries(FIELDS.map((key) => [key, field(key)]));
+  root.classList.add("balcony-bar-view");
+  root.append(
+    el("div", { class: "balcony-sentences" }, fields.text.element, swap, fields.pair.element),
+    el("div", { class: "balcony-bar-line" }, hint, undo, beside), problem);
+
+  /** One sentence: its words, an editor in their place, and a list of sentences from the text. @param {"text" | "pair"} key */
+  function field(key) {
+    const chips = el("div", { class: "balcony-chips", role: "group", "aria-label": `Words of: ${LABELS[key]}` });
+    const editor = el("textarea", { id: `sentence-${key}`, rows: 1, "aria-label": LABELS[key], hidden: "",
+      placeholder: key === "text" ? "Type a sentence" : "A second sentence (optional)" });
+    const edit = el("button", { type: "button", class: "balcony-icon", id: `edit-${key}`, title: `Edit: ${LABELS[key]}`, "aria-label": `Edit: ${LABELS[key]}` }, "✎");
+    const list = el("select", { class: "balcony-from-text", id: `choose-${key}`, title: "A sentence from the text", "aria-label": `${LABELS[key]} from the text` });
+    const element = el("div", { class: "balcony-field", "data-field": key }, chips, editor, edit, list);
+    const open = () => {
+      editor.value = question[key];
+      editor.hidden = false;
+      chips.hidden = true;
+      grow();
+      editor.focus();
+    };
+    const grow = () => { editor.style.height = "auto"; editor.style.height = `${editor.scrollHeight}px`; };
+    const take = () => {
+      clearTimeout(typing);
+      if (editor.value === question[key]) return;
+      before = null;
+      ask({ [key]: editor.value });
+    };
+    edit.addEventListener("click", () => (editor.hidden ? open() : close()));
+    chips.addEventListener("click", ({ target }) => { if (!(target instanceof Element) || !target.closest("button")) open(); });
+    editor.addEventListener("input", () => { grow(); clearTimeout(typing); typing = setTimeout(take, TYPING_MS); });
+    editor.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && !event.isComposing) { event.preventDefault(); take(); close(); edit.focus(); }
+      if (event.key === "Escape") { clearTimeout(typing); close(); edit.focus(); }
+    });
+    editor.addEventListener("blur", () => { take(); close(); });
+    list.addEventListener("change", () => {
+      if (list.value) ask({ [key]: sentences[Number(list.value)] });
+      list.value = "";
+    });
+    function close() {
+      editor.hidden = Boolean(question[key].trim());
+      chips.hidden = !editor.hidden;
+    }
+    return { element, chips, editor, list, close };
+  }
+
+  /** @param {number} index @param {boolean} alone */
+  function press(index, alone) {
+    if (question.tab === "words-in-context") { ask({ word: words.words[index] }); return; }
+    const hidden = new Set(question.hidden);
+    if (alone) { hidden.clear(); hidden.add(index); } else if (!hidden.delete(index)) hidden.add(index);
+    ask({ hidden: [...hidden].sort((a, b) => a - b) });
+  }
+
+  /** A word, with a thin line between its pieces; one that the vocabulary lacks is dotted. @param {number} index */
+  function chip(index) {
+    const word = words.words[index], cuts = words.cuts[index], known = words.known[index];
+    const pieces = cuts.map((cut, i) => el("span", { class: "balcony-piece" }, word.slice(cut, cuts[i + 1])));
+    const item = el("button", { type: "button", class: known ? "balcony-word" : "balcony-word is-unknown", dir: "auto",
+      title: known ? null : "The model never learned this word" }, ...pieces);
+    // The second click of a double click picks this word alone.
+    item.addEventListener("click", (event) => press(index, event.detail === 2));
+    return item;
+  }
+
+  function paint() {
+    // Gradio has no place between its strip of tabs and their content.
+    const strip = document.querySelector("#tabs > .tab-wrapper"), block = root.closest("#question");
+    if (strip && block && strip.nextElementSibling !== block) strip.after(block);
+    const isShown = question.tab in PRESSES, pressable = Boolean(PRESSES[question.tab]);
+    root.hidden = !isShown;
+    if (!isShown) return;
+    const shape = JSON.stringify([words.words, words.cuts, words.known, words.second]);
+    // The same words keep their buttons, and with them the keyboard focus.
+    if (shape !== built) {
+      const all = words.words.map((_, index) => chip(index));
+      for (const key of FIELDS) {
+        const part = key === "text" ? all.slice(0, words.second) : all.slice(words.second);
+        fields[key].chips.replaceChildren(...part);
+        fields[key].chips.dir = direction(part.map((item) => item.textContent ?? ""));
+        if (part.length) roam(fields[key].chips);
+      }
+      built = shape;
+    }
+    const hidden = new Set(question.tab === "words-in-context" ? [] : question.hidden);
+    [...root.querySelectorAll(".balcony-word")].forEach((item, index) => {
+      const isWord = question.tab === "words-in-context" && words.words[index].toLowerCase() === question.word?.trim().toLowerCase();
+      item.setAttribute("aria-pressed", `${pressable && (hidden.has(index) || isWord)}`);
+      /** @type {HTMLButtonElement} */ (item).disabled = !pressable;
+    });
+    root.classList.toggle("is-word", question.tab === "words-in-context");
+    for (const key of FIELDS) if (document.activeElement !== fields[key].editor) fields[key].close();
+    hint.textContent = PRESSES[question.tab];
+    undo.hidden = before === null;
+    beside.hidden = !COMPARES.has(question.tab);
+    problem.replaceChildren(...(words.error ? [note(words.error, true)] : []));
+  }
+
+  /** Read the words of new texts. Returns false when these have changed meanwhile. */
+  async function readWords() {
+    await visitor.known;
+    const { text, pair, hidden } = question, key = JSON.stringify([question.model, text, pair]);
+    if (key === read || (!text && !pair && hidden === null)) return true;
+    const known = hidden === null ? null : read ? { ...words, hidden } : { words: [], second: 0, hidden: [] };
+    const found = /** @type {Words} */ (await server.words(visitor.token, value(), known));
+    const isFirst = !read;
+    if (question.text !== text || question.pair !== pair) return false;
+    read = key;
+    words = found.error ? { words: [], cuts: [], known: [], second: 0, hidden: [], error: found.error } : found;
+    const kept = hidden !== null && isFirst ? hidden.filter((index) => index < words.words.length) : words.hidden;
+    ask({ hidden: found.error ? hidden ?? [] : kept });
+    return true;
+  }
+
+  /** What the server gets. */
+  const value = () => ({ ...question, hidden: question.hidden ?? [] });
+
+  /** Trigger the events of the open tab whose parts of the question have changed. */
+  function answer() {
+    const now = value();
+    setValue(now);
+    const due = Object.entries(options.events).filter(([, [tab]]) => tab === now.tab).map(([event, [, keys]]) =>
+      [event, JSON.stringify(keys.map((key) => now[key]))]).filter(([event, state]) => asked[event] !== state);
+    const names = new Set(due.map(([event]) => event));
+    for (const [event, state] of due) {
+      asked[event] = state;
+      if (event === "layer" && names.has("heads")) continue;
+      announce("asked", { event, number: now.number });
+      trigger(event);
+    }
+  }
+
+  const respond = latest(async () => {
+    if (question.tab in PRESSES && !(await readWords())) return;
+    paint();
+    answer();
+  });
+
+  /** The sentences of the shown model's text; those of another text in the bar give way to its first ones. @param {string} key */
+  const offer = latest(async (key) => {
+    const found = await server.sentences(visitor.token, key);
+    if (found.error) return;
+    const earlier = new Set(sentences);
+    sentences = found.all;
+    for (const each of FIELDS) {
+      fields[each].list.replaceChildren(el("option", { value: "" }, "from the text"),
+        ...sentences.map((sentence, index) => el("option", { value: index }, sentence.length > 90 ? `${sentence.slice(0, 89)}…` : sentence)));
+    }
+    const isOther = (text) => earlier.has(text) && !sentences.includes(text);
+    if (!question.text && !question.pair) ask({ text: found.first[0], pair: found.first[1] });
+    else if (isOther(question.text) || isOther(question.pair)) {
+      ask({ text: found.first[0], pair: found.first[1], hidden: null, word: null, contexts: null, start: 0 });
+    }
+  });
+
+  swap.addEventListener("click", () => ask({ text: question.pair, pair: question.text, hidden: [] }));
+  undo.addEventListener("click", () => { const earlier = before; before = null; if (earlier) ask(earlier); });
+  compare.addEventListener("change", () => ask({ other: compare.value }));
+  on("replaced", (earlier) => { before = earlier; });
+  on("shown", ({ key }) => offer(key).catch(console.warn));
+  on("models", ({ others }) => {
+    const missing = question.other && !others.some(([key]) => key === question.other) ? [[question.other, "a model that is gone"]] : [];
+    compare.replaceChildren(...[["", "Nothing"], ...others, ...missing].map(([key, title]) => el("option", { value: key }, title)));
+    compare.value = question.other;
+  });
+  on("question", () => { compare.value = question.other; paint(); respond().catch(console.warn); });
+  on("restored", () => { read = ""; setValue(value()); trigger("restored"); openTab(); });
+  root.hidden = true;
+
+  /** Open the question's tab in the strip of tabs. */
+  function openTab() {
+    document.getElementById(`tab-${question.tab}-button`)?.click();
+  }
+
+  return function draw() {};
+}

@@ -1,0 +1,123 @@
+"""The model that the page shows: its name, its steps, the models to choose from, and how a link describes it."""
+
+import itertools
+from typing import Any
+
+from bert_core.data.corpus import Corpus
+from bert_core.errors import ConfigError
+from bert_core.runs.recipe import Recipe, recipe_content, recipe_named
+from bert_core.runs.run import ACTIVE, Run
+from ui.server.news import thin
+from ui.server.workspace import Model, Workspace
+from ui.server.workspaces import Workspaces
+
+MOST_STEPS = 12  # of one run in the list of models to compare with
+CURVE_POINTS = 60
+STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in train/run_status.js
+
+
+def caption(model: Model) -> str:
+    """The model's name above its view."""
+    return f"{model.title}, {model.detail}"
+
+
+def choices(workspaces: Workspaces, space: Workspace) -> list[list[str]]:
+    """All models that the visitor can choose: key, name and detail of each."""
+    shipped = [[name, name, "comes with Balcony"] for name in workspaces.shipped_names]
+    runs = [[run.id, space.title_of(run), STATUS_NAMES.get(run.status, run.status)] for run in space.runs.values()]
+    models = [[key, space.names.get(key) or model.title, model.detail] for key, model in list(space.models.items())]
+    return [*shipped, *reversed(runs), *models]
+
+
+def comparisons(workspaces: Workspaces, space: Workspace) -> list[list[str]]:
+    """Models to compare with, key and caption of each; of a run some of its steps."""
+    found = [[key, name] for key, name, _ in choices(workspaces, space) if key not in space.runs]
+    for run in list(space.runs.values()):
+        steps = [snapshot.step for snapshot in run.snapshots]
+        some = dict.fromkeys(steps[:: -(-len(steps) // MOST_STEPS) or 1] + steps[-1:])
+        found += [[f"{run.id}@{step}", f"{space.title_of(run)}, step {step:,}"] for step in some]
+    return found
+
+
+def shown_model(workspaces: Workspaces, space: Workspace, key: str, step: int | None) -> dict[str, Any]:
+    """What the page's frame shows of a model.
+
+    key, name, detail. own: whether the visitor may rename it. run: its id, None for another model. steps: of its
+    snapshots. at: the shown one, None for the newest. curve: [step, MLM loss] points. recipe: what a link says of it,
+    see `description`. Raises RunError for a model that the visitor does not have.
+    """
+    run = space.runs.get(key)
+    if run is None:
+        model = workspaces.model(space, key)
+        own, key = key in space.models, key or workspaces.shipped_names[0]
+        return {
+            "key": key,
+            "name": model.title,
+            "detail": model.detail,
+            "own": own,
+            "run": None,
+            "steps": [],
+            "at": None,
+        }
+    snapshots = run.snapshots
+    detail = "" if snapshots else "preparing" if run.status in ACTIVE else "ended before it had a model"
+    nearest = (
+        None if step is None else min((each.step for each in snapshots), key=lambda s: abs(s - step), default=None)
+    )
+    return {
+        "key": key,
+        "name": space.title_of(run),
+        "detail": detail,
+        "own": True,
+        "run": run.id,
+        "steps": [snapshot.step for snapshot in snapshots],
+        "at": nearest,
+        "curve": [point[:2] for point in thin(run.history(), CURVE_POINTS)],
+        "active": run.status in ACTIVE,
+        "recipe": description(run),
+    }
+
+
+def first_pair(corpus: Corpus) -> tuple[str, str]:
+    """Two neighbours from the start of a text, or its only sentence."""
+    pairs = (pair for document in corpus.documents for pair in itertools.pairwise(document))
+    return next(pairs, (corpus.sentences[0], ""))
+
+
+def description(run: Run) -> dict[str, Any]:
+    """How a link describes a run: recipe, seed and changed settings, with which it trains again bit for bit; or, for a
+    text of one's own or settings that were changed during the run, why it cannot: {"missing": sentence}."""
+    recipe = run.recipe
+    if run.corpus is None or recipe.corpus.file is None:
+        return {"missing": f"It was trained on a text that a link does not carry: {recipe.title}."}
+    own, changed = _settings(recipe_named(recipe.name).at_scale()), _settings(recipe)
+    settings = {name: value for name, value in changed.items() if value != own[name]}
+    if "training.steps" in settings:  # it overrides the recipe's epochs and parts
+        settings = {name: value for name, value in settings.items() if name != "training.epochs"}
+        if not recipe.training.parts:
+            settings.pop("training.parts", None)
+    if "training.parts" in settings:
+        return {"missing": "Its learning rate or number of steps was changed while it trained."}
+    return {"recipe": recipe.name, "seed": str(run.seed), "settings": settings}
+
+
+def repeated_run(workspaces: Workspaces, space: Workspace, described: Any) -> Run:
+    """The visitor's run with such a description, or a new one. Raises BertCoreError."""
+    for run in space.runs.values():
+        if description(run) == described:
+            return run
+    if not isinstance(described, dict) or not isinstance(settings := described.get("settings"), dict):
+        raise ConfigError("This link describes no model; ask for it again.")
+    seed = str(described.get("seed"))
+    if not seed.isdecimal():
+        raise ConfigError(f"The seed is {seed[:60]!r}; it must be a whole number.")
+    recipe = recipe_named(str(described.get("recipe"))).override(settings)
+    space.refuse_if_active()
+    return workspaces.start(space, recipe, None, int(seed))
+
+
+def _settings(recipe: Recipe) -> dict[str, Any]:
+    """All settings but those of the text, by names such as "data.batch_size"."""
+    content = recipe_content(recipe)
+    sections = ("tokenizer", "model", "data", "training")
+    return {f"{section}.{name}": value for section in sections for name, value in content[section].items()}
