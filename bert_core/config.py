@@ -22,21 +22,22 @@ CORPUS_KINDS = ("auto", "lines", "documents", "wikitext", "pairs")  # how a text
 class Limits:
     """What one visitor may ask of a machine. LOCAL is generous, for one's own; PUBLIC is for a page open to strangers.
 
-    upload_bytes: of an uploaded file. items: lines of a task or vocabulary, or values in JSON, in a file of others;
-    they bound the time and memory of reading. parameters: of a model to train or to open. step_seconds: estimated, of a
-    training step. steps: of a run. active_runs: of one visitor at once.
+    upload_bytes: of an uploaded file. items: lines and sentence marks of a text, lines of a task, or values in JSON, in
+    a file of others; they bound the time and memory of reading. tokens: of a tokenizer to open. parameters: of a model
+    to train or to open. step_seconds: estimated, of a training step. steps: of a run. active_runs: of one visitor.
     """
 
     upload_bytes: int
     items: int
+    tokens: int
     parameters: int
     step_seconds: float
     steps: int
     active_runs: int
 
 
-LOCAL = Limits(2**30, 5_000_000, 500_000_000, 600.0, 100_000_000, 24)
-PUBLIC = Limits(5 * 2**20, 250_000, 20_000_000, 2.0, 20_000, 1)
+LOCAL = Limits(2**30, 5_000_000, 1_000_000, 500_000_000, 600.0, 100_000_000, 24)
+PUBLIC = Limits(5 * 2**20, 250_000, 60_000, 20_000_000, 2.0, 20_000, 1)
 
 
 def _number(default: Any, low: float, high: float, hint: str, *, optional: bool = False) -> Any:

@@ -103,7 +103,7 @@ def read_training_state(folder: str | Path) -> TrainingState:
         raise CheckpointError(
             f"{folder.name} holds a model without its training state; the model works, but cannot be trained further."
         )
-    facts, settings = (read_json(folder / name, _MAX_SETTINGS_BYTES) for name in (TRAINING_STATE, RECIPE))
+    facts, settings = (read_json(folder / name, most_bytes=_MAX_SETTINGS_BYTES) for name in (TRAINING_STATE, RECIPE))
     check_seed(settings.get("seed"))
     recipe = Recipe.from_dict("saved", settings)
     if not facts.keys() >= set(_FACTS):

@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from bert_core.atomic_folder import replacing, restore_backup
-from bert_core.config import BertConfig
+from bert_core.config import LOCAL, BertConfig, Limits
 from bert_core.data.tokenizer import PAD, SPECIAL_TOKENS, token_id
 from bert_core.errors import CheckpointError, ConfigError, quoted
 from bert_core.model import BertForPreTraining, draw_weights, extend_positions
@@ -35,8 +35,8 @@ RECIPE = "recipe.json"
 TRAINING_STATE = "training_state.json"  # these two are written and read by `bert_core.runs.saved_state`
 TRAINING_TENSORS = "training_state.safetensors"
 
-MAX_PARAMETERS = 500_000_000  # bert-large has 336 million
-MAX_ARCHIVE_BYTES = 2**30
+MAX_ARCHIVE_BYTES = 2**30  # of the files in a zip together
+_MAX_RATIO = 16  # of their bytes to those that may be uploaded; weights do not become smaller in a zip
 MAX_OUTPUTS = 10_000  # of a task's output layer
 _WITH_LABELS = ("BertForSequenceClassification", "BertForTokenClassification")
 
@@ -168,17 +168,18 @@ def folder_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", Path(name).name).strip("-.") or "model"
 
 
-def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, max_bytes: int = MAX_ARCHIVE_BYTES) -> None:
+def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, limits: Limits = LOCAL) -> None:
     """Unpack the files of a model from an untrusted zip; `load_checkpoint(folder)` then checks their content.
 
-    folder: created here, and removed after an error. max_bytes: limit for all files together. The files may be at the
-    top of the archive or in one folder there; files that do not belong to a model are skipped. Raises CheckpointError.
+    folder: created here, and removed after an error. The files may be at the top of the archive or in one folder there;
+    files that do not belong to a model are skipped. Raises CheckpointError, also for files over the limits, of which
+    nothing is written.
     """
     zip_path, folder = Path(zip_path), Path(folder)
     try:
         folder.mkdir(parents=True)
         try:
-            unzip(zip_path, folder, MODEL_FILES, max_bytes)
+            unzip(zip_path, folder, MODEL_FILES, min(MAX_ARCHIVE_BYTES, _MAX_RATIO * limits.upload_bytes))
             if not (folder / CONFIG).exists():
                 raise CheckpointError(f"{zip_path.name} has no {CONFIG}; pack a model folder.")
         except BaseException:
@@ -244,7 +245,7 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
 # --- Reading ---------------------------------------------------------------------------------------------------------
 
 
-def load_checkpoint(folder: str | Path, *, max_positions: int | None = None) -> Checkpoint:
+def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, limits: Limits = LOCAL) -> Checkpoint:
     """Open an untrusted Hugging Face BERT folder and check every file before it is used.
 
     The files are config.json, the weights (see `read_weights`), tokenizer.json or vocab.txt, tokenizer_config.json and
@@ -252,19 +253,19 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None) -> 
     described in `notes`. PyTorch's global generator is not used, and no connection is made.
 
     max_positions: the longest input in tokens, if it should exceed the number of positions in the weights; the new
-    positions are drawn with a fixed seed and described in `notes`. Raises CheckpointError with the file, what differs,
-    and the remedy.
+    positions are drawn with a fixed seed and described in `notes`. limits: of its files, tokens and parameters. Raises
+    CheckpointError with the file, what differs or is over a limit, and the remedy.
     """
     folder = Path(folder).resolve()
     with contextlib.suppress(OSError):
         restore_backup(folder)
     if not folder.is_dir():
         raise CheckpointError(f"There is no folder {folder.name!r}; give the folder that holds {CONFIG}.")
-    content = read_json(folder / CONFIG)
-    config = _read_config(content)
+    content = read_json(folder / CONFIG, limits)
+    config = _read_config(content, limits)
     if max_positions is not None:
-        _check_positions(config, max_positions)
-    tokenizer = _read_tokenizer(folder, content.get("tokenizer_class"))
+        _check_positions(config, max_positions, limits)
+    tokenizer = _read_tokenizer(folder, content.get("tokenizer_class"), limits)
     tokens, notes = tokenizer.get_vocab_size(), []
     if tokens > config.vocab_size:
         raise CheckpointError(
@@ -277,7 +278,7 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None) -> 
     with torch.device("meta"):
         model = BertForPreTraining(config)
     head = _read_head(content, config)
-    missing, head = _fill(model, head, folder, tied=content.get("tie_word_embeddings") in (True, None))
+    missing, head = _fill(model, head, folder, tied=content.get("tie_word_embeddings") in (True, None), limits=limits)
     if missing:
         *others, last = [title for part, title in _PART_TITLES.items() if part in missing]
         parts, are = (f"{', '.join(others)} and {last}", "they are") if others else (last, "it is")
@@ -286,10 +287,10 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None) -> 
     if max_positions is not None and max_positions > known:
         extend_positions(model, max_positions, torch.Generator().manual_seed(0))
         notes.append(f"The weights have {known:,} positions; {known + 1:,} to {max_positions:,} are new and untrained.")
-    return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, _read_recipe(folder), head)
+    return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, _read_recipe(folder, limits), head)
 
 
-def _read_config(content: dict[str, Any]) -> BertConfig:
+def _read_config(content: dict[str, Any], limits: Limits) -> BertConfig:
     if "model_type" not in content and content.keys() >= _BERT_FIELDS:
         content = {**content, "model_type": "bert"}
     for field, allowed in _FIXED_FIELDS.items():
@@ -303,17 +304,17 @@ def _read_config(content: dict[str, Any]) -> BertConfig:
         config = BertConfig(**{**_HUGGING_FACE_DEFAULTS, **given})
     except ConfigError as error:
         raise CheckpointError(f"{CONFIG}: {error}") from None
-    _check_size(config, f"{CONFIG} describes")
+    _check_size(config, f"{CONFIG} describes", limits)
     return config
 
 
-def _check_size(config: BertConfig, subject: str) -> None:
-    count = config.parameter_count()
-    if count > MAX_PARAMETERS:
-        raise CheckpointError(f"{subject} {count:,} parameters; the limit is {MAX_PARAMETERS:,}. Use a smaller model.")
+def _check_size(config: BertConfig, subject: str, limits: Limits) -> None:
+    count, most = config.parameter_count(), limits.parameters
+    if count > most:
+        raise CheckpointError(f"{subject} {count:,} parameters; the limit is {most:,}. Use a smaller model.")
 
 
-def _check_positions(config: BertConfig, max_positions: int) -> None:
+def _check_positions(config: BertConfig, max_positions: int, limits: Limits) -> None:
     try:
         longer = dataclasses.replace(config, max_position_embeddings=max_positions)
     except ConfigError as error:
@@ -323,23 +324,23 @@ def _check_positions(config: BertConfig, max_positions: int) -> None:
             f"max_positions is {max_positions:,}; the weights have {config.max_position_embeddings:,} positions. "
             "Choose at least as many."
         )
-    _check_size(longer, f"{max_positions:,} positions make")
+    _check_size(longer, f"{max_positions:,} positions make", limits)
 
 
-def _read_tokenizer(folder: Path, tokenizer_class: Any) -> Tokenizer:
+def _read_tokenizer(folder: Path, tokenizer_class: Any, limits: Limits) -> Tokenizer:
     """tokenizer_class: that in config.json, for a folder whose tokenizer_config.json has none."""
-    settings = read_json(folder / TOKENIZER_CONFIG) if (folder / TOKENIZER_CONFIG).exists() else {}
+    settings = read_json(folder / TOKENIZER_CONFIG, limits) if (folder / TOKENIZER_CONFIG).exists() else {}
     settings = {"tokenizer_class": tokenizer_class, **settings}
     for name in (TOKENIZER, VOCABULARY):
         if (folder / name).exists():
-            return load_tokenizer(folder / name, settings)
+            return load_tokenizer(folder / name, settings, limits)
     raise CheckpointError(f"The folder has neither {TOKENIZER} nor {VOCABULARY}; add one of them.")
 
 
-def _read_recipe(folder: Path) -> Mapping[str, Any] | None:
+def _read_recipe(folder: Path, limits: Limits) -> Mapping[str, Any] | None:
     """The content of recipe.json, or None: a model without a readable recipe can still be used."""
     with contextlib.suppress(CheckpointError):
-        return read_json(folder / RECIPE)
+        return read_json(folder / RECIPE, limits)
     return None
 
 
@@ -367,13 +368,13 @@ def _read_head(content: dict[str, Any], config: BertConfig) -> TaskHead | None:
 
 
 def _fill(
-    model: BertForPreTraining, head: TaskHead | None, folder: Path, *, tied: bool
+    model: BertForPreTraining, head: TaskHead | None, folder: Path, *, tied: bool, limits: Limits
 ) -> tuple[frozenset[str], TaskHead | None]:
     """Load the weights into a model on the meta device and draw the missing parts; returns their names and the head
     with its weights."""
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     wanted = {name: tuple(tensor.shape) for name, tensor in head.tensors().items()} if head else {}
-    tensors, missing = read_weights(folder, {**shapes, **wanted}, tied=tied)
+    tensors, missing = read_weights(folder, {**shapes, **wanted}, tied=tied, limits=limits)
     if head:
         weight, bias = (tensors.pop(name) for name in wanted)
         head = dataclasses.replace(head, weight=weight, bias=bias)

@@ -18,6 +18,7 @@ from bert_core.storage.untrusted import parse_json
 
 MAX_HEADER_BYTES = 256 * 2**10
 MAX_TENSORS = 1024  # 48 layers have 783
+_MAX_VALUES = 16 * MAX_TENSORS  # a tensor has about eight
 
 FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
@@ -52,7 +53,7 @@ def read_header(path: Path) -> dict[str, TensorEntry]:
                 raise CheckpointError(
                     f"The header of {path.name} has {megabytes(length)}; the limit is {megabytes(MAX_HEADER_BYTES)}."
                 )
-            header = parse_json(file.read(length), path.name)
+            header = parse_json(file.read(length), path.name, _MAX_VALUES)
     except OSError as error:
         raise CheckpointError(f"{path.name} cannot be read ({error.strerror}); check the folder.") from None
     header.pop("__metadata__", None)

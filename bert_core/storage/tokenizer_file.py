@@ -10,9 +10,10 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from bert_core.data.tokenizer import MAX_TOKENIZER_TOKENS, PREFIX, SPECIAL_TOKENS, UNK, Scheme, build_tokenizer
+from bert_core.config import LOCAL, Limits
+from bert_core.data.tokenizer import PREFIX, SPECIAL_TOKENS, UNK, Scheme, build_tokenizer
 from bert_core.errors import CheckpointError, first_three, quoted
-from bert_core.storage.untrusted import MAX_JSON_BYTES, parse_json, read_limited
+from bert_core.storage.untrusted import MAX_JSON_BYTES, read_json, read_limited
 
 # The classes of `transformers` that split words as a vocab.txt alone describes it; None: not named.
 _VOCAB_TXT_CLASSES = (None, "BertTokenizer", "BertTokenizerFast")
@@ -33,8 +34,8 @@ def bert_flags(tokenizer: Tokenizer) -> dict[str, bool | None]:
     }
 
 
-def load_tokenizer(path: Path, settings: dict[str, Any] | None = None) -> Tokenizer:
-    """Build a tokenizer from an untrusted tokenizer.json or vocab.txt.
+def load_tokenizer(path: Path, settings: dict[str, Any] | None = None, limits: Limits = LOCAL) -> Tokenizer:
+    """Build a tokenizer of at most `limits.tokens` tokens from an untrusted tokenizer.json or vocab.txt.
 
     settings: the content of tokenizer_config.json, if there is one. As in `transformers`, if its tokenizer_class is
     BertTokenizer or missing, a WordPiece vocabulary gets BERT's normalizer with the flags do_lower_case, strip_accents
@@ -43,8 +44,7 @@ def load_tokenizer(path: Path, settings: dict[str, Any] | None = None) -> Tokeni
     """
     settings = settings or {}
     is_vocab_txt = path.suffix == ".txt"
-    data = read_limited(path, MAX_JSON_BYTES)
-    content = {} if is_vocab_txt else parse_json(data, path.name)
+    content = {} if is_vocab_txt else read_json(path, limits)
     merges: list[list[str]] = []
     try:
         is_bert_tokenizer = settings.get("tokenizer_class") in _VOCAB_TXT_CLASSES
@@ -54,9 +54,10 @@ def load_tokenizer(path: Path, settings: dict[str, Any] | None = None) -> Tokeni
                 "that of a BertTokenizer; choose a model with a tokenizer.json or a BertTokenizer."
             )
         if is_vocab_txt:
-            vocabulary, kind = _read_vocab_txt(data), "WordPiece"
+            data = read_limited(path, min(MAX_JSON_BYTES, limits.upload_bytes))
+            vocabulary, kind = _read_vocab_txt(data, limits.tokens), "WordPiece"
         else:
-            vocabulary, kind = _read_tokenizer_json(content)
+            vocabulary, kind = _read_tokenizer_json(content, limits.tokens)
             merges = _read_merges(content["model"]) if kind == "BPE" else []
             _refuse_added_tokens(content.get("added_tokens"))
         from_settings = kind == "WordPiece" and is_bert_tokenizer
@@ -68,7 +69,13 @@ def load_tokenizer(path: Path, settings: dict[str, Any] | None = None) -> Tokeni
         raise CheckpointError(f"{path.name}: {error}") from None
 
 
-def _read_vocab_txt(data: bytes) -> dict[str, int]:
+def _check_count(tokens: int, most: int) -> None:
+    if tokens > most:
+        raise CheckpointError(f"{tokens:,} tokens are more than the limit of {most:,}; choose a smaller vocabulary.")
+
+
+def _read_vocab_txt(data: bytes, most: int) -> dict[str, int]:
+    _check_count(data.count(b"\n", 0, -1) + 1, most)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -84,12 +91,11 @@ def _read_vocab_txt(data: bytes) -> dict[str, int]:
     return vocabulary
 
 
-def _read_tokenizer_json(content: dict[str, Any]) -> tuple[dict[str, int], str]:
+def _read_tokenizer_json(content: dict[str, Any], most: int) -> tuple[dict[str, int], str]:
     """The vocabulary and the kind of model ("WordLevel", "WordPiece" or "BPE")."""
     model = _mapping(content, "model")
     vocabulary = _mapping(model, "vocab")
-    if len(vocabulary) > MAX_TOKENIZER_TOKENS:
-        raise CheckpointError(f"{len(vocabulary):,} tokens are more than the limit of {MAX_TOKENIZER_TOKENS:,}.")
+    _check_count(len(vocabulary), most)
     for token, index in vocabulary.items():
         # JSON can spell lone surrogates, which the library cannot read.
         if type(index) is not int or re.search("[\ud800-\udfff]", token):

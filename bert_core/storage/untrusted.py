@@ -1,7 +1,11 @@
 """Reads untrusted files: with a size limit, as JSON or from a zip, never as a pickle."""
 
+import functools
+import io
 import json
+import json.scanner
 import re
+import shutil
 import stat
 import zipfile
 import zlib
@@ -9,10 +13,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, megabytes, quoted
 
 MAX_JSON_BYTES = 32 * 2**20  # a tokenizer.json of 250,000 tokens has about 10 MB
 MAX_ZIP_ENTRIES = 1000
+MAX_ZIP_LIST_BYTES = 2**20  # a thousand entries with long names take a quarter
 
 
 def read_limited(path: Path, limit: int) -> bytes:
@@ -29,29 +35,58 @@ def read_limited(path: Path, limit: int) -> bytes:
     return data
 
 
-def read_json(path: Path, limit: int = MAX_JSON_BYTES) -> dict[str, Any]:
-    """The object in a JSON file of at most `limit` bytes. Raises CheckpointError."""
-    return parse_json(read_limited(path, limit), path.name)
+def read_json(path: Path, limits: Limits = LOCAL, most_bytes: int = MAX_JSON_BYTES) -> dict[str, Any]:
+    """The object in a JSON file of at most `most_bytes`. Raises CheckpointError as `parse_json` does."""
+    return parse_json(read_limited(path, min(most_bytes, limits.upload_bytes)), path.name, limits.items)
 
 
-def parse_json(data: bytes, name: str) -> dict[str, Any]:
-    """The object in JSON bytes. name: the file's, for the message.
+def parse_json(data: bytes, name: str, most_values: int = LOCAL.items) -> dict[str, Any]:
+    """The object in JSON bytes of at most `most_values` values. name: the file's, for the message.
 
-    Raises CheckpointError also for repeated names, NaN, infinity and whole numbers of more than 100 digits.
+    Raises CheckpointError for what `parse_value` refuses and for anything but an object.
     """
     try:
-        content = json.loads(
-            data.decode("utf-8"), object_pairs_hook=_without_repeats, parse_int=_short_int, parse_constant=_refuse_nan
-        )
-    except (ValueError, RecursionError) as error:
-        reason = f" ({error})" if isinstance(error, _Refused) else ""
+        content = parse_value(data.decode("utf-8"), most_values)
+    except ValueError as error:
+        reason = f" ({error})" if isinstance(error, Refused) else ""
         raise CheckpointError(f"{name} is not valid JSON{reason}; download or export it again.") from None
     if not isinstance(content, dict):
         raise CheckpointError(f"{name} does not hold a JSON object; download or export it again.")
     return content
 
 
-class _Refused(ValueError):
+def parse_value(text: str, most_values: int) -> Any:
+    """The value in a JSON text, read without stopping other threads for longer than one string takes.
+
+    Raises json.JSONDecodeError, and its base class ValueError as `Refused` with the reason for what Python's reader
+    accepts and this program does not: more than `most_values` values, values nested too deep, repeated names, NaN,
+    infinity and numbers of more than 100 characters.
+    """
+    # Counted before anything is built; a string's commas count too. An escaped character takes a quarter of the time.
+    marks = (text.count(mark, start, start + 2**20) for start in range(0, len(text), 2**20) for mark in ",[{")
+    count = sum(marks) + text.count("\\") // 4
+    if count > most_values:
+        raise Refused(f"about {count:,} values are more than the limit of {most_values:,}")
+    try:
+        return _Decoder().decode(text)
+    except RecursionError:
+        raise Refused("its values are nested too deep") from None
+
+
+class _Decoder(json.JSONDecoder):
+    """Python's own reader, whose version in C would stop all other threads for seconds."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            object_pairs_hook=_without_repeats,
+            parse_int=functools.partial(_short, int),
+            parse_float=functools.partial(_short, float),
+            parse_constant=_refuse_nan,
+        )
+        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]
+
+
+class Refused(ValueError):
     """JSON that Python's reader accepts and this program does not, with the reason."""
 
 
@@ -59,18 +94,18 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) != len(pairs):
         repeated = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise _Refused(f"the name {quoted(repeated)} occurs twice")
+        raise Refused(f"the name {quoted(repeated)} occurs twice")
     return content
 
 
-def _short_int(digits: str) -> int:
+def _short(kind: type, digits: str) -> Any:
     if len(digits) > 100:
-        raise _Refused("a number has more than 100 digits")
-    return int(digits)
+        raise Refused("a number has more than 100 digits")
+    return kind(digits)
 
 
 def _refuse_nan(name: str) -> None:
-    raise _Refused(f"{name} is not a number")
+    raise Refused(f"{name} is not a number")
 
 
 def unzip(zip_path: Path, folder: Path, wanted: re.Pattern[str], max_bytes: int) -> None:
@@ -81,19 +116,30 @@ def unzip(zip_path: Path, folder: Path, wanted: re.Pattern[str], max_bytes: int)
     is damaged, encrypted or has unsafe paths or links, and OSError if writing fails.
     """
     try:
-        with zipfile.ZipFile(zip_path) as archive:
-            left = max_bytes
-            for info in _members(zip_path.name, archive, wanted):
+        with _ZipFile(zip_path) as file, zipfile.ZipFile(file) as archive:
+            members = _members(zip_path.name, archive, wanted)
+            if sum(info.file_size for info in members) > max_bytes:
+                raise CheckpointError(f"{zip_path.name} unpacks to more than the limit of {megabytes(max_bytes)}.")
+            for info in members:  # the library stops at the size in the list, and refuses a file that has another one
                 with archive.open(info) as source, (folder / info.filename.split("/")[-1]).open("wb") as target:
-                    while block := source.read(2**20):
-                        left -= len(block)
-                        if left < 0:
-                            raise CheckpointError(
-                                f"{zip_path.name} unpacks to more than the limit of {megabytes(max_bytes)}."
-                            )
-                        target.write(block)
+                    shutil.copyfileobj(source, target, 2**20)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):
         raise CheckpointError(f"{zip_path.name} is damaged or not a plain zip file; pack the folder again.") from None
+
+
+class _ZipFile(io.FileIO):
+    """A zip whose list of files is refused before it is read if the end record gives it more than MAX_ZIP_LIST_BYTES.
+
+    Contents are read in smaller parts.
+    """
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > MAX_ZIP_LIST_BYTES:
+            raise CheckpointError(
+                f"{Path(self.name).name} has a list of files of {megabytes(size)}; the limit is "
+                f"{megabytes(MAX_ZIP_LIST_BYTES)}. Pack one model."
+            )
+        return super().read(size)
 
 
 def _members(zip_name: str, archive: zipfile.ZipFile, wanted: re.Pattern[str]) -> list[zipfile.ZipInfo]:

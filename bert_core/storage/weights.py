@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, first_three, quoted
 from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header, read_tensor
 from bert_core.storage.untrusted import read_json
@@ -15,7 +16,9 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 
-MAX_SHARDS = 64
+MAX_SHARDS = 16
+
+_CHECKED_AT_ONCE = 2**20  # numbers; PyTorch's check copies them twice
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -40,7 +43,9 @@ _COPIES = {
 }
 
 
-def read_weights(folder: Path, shapes: Shapes, *, tied: bool) -> tuple[dict[str, Tensor], frozenset[str]]:
+def read_weights(
+    folder: Path, shapes: Shapes, *, tied: bool, limits: Limits = LOCAL
+) -> tuple[dict[str, Tensor], frozenset[str]]:
     """The weights in a folder as float32, and the names of the missing PARTS.
 
     shapes: every tensor of the model with its shape, under Hugging Face's names. tied: whether the folder's config
@@ -48,7 +53,7 @@ def read_weights(folder: Path, shapes: Shapes, *, tied: bool) -> tuple[dict[str,
     `bert.` prefix, under the old names gamma and beta, in float32, float16 or bfloat16. Raises CheckpointError with the
     file, the first three differences and the remedy; names and shapes are checked before any tensor is read.
     """
-    entries = _with_current_names(_read_headers(folder), shapes)
+    entries = _with_current_names(_read_headers(folder, limits), shapes)
     missing = frozenset(part for part, prefix in PARTS.items() if not any(name.startswith(prefix) for name in entries))
     _check_entries(entries, shapes, missing)
     if not tied and "mlm" not in missing and "cls.predictions.decoder.weight" not in entries:
@@ -64,7 +69,7 @@ def read_weights(folder: Path, shapes: Shapes, *, tied: bool) -> tuple[dict[str,
     return tensors, missing
 
 
-def _read_headers(folder: Path) -> dict[str, TensorEntry]:
+def _read_headers(folder: Path, limits: Limits) -> dict[str, TensorEntry]:
     """The tensors in all files of a folder, under the names in the files."""
     if (folder / WEIGHTS).exists():
         return read_header(folder / WEIGHTS)
@@ -73,7 +78,7 @@ def _read_headers(folder: Path) -> dict[str, TensorEntry]:
             f"The folder has no {WEIGHTS}; weights in .bin, .pt and .ckpt files are never opened, because such a file "
             "can run programs: save the model again as safetensors."
         )
-    weight_map = read_json(folder / INDEX).get("weight_map")
+    weight_map = read_json(folder / INDEX, limits).get("weight_map")
     files = {str(name) for name in weight_map.values()} if isinstance(weight_map, dict) else {""}
     if not all(re.fullmatch(r"\w[\w.-]*\.safetensors", name) for name in files):
         raise CheckpointError(f"{INDEX} must map every tensor to the name of a .safetensors file beside it.")
@@ -129,7 +134,10 @@ def _check_entries(entries: dict[str, TensorEntry], shapes: Shapes, missing: fro
 
 def check_finite(tensors: Mapping[str, Tensor], problem: str, remedy: str) -> None:
     """Raise CheckpointError with `problem`, the tensors with NaN or infinity, and `remedy`."""
-    counts = {name: tensor.numel() - int(tensor.isfinite().sum()) for name, tensor in tensors.items()}
+    counts = {
+        name: sum(part.numel() - int(part.isfinite().sum()) for part in tensor.flatten().split(_CHECKED_AT_ONCE))
+        for name, tensor in tensors.items()
+    }
     bad = [f"{count:,} in {name}" for name, count in counts.items() if count]
     if bad:
         raise CheckpointError(f"{problem}: some numbers are NaN or infinite ({first_three(bad)}); {remedy}.")

@@ -20,7 +20,7 @@ from helpers import make_batch, make_model
 from safetensors.torch import load_file, save_file
 
 from bert_core import atomic_folder
-from bert_core.config import BertConfig
+from bert_core.config import LOCAL, PUBLIC, BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import SPECIAL_TOKENS, train_tokenizer
 from bert_core.errors import CheckpointError
@@ -33,8 +33,10 @@ from bert_core.storage.checkpoint import (
     save_checkpoint,
     unpack_checkpoint,
 )
+from bert_core.storage.untrusted import parse_json
 
 EXACT = {"rtol": 0, "atol": 1e-5}
+ONE_MEGABYTE = dataclasses.replace(LOCAL, upload_bytes=2**16)  # of the files in a zip
 
 
 @pytest.fixture
@@ -299,11 +301,12 @@ def test_as_many_positions_as_there_are_change_nothing(folder):
     assert (loaded.notes, loaded.config.max_position_embeddings) == ((), 17)
 
 
-def test_more_positions_stay_within_the_limit_of_parameters(folder, monkeypatch):
+def test_more_positions_stay_within_the_limit_of_parameters(folder):
     parameters = load_checkpoint(folder).config.parameter_count()
-    monkeypatch.setattr(checkpoint_module, "MAX_PARAMETERS", parameters + 11)
     with pytest.raises(CheckpointError, match="18 positions make"):
-        load_checkpoint(folder, max_positions=18)
+        load_checkpoint(folder, max_positions=18, limits=dataclasses.replace(LOCAL, parameters=parameters + 11))
+    with pytest.raises(CheckpointError, match=r"config\.json describes .* parameters; the limit is"):
+        load_checkpoint(folder, limits=dataclasses.replace(LOCAL, parameters=parameters - 1))
 
 
 def test_sizes_left_out_of_the_config_are_those_of_bert_base(folder, monkeypatch):
@@ -484,6 +487,50 @@ def test_hostile_headers_are_refused(content, data, message, folder):
         load_checkpoint(folder)
 
 
+def test_a_strangers_files_are_refused_by_their_counts_before_anything_is_built(folder):
+    original = (folder / "tokenizer.json").read_bytes()
+    many = b"1," * PUBLIC.items
+    for content, message in (
+        (b'{"a": [' + many + b"1]}", r"about 250,002 values are more than the limit of 250,000"),
+        (b'{"a": [' + b"[" * 130_000 + b"{" * 130_000, "about 260,002 values"),
+        (b'{"a": "' + rb"\n" * (4 * PUBLIC.items + 4) + b'"}', "about 250,002 values"),
+        (b'{"a": ' + b"[" * 5_000 + b"]" * 5_000 + b"}", "values are nested too deep"),
+        (b'{"a": ' + b"1" * 101 + b"}", "more than 100 digits"),
+        (b'{"a": 1.' + b"1" * 101 + b"}", "more than 100 digits"),
+        (b" " * (PUBLIC.upload_bytes + 1), "larger than the limit of 5 MB"),
+    ):
+        (folder / "tokenizer.json").write_bytes(content)
+        with pytest.raises(CheckpointError, match=message):
+            load_checkpoint(folder, limits=PUBLIC)
+    (folder / "tokenizer.json").write_bytes(original)
+    assert load_checkpoint(folder, limits=PUBLIC).notes == ()
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "vocab.txt"])
+def test_a_vocabulary_over_the_limit_is_refused_before_it_is_built(name, folder, monkeypatch):
+    vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    if name == "vocab.txt":
+        (folder / "tokenizer.json").unlink()
+        (folder / "tokenizer_config.json").unlink()
+        (folder / name).write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
+    assert load_checkpoint(folder, limits=dataclasses.replace(LOCAL, tokens=30)).tokenizer.get_vocab() == vocabulary
+    monkeypatch.setattr("bert_core.storage.tokenizer_file.build_tokenizer", lambda *_: pytest.fail("was built"))
+    with pytest.raises(CheckpointError, match=rf"{name}: 30 tokens are more than the limit of 29; choose a smaller"):
+        load_checkpoint(folder, limits=dataclasses.replace(LOCAL, tokens=29))
+
+
+def test_json_is_read_in_steps_between_which_other_threads_run(monkeypatch):
+    """The reader in C would hold the interpreter for the whole file."""
+    calls = []
+    sys.setprofile(lambda frame, event, _: calls.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        parse_json(b'{"a": [' + b"[1, {}]," * 500 + b"2]}", "a.json")
+    finally:
+        sys.setprofile(None)
+    assert calls.count("JSONArray") == 501
+    assert calls.count("JSONObject") == 501
+
+
 def test_a_header_longer_than_the_file_is_refused_without_reading_it(folder):
     (folder / "model.safetensors").write_bytes((2**63).to_bytes(8, "little") + b"{}" * 10)
     with pytest.raises(CheckpointError, match="is incomplete"):
@@ -530,7 +577,7 @@ def test_pickles_are_never_opened(folder, tmp_path):
         ({"a": "weights.bin"}, "must map every tensor"),
         ({"a": 3}, "must map every tensor"),
         ({"a": "gone.safetensors"}, r"gone\.safetensors is missing"),
-        ({str(i): f"m{i}.safetensors" for i in range(65)}, "65 files; the limit is 64"),
+        ({str(i): f"m{i}.safetensors" for i in range(17)}, "17 files; the limit is 16"),
         ({"a": "one.safetensors", "b": "two.safetensors"}, r"two\.safetensors holds .*a second time"),
         ({}, "is missing"),
     ],
@@ -820,7 +867,7 @@ def test_only_files_of_a_model_are_taken_out(top, folder, tmp_path):
 def test_malicious_archives_are_refused_and_leave_nothing(files, message, tmp_path):
     make_zip(tmp_path / "in.zip", files)
     with pytest.raises(CheckpointError, match=message):
-        unpack_checkpoint(tmp_path / "in.zip", tmp_path / "out" / "model", max_bytes=2**20)
+        unpack_checkpoint(tmp_path / "in.zip", tmp_path / "out" / "model", limits=ONE_MEGABYTE)
     assert not (tmp_path / "out" / "model").exists()
     assert not (tmp_path / "config.json").exists()
 
@@ -862,6 +909,26 @@ def test_links_encryption_repeats_and_damage_are_refused(tmp_path):
     refused(r"in\.zip cannot be unpacked")
 
 
+def test_a_long_list_of_files_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "in.zip"
+    make_zip(path, {f"{i:0200}": b"" for i in range(4_200)})
+    with pytest.raises(CheckpointError, match=r"4,200 files; the limit is 1,000"):
+        unpack_checkpoint(path, tmp_path / "out")
+    make_zip(path, {f"{i:0200}": b"" for i in range(4_300)})
+    monkeypatch.setattr("zipfile.ZipInfo", lambda *_: pytest.fail("the list was read"))
+    with pytest.raises(
+        CheckpointError, match=r"in\.zip has a list of files of 1 MB; the limit is 1 MB\. Pack one model"
+    ):
+        unpack_checkpoint(path, tmp_path / "out")
+
+
+def test_a_zip_over_the_limit_is_refused_before_a_file_is_written(tmp_path, monkeypatch):
+    make_zip(tmp_path / "in.zip", {"config.json": b"{}", "model.safetensors": bytes(2**20)})
+    monkeypatch.setattr("shutil.copyfileobj", lambda *_: pytest.fail("a file was written"))
+    with pytest.raises(CheckpointError, match="more than the limit of 1 MB"):
+        unpack_checkpoint(tmp_path / "in.zip", tmp_path / "out", limits=ONE_MEGABYTE)
+
+
 def test_a_wrong_size_in_an_archive_does_not_get_past_the_limit(tmp_path):
     make_zip(tmp_path / "in.zip", {"config.json": b" " * 3_000_000})
     data = bytearray((tmp_path / "in.zip").read_bytes())
@@ -869,7 +936,7 @@ def test_a_wrong_size_in_an_archive_does_not_get_past_the_limit(tmp_path):
     data[directory + 24 : directory + 28] = (10).to_bytes(4, "little")
     (tmp_path / "in.zip").write_bytes(data)
     with pytest.raises(CheckpointError):
-        unpack_checkpoint(tmp_path / "in.zip", tmp_path / "out", max_bytes=2**20)
+        unpack_checkpoint(tmp_path / "in.zip", tmp_path / "out", limits=ONE_MEGABYTE)
     assert not (tmp_path / "out").exists()
 
 
