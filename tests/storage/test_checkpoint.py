@@ -911,10 +911,7 @@ def test_links_encryption_repeats_and_damage_are_refused(tmp_path):
 
 def test_a_long_list_of_files_is_refused_before_it_is_read(tmp_path, monkeypatch):
     path = tmp_path / "in.zip"
-    make_zip(path, {f"{i:0200}": b"" for i in range(4_200)})
-    with pytest.raises(CheckpointError, match=r"4,200 files; the limit is 1,000"):
-        unpack_checkpoint(path, tmp_path / "out")
-    make_zip(path, {f"{i:0200}": b"" for i in range(4_300)})
+    make_zip(path, {f"{i:04000}": b"" for i in range(260)})
     monkeypatch.setattr("zipfile.ZipInfo", lambda *_: pytest.fail("the list was read"))
     with pytest.raises(
         CheckpointError, match=r"in\.zip has a list of files of 1 MB; the limit is 1 MB\. Pack one model"
