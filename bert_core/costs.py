@@ -127,6 +127,13 @@ def probe_operations(config: BertConfig, tokens: int) -> float:
     return 2 * tokens * config.num_hidden_layers * (4 * d * d + 2 * d * f)
 
 
+def probe_seconds(config: BertConfig, rows: int, tokens: int, scored: int, device: str) -> float:
+    """A rough time in seconds of forward passes. rows, tokens: of all passes. scored: positions with word scores."""
+    attention = 4 * config.num_hidden_layers * config.hidden_size * tokens * tokens / max(1, rows)
+    words = 2 * scored * config.hidden_size * (config.hidden_size + config.vocab_size)
+    return (probe_operations(config, tokens) + attention + words) / (2 * _rate(device))
+
+
 def has_fast_bfloat16(device: str) -> bool:
     """Whether this kind of device multiplies bfloat16 matrices in hardware; emulation is slower than float32."""
     if device == "cuda":

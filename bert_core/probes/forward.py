@@ -3,15 +3,16 @@
 Shapes: B rows of a pass, T tokens, M asked positions, V tokens of the vocabulary, L layers, H heads, D hidden size.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 from tokenizers import Encoding
 from torch import Tensor
 
-from bert_core.costs import probe_operations, threads_for
+from bert_core.costs import probe_operations, probe_seconds, threads_for
 from bert_core.data.encoding import IS_NEXT
 from bert_core.errors import InputError
 from bert_core.model import BertOutput
@@ -24,7 +25,20 @@ Inputs = tuple[Tensor, Tensor, Tensor]  # ids, mask and segments, (B, T) each
 _NO_POSITIONS = torch.empty(0, dtype=torch.long)  # for a pass without word scores
 _ROWS = 256  # limit of one forward pass
 _NUMBERS = 2**24  # limit of one tensor in a pass of several rows: 64 MiB in float32
+MOST_WEIGHTS = 2**26  # of attention in one pass: 256 MiB in float32
+_watch: ContextVar[Callable[[float], None]] = ContextVar("watch", default=lambda seconds: None)
 _HEADS = {"mlm": "masked-word head", "nsp": "next-sentence head"}
+
+
+@contextmanager
+def passes_watched_by(watch: Callable[[float], None]) -> Iterator[None]:
+    """Call `watch` before the first of several forward passes with the estimated seconds of all, and before each pass
+    with its own, so that it can raise."""
+    token = _watch.set(watch)
+    try:
+        yield
+    finally:
+        _watch.reset(token)
 
 
 def require(checkpoint: Checkpoint, head: str) -> None:
@@ -110,6 +124,8 @@ def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[tuple[list[
         if not groups or len(groups[-1]) == _ROWS or (len(groups[-1]) + 1) * numbers > _NUMBERS:
             groups.append([])
         groups[-1].append(number)
+    config, tokens = checkpoint.config, sum(len(rows[group[-1]][0]) * len(group) for group in groups)
+    _watch.get()(probe_seconds(config, len(rows), tokens, len(rows), checkpoint.model.device.type))
     for group in groups:
         yield group, padded(checkpoint, [rows[number] for number in group])
 
@@ -133,6 +149,18 @@ def _forward_one(checkpoint: Checkpoint, encoding: Encoding, **options: bool) ->
 def _forward(checkpoint: Checkpoint, inputs: Inputs, **options: Any) -> BertOutput:
     """One forward pass; options: as for `BertModel.forward`."""
     ids, mask, segments = (each.to(checkpoint.model.device) for each in inputs)
+    (rows, T), config = ids.shape, checkpoint.config
+    if options.get("output_attentions") or options.get("head_scale") is not None:
+        layers = config.num_hidden_layers if options.get("output_attentions") else 1
+        weights = rows * layers * config.num_attention_heads * T * T
+        if weights > MOST_WEIGHTS:
+            longest = int(T * (MOST_WEIGHTS / weights) ** 0.5)
+            raise InputError(
+                f"Attention over {T} tokens has {weights / 1e6:,.0f} million weights in this model; the limit is "
+                f"{MOST_WEIGHTS / 1e6:.0f} million. Shorten the text to {longest} tokens."
+            )
+    scored = len(options["asked_positions"])
+    _watch.get()(probe_seconds(config, rows, rows * T, scored, checkpoint.model.device.type))
     with suitable_threads(checkpoint, ids.numel()):
         # Without padding, attention needs no mask.
         return checkpoint.model(ids, None if bool(mask.all()) else mask, segments, **options)

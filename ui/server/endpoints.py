@@ -14,7 +14,7 @@ import gradio as gr
 from gradio.data_classes import FileData
 
 from bert_core.data.corpus import Corpus
-from bert_core.errors import RunError
+from bert_core.errors import InputError, RunError
 from bert_core.probes.attention import attention as attention_maps
 from bert_core.probes.masked_words import fill_mask as guess_masks
 from bert_core.probes.sentence_pairs import next_sentence as judge_pair
@@ -25,6 +25,8 @@ from ui.server.news import CURVES
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import NO_MODEL_YET
 from ui.server.workspaces import Workspaces
+
+MOST_NUMBERS = 2**21  # of an answer: some 40 MB of JSON
 
 
 def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
@@ -56,6 +58,10 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
         checkpoint = model_of(run_id)
         with probe_lock:
             maps = attention_maps(checkpoint, text, text_pair or None)
+        if maps.weights.numel() > MOST_NUMBERS:
+            raise InputError(
+                f"This answer has {maps.weights.numel():,} numbers; the limit is {MOST_NUMBERS:,}. Shorten the text."
+            )
         return {
             "tokens": list(maps.tokens),
             "token_type_ids": [int(segment) for segment in maps.token_type_ids],

@@ -1,5 +1,143 @@
-"""One probe runs at a time: each would use every core, and they come from the server's many threads."""
+"""One probe runs at a time: each would use every core, and they come from the server's many threads.
 
+Visitors take turns: each second that a page's probes have taken lately puts it a second back in the line. A probe is
+dropped, while it waits or between two forward passes, when its page has asked the same kind of question again or is
+gone, and when it would take longer than the limit of this place.
+"""
+
+import contextlib
+import math
+import sys
 import threading
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import CodeType
 
-probe_lock = threading.Lock()
+from gradio.context import LocalContext
+
+from bert_core.config import LOCAL
+from bert_core.errors import InputError
+from bert_core.probes.forward import passes_watched_by
+
+MOST_WAITING = 32  # of the server's threads, so that some stay free for all other requests
+MOST_OF_A_PAGE = 12
+MOST_VISITORS = 4096  # whose probing time is kept
+FORGIVEN = 0.2
+POLL_SECONDS = 0.25  # between two checks whether the page of a waiting probe is gone
+NEWER = "This page has asked something newer."
+GONE = "The page that asked is gone."
+CROWDED = "Too many questions wait for their answers; ask again in a moment."
+
+
+@dataclass(eq=False)
+class Asker:
+    """Who sent a request. page: of the browser, or a program's session. is_program: it may ask several questions of one
+    kind at once. is_gone: the connection is closed."""
+
+    page: str = ""
+    is_program: bool = False
+    is_gone: bool = False
+
+
+asker: ContextVar[Asker | None] = ContextVar("asker", default=None)  # set by the guard
+
+
+@dataclass(eq=False)
+class _Ticket:
+    """A probe. kind: the code that asks. rank: the least comes first. began: when its turn came."""
+
+    asker: Asker
+    kind: CodeType
+    rank: float = 0.0
+    is_dropped: bool = False
+    began: float = math.nan
+    watch: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+
+class Turns:
+    """A lock for `with`, taken by visitors in turns. limit_seconds: of one probe. clock: monotonic seconds."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limit_seconds = LOCAL.probe_seconds
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._waiting: list[_Ticket] = []
+        self._running: _Ticket | None = None
+        self._spent: dict[str, tuple[float, float]] = {}  # page -> seconds and when; the last to ask comes last
+
+    @property
+    def waiting(self) -> int:
+        """The number of probes that wait."""
+        return len(self._waiting)
+
+    def __enter__(self) -> None:
+        ticket = _Ticket(asker.get() or _asker_of_queue(), sys._getframe(1).f_code)
+        page = ticket.asker.page
+        with self._changed:
+            others = [other for other in self._waiting if page and other.asker.page == page]
+            if len(others) >= MOST_OF_A_PAGE or len(self._waiting) >= MOST_WAITING:
+                raise InputError(CROWDED)
+            if page and not ticket.asker.is_program:
+                for older in [*others, *filter(None, [self._running])]:
+                    older.is_dropped |= (older.asker.page, older.kind) == (page, ticket.kind)
+            ticket.rank = self._clock() + self._spent_by(page, self._clock())
+            self._waiting.append(ticket)
+            self._changed.notify_all()
+            try:
+                while self._running is not None or self._first() is not ticket:
+                    self._refuse(ticket)
+                    self._changed.wait(POLL_SECONDS)
+                self._refuse(ticket)
+            finally:
+                self._waiting.remove(ticket)
+                self._changed.notify_all()
+            self._running, ticket.began = ticket, self._clock()
+        ticket.watch.enter_context(passes_watched_by(lambda seconds: self._check(ticket, seconds)))
+
+    def __exit__(self, *error: object) -> None:
+        with self._changed:
+            ticket, self._running = self._running, None
+            assert ticket is not None
+            ticket.watch.close()
+            page = ticket.asker.page
+            now = self._clock()
+            spent = self._spent_by(page, ticket.began) + now - ticket.began
+            self._spent.pop(page, None)
+            self._spent[page] = spent, now
+            while len(self._spent) > MOST_VISITORS:
+                del self._spent[next(iter(self._spent))]
+            self._changed.notify_all()
+
+    def _first(self) -> _Ticket:
+        return min(self._waiting, key=lambda ticket: ticket.rank)
+
+    def _spent_by(self, page: str, now: float) -> float:
+        """Seconds of this page's recent probes: each second that passes since takes FORGIVEN of one away."""
+        seconds, then = self._spent.get(page, (0.0, now))
+        return max(0.0, seconds - FORGIVEN * (now - then))
+
+    def _check(self, ticket: _Ticket, seconds: float) -> None:
+        """Before a forward pass. seconds: estimated, of this pass and those after it."""
+        self._refuse(ticket)
+        total = self._clock() - ticket.began + seconds
+        if total > self.limit_seconds:
+            raise InputError(
+                f"This takes about {total:,.0f} s; the limit here is {self.limit_seconds:g} s. Shorten the text, or "
+                "choose a smaller model."
+            )
+
+    @staticmethod
+    def _refuse(ticket: _Ticket) -> None:
+        if ticket.is_dropped or ticket.asker.is_gone:
+            raise InputError(NEWER if ticket.is_dropped else GONE)
+
+
+def _asker_of_queue() -> Asker:
+    """The page of an event of Gradio's queue, whose work begins after its request has ended."""
+    request = LocalContext.request.get(None)
+    return Asker(getattr(request, "session_hash", None) or "", is_program=True)
+
+
+probe_lock = Turns()

@@ -1,0 +1,219 @@
+"""Probes take turns by visitor, are dropped when nobody waits for them, and are refused before they take too long."""
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from bert_core.config import BertConfig
+from bert_core.data.tokenizer import train_tokenizer
+from bert_core.errors import InputError
+from bert_core.model import BertForPreTraining
+from bert_core.probes import forward
+from bert_core.probes.attention import attention
+from bert_core.probes.masked_words import fill_mask, sweep
+from bert_core.storage.checkpoint import Checkpoint
+from ui.server import probe_lock as module
+from ui.server.probe_lock import CROWDED, GONE, MOST_OF_A_PAGE, MOST_WAITING, NEWER, Asker, Turns, asker
+
+PATIENCE = 60
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def turns(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Turns:
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.005)
+    return Turns(clock=clock)
+
+
+def wait(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+class Probe:
+    """A probe in a thread of its own. log: the order of the turns."""
+
+    def __init__(self, turns: Turns, name: str, by: Asker | None, log: list[str], kind: int = 0) -> None:
+        self.error = ""
+        self._turns, self._name, self._log, self._kind = turns, name, log, kind
+        self.thread = threading.Thread(target=lambda: self._ask(by))
+        self.thread.start()
+        wait(lambda: by in [ticket.asker for ticket in turns._waiting] or not self.thread.is_alive())
+
+    def _ask(self, by: Asker | None) -> None:
+        asker.set(by)
+        try:
+            if self._kind:
+                self._other_kind()
+            else:
+                with self._turns:
+                    self._log.append(self._name)
+        except InputError as error:
+            self.error = str(error)
+
+    def _other_kind(self) -> None:
+        with self._turns:
+            self._log.append(self._name)
+
+
+@pytest.fixture
+def busy(turns: Turns) -> Iterator[Callable[[], None]]:
+    """Somebody's probe is running until the function is called."""
+    door, began = threading.Event(), threading.Event()
+
+    def run() -> None:
+        with turns:
+            began.set()
+            door.wait(PATIENCE)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    began.wait(PATIENCE)
+
+    def end() -> None:
+        door.set()
+        thread.join(PATIENCE)
+
+    yield end
+    end()
+
+
+def test_visitors_take_turns_by_the_time_they_have_taken(turns: Turns, clock: Clock) -> None:
+    for page, seconds in (("greedy", 9.0), ("modest", 3.0)):
+        asker.set(Asker(page))
+        with turns:
+            clock.now += seconds
+    asker.set(None)
+    log: list[str] = []
+    door = threading.Event()
+    first = threading.Thread(target=lambda: turns.__enter__() or (door.wait(PATIENCE) and turns.__exit__()))
+    first.start()
+    wait(lambda: turns._running)
+    probes = [Probe(turns, f"greedy {n}", Asker("greedy", is_program=True), log) for n in range(2)]
+    probes += [Probe(turns, name, Asker(name), log) for name in ("modest", "newcomer")]
+    clock.now += 60  # however many newcomers come, nobody waits for ever
+    probes.append(Probe(turns, "late", Asker("late"), log))
+    door.set()
+    for probe in probes:
+        probe.thread.join(PATIENCE)
+    assert log == ["newcomer", "modest", "greedy 0", "greedy 1", "late"]
+
+
+def test_a_newer_question_of_its_kind_and_a_closed_page_drop_a_probe(turns: Turns, busy: Callable) -> None:
+    log: list[str] = []
+    gone = Asker("gone")
+    old, other_kind, program, again, other_page, leaving, new = (
+        Probe(turns, name, by, log, kind)
+        for name, by, kind in (
+            ("old", Asker("a"), 0),
+            ("another kind", Asker("a"), 1),
+            ("program", Asker("p", is_program=True), 0),
+            ("program again", Asker("p", is_program=True), 0),
+            ("another page", Asker("b"), 0),
+            ("leaving", gone, 0),
+            ("new", Asker("a"), 0),
+        )
+    )
+    gone.is_gone = True
+    for probe in (old, leaving):
+        probe.thread.join(PATIENCE)
+    assert (old.error, leaving.error) == (NEWER, GONE)
+    busy()
+    for probe in (other_kind, program, again, other_page, new):
+        probe.thread.join(PATIENCE)
+        assert probe.error == ""
+    assert sorted(log) == ["another kind", "another page", "new", "program", "program again"]
+
+
+def test_the_line_has_an_end(turns: Turns, busy: Callable) -> None:
+    log: list[str] = []
+    mine = [Probe(turns, "p", Asker("p", is_program=True), log) for _ in range(MOST_OF_A_PAGE + 1)]
+    assert [probe.error for probe in mine] == [""] * MOST_OF_A_PAGE + [CROWDED]
+    others = [Probe(turns, "", Asker(f"{n}"), log) for n in range(MOST_WAITING - MOST_OF_A_PAGE + 1)]
+    assert [probe.error for probe in others[-2:]] == ["", CROWDED]
+    assert turns.waiting == MOST_WAITING
+    busy()
+    for probe in mine + others:
+        probe.thread.join(PATIENCE)
+    assert turns.waiting == 0
+
+
+def test_a_probe_says_what_it_would_cost_before_it_works(
+    turns: Turns, tiny_checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[int] = []
+    monkeypatch.setattr(BertForPreTraining, "forward", lambda *arguments, **named: passes.append(1))
+    monkeypatch.setattr(forward, "probe_seconds", lambda config, rows, tokens, scored, device: 9.0 * rows)
+    turns.limit_seconds = 10.0
+    message = "This takes about 36 s; the limit here is 10 s. Shorten the text, or choose a smaller model."
+    with pytest.raises(InputError, match=message), turns:
+        sweep(tiny_checkpoint, "hello how are you")
+    assert passes == []
+
+
+def test_a_probe_ends_between_its_passes(
+    turns: Turns, clock: Clock, tiny_checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[int] = []
+    original, page = BertForPreTraining.forward, Asker("page")
+
+    def pass_of(model: Any, *arguments: Any, **named: Any) -> Any:
+        passes.append(1)
+        clock.now += 5
+        page.is_gone = asker.get() is page
+        return original(model, *arguments, **named)
+
+    monkeypatch.setattr(BertForPreTraining, "forward", pass_of)
+    monkeypatch.setattr(forward, "_ROWS", 1)
+
+    turns.limit_seconds = 11.0
+    with pytest.raises(InputError, match="This takes about 15 s"), turns:
+        sweep(tiny_checkpoint, "hello how are you")
+    assert len(passes) == 3
+    passes.clear()
+
+    token = asker.set(page)
+    with pytest.raises(InputError, match=GONE), turns:
+        sweep(tiny_checkpoint, "hello how are you")
+    asker.reset(token)
+    assert len(passes) == 1
+    monkeypatch.undo()
+    with turns:
+        assert fill_mask(tiny_checkpoint, "hello [MASK] are you")
+
+
+def test_attention_is_refused_by_arithmetic(dialogue: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = train_tokenizer(dialogue)
+    config = BertConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=8,
+        num_hidden_layers=4,
+        num_attention_heads=8,
+        intermediate_size=8,
+        max_position_embeddings=600,
+    )
+    checkpoint = Checkpoint(BertForPreTraining(config).eval(), tokenizer, "long")
+    monkeypatch.setattr(forward, "MOST_WEIGHTS", 4 * 8 * 50**2)
+    assert attention(checkpoint, "you " * 48).weights.shape == (4, 8, 50, 50)
+    monkeypatch.setattr(BertForPreTraining, "forward", lambda *arguments, **named: pytest.fail("it was computed"))
+    with pytest.raises(InputError, match=r"Attention over 102 tokens has .* million weights .* Shorten the text to 50"):
+        attention(checkpoint, "you " * 100)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.hidden_size = 9  # type: ignore[misc]
