@@ -25,8 +25,9 @@ from ui.next_sentence.tab import next_sentence_tab
 from ui.parts.page import open_page
 from ui.parts.scripts import scripts_route
 from ui.server.endpoints import endpoints
-from ui.server.guard import LARGEST_FILE, Guard
-from ui.server.news import news_route
+from ui.server.guard import Guard
+from ui.server.news import health_route, news_route
+from ui.server.probe_lock import probe_lock
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
 from ui.theme import head, plotly_script, style_sheet, theme
 from ui.train.tab import train_tab
@@ -36,6 +37,8 @@ _ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = (_ROOT / "checkpoints" / "romeo-juliet", _ROOT / "checkpoints" / "english-mini")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_SESSIONS = 500
+MOST_THREADS = 64  # more than wait for a probe
+MOST_QUEUED = 256  # requests of programs
 
 
 def build(service: TrainingService, workspaces: Workspaces | None = None) -> gr.Blocks:
@@ -51,7 +54,7 @@ def build(service: TrainingService, workspaces: Workspaces | None = None) -> gr.
             words_in_context_tab(page)
             models_tab(page)
         endpoints(demo, workspaces)
-    return demo.queue(api_open=False)
+    return demo.queue(api_open=False, max_size=MOST_QUEUED)
 
 
 def open_workspaces(
@@ -84,6 +87,8 @@ def launch(
     host = options.get("server_name") or LOOPBACK[0]
     is_shared = host not in LOOPBACK or options.get("share") or "SPACE_ID" in os.environ
     workspaces = open_workspaces(service, shipped=shipped, lease=lease or (LEASE_SECONDS if is_shared else None))
+    guard = Middleware(Guard, limits=service.limits, hosts=None if is_shared else LOOPBACK)
+    probe_lock.limit_seconds = service.limits.probe_seconds
     gr.set_static_paths([plotly_script()])
     demo = build(service, workspaces)
     served = demo.launch(
@@ -94,9 +99,13 @@ def launch(
         ssr_mode=False,
         footer_links=[],
         state_session_capacity=MOST_SESSIONS,
-        max_file_size=LARGEST_FILE,
+        max_file_size=service.limits.upload_bytes,
+        max_threads=MOST_THREADS,
         prevent_thread_lock=True,
-        app_kwargs={"routes": [news_route(workspaces), scripts_route()], "middleware": [Middleware(Guard)]},
+        app_kwargs={
+            "routes": [news_route(workspaces), health_route(workspaces), scripts_route()],
+            "middleware": [guard],
+        },
         **options,
     )
     warm_up(service)

@@ -142,6 +142,11 @@ class Run:
         """The rows after the first `since` ones; the next cursor is since + len(rows)."""
         return self._history[since:]
 
+    @property
+    def steps_done(self) -> int:
+        """The number of rows of the history."""
+        return len(self._history)
+
     def evaluations(self, since: int = 0) -> list[EvaluationPoint]:
         """The held-out curve after its first `since` points; empty where nothing is held out."""
         return list(self._evaluations[since:])

@@ -135,6 +135,16 @@ class TrainingService:
         """Seconds by the clock of leases and paces."""
         return self._clock()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the training thread lives."""
+        return self._trainer.is_alive()
+
+    @property
+    def queue_length(self) -> int:
+        """The number of runs that wait to be prepared."""
+        return len(self._queue) + len(self._waiting)
+
     def close(self) -> None:
         """Stop all runs and end the threads; a step in progress that takes longer than CLOSE_SECONDS is left behind."""
         with self.changed:

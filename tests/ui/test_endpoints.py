@@ -24,8 +24,8 @@ from bert_core import (
     next_sentence,
     save_checkpoint,
 )
+from bert_core.config import LOCAL
 from bert_core.runs.run import ENDED
-from ui.server.guard import LARGEST_REQUEST
 from ui.server.workspace import NOT_YOURS
 
 TEXT = "hello [MASK] are you"
@@ -205,9 +205,16 @@ def test_a_malformed_question_is_refused(client: Client) -> None:
         b"[1, 2]",
         b'["a", "b", false, ["NaN", {}, 1]]',
         b'["a", "b", 1, [Infinity, 0, 0]]',
+        b"[" * 100_000 + b"]" * 100_000,
     ):
         with pytest.raises(urllib.error.HTTPError, match="400"):
             ask(client, "balcony/news", question)
+
+
+def test_health_counts_what_waits_and_what_is_used(client: Client) -> None:
+    health = ask(client, "health")
+    assert (health["status"], health["queue"]) == ("ok", 0)
+    assert health["bytes"] > 0
 
 
 def test_what_the_page_does_not_need_is_closed(client: Client) -> None:
@@ -216,7 +223,7 @@ def test_what_the_page_does_not_need_is_closed(client: Client) -> None:
             ask(client, path)
     connection = http.client.HTTPConnection(client.src.removeprefix("http://").strip("/"), timeout=60)
     connection.putrequest("POST", "/balcony/news")
-    connection.putheader("Content-Length", str(LARGEST_REQUEST + 1))
+    connection.putheader("Content-Length", str(LOCAL.upload_bytes // 64 + 1))
     connection.endheaders()
     assert connection.getresponse().status == 413
     connection.close()

@@ -1,14 +1,34 @@
-"""Requests that are too large, too many or for nothing that the page needs do not reach Gradio."""
+"""Requests that are too large, too slow, too many, foreign, or for nothing that the page needs do not reach Gradio."""
 
 import asyncio
+import dataclasses
+import json
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ui.server.guard import LARGEST_FILE, LARGEST_REQUEST, MOST_AT_ONCE, MOST_PER_SECOND, Guard
+from bert_core.config import LOCAL, PUBLIC
+from ui.server import guard as module
+from ui.server.guard import (
+    ADDRESS_BURST,
+    COST_OF_A_NEW_PAGE,
+    COST_OF_FILE,
+    DEEPEST,
+    LARGEST_QUESTION,
+    LONGEST_SESSION,
+    PAGE_BURST,
+    PAGE_RATE,
+    UPLOADS_AN_HOUR,
+    UPLOADS_AT_ONCE,
+    Guard,
+)
+from ui.server.probe_lock import asker
 
 QUESTION, UPLOAD = "/gradio_api/component_server", "/gradio_api/upload"
+HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
 class Clock:
@@ -25,41 +45,55 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
 
 
-def statuses(
-    guard: Guard, path: str, *, length: int | None = None, parts: tuple[int, ...] = (0,), address: str = "::1", times=1
-) -> list[int]:
-    """The answers' statuses to requests of a body in parts; length: its content-length."""
-    headers = [] if length is None else [(b"content-length", str(length).encode())]
+def run(work: Any) -> Any:
+    with ThreadPoolExecutor(1) as other:  # the browser tests leave an event loop in this thread
+        return other.submit(asyncio.run, work).result()
+
+
+async def ask(guard: Guard, path: str, messages: list[Any], *, method: str = "POST", **scope: Any) -> tuple[int, str]:
+    """Status and body of the answer. messages: what the server receives, then silence."""
     sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        if messages:
+            return messages.pop(0)
+        await asyncio.sleep(60)
+        raise AssertionError("it waits for more than there is")
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    async def ask() -> None:
-        for _ in range(times):
-            bodies = [{"type": "http.request", "body": b"x" * size, "more_body": True} for size in parts]
-            bodies[-1]["more_body"] = False
+    headers = [(name.encode(), value.encode()) for name, value in scope.pop("headers", {}).items()]
+    given = {"type": "http", "method": method, "path": path, "headers": headers, "client": ("::1", 1)} | scope
+    await guard(given, receive, send)
+    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent).decode()
 
-            async def receive(bodies: list = bodies) -> dict[str, Any]:
-                return bodies.pop(0)
 
-            scope = {"type": "http", "path": path, "headers": headers, "client": (address, 1)}
-            await guard(scope, receive, send)
+def parts(*sizes: int) -> list[dict[str, Any]]:
+    bodies = [{"type": "http.request", "body": b" " * size, "more_body": True} for size in sizes]
+    bodies[-1]["more_body"] = False
+    return bodies
 
-    with ThreadPoolExecutor(1) as other:  # the browser tests leave an event loop in this thread
-        other.submit(asyncio.run, ask()).result()
-    return [message["status"] for message in sent if "status" in message]
+
+def question(content: Any) -> list[dict[str, Any]]:
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    return [{"type": "http.request", "body": body, "more_body": False}]
+
+
+def status(guard: Guard, path: str, messages: list[Any] | None = None, **options: Any) -> int:
+    return run(ask(guard, path, messages or parts(0), **options))[0]
 
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/config", "/theme.css", "/assets/index-1.js", "/static/fonts/a.woff2", "/gradio_api/run/predict",
-     "/gradio_api/call/fill_mask", "/gradio_api/call/fill_mask/1a2b", QUESTION, "/gradio_api/queue/join",
-     "/gradio_api/queue/data", UPLOAD, "/gradio_api/info", "/gradio_api/heartbeat/1a2b", "/balcony/news",
-     "/gradio_api/file=/somewhere/plotly.min.js", "/gradio_api/file=C:/somewhere/plotly.min.js"],
+    ["/", "/config", "/health", "/theme.css", "/assets/index-1.js", "/static/fonts/a.woff2",
+     "/gradio_api/run/predict", "/gradio_api/call/fill_mask", "/gradio_api/call/fill_mask/1a2b", QUESTION,
+     "/gradio_api/queue/join", "/gradio_api/queue/data", UPLOAD, "/gradio_api/info", "/gradio_api/heartbeat/1a2b",
+     "/balcony/news", "/gradio_api/file=/somewhere/plotly.min.js", "/gradio_api/file=C:/somewhere/plotly.min.js"],
 )  # fmt: skip
-def test_what_the_page_needs_passes(path: str) -> None:
-    assert statuses(Guard(app), path) == [200]
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_what_the_page_needs_passes(path: str, method: str) -> None:
+    assert status(Guard(app), path, method=method) == 200
 
 
 @pytest.mark.parametrize(
@@ -69,28 +103,173 @@ def test_what_the_page_needs_passes(path: str) -> None:
      "/gradio_api/stream/1", "/docs", "/openapi.json", "/gradio_api/run-history/records"],
 )  # fmt: skip
 def test_what_the_page_does_not_need_is_closed(path: str) -> None:
-    assert statuses(Guard(app), path) == [404]
+    assert status(Guard(app), path) == 404
 
 
-@pytest.mark.parametrize(("path", "limit"), [(QUESTION, LARGEST_REQUEST), (UPLOAD, LARGEST_FILE)])
-def test_a_body_has_a_limit_with_or_without_a_content_length(path: str, limit: int) -> None:
-    guard = Guard(app)
-    assert statuses(guard, path, length=limit) == [200]
-    assert statuses(guard, path, length=limit + 1) == [413]
-    half = limit // 2
-    assert statuses(guard, path, parts=(half, limit - half)) == [200]
-    assert statuses(guard, path, parts=(half, limit - half, 1)) == [413]
-    assert statuses(guard, path, length=1, parts=(half, half, 9)) == [413]
+def test_a_body_has_a_limit_with_or_without_a_content_length() -> None:
+    limits = dataclasses.replace(PUBLIC, upload_bytes=2**18)
+    for path, limit in ((QUESTION, LARGEST_QUESTION), (UPLOAD, limits.upload_bytes + 2**16)):
+        guard = Guard(app, limits=limits)
+        half, valid = limit // 2, question(b'{"a": 1' + b" " * (limit - 8) + b"}")
+        assert status(guard, path, list(valid), headers={"content-length": str(limit)}) == 200
+        assert status(guard, path, headers={"content-length": str(limit + 1)}) == 413
+        assert status(guard, path, headers={"content-length": "9" * 5000}) == 413
+        assert status(guard, path, headers={"content-length": "-1"}) == 400
+        assert status(guard, path, parts(half, limit - half, 1)) == 413
+        assert status(guard, path, parts(half, half, 9), headers={"content-length": "1"}) == 413
+    assert status(Guard(app, limits=LOCAL), QUESTION, question(b'"' + b"x" * 2 * LARGEST_QUESTION + b'"')) == 200
 
 
-def test_the_rate_limit_of_one_address_leaves_others_alone() -> None:
+FILE = {"meta": {"_type": "gradio.FileData"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[" * 200_000 + b"]" * 200_000, "nested"),
+        (b"[" * (DEEPEST + 2) + b"]" * (DEEPEST + 2), "nested"),
+        (b"\xff", "no JSON"),
+        (b'{"session_hash":', "no JSON"),
+        ({"session_hash": 7}, "no text"),
+        ({"session_hash": ["x"]}, "no text"),
+        ({"session_hash": "x" * (LONGEST_SESSION + 1)}, "64 characters"),
+        ({"session_hash": "a b"}, "odd ones"),
+        *[
+            ({"data": [[{"a": FILE | {"path": path}}]]}, "is uploaded, not named by its web address")
+            for path in (
+                "http://127.0.0.1/x",
+                " HTTPS://x.org",
+                "ftp://x",
+                "//x.org/y",
+                "\\\\x\\y",
+                "file:///etc/passwd",
+            )
+        ],
+    ],
+)
+def test_a_malformed_question_is_refused(content: Any, message: str) -> None:
+    answer = run(ask(Guard(app), "/gradio_api/run/predict", question(content)))
+    assert answer[0] == 400
+    assert message in answer[1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{"session_hash": "x" * LONGEST_SESSION}, {"session_hash": None}, [1, 2], "text", {"data": ["http://in.a.text"]},
+     {"data": [FILE | {"path": "/tmp/gradio/a.txt", "url": "http://127.0.0.1:7860/gradio_api/file=/tmp/gradio/a.txt"}]},
+     {"data": [FILE | {"path": "C:\\Temp\\a.txt"}]}, {"data": [{"path": {"a": 1}}, {"path": None}]}],
+)  # fmt: skip
+def test_what_pages_send_passes_whole(content: Any) -> None:
+    seen: list[Any] = []
+
+    async def reader(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(json.loads((await receive())["body"]))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    assert status(Guard(reader), "/gradio_api/run/predict", question(content)) == 200
+    assert seen == [content]
+
+
+def test_on_loopback_the_page_has_the_names_of_this_machine_alone() -> None:
+    guard = Guard(app, hosts=HOSTS)
+    for host in ("127.0.0.1:7860", "localhost", "[::1]:7860", "LOCALHOST:1"):
+        assert status(guard, "/", method="GET", headers={"host": host}) == 200
+    for host in ("attacker.example:7860", "127.0.0.1.nip.io", "10.0.0.1"):
+        assert status(guard, "/", method="GET", headers={"host": host}) == 403
+        assert status(Guard(app), "/", method="GET", headers={"host": host}) == 200
+
+
+def test_another_site_may_not_post() -> None:
+    for guard in (Guard(app, hosts=HOSTS), Guard(app)):
+        assert status(guard, QUESTION, headers={"sec-fetch-site": "cross-site"}) == 403
+        assert status(guard, QUESTION, headers={"sec-fetch-site": "same-origin"}) == 200
+        assert status(guard, "/", method="GET", headers={"sec-fetch-site": "cross-site"}) == 200
+    for origin in ("https://attacker.example", "null"):
+        assert status(Guard(app, hosts=HOSTS), QUESTION, headers={"origin": origin}) == 403
+    assert status(Guard(app, hosts=HOSTS), QUESTION, headers={"origin": "http://localhost:7860"}) == 200
+
+
+def test_a_page_that_floods_leaves_the_others_at_its_address_alone() -> None:
     clock = Clock()
     guard = Guard(app, clock=clock)
-    most = int(MOST_AT_ONCE)
-    assert statuses(guard, "/", times=most + 2) == [200] * most + [429] * 2
-    assert statuses(guard, "/", address="::2") == [200]
-    clock.now += 10 / MOST_PER_SECOND
-    assert statuses(guard, "/", times=10).count(200) in range(8, 11)
-    assert statuses(guard, "/") == [429]
+
+    async def asked(session: str, times: int) -> list[int]:
+        return [(await ask(guard, "/balcony/news", question({"session_hash": session})))[0] for _ in range(times)]
+
+    most = int(PAGE_BURST)
+    assert run(asked("a", most + 2)) == [200] * most + [429] * 2
+    assert run(asked("b", 1)) == [200]
+    assert status(guard, "/", method="GET") == 200
+    clock.now += 10 / PAGE_RATE
+    assert run(asked("a", 12)).count(200) in range(9, 12)
     clock.now += 3600
-    assert statuses(guard, "/") == [200]
+    assert run(asked("a", 1)) == [200]
+
+
+def test_new_pages_cost_an_address_more_than_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    guard = Guard(app, clock=Clock())
+
+    async def open_pages() -> int:
+        for number in range(10_000):
+            path = f"/gradio_api/heartbeat/page{number}"
+            if (await ask(guard, path, parts(0), method="GET"))[0] == 429:
+                return number
+        raise AssertionError
+
+    assert run(open_pages()) == int(ADDRESS_BURST / (COST_OF_A_NEW_PAGE + COST_OF_FILE))
+    assert status(guard, "/", method="GET", client=("::2", 1)) == 200
+    monkeypatch.setattr(module, "MOST_KEYS", 3)
+    for number in range(9):
+        status(guard, "/", method="GET", client=(f"::{number}", 1))
+    assert len(guard._addresses._levels) == 3
+
+
+def test_an_upload_reaches_gradio_when_it_is_complete_and_leaves_nothing_when_it_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(module, "UPLOAD_SECONDS", 0.05)
+    received: list[bytes] = []
+
+    async def reader(scope: Any, receive: Any, send: Any) -> None:
+        while (message := await receive())["body"]:
+            received.append(message["body"])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    guard = Guard(reader, limits=PUBLIC, clock=Clock())
+    assert status(guard, UPLOAD, parts(3, 5, 2**19)) == 200
+    assert len(b"".join(received)) == 8 + 2**19
+    received.clear()
+    assert status(guard, UPLOAD, [*parts(7, 7)[:1], {"type": "http.disconnect"}]) == 499
+    assert status(guard, UPLOAD, parts(7, 7)[:1]) == 408, "it has stalled"
+    assert (received, list(tmp_path.iterdir()), guard._uploading) == ([], [], 0)
+    monkeypatch.setattr(module, "FREE_DISK", 2**80)
+    assert status(guard, UPLOAD, parts(1)) == 507
+
+
+def test_uploads_have_a_quota_by_address_and_a_number_at_once() -> None:
+    limits = dataclasses.replace(PUBLIC, upload_bytes=100)
+    guard, clock = Guard(app, limits=limits, clock=(clock := Clock())), clock
+    assert [status(guard, UPLOAD, parts(60 * UPLOADS_AN_HOUR // 2)) for _ in range(4)] == [200, 200, 200, 429]
+    assert status(guard, UPLOAD, parts(60), client=("::2", 1)) == 200
+    clock.now += 3600
+    assert status(guard, UPLOAD, parts(60)) == 200
+    guard._uploading = UPLOADS_AT_ONCE
+    assert status(guard, UPLOAD, parts(60)) == 503
+
+
+@pytest.mark.parametrize(("path", "is_known"), [("/gradio_api/run/predict", True), ("/gradio_api/queue/join", False)])
+def test_the_handlers_of_a_page_know_when_it_is_gone(path: str, is_known: bool) -> None:
+    found: list[Any] = []
+
+    async def handler(scope: Any, receive: Any, send: Any) -> None:
+        if sender := asker.get():
+            found.append((sender.page, sender.is_gone))
+            await receive()
+            assert (await receive())["type"] == "http.disconnect"
+            found.append((sender.page, sender.is_gone))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    status(Guard(handler), path, [*question({"session_hash": "abc"}), {"type": "http.disconnect"}])
+    assert found == ([("abc", False), ("abc", True)] if is_known else [])
+    assert asker.get() is None

@@ -1,57 +1,253 @@
-"""Refuses requests before Gradio sees them: too large, too many, or for addresses that the page does not need.
+"""Refuses requests before Gradio sees them: too large, too slow, too many, from another site, or for what no page needs.
 
-Gradio's own limit counts the bytes of files only, not those of form fields and JSON.
+A body reaches Gradio only when it is complete: of a question in memory, of an upload in a temporary file that vanishes
+when the sender gives up. Gradio's own limit counts the bytes of files only, not those of form fields and JSON, and it
+would fetch a file that is named by a web address.
 """
 
+import asyncio
+import json
 import re
+import shutil
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import IO, Any
+from urllib.parse import parse_qs, urlsplit
 
-from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-LARGEST_FILE = 256 * 2**20
-LARGEST_REQUEST = 16 * 2**20  # a pasted text
-# Requests of one address: a whole class may share one, and opening the page takes some 110 requests.
-MOST_PER_SECOND, MOST_AT_ONCE = 500.0, 4000.0
-MOST_ADDRESSES = 4096
+from bert_core.config import LOCAL, Limits
+from bert_core.errors import megabytes
+from ui.server.probe_lock import Asker, asker
+
+LARGEST_QUESTION = 2**20  # or a 64th of the largest upload: on one's own machine, a long pasted text
+LONGEST_SESSION = 64  # characters
+DEEPEST = 64  # lists and objects within each other
+# Rates are of costs: a page polls for news at 2.5 a second, and opening it costs some 60. All visitors behind a proxy, or
+# a school, have one address.
+COSTS = {"/gradio_api/upload": 20.0, "/gradio_api/call": 5.0, "/gradio_api/queue/join": 5.0, "/gradio_api/run": 2.0}
+COST, COST_OF_FILE, COST_OF_A_NEW_PAGE = 1.0, 0.2, 50.0
+PAGE_RATE, PAGE_BURST = 40.0, 600.0
+ADDRESS_RATE, ADDRESS_BURST = 2_000.0, 20_000.0
+MOST_KEYS = 16_384  # pages and addresses
+# Uploads of one address.
+UPLOADS_AN_HOUR = 60  # as large as they may be
+UPLOADS_AT_ONCE = 16
+FREE_DISK = 2**30
+QUESTION_SECONDS, UPLOAD_SECONDS, SLOWEST = 20.0, 30.0, 16_384  # an upload also has a second for each SLOWEST bytes
 _NEEDED = re.compile(
-    r"/(|config|theme\.css|favicon\.ico|manifest\.json|robots\.txt|(static|assets|svelte|balcony)/.*"
+    r"/(|config|health|theme\.css|favicon\.ico|manifest\.json|robots\.txt|(static|assets|svelte|balcony)/.*"
     r"|gradio_api/((run|api|call)/.*|component_server|queue/(join|data)|upload|upload_progress|info|app_id|reset|cancel"
     r"|startup-events|heartbeat/\w+|file=(?!\w\w+:).*))/?"
 )
+_WEB_ADDRESS = re.compile(r"\s*([A-Za-z][\w+.-]+:|//|\\\\)")
+_SESSION = re.compile(rf"[\w-]{{0,{LONGEST_SESSION}}}")
 _UPLOADS = "/gradio_api/upload"
+_IS_DIRECT = re.compile("/gradio_api/(run/|component_server)")
+
+
+class _Refused(Exception):
+    """The status and the sentence of an answer."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        self.answer = PlainTextResponse(sentence, status)
+
+
+class Buckets:
+    """Leaky buckets by key, of which the oldest are forgotten."""
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self.rate, self.burst = rate, burst
+        self._levels: dict[Any, tuple[float, float]] = {}  # key -> level, seconds of the last request
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self._levels
+
+    def is_full(self, key: Any, cost: float, now: float) -> bool:
+        """Add a cost to a bucket, which empties at `rate`; whether it does not hold it."""
+        level, last = self._levels.pop(key, (0.0, now))
+        level = max(0.0, level - (now - last) * self.rate)
+        is_full = level + cost > self.burst
+        self._levels[key] = level if is_full else level + cost, now  # the most recent key comes last
+        while len(self._levels) > MOST_KEYS:
+            del self._levels[next(iter(self._levels))]
+        return is_full
 
 
 class Guard:
-    """ASGI middleware. clock: monotonic seconds."""
+    """ASGI middleware. limits: of uploads. hosts: names under which the page may be opened, None for any; they keep
+    other sites from reaching a page on this machine by a name of their own. clock: monotonic seconds."""
 
-    def __init__(self, app: ASGIApp, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._app = app
-        self._uploads = RequestBodyLimitMiddleware(app, LARGEST_FILE)
-        self._requests = RequestBodyLimitMiddleware(app, LARGEST_REQUEST)
-        self._clock = clock
-        self._levels: dict[str, tuple[float, float]] = {}  # address -> level of its bucket, seconds of its last request
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limits: Limits = LOCAL,
+        hosts: Collection[str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._app, self._limits, self._hosts, self._clock = app, limits, hosts, clock
+        self._pages, self._addresses = Buckets(PAGE_RATE, PAGE_BURST), Buckets(ADDRESS_RATE, ADDRESS_BURST)
+        most = float(UPLOADS_AN_HOUR * limits.upload_bytes)
+        self._uploaded = Buckets(most / 3600, most)
+        self._uploading = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app: ASGIApp = self._requests
         if scope["type"] != "http":
-            app = self._app
-        elif not _NEEDED.fullmatch(scope["path"]):
-            app = PlainTextResponse("There is nothing here.", 404)
-        elif self._asks_too_often((scope.get("client") or ("",))[0]):
-            app = PlainTextResponse("Too many requests; wait a moment.", 429)
-        elif scope["path"].startswith(_UPLOADS):
-            app = self._uploads
-        await app(scope, receive, send)
+            return await self._app(scope, receive, send)
+        try:
+            self._check_sender(scope)
+            if scope.get("method") != "POST":
+                self._count(scope, _query_session(scope), COST_OF_FILE)
+                await self._app(scope, receive, send)
+            elif scope["path"].startswith(_UPLOADS):
+                await self._upload(scope, receive, send)
+            else:
+                await self._question(scope, receive, send)
+        except _Refused as refused:
+            await refused.answer(scope, receive, send)
 
-    def _asks_too_often(self, address: str) -> bool:
-        """Count a request in a leaky bucket that holds MOST_AT_ONCE and empties at MOST_PER_SECOND."""
-        now = self._clock()
-        level, last = self._levels.pop(address, (0.0, now))
-        level = max(0.0, level - (now - last) * MOST_PER_SECOND) + 1
-        self._levels[address] = min(level, MOST_AT_ONCE + 1), now  # the most recent address comes last
-        while len(self._levels) > MOST_ADDRESSES:
-            del self._levels[next(iter(self._levels))]
-        return level > MOST_AT_ONCE
+    def _check_sender(self, scope: Scope) -> None:
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        host, origin = (headers.get(name, "") for name in (b"host", b"origin"))
+        if not _NEEDED.fullmatch(scope["path"]):
+            raise _Refused(404, "There is nothing here.")
+        if self._hosts is not None and urlsplit(f"//{host}").hostname not in (*self._hosts, None):
+            raise _Refused(403, "This page is served to this machine alone; open it at 127.0.0.1.")
+        is_foreign = headers.get(b"sec-fetch-site") == "cross-site"
+        is_foreign |= self._hosts is not None and urlsplit(origin).hostname not in (*self._hosts, None)
+        if scope.get("method") == "POST" and is_foreign:
+            raise _Refused(403, "Another site may not send this.")
+
+    def _count(self, scope: Scope, session: str, cost: float) -> None:
+        now, address = self._clock(), _address(scope)
+        if not _SESSION.fullmatch(session):
+            raise _Refused(400, f"The session's name has more than {LONGEST_SESSION} characters, or odd ones.")
+        page = (address, session)
+        is_new = bool(session) and page not in self._pages
+        is_too_much = self._addresses.is_full(address, cost + is_new * COST_OF_A_NEW_PAGE, now)
+        if is_too_much or (session and self._pages.is_full(page, cost, now)):
+            raise _Refused(429, "Too many requests; wait a moment.")
+
+    async def _question(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = bytearray()
+        largest = max(LARGEST_QUESTION, self._limits.upload_bytes // 64)
+        await self._read(scope, receive, body.extend, largest, QUESTION_SECONDS)
+        session = _checked_question(bytes(body)) if body else ""
+        path = scope["path"]
+        cost = next((cost for start, cost in COSTS.items() if path.startswith(start)), COST)
+        self._count(scope, session or _query_session(scope), cost)
+        sent = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+        sender = Asker(session)
+
+        async def until_gone() -> Message:
+            while (message := await receive())["type"] != "http.disconnect":
+                pass
+            sender.is_gone = True
+            return message
+
+        gone = asyncio.create_task(until_gone())
+        # Gradio's queue works in other contexts, which may outlive this one.
+        token = asker.set(sender if session and _IS_DIRECT.match(path) else None)
+
+        async def replay() -> Message:
+            return sent.pop() if sent else await asyncio.shield(gone)
+
+        try:
+            await self._app(scope, replay, send)
+        finally:
+            asker.reset(token)
+            gone.cancel()
+
+    async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._count(scope, _query_session(scope), COSTS[_UPLOADS])
+        limit, now = self._limits.upload_bytes, self._clock()
+        if self._uploading >= UPLOADS_AT_ONCE:
+            raise _Refused(503, "Others upload files now; try again in a moment.")
+        if shutil.disk_usage(tempfile.gettempdir()).free < FREE_DISK + 2 * limit:
+            raise _Refused(507, "The disk is full; the file was not kept.")
+        self._uploading += 1
+        try:
+            with tempfile.TemporaryFile() as file:
+                await self._read(scope, receive, file.write, limit + 2**16, UPLOAD_SECONDS, SLOWEST)
+                if self._uploaded.is_full(_address(scope), file.tell(), now):
+                    raise _Refused(429, f"Too many files in an hour: {megabytes(int(self._uploaded.burst))} at most.")
+                file.seek(0)
+                await self._app(scope, _file_replay(file), send)
+        finally:
+            self._uploading -= 1
+
+    async def _read(
+        self,
+        scope: Scope,
+        receive: Receive,
+        keep: Callable[[bytes], Any],
+        limit: int,
+        seconds: float,
+        slowest: float = float("inf"),
+    ) -> None:
+        """Hand a body to `keep` in parts. It may take `seconds`, and a second more for each `slowest` bytes."""
+        too_large = _Refused(413, f"This has more than {megabytes(limit)}, which is the limit here.")
+        if any(name == b"content-length" and not value.isdigit() for name, value in scope["headers"]):
+            raise _Refused(400, "The length of this request is no number.")
+        if any(name == b"content-length" and int(value[:20]) > limit for name, value in scope["headers"]):
+            raise too_large
+        deadline, count = asyncio.get_running_loop().time() + seconds, 0
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline + count / slowest):
+                    message = await receive()
+            except TimeoutError:
+                raise _Refused(408, "This came too slowly; try again.") from None
+            if message["type"] == "http.disconnect":
+                raise _Refused(499, "The sender is gone.")
+            part = message.get("body", b"")
+            count += len(part)
+            if count > limit:
+                raise too_large
+            keep(part)
+            if not message.get("more_body"):
+                return
+
+
+def _file_replay(file: IO[bytes]) -> Receive:
+    async def replay() -> Message:
+        part = file.read(2**18)
+        return {"type": "http.request", "body": part, "more_body": bool(part)}
+
+    return replay
+
+
+def _address(scope: Scope) -> str:
+    return (scope.get("client") or ("",))[0]
+
+
+def _query_session(scope: Scope) -> str:
+    query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+    return query.get("session_hash", [""])[0] or scope["path"].partition("/heartbeat/")[2].rstrip("/")
+
+
+def _checked_question(body: bytes) -> str:
+    """The session of a question in JSON. Refuses one that is malformed, too deep, or names a file by a web address."""
+    try:
+        question = json.loads(body)
+    except (ValueError, RecursionError):
+        raise _Refused(400, "This request is no JSON, or nested too deeply.") from None
+    found, depth = [question], 0
+    while found:
+        if depth > DEEPEST:
+            raise _Refused(400, f"This request is nested more than {DEEPEST} times.")
+        if any(_WEB_ADDRESS.match(item["path"]) for item in found if isinstance(_path_of(item), str)):
+            raise _Refused(400, "A file is uploaded, not named by its web address.")
+        nested = (item.values() if isinstance(item, dict) else item for item in found)
+        found, depth = [each for items in nested for each in items if isinstance(each, dict | list)], depth + 1
+    session = question.get("session_hash") if isinstance(question, dict) else None
+    if not isinstance(session, str | None):
+        raise _Refused(400, "The session's name is no text.")
+    return session or ""
+
+
+def _path_of(item: Any) -> Any:
+    return item.get("path") if isinstance(item, dict) else None

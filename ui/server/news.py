@@ -5,6 +5,8 @@ fast the training is. A reloaded page starts without cursors and gets the whole 
 its own: Gradio's call of a Python function takes several times as long as the answer, and a roomful of pages polls.
 """
 
+import asyncio
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -15,10 +17,12 @@ from starlette.routing import Route
 
 from bert_core.runs.run import ACTIVE, Progress
 from ui.handlers import on_error
+from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
 
 ADDRESS = "/balcony/news"
+MOST_ON_THE_LOOP = 2_000  # rows: some ten milliseconds
 POINTS_LIVE = 6
 POINTS_LIVE_MORE = 3  # of twice as many numbers
 POINTS_AT_FIRST = 300
@@ -40,12 +44,30 @@ def news_route(workspaces: Workspaces) -> Route:
         try:
             visitor, run_id, more, cursors = await request.json()
             row, snapshot, evaluation = map(int, cursors)
-        except (ValueError, TypeError, OverflowError):
+        except (ValueError, TypeError, OverflowError, RecursionError):
             return JSONResponse({"error": "This request for news is malformed; reload the page."}, 400)
-        # On the event loop: handing work this short to a thread takes longer than the work.
-        return JSONResponse(news(visitor, run_id, (row, snapshot, evaluation), more=bool(more)))
+        ask = functools.partial(news, visitor, run_id, (row, snapshot, evaluation), more=bool(more))
+        # On the event loop, unless there is much: handing work this short to a thread takes longer than the work.
+        is_much = workspaces.count_rows(visitor, run_id) - row > MOST_ON_THE_LOOP
+        return JSONResponse(await asyncio.to_thread(ask) if is_much else ask())
 
     return Route(ADDRESS, answer, methods=["POST"])
+
+
+def health_route(workspaces: Workspaces) -> Route:
+    """GET: the status, the number of runs and questions that wait, and the bytes in use, as JSON; 503 when training has
+    stopped."""
+
+    async def answer(request: Request) -> JSONResponse:
+        service = workspaces.service
+        found = {
+            "status": "ok" if service.is_alive else "training has stopped",
+            "queue": service.queue_length + probe_lock.waiting,
+            "bytes": service.memory.used,
+        }
+        return JSONResponse(found, 200 if service.is_alive else 503)
+
+    return Route("/health", answer)
 
 
 def run_news(
