@@ -1,4 +1,4 @@
-"""Refuses requests before Gradio sees them: too large, too slow, too many, from another site, or for what no page needs.
+"""Refuses requests before Gradio sees them: too large, slow or many, from another site, or for what no page needs.
 
 A body reaches Gradio only when it is complete: of a question in memory, of an upload in a temporary file that vanishes
 when the sender gives up. Gradio's own limit counts the bytes of files only, not those of form fields and JSON, and it
@@ -25,8 +25,8 @@ from ui.server.probe_lock import Asker, asker
 LARGEST_QUESTION = 2**20  # or a 64th of the largest upload: on one's own machine, a long pasted text
 LONGEST_SESSION = 64  # characters
 DEEPEST = 64  # lists and objects within each other
-# Rates are of costs: a page polls for news at 2.5 a second, and opening it costs some 60. All visitors behind a proxy, or
-# a school, have one address.
+# Rates are of costs: a page polls for news at 2.5 a second, and opening it costs some 60. All visitors behind a proxy,
+# or in a school, have one address.
 COSTS = {"/gradio_api/upload": 20.0, "/gradio_api/call": 5.0, "/gradio_api/queue/join": 5.0, "/gradio_api/run": 2.0}
 COST, COST_OF_FILE, COST_OF_A_NEW_PAGE = 1.0, 0.2, 50.0
 PAGE_RATE, PAGE_BURST = 40.0, 600.0
@@ -117,7 +117,7 @@ class Guard:
         if self._hosts is not None and urlsplit(f"//{host}").hostname not in (*self._hosts, None):
             raise _Refused(403, "This page is served to this machine alone; open it at 127.0.0.1.")
         is_foreign = headers.get(b"sec-fetch-site") == "cross-site"
-        is_foreign |= self._hosts is not None and urlsplit(origin).hostname not in (*self._hosts, None)
+        is_foreign |= bool(origin) and self._hosts is not None and urlsplit(origin).hostname not in self._hosts
         if scope.get("method") == "POST" and is_foreign:
             raise _Refused(403, "Another site may not send this.")
 

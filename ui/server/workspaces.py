@@ -62,7 +62,7 @@ class Workspaces:
 
     def count_rows(self, token: str | None, run_id: str) -> int:
         """The number of steps that a visitor's run has done, 0 for any other."""
-        space = self._lookup(token)
+        space = self.lookup(token)
         run = space.runs.get(run_id) if space and isinstance(run_id, str) else None
         return run.steps_done if run else 0
 
