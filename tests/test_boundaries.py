@@ -29,7 +29,9 @@ WINGS = {
         {"handlers", "views"},
         {"server"},
         {"parts"},
+        {"theme"},
         {"train", "masked_words", "next_sentence", "attention", "models_tab", "words_in_context_tab"},
+        {"compare"},
         {"__init__"},
     ],
 }

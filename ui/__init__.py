@@ -19,6 +19,7 @@ from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
 from ui.attention.tab import attention_tab
+from ui.compare.tab import compare_tab
 from ui.masked_words.tab import masked_words_tab
 from ui.models_tab import models_tab
 from ui.next_sentence.tab import next_sentence_tab
@@ -47,7 +48,7 @@ def build(service: TrainingService, workspaces: Workspaces | None = None) -> gr.
     with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
         page = open_page(demo, workspaces)
         with gr.Tabs(elem_id="tabs"):
-            train_tab(page)
+            compare_tab(page, train_tab(page))
             masked_words_tab(page)
             next_sentence_tab(page)
             attention_tab(page)

@@ -15,11 +15,11 @@ import { frame } from "./parts/frame.js";
 import { on } from "./parts/page.js";
 import { ask, question } from "./parts/question.js";
 import { sentenceBar } from "./parts/sentence_bar.js";
-import { batch } from "./train/batch.js";
+import { batch } from "./compare/batch.js";
 import { exam } from "./train/exam.js";
-import { experiment } from "./train/experiments.js";
+import { experiment } from "./compare/experiments.js";
 import { runMonitor } from "./train/monitor.js";
-import { runsList } from "./train/runs_list.js";
+import { runsList } from "./compare/runs_list.js";
 import { mount } from "./views.js";
 import { similarityMap } from "./words_in_context.js";
 

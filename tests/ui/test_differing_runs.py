@@ -9,7 +9,7 @@ from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
 from bert_core.runs.run import ENDED
 from bert_core.runs.service import TrainingService
-from ui.train.runs_list import begin_alike, differences, settings_of
+from ui.compare.runs_list import begin_alike, differences, settings_of
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 7, "data.batch_size": 4})
 

@@ -4,8 +4,6 @@ import dataclasses
 import json
 import math
 import time
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 import torch
@@ -16,13 +14,12 @@ from bert_core.errors import ConfigError, RunError
 from bert_core.probes.verdicts import Spread
 from bert_core.runs.experiments import Marks, load_experiments
 from bert_core.runs.run import ENDED, Run
-from ui.models_tab import model_choices
-from ui.parts.page import Page
+from ui.compare.experiments import answer, experiment_named, format_number, start_trial, trial_news
+from ui.compare.runs_list import in_words, label_of, repeat, run_row, what_differs
+from ui.parts.shown_model import choices
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
-from ui.train.experiments import answer, experiment_named, format_number, start_trial, trial_news
 from ui.train.monitor import run_curve
-from ui.train.runs_list import in_words, label_of, repeat, run_row, what_differs
 
 PATIENCE = 120
 
@@ -134,11 +131,10 @@ def test_runs_that_keep_more_than_a_visitor_may_make_room(workspaces, space) -> 
     assert 2 <= len(space.runs) <= 4
     numbers = list(range(8 - len(space.runs), 8))
     assert [entry.number for entry in space.entries.values()] == numbers
-    page = cast(Page, SimpleNamespace(workspaces=workspaces))
-    names = [f"Your run {number} ({RECIPE.title}), finished" for number in numbers]
-    assert [label for label, key in model_choices(page, space) if key in space.runs] == names, "as in the list of runs"
+    names = [space.title_of(run) for run in space.runs.values()]
+    assert [name for key, name, _ in choices(workspaces, space) if key in space.runs] == names[::-1], "newest first"
     runs[-1].status = "running"
-    assert model_choices(page, space)[-1][0].endswith(", training"), "as in the list of runs"
+    assert choices(workspaces, space)[0][2] == "training", "as in the list of runs"
 
 
 def result_of(space: Workspace) -> dict:
@@ -149,7 +145,7 @@ def result_of(space: Workspace) -> dict:
 def test_an_experiment_runs_each_variant_with_each_seed_and_answers(workspaces, space) -> None:
     experiment = experiment_named("positions")
     start_trial(workspaces, space, experiment, RECIPE, None, range(5, 8))
-    assert space.show_current_run() is next(iter(space.runs.values()))
+    assert space.current_run is next(iter(space.runs.values()))
     news = trial_news(space)
     assert (news["of"], news["title"]) == (6, experiment.title)
     news = result_of(space)
@@ -174,7 +170,6 @@ def test_an_experiment_runs_each_variant_with_each_seed_and_answers(workspaces, 
 def test_the_news_of_an_experiment_are_small(workspaces, space) -> None:
     # Runs that cannot end by themselves: what the news hold does not depend on how fast the machine is.
     start_trial(workspaces, space, load_experiments()[0], RECIPE.override({"training.steps": 100_000}), None, range(3))
-    space.show_current_run()
     stopped = list(space.runs.values())[:2]
     for run in stopped:
         run.stop()
@@ -237,20 +232,15 @@ def test_an_experiment_that_cannot_be_kept_starts_nothing(workspaces, space) -> 
         experiment_named("../positions")
 
 
-def test_the_newest_step_is_followed_from_run_to_run_and_an_early_step_stays(workspaces, space) -> None:
+def test_after_an_experiment_the_run_from_before_it_is_current_again(workspaces, space) -> None:
+    before = finished(workspaces.start(space, RECIPE, None, 7))
     start_trial(workspaces, space, experiment_named("layers"), RECIPE, None, range(1))
-    first, second = space.runs.values()
-    assert space.show_current_run() is first
-    assert space.selected == first.id
+    *_, first, second = space.runs.values()
+    assert space.current_run is first, "active"
     finished(second)
-    assert space.show_current_run() is second
-    assert space.selected == second.id
-    space.select(first.id, 0)
-    again = finished(repeat(workspaces, space, second, paused=False))
-    assert space.selected == again.id  # a new run is selected
-    space.select(first.id, 0)
-    assert space.show_current_run() is again
-    assert (space.selected, space.selected_step) == (first.id, 0)
+    assert space.current_run is before
+    again = finished(repeat(workspaces, space, before, paused=False))
+    assert space.current_run is again
 
 
 def marked(**numbers: float) -> Marks:

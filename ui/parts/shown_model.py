@@ -13,7 +13,7 @@ from ui.server.workspaces import Workspaces
 
 MOST_STEPS = 12  # of one run in the list of models to compare with
 CURVE_POINTS = 60
-STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in train/run_status.js
+STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in train/runs.js
 
 
 def caption(model: Model) -> str:

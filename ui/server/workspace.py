@@ -98,8 +98,9 @@ class Workspace:
 
     @property
     def current_run(self) -> Run | None:
-        """The active run, else the one that was started last."""
-        return self.active_run or next(reversed(self.runs.values()), None)
+        """The active run, else the one that was started last; those of experiments come after all others."""
+        ended = sorted(self.runs.values(), key=lambda run: not self.entries[run.id].variant)
+        return self.active_run or next(reversed(ended), None)
 
     def stop(self) -> None:
         """Stop the active run and those that wait for it."""

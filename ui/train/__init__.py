@@ -1,1 +1,1 @@
-"""The Train tab: settings, curves and guesses, the batch of a step, runs side by side, experiments, saved runs."""
+"""The Train tab: settings, curves and guesses, saved runs."""

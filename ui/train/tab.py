@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
@@ -14,9 +15,7 @@ from bert_core.runs.run import ACTIVE, Run
 from ui.handlers import QUIET, on_error, warn
 from ui.parts.page import Page
 from ui.server.workspace import NO_RUN_YET
-from ui.train.batch import batch_view
 from ui.train.exam import exam_view
-from ui.train.experiments import Experiments
 from ui.train.form import (
     OWN_TEXT,
     PASTED,
@@ -29,14 +28,23 @@ from ui.train.form import (
     with_labels,
 )
 from ui.train.monitor import run_monitor
-from ui.train.runs_list import connect_runs, runs_list
 from ui.train.saved_run import CLICK, packed, resumed, saved_run
 from ui.views import view
 
 PACES = [("Full speed", 0), ("20 steps a second", 20), ("5 steps a second", 5), ("1 step a second", 1)]
 
 
-def train_tab(page: Page) -> None:
+@dataclass(frozen=True)
+class Training:
+    """What another tab needs to start a run. live: the components that show the current run. show: returns their values
+    for a visitor's token."""
+
+    form: FormControls
+    live: list[Any]
+    show: Callable[[str], dict[Any, Any]]
+
+
+def train_tab(page: Page) -> Training:
     """Lay out the tab and connect it."""
     workspaces = page.workspaces
     recipes = {recipe_named(name).title: name for name in recipe_names()}
@@ -109,13 +117,10 @@ def train_tab(page: Page) -> None:
         with gr.Column(scale=8, min_width=340):
             monitor = run_monitor(workspaces)
             exam_view(workspaces)
-            runs = runs_list(page)
-            experiments = Experiments(page)
-            batch_view(page)
 
     form = FormControls(source, pasted, uploaded, encoding, recipe, seed, pace, settings)
     with_form = {page.visitor, *form.all}
-    live = [page.visitor, monitor, page.frame, start, experiments.start, pause, step, stop]
+    live = [page.visitor, monitor, page.frame, start, pause, step, stop]
 
     def show(token: str | None) -> dict[gr.blocks.Block, Any]:
         """Values of `live` for a visitor: the current run as it is now."""
@@ -128,7 +133,6 @@ def train_tab(page: Page) -> None:
             monitor: _monitor_value(page, space.token, run),
             page.frame: {"visitor": space.token, "run": run.id if run else None},
             start: gr.update(interactive=not is_active),
-            experiments.start: gr.update(interactive=not is_active),
             pause: gr.update(interactive=is_active, value="Resume" if is_paused else "Pause"),
             step: gr.update(interactive=is_active),
             stop: gr.update(interactive=is_active),
@@ -238,8 +242,7 @@ def train_tab(page: Page) -> None:
     )
     monitor.elsewhere(show, page.visitor, live, **QUIET)
     monitor.status(show, page.visitor, live, **QUIET)
-    connect_runs(page, runs, show, live)
-    experiments.connect(form, show, live)
+    return Training(form, live, show)
 
 
 def preview_value(found: Preview) -> dict[str, Any]:

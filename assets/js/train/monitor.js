@@ -7,8 +7,7 @@ import { announce, latest, on, tabs } from "../parts/page.js";
 import { question } from "../parts/question.js";
 import { curves } from "./curves.js";
 import { guessBoard } from "./guess_board.js";
-import { hasEnded, STATUS_NAMES } from "./run_status.js";
-import { runs } from "./runs_list.js";
+import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
 
 // What to do next, if the run gives no reason.
 const NEXT = {

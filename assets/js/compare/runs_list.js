@@ -3,8 +3,8 @@
 
 import { el, note } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
-import { announce, keep, kept, latest, on } from "../parts/page.js";
-import { hasEnded, STATUS_NAMES } from "./run_status.js";
+import { latest, on } from "../parts/page.js";
+import { hasEnded, runs, STATUS_NAMES } from "../train/runs.js";
 
 /** @param {number | null} value */
 const loss = (value) => (value === null ? "–" : value.toFixed(3));
@@ -12,24 +12,6 @@ const loss = (value) => (value === null ? "–" : value.toFixed(3));
 const accuracy = (value) => (value === null ? "–" : percent(value));
 /** @type {[name: string, words: (value: number | null) => string][]} */
 const COLUMNS = [["MLM loss", loss], ["NSP loss", loss], ["Asked words right", accuracy], ["Pairs right", accuracy]];
-
-// Shared by the list, the experiments and the curves: whose runs, the run that the page shows, and the chosen ones.
-export const runs = {
-  visitor: /** @type {string | null} */ (null),
-  shown: /** @type {string | null} */ (null),
-  chosen: /** @type {Set<string>} */ (new Set()),
-  /** The page shows another run, or the status of the shown one changed. */
-  show(visitor, run) {
-    if (visitor !== runs.visitor) runs.chosen = new Set(kept("ticks", visitor));
-    Object.assign(runs, { visitor, shown: run });
-    announce("runs", null);
-  },
-  choose(ids) {
-    runs.chosen = new Set(ids);
-    keep("ticks", runs.visitor, [...runs.chosen]);
-    announce("chosen", null);
-  },
-};
 
 /** A dot in a run's colour; that of the shown run has the two colours of the curves. */
 const dot = (row) => {

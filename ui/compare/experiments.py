@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -32,7 +32,8 @@ from ui.parts.page import Page
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
-from ui.train.form import FormControls, with_labels
+from ui.train.form import with_labels
+from ui.train.tab import Training
 from ui.views import view
 
 SEED_CHOICES = [("One seed", 1), ("Three seeds", 3)]
@@ -258,58 +259,47 @@ def format_number(number: Spread, measure: str) -> str:
     return f"{factor * number.mean:.{digits}f}{unit}{deviation}"
 
 
-class Experiments:
-    """The controls, in an accordion. `connect` wires them once the form is laid out."""
+def experiments(page: Page, training: Training) -> None:
+    """Lay out the controls, which start an experiment with the text and the recipe of the Train tab's form."""
 
-    def __init__(self, page: Page) -> None:
-        self.page = page
+    @on_error(lambda sentence: {"error": sentence})
+    def news(arguments: list[Any]) -> dict[str, Any]:
+        visitor, number, cursor = arguments
+        return trial_news(page.workspaces.find(visitor), int(number), int(cursor))
 
-        @on_error(lambda sentence: {"error": sentence})
-        def news(arguments: list[Any]) -> dict[str, Any]:
-            visitor, number, cursor = arguments
-            return trial_news(page.workspaces.find(visitor), int(number), int(cursor))
+    @on_error(lambda sentence: {"error": with_labels(sentence)})
+    def begin(space: Workspace, values: dict[Any, Any]) -> dict[str, Any]:
+        filled, experiment = training.form.read(values), experiment_named(values[choice])
+        recipe = filled.recipe()
+        chosen = range(filled.seed, filled.seed + int(values[seeds]))
+        start_trial(page.workspaces, space, experiment, recipe, filled.corpus(recipe), chosen)
+        return {}
 
-        experiments = load_experiments()
-        with gr.Accordion("Experiments: change one setting", open=False, elem_id="experiments"):
-            self.choice = gr.Radio(
-                [(experiment.title, experiment.name) for experiment in experiments],
-                value=experiments[0].name,
-                label="Change one setting, keep the rest",
-                info=experiments[0].question,
-                elem_id="experiment-choice",
-                elem_classes="balcony-list",
-            )
-            with gr.Row(elem_id="experiment-start-row"):
-                self.seeds = gr.Radio(
-                    SEED_CHOICES,
-                    value=1,
-                    label="Seeds",
-                    show_label=False,
-                    container=False,
-                    elem_id="experiment-seeds",
-                    min_width=200,
-                )
-                self.start = gr.Button("Start experiment", elem_id="experiment-start", min_width=160)
-            self.result = view("experiment", server_functions=[news], elem_id="experiment")
+    def begin_and_show(values: dict[Any, Any]) -> dict[Any, Any]:
+        space = page.workspaces.enter(values[page.visitor])
+        return {result: begin(space, values), **training.show(space.token)}
 
-    def connect(self, form: FormControls, show: Callable[[str], dict[Any, Any]], live: list[Any]) -> None:
-        """Start an experiment with the form's text and recipe. show: returns a visitor's values of `live`."""
-        page = self.page
-
-        @on_error(lambda sentence: {"error": with_labels(sentence)})
-        def begin(space: Workspace, values: dict[Any, Any]) -> dict[str, Any]:
-            filled, experiment = form.read(values), experiment_named(values[self.choice])
-            recipe = filled.recipe()
-            seeds = range(filled.seed, filled.seed + int(values[self.seeds]))
-            start_trial(page.workspaces, space, experiment, recipe, filled.corpus(recipe), seeds)
-            return {}
-
-        def start(values: dict[Any, Any]) -> dict[Any, Any]:
-            space = page.workspaces.enter(values[page.visitor])
-            return {self.result: begin(space, values), **show(space.token)}
-
-        self.choice.change(
-            lambda name: gr.update(info=experiment_named(name).question), self.choice, self.choice, **QUIET
+    listed = load_experiments()
+    choice = gr.Radio(
+        [(experiment.title, experiment.name) for experiment in listed],
+        value=listed[0].name,
+        label="Change one setting, keep the rest",
+        info=listed[0].question,
+        elem_id="experiment-choice",
+        elem_classes="balcony-list",
+    )
+    with gr.Row(elem_id="experiment-start-row"):
+        seeds = gr.Radio(
+            SEED_CHOICES,
+            value=1,
+            label="Seeds",
+            show_label=False,
+            container=False,
+            elem_id="experiment-seeds",
+            min_width=200,
         )
-        inputs = {page.visitor, self.choice, self.seeds, *form.all}
-        self.start.click(start, inputs, [self.result, *live], **QUIET)
+        start = gr.Button("Start experiment", elem_id="experiment-start", min_width=160)
+    result = view("experiment", server_functions=[news], elem_id="experiment")
+    choice.change(lambda name: gr.update(info=experiment_named(name).question), choice, choice, **QUIET)
+    inputs = {page.visitor, choice, seeds, *training.form.all}
+    start.click(begin_and_show, inputs, [result, *training.live], **QUIET)

@@ -1,6 +1,6 @@
 """The list of a visitor's runs: their last numbers, the settings that differ, and starting one again."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gradio as gr
@@ -17,13 +17,14 @@ from ui.server.news import thin
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
 from ui.train.form import SHOWN
+from ui.train.tab import Training
 from ui.views import view
 
 LAST_STEPS = 20  # whose means the list shows
 
 
-def runs_list(page: Page) -> gr.HTML:
-    """Lay out the list, closed at first; `connect_runs` wires its buttons."""
+def runs_list(page: Page, training: Training) -> None:
+    """Lay out the list and connect its buttons, which start a run like the chosen one."""
 
     @on_error(lambda sentence: {"error": sentence})
     def listing(visitor: str) -> list[dict[str, Any]]:
@@ -36,13 +37,6 @@ def runs_list(page: Page) -> gr.HTML:
         space = page.workspaces.find(visitor)
         return what_differs(space, [space.run(run_id) for run_id in ids])
 
-    with gr.Accordion("Your runs side by side", open=False, elem_id="your-runs"):
-        return view("runsList", server_functions=[listing, differing], elem_id="runs-list")
-
-
-def connect_runs(page: Page, runs: gr.HTML, show: Callable[[str], dict[Any, Any]], live: list[Any]) -> None:
-    """Run again and Reset: start a run like the chosen one. show: returns a visitor's values of `live`."""
-
     @on_error(warn)
     def start(token: str, event: gr.EventData) -> None:
         space = page.workspaces.find(token)
@@ -50,9 +44,10 @@ def connect_runs(page: Page, runs: gr.HTML, show: Callable[[str], dict[Any, Any]
 
     def again(token: str, event: gr.EventData) -> dict[Any, Any]:
         start(token, event)
-        return show(token)
+        return training.show(token)
 
-    runs.select(again, page.visitor, live, **QUIET)
+    runs = view("runsList", server_functions=[listing, differing], elem_id="runs-list")
+    runs.select(again, page.visitor, training.live, **QUIET)
 
 
 def repeat(workspaces: Workspaces, space: Workspace, run: Run, *, paused: bool) -> Run:

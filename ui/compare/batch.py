@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import gradio as gr
-
 from bert_core.config import DataConfig
 from bert_core.errors import InputError, RunError
 from bert_core.probes.batch import RowJudgement, RowView
@@ -25,7 +23,7 @@ COLUMNS = ("pair", "label", "position", "segment", "kind", "shown", "true", "gue
 
 
 def batch_view(page: Page) -> None:
-    """Lay out the view, closed at first, and connect it."""
+    """Lay out the view and connect it."""
 
     @on_error(lambda sentence: {"text": sentence})
     def batch(arguments: list[Any]) -> dict[str, Any]:
@@ -36,10 +34,9 @@ def batch_view(page: Page) -> None:
             return {"text": NO_RUN_SELECTED if space.runs else NO_RUN}
         return batch_value(space, run, None if step is None else int(step), max(0, int(first)), max(0, int(again)))
 
-    with gr.Accordion("The batch under the microscope", open=False, elem_id="batch-microscope"):
-        # The browser sends back only {run, step, first, again} as the value, and keeps the rest.
-        microscope = view("batch", server_functions=[batch], options={"pairs": PAIRS_SHOWN}, elem_id="batch")
-        downloads = exporter("the batch", of="batch", elem_id="batch-download", kinds=("json", "csv"))
+    # The browser sends back only {run, step, first, again} as the value, and keeps the rest.
+    microscope = view("batch", server_functions=[batch], options={"pairs": PAIRS_SHOWN}, elem_id="batch")
+    downloads = exporter("the batch", of="batch", elem_id="batch-download", kinds=("json", "csv"))
 
     def numbers(token: str, at: dict[str, Any] | None) -> Numbers:
         if not at:

@@ -1,0 +1,30 @@
+// The statuses of a run, as ui and bert_core/runs/run.py name them, and the runs that are chosen.
+
+import { announce, keep, kept } from "../parts/page.js";
+
+/** What the page calls each status. */
+export const STATUS_NAMES = {
+  queued: "Queued", running: "Training", paused: "Paused", finished: "Finished", stopped: "Stopped", failed: "Failed",
+};
+const ENDED = new Set(["finished", "stopped", "failed"]);
+
+/** @param {string} status */
+export const hasEnded = (status) => ENDED.has(status);
+
+// Shared by the list, the experiments and the curves: whose runs, the run that the page shows, and the chosen ones.
+export const runs = {
+  visitor: /** @type {string | null} */ (null),
+  shown: /** @type {string | null} */ (null),
+  chosen: /** @type {Set<string>} */ (new Set()),
+  /** The page shows another run, or the status of the shown one changed. */
+  show(visitor, run) {
+    if (visitor !== runs.visitor) runs.chosen = new Set(kept("ticks", visitor));
+    Object.assign(runs, { visitor, shown: run });
+    announce("runs", null);
+  },
+  choose(ids) {
+    runs.chosen = new Set(ids);
+    keep("ticks", runs.visitor, [...runs.chosen]);
+    announce("chosen", null);
+  },
+};
