@@ -29,7 +29,7 @@ HINT = (
 )
 WORD_VECTORS, EMBEDDINGS = "Word vectors alone", "Embeddings"
 MOST_LEVELS = 50
-MOST_EXAMPLES = 4
+MOST_EXAMPLES = 3
 MOST_READ = 200  # sentences from the start of the text
 CONTEXT = 8  # characters shown on each side of the word
 

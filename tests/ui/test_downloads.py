@@ -16,7 +16,7 @@ from bert_core.storage.checkpoint import Checkpoint
 from ui.next_sentence.pair_views import pair_numbers
 from ui.parts.downloads import numbers_of_models
 from ui.parts.export import Numbers, write
-from ui.parts.page import Page
+from ui.parts.page import Asked
 from ui.parts.question import Question
 from ui.server.workspace import Model
 from ui.server.workspaces import Workspaces
@@ -25,19 +25,18 @@ PAIR = Question("how are you", "i am romeo")
 
 
 @pytest.fixture
-def page(service: TrainingService, tiny_checkpoint: Checkpoint) -> Page:
-    return Page(None, Workspaces(service, {"shipped": lambda: tiny_checkpoint}), None, None)
+def workspaces(service: TrainingService, tiny_checkpoint: Checkpoint) -> Workspaces:
+    return Workspaces(service, {"shipped": lambda: tiny_checkpoint})
 
 
-def test_a_file_has_the_numbers_of_both_models(page: Page, tiny_checkpoint, tiny_config) -> None:
-    space = page.workspaces.enter(None)
+def test_a_file_has_the_numbers_of_both_models(workspaces: Workspaces, tiny_checkpoint, tiny_config) -> None:
+    space = workspaces.enter(None)
     own = dataclasses.replace(tiny_checkpoint, model=make_model(tiny_config, seed=1))
-    space.add_model(Model("=mine", "step 3", own))
+    key = space.add_model(Model("=mine", "step 3", own))
 
     def files(kind: str, other: str) -> str:
-        return write(
-            kind, numbers_of_models(page, space.token, other, lambda checkpoint: pair_numbers(checkpoint, PAIR))
-        )
+        asked = Asked(workspaces, space, dataclasses.replace(PAIR, model=key, other=other))
+        return write(kind, numbers_of_models(asked, lambda checkpoint: pair_numbers(checkpoint, PAIR)))
 
     assert files("json", "") == write("json", pair_numbers(own, PAIR))
     content = json.loads(files("json", "shipped"))
@@ -51,6 +50,7 @@ def test_a_file_has_the_numbers_of_both_models(page: Page, tiny_checkpoint, tiny
         files("json", "of somebody else")
 
 
-def test_two_models_of_one_name_get_different_titles(page: Page) -> None:
-    numbers = numbers_of_models(page, "", "shipped", lambda checkpoint: Numbers((), (), lambda: 1))
+def test_two_models_of_one_name_get_different_titles(workspaces: Workspaces) -> None:
+    asked = Asked(workspaces, workspaces.enter(None), Question(other="shipped"))
+    numbers = numbers_of_models(asked, lambda checkpoint: Numbers((), (), lambda: 1))
     assert write("json", numbers) == '{"shipped, comes with Balcony": 1, "shipped, comes with Balcony (2)": 1}\n'

@@ -44,8 +44,7 @@ def test_a_text_with_nothing_to_hold_out_gets_no_verdict_on_generalising(service
         ["Always “does not follow”", (81 - 8, 81)],
     ]
     assert "sign test" in value["rule"]
-    space.select(run.id, 0)
-    untrained = exam_value(space, run)
+    untrained = exam_value(space, run, 0)
     assert untrained["step"] == 0
     assert "no better than always “you”: it has not learned" in untrained["verdict"][0]
 
@@ -103,6 +102,5 @@ def test_a_run_in_training_is_examined_only_at_a_selected_step(service: Training
     space = Workspace("token")
     space.add_run(run)
     assert "rows" not in exam_value(space, run)
-    space.select(run.id, 0)
-    assert exam_value(space, run)["step"] == 0
+    assert exam_value(space, run, 0)["step"] == 0
     run.stop()

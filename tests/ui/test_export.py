@@ -134,7 +134,7 @@ def test_one_of_two_tables_may_have_no_rows_or_a_long_cell():
     assert rows == [{"model": "long", "text": long, "number": "1"}]
 
 
-PAIR = Question("hello how are you", "i am romeo", hidden=(1,), head=(0, 1))
+PAIR = Question("hello how are you", "i am romeo", hidden=(1,), head=(0, 1), across=(0, 1))
 CODES = {
     "guesses": lambda model: guesses_code(model, PAIR),
     "lens": lambda model: closer_code(model, dataclasses.replace(PAIR, view=LENS)),

@@ -9,20 +9,24 @@ import pytest
 
 from bert_core import save_checkpoint
 from bert_core.data.corpus import Corpus
+from bert_core.errors import InputError
 from bert_core.probes.attention import ablation_map, answers, without
 from ui.attention import head_switches
 from ui.attention.head_switches import LOSS_LEFT_OUT, hidden_position, switches_code, switches_value
 from ui.parts.export import ablation_numbers, write
+from ui.parts.masking import maskable
 from ui.parts.question import Question
 
 ASKED = Question("how are you", "i am romeo")
 
 
 def test_answers_stand_beside_those_without_the_heads_that_are_off(tiny_checkpoint, dialogue):
-    value = switches_value(tiny_checkpoint, ASKED, dialogue, {"off": [[1, 2], [0, 0], [7, 7]], "position": None})
+    value = switches_value(
+        tiny_checkpoint, dataclasses.replace(ASKED, off=((1, 2), (0, 0), (7, 7)), hidden=(1,)), dialogue
+    )
     assert value["off"] == [[1, 2], [0, 0]], "a smaller model has fewer switches"
     for setting, off in enumerate(([], [(1, 2), (0, 0)])):
-        found = answers(tiny_checkpoint, without(tiny_checkpoint, off)[None], *ASKED.texts, position=value["position"])
+        found = answers(tiny_checkpoint, without(tiny_checkpoint, off)[None], *ASKED.texts, position=2)
         assert value["rows"]["word"][setting] == pytest.approx(found.word.item(), abs=1e-4)
         assert value["rows"]["is_next"][setting] == pytest.approx(found.is_next.item(), abs=1e-4)
     assert value["rows"]["loss"][0] != value["rows"]["loss"][1]
@@ -31,29 +35,33 @@ def test_answers_stand_beside_those_without_the_heads_that_are_off(tiny_checkpoi
 
 
 def test_one_sentence_is_not_judged_as_a_pair(tiny_checkpoint, dialogue):
-    assert set(switches_value(tiny_checkpoint, Question("how are you"), dialogue, None)["titles"]) == {"word", "loss"}
+    assert set(switches_value(tiny_checkpoint, Question("how are you"), dialogue)["titles"]) == {"word", "loss"}
 
 
-def test_the_hidden_word_stays_while_its_position_holds_it(tiny_checkpoint):
-    chosen = {"position": 2, "words": [[1, "how"], [2, "are"], [3, "you"]]}
-    assert hidden_position(tiny_checkpoint, Question("how are you"), chosen) == 2
-    assert hidden_position(tiny_checkpoint, Question("i are romeo"), chosen) == 2
-    assert hidden_position(tiny_checkpoint, Question("how how how how you"), chosen) == 3
-    assert hidden_position(tiny_checkpoint, Question("how are you"), None) == 2
+def test_the_probability_of_the_first_hidden_word_is_followed_and_the_others_are_masks(tiny_checkpoint):
+    def of(text, *hidden):
+        question, position = hidden_position(tiny_checkpoint, Question(text, hidden=hidden))
+        return question.text, position
+
+    assert of("how are you") == ("how are you", 2), "without a hidden word the middle one"
+    assert of("how are you", 0) == ("how are you", 1)
+    assert of("how are you", 0, 2, 9) == ("how are [MASK]", 1)
+    with pytest.raises(InputError):
+        of("...") if not maskable(tiny_checkpoint, Question("...")) else of(" ")
 
 
 def test_a_slow_model_waits_for_a_press_and_a_very_slow_one_leaves_the_loss_out(tiny_checkpoint, dialogue, monkeypatch):
     monkeypatch.setattr(head_switches, "AT_ONCE", 1)
-    value = switches_value(tiny_checkpoint, ASKED, dialogue, None)
+    value = switches_value(tiny_checkpoint, ASKED, dialogue)
     assert (value["maps"], bool(value["waits"])) == (None, True)
     monkeypatch.setattr(head_switches, "WITH_LOSS", 1)
-    value = switches_value(tiny_checkpoint, ASKED, dialogue, None, at_once=True)
+    value = switches_value(tiny_checkpoint, ASKED, dialogue, at_once=True)
     assert set(value["maps"]) == {"word", "is_next"}
     assert (value["waits"], value["notes"]) == ("", [LOSS_LEFT_OUT])
 
 
 def test_a_text_without_pairs_has_no_corpus_loss(tiny_checkpoint):
-    value = switches_value(tiny_checkpoint, ASKED, Corpus((("how are you",),)), None)
+    value = switches_value(tiny_checkpoint, ASKED, Corpus((("how are you",),)))
     assert set(value["titles"]) == {"word", "is_next"}
 
 

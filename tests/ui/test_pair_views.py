@@ -124,9 +124,9 @@ def test_across_a_pair_words_attend_to_the_words_of_the_other_sentence(tiny_chec
     layer, head = heads[1]
     most = maps.weights[..., 1:4, 5:9].sum((-1, -2))
     assert most[layer, head] == most.max()
-    one = pairs.across_value(tiny_checkpoint, dataclasses.replace(PAIR, head=heads[1]))
+    one = pairs.across_value(tiny_checkpoint, dataclasses.replace(PAIR, across=heads[1]))
     torch.testing.assert_close(torch.tensor(one["weights"]), maps.weights[layer, head, 1:4, 5:9], rtol=0, atol=1e-5)
-    assert pairs.across_value(tiny_checkpoint, dataclasses.replace(PAIR, head=(7, 7)))["head"] is None
+    assert pairs.across_value(tiny_checkpoint, dataclasses.replace(PAIR, across=(7, 7)))["head"] is None
 
 
 def test_a_sentence_without_a_word_has_no_attention_to_show(tiny_checkpoint):
@@ -137,7 +137,7 @@ def test_a_sentence_without_a_word_has_no_attention_to_show(tiny_checkpoint):
 @pytest.mark.parametrize(("head", "heads"), [(None, "mean"), ((1, 2), "layer 2, head 3")])
 def test_files_and_python_give_the_same_pair(tiny_checkpoint, tmp_path, head, heads):
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
-    asked = dataclasses.replace(PAIR, head=head)
+    asked = dataclasses.replace(PAIR, across=head)
     content, table = (write(kind, pairs.pair_numbers(tiny_checkpoint, asked)) for kind in ("json", "csv"))
     content, rows = json.loads(content), list(csv.DictReader(io.StringIO(table)))
     assert content["is_next"] == pytest.approx(next_sentence(tiny_checkpoint, PAIR.text, PAIR.pair), abs=1e-6)

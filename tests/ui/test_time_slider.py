@@ -8,8 +8,8 @@ from bert_core import TrainingService, load_recipe, prepare
 from bert_core.storage.checkpoint import Checkpoint
 from ui.masked_words.tab import guesses_value
 from ui.next_sentence.tab import verdict_value
-from ui.parts.page import snapshot_steps
 from ui.parts.question import Question
+from ui.parts.shown_model import shown_model
 from ui.server.workspaces import Workspaces
 
 
@@ -25,7 +25,7 @@ def test_a_moment_of_a_run_has_the_numbers_of_its_step() -> None:
     workspaces = Workspaces(service, {})
     space = workspaces.enter(None)
     space.add_run(run)
-    steps = snapshot_steps(space, run)["steps"]
+    steps = shown_model(workspaces, space, run.id, None)["steps"]
     assert (steps[0], steps[-1]) == (0, 25)
     hidden, pair = Question("hello my name", hidden=(1,)), Question("thank you", "hello")
     # The same training, step by step, without a service.
@@ -34,11 +34,8 @@ def test_a_moment_of_a_run_has_the_numbers_of_its_step() -> None:
     for step in steps:
         while trainer.step < step:
             next(trainer)
-        before = snapshot_steps(space, run)["choice"]
-        space.select(run.id, step)
-        assert snapshot_steps(space, run)["at"] == step
-        assert snapshot_steps(space, run)["choice"] == before + 1  # so that the page knows which answer is older
-        shown = workspaces.model(space).checkpoint
+        assert shown_model(workspaces, space, run.id, step)["at"] == step
+        shown = workspaces.model(space, run.id, step).checkpoint
         weights = dict(shown.model.named_parameters())
         assert all(torch.equal(weights[name], there) for name, there in trainer.model.named_parameters())
         then = Checkpoint(trainer.model.eval(), prepared.tokenizer)

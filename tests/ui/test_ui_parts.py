@@ -25,14 +25,15 @@ from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.evaluation import EvaluationPoint
 from ui.masked_words.closer_view import LENS, MATTERED, SWEEP, VIEWS, closer_code, closer_numbers, closer_value
 from ui.masked_words.tab import all_guesses, beside_value, guesses_code, guesses_value, put_guess
-from ui.masked_words.token_picker import mask_words, picker_value
 from ui.models_tab import name_in_files, open_files
 from ui.next_sentence.tab import verdict_value
 from ui.parts.downloads import file_name
 from ui.parts.export import history_numbers, write
+from ui.parts.masking import mask_words, words_value
 from ui.parts.notes import PAIRS_ONLY
-from ui.parts.page import ENGLISH_MODEL, Page, shipped_texts
+from ui.parts.page import ENGLISH_MODEL, corpus_of
 from ui.parts.question import Question
+from ui.parts.shown_model import first_pair, shown_model
 from ui.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
@@ -68,7 +69,8 @@ def test_masks_replace_the_words_in_both_sentences(tiny_checkpoint: Checkpoint) 
 
 def test_a_word_of_several_pieces_gets_as_many_masks_and_each_piece_its_own_guesses(pieces: Checkpoint) -> None:
     asked = Question("Say unkind please", hidden=(1,))
-    picker = picker_value(pieces, asked, None)
+    picker = words_value(pieces, asked, None)
+    assert picker["hidden"] == [0], "at first the longest word that is one piece"
     assert (picker["words"], picker["cuts"]) == (["Say", "unkind", "please"], [[0], [0, 2], [0]])
     assert picker["known"] == [True, True, False]
     assert mask_words(pieces, asked)[0].text == "Say [MASK] [MASK] please"
@@ -77,10 +79,10 @@ def test_a_word_of_several_pieces_gets_as_many_masks_and_each_piece_its_own_gues
 
 
 def test_an_edit_keeps_the_masks_of_words_that_stayed(tiny_checkpoint: Checkpoint) -> None:
-    before = picker_value(tiny_checkpoint, Question("hello my name", "how are you"), None) | {"picked": [0, 2, 5]}
-    assert picker_value(tiny_checkpoint, Question("hello your name", "how are you"), before)["picked"] == [0, 2, 5]
-    assert picker_value(tiny_checkpoint, Question("hi my", "how are you"), before)["picked"] == [4]
-    assert picker_value(tiny_checkpoint, Question("hello my name"), before)["picked"] == [0, 2]
+    before = words_value(tiny_checkpoint, Question("hello my name", "how are you"), None) | {"hidden": [0, 2, 5]}
+    assert words_value(tiny_checkpoint, Question("hello your name", "how are you"), before)["hidden"] == [0, 2, 5]
+    assert words_value(tiny_checkpoint, Question("hi my", "how are you"), before)["hidden"] == [4]
+    assert words_value(tiny_checkpoint, Question("hello my name"), before)["hidden"] == [0, 2]
 
 
 def test_a_guess_replaces_the_word_or_its_piece(pieces: Checkpoint) -> None:
@@ -300,7 +302,7 @@ def test_the_header_does_not_wait_for_the_model_of_a_run_that_has_ended(service:
     run = workspaces.start(space, load_recipe("romeo-juliet"), Corpus.from_text("one sentence only\n", "lines"))
     while run.status != "failed":
         time.sleep(0.02)
-    line = Page(None, workspaces, None, None).model_line_value(space.token)
+    line = shown_model(workspaces, space, run.id, None)
     assert (line["detail"], line["steps"]) == ("ended before it had a model", [])
 
 
@@ -351,7 +353,7 @@ def test_the_numbers_of_a_run_are_given_as_files(finished) -> None:
 def test_typed_masks_and_clicked_words_are_answered_in_reading_order(finished) -> None:
     checkpoint = finished.snapshots[-1].checkpoint()
     asked = Question("hello [MASK] my name", "[MASK] you", hidden=(2, 0))
-    assert picker_value(checkpoint, asked, None)["words"] == ["hello", "my", "name", "you"]
+    assert words_value(checkpoint, asked, None)["words"] == ["hello", "my", "name", "you"]
     value = guesses_value(checkpoint, asked)
     assert [mask["word"] for mask in value["masks"]] == ["hello", "", "name", ""]
     assert all(len(mask["pieces"][0]["guesses"]) == 5 for mask in value["masks"])
@@ -492,15 +494,6 @@ def test_a_model_of_labelled_pairs_is_asked_about_its_own_label(tiny_checkpoint:
     ("model", "first"), [("", "Hello, how are you? I am Romeo."), (ENGLISH_MODEL, "The old house")]
 )
 def test_a_model_offers_sentences_of_its_own_text(model, first):
-    """Examples of another text give way to its sentences; what a person typed stays."""
-    dialogue, english = (text.sentences for text in shipped_texts())
-    spaces = SimpleNamespace(find=lambda token: Workspace(token, shipped=("", ENGLISH_MODEL), selected=model))
-    page = Page(None, spaces, None, None)
-    own = page.sentences("token")
-    assert own[0].startswith(first)
-    assert page.examples("token", ["typed", english[3], dialogue[4], ""]) == [
-        "typed",
-        english[3] if model else own[1],
-        own[2] if model else dialogue[4],
-        "",
-    ]
+    corpus = corpus_of(Workspace("token"), model)
+    assert corpus.sentences[0].startswith(first)
+    assert first_pair(corpus) == corpus.sentences[:2]

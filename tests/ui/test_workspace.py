@@ -171,8 +171,7 @@ def test_visitors_who_left_leave_nothing_behind(workspaces: Workspaces, clock: C
             wait(lambda: run.status in ENDED or len(run.history()) > 20)
             run_news(space, run.id, *run_news(space, run.id)["cursors"])
             run_guesses(space, run, None, first=True)
-            space.select(run.id, 3)
-            kept = Model("kept", "kept", workspaces.model(space).checkpoint)
+            kept = Model("kept", "kept", workspaces.model(space, run.id, 3).checkpoint)
             space.add_model(kept)
             models = [run.worker.trainer.model, kept.checkpoint.model]
             left += map(weakref.ref, [space, run, *run.snapshots, kept, *models])
@@ -196,14 +195,13 @@ def test_the_page_shows_the_shipped_model_and_then_the_run(workspaces: Workspace
     space.add_run(run)
     built = []
     run.snapshots = (SimpleNamespace(step=3, checkpoint=lambda: built.append(3) or "model of step 3"),)
-    assert [workspaces.model(space).checkpoint for _ in range(3)] == ["model of step 3"] * 3
+    assert [workspaces.model(space, run.id).checkpoint for _ in range(3)] == ["model of step 3"] * 3
     assert built == [3], "one snapshot is built once"
     run.snapshots += (SimpleNamespace(step=9, checkpoint=lambda: "model of step 9"),)
-    assert workspaces.model(space).detail == "step 9"
-    space.select("shipped")
+    assert workspaces.model(space, run.id).detail == "step 9"
     assert workspaces.model(space).checkpoint == "the shipped model"
-    space.select("other")
-    assert (workspaces.model(space).title, workspaces.model(space).checkpoint) == ("other", "the other one")
+    other = workspaces.model(space, "other")
+    assert (other.title, other.checkpoint) == ("other", "the other one")
 
 
 def test_old_finished_runs_make_room_and_active_ones_stay(workspaces: Workspaces) -> None:
@@ -215,7 +213,6 @@ def test_old_finished_runs_make_room_and_active_ones_stay(workspaces: Workspaces
     assert "active" in space.runs
     assert "finished 0" not in space.runs
     assert space.current_run is active, "others wait for it"
-    assert space.selected == active.id
     active.status = "finished"
     assert space.current_run.id == f"finished {MOST_RUNS + 2}"
     assert [entry.number for entry in space.entries.values()] == [1, *range(6, MOST_RUNS + 5)]
@@ -236,7 +233,6 @@ def test_one_budget_decides_over_models_and_snapshots(service: TrainingService, 
     space.budget.limit = 2 * model().nbytes + 3 * one + run.fixed_bytes
     for _ in range(2):
         key = space.add_model(model())
-        assert space.selected == key
     assert space.budget.used == space.budget.limit
     kept = run.snapshots
     assert [kept[0].step, kept[-1].step, len(kept)] == [0, 20, 3]
@@ -244,8 +240,7 @@ def test_one_budget_decides_over_models_and_snapshots(service: TrainingService, 
     with pytest.raises(RunError, match="is the limit"):
         space.add_model(model())
     assert run.snapshots == kept, "nothing goes for a model that does not fit"
-    space.remove_selected_model()
-    assert space.selected == ""
+    del space.models[key]
     gc.collect()
     space.add_model(model())
     run.stop()
@@ -266,14 +261,13 @@ def test_the_slider_goes_to_a_snapshot_and_back_to_live(workspaces: Workspaces) 
     run = FakeRun("3" * 32)
     run.snapshots = tuple(SimpleNamespace(step=step, checkpoint=lambda s=step: f"model of {s}") for step in (0, 4, 9))
     space.add_run(run)
-    seen = []
-    for step in (4, 0, 5, 1000, None):
-        space.select(run.id, step)
-        seen.append(workspaces.model(space).checkpoint)
+    seen = [workspaces.model(space, run.id, step).checkpoint for step in (4, 0, 5, 1000, None)]
     assert seen == ["model of 4", "model of 0", "model of 4", "model of 9", "model of 9"]
-    space.select(run.id, 4)
-    run.status = "finished"
-    space.add_run(FakeRun("4" * 32))
-    assert space.selected_step is None, "a new run is selected live"
     with pytest.raises(RunError, match=NOT_YOURS):
-        space.select("5" * 32)
+        workspaces.model(space, "5" * 32)
+    with pytest.raises(RunError, match=NOT_YOURS):
+        space.rename("5" * 32, "mine")
+    space.rename(run.id, "  the   first ")
+    assert workspaces.model(space, run.id).title == "the first"
+    space.rename(run.id, "")
+    assert workspaces.model(space, run.id).title.endswith("(run 1)")

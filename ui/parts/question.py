@@ -43,12 +43,12 @@ class Question:
     model's last.
     """
 
+    text: str = ""
+    pair: str = ""
     model: str = ""
     step: int | None = None
     other: str = ""
     tab: str = "train"
-    text: str = ""
-    pair: str = ""
     hidden: tuple[int, ...] = ()
     guess: str = ""
     view: str = "lens"

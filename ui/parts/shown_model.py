@@ -3,6 +3,7 @@
 import itertools
 from typing import Any
 
+from bert_core.config import MAX_SEED
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError
 from bert_core.runs.recipe import Recipe, recipe_content, recipe_named
@@ -13,7 +14,12 @@ from ui.server.workspaces import Workspaces
 
 MOST_STEPS = 12  # of one run in the list of models to compare with
 CURVE_POINTS = 60
+<<<<<<< HEAD
 STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in train/runs.js
+=======
+SECTIONS = ("tokenizer", "model", "data", "training")  # of a recipe, whose settings a link may change
+STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in train/run_status.js
+>>>>>>> 0c9b23d (Tests ask a question instead of choosing a model for a visitor; a link's description is checked before it trains)
 
 
 def caption(model: Model) -> str:
@@ -109,8 +115,10 @@ def repeated_run(workspaces: Workspaces, space: Workspace, described: Any) -> Ru
     if not isinstance(described, dict) or not isinstance(settings := described.get("settings"), dict):
         raise ConfigError("This link describes no model; ask for it again.")
     seed = str(described.get("seed"))
-    if not seed.isdecimal():
-        raise ConfigError(f"The seed is {seed[:60]!r}; it must be a whole number.")
+    if not seed.isdecimal() or len(seed) > len(str(MAX_SEED)):
+        raise ConfigError(f"The seed is {seed[:60]!r}; it must be a whole number up to {MAX_SEED}.")
+    if foreign := sorted(str(name) for name in settings if str(name).partition(".")[0] not in SECTIONS):
+        raise ConfigError(f"A link cannot set {foreign[0][:60]}; ask for it again.")
     recipe = recipe_named(str(described.get("recipe"))).override(settings)
     space.refuse_if_active()
     return workspaces.start(space, recipe, None, int(seed))
@@ -119,5 +127,4 @@ def repeated_run(workspaces: Workspaces, space: Workspace, described: Any) -> Ru
 def _settings(recipe: Recipe) -> dict[str, Any]:
     """All settings but those of the text, by names such as "data.batch_size"."""
     content = recipe_content(recipe)
-    sections = ("tokenizer", "model", "data", "training")
-    return {f"{section}.{name}": value for section in sections for name, value in content[section].items()}
+    return {f"{section}.{name}": value for section in SECTIONS for name, value in content[section].items()}

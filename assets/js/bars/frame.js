@@ -1,10 +1,10 @@
 // The bar above the tabs: the shown model and its step, for a run with a time slider over its loss curve, and the link to
 // what the page shows.
 
-import { el, svg } from "./elements.js";
-import { count } from "./numbers.js";
-import { announce, latest, meet, on, visitor } from "./page.js";
-import { ask, link, parsed, question, restore } from "./question.js";
+import { el, svg } from "../parts/elements.js";
+import { count } from "../parts/numbers.js";
+import { announce, latest, meet, on, visitor } from "../parts/page.js";
+import { ask, link, parsed, question, restore } from "../parts/question.js";
 
 const REPLAY_MS = 250;
 const LIVE_MS = 1000; // at most so often a view follows a run that is shown live

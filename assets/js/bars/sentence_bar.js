@@ -1,9 +1,9 @@
 // The bar below the tabs: one or two sentences as words to press or to edit, and the model to compare with. It holds the
 // question as its component's value and triggers the events of the open tab that a change concerns.
 
-import { direction, el, note, roam } from "./elements.js";
-import { announce, latest, on, visitor } from "./page.js";
-import { ask, question } from "./question.js";
+import { direction, el, note, roam } from "../parts/elements.js";
+import { announce, latest, on, visitor } from "../parts/page.js";
+import { ask, question } from "../parts/question.js";
 
 const TYPING_MS = 300;
 /** What a press on a word does, by tab. */

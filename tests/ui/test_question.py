@@ -1,0 +1,138 @@
+"""The question: what a page sends is checked, each event concerns its own parts, and a link trains its model again."""
+
+import dataclasses
+import time
+
+import pytest
+import torch
+
+from bert_core import TrainingService, load_recipe
+from bert_core.data.corpus import Corpus
+from bert_core.errors import BertCoreError, InputError
+from bert_core.runs.run import Run
+from ui.parts.question import EVENTS, LONGEST, Question
+from ui.parts.shown_model import choices, comparisons, description, repeated_run
+from ui.server.workspace import NOT_YOURS, Workspace
+from ui.server.workspaces import Workspaces
+
+RECIPE = load_recipe("romeo-juliet").override({"training.steps": 8})
+TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\n", "lines", name="my.txt")
+
+
+@pytest.fixture
+def workspaces(service: TrainingService, tiny_checkpoint) -> Workspaces:
+    return Workspaces(service, {"shipped": lambda: tiny_checkpoint})
+
+
+@pytest.fixture
+def space(workspaces: Workspaces) -> Workspace:
+    return workspaces.enter(None)
+
+
+def finished(run: Run) -> Run:
+    while run.status not in ("finished", "failed"):
+        time.sleep(0.02)
+    assert run.status == "finished", run.reason
+    return run
+
+
+def test_a_question_is_read_as_the_page_sends_it():
+    assert Question.read(None) == Question.read({}) == Question()
+    sent = {
+        **dataclasses.asdict(Question(text="hello", pair="you", model="m", step=3)),
+        "hidden": [1, 4],
+        "head": [1, 0],
+        "off": [[0, 1], [1, 1]],
+        "across": [0, 2],
+        "contexts": ["a", "b"],
+        "number": 7,
+        "newest": 2,
+        "heads": {"mode": "lines"},
+    }
+    found = Question.read(sent)
+    assert (found.hidden, found.off, found.head, found.across) == ((1, 4), ((0, 1), (1, 1)), (1, 0), (0, 2))
+    assert (found.text, found.step, found.contexts) == ("hello", 3, ("a", "b"))
+    assert Question.read({**sent, "across": None, "contexts": None, "step": None}).contexts is None
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"hidden": ["a"]},
+        {"hidden": 3},
+        {"head": [1]},
+        {"head": None},
+        {"off": [[0, True]]},
+        {"text": None},
+        {"text": "a" * (LONGEST + 1)},
+        {"step": "3"},
+        {"step": 1.5},
+        {"hide_special": 1},
+        {"contexts": "abc"},
+        {"hidden": [0] * 5000},
+    ],
+)
+def test_what_no_page_sends_is_refused_by_name(part):
+    with pytest.raises(InputError, match=f"“{next(iter(part))}”"):
+        Question.read(part)
+
+
+def test_events_concern_parts_of_the_question():
+    names = {field.name for field in dataclasses.fields(Question)} | {"newest"}
+    for event, (tab, parts) in EVENTS.items():
+        assert set(parts) <= names, event
+        assert tab != "train"
+
+
+def test_a_link_trains_the_same_model_again_bit_for_bit(workspaces: Workspaces, space: Workspace):
+    changed = RECIPE.override({"data.mask_probability": 0.3, "training.nsp_weight": 0.0, "model.num_hidden_layers": 1})
+    first = finished(workspaces.start(space, changed, None, 2**60))
+    described = description(first)
+    assert described["seed"] == str(2**60), "JavaScript does not hold such a number"
+    visitor = workspaces.enter(None)
+    again = finished(repeated_run(workspaces, visitor, described))
+    assert again is not first
+    assert torch.equal(again.snapshots[-1].weights, first.snapshots[-1].weights)
+    assert description(again) == described
+    assert repeated_run(workspaces, visitor, described) is again, "the same link does not train twice"
+
+
+def test_a_link_says_what_it_cannot_carry(workspaces: Workspaces, space: Workspace):
+    own = finished(workspaces.start(space, RECIPE, TEXT, 1))
+    assert description(own) == {"missing": "It was trained on a text that a link does not carry: my.txt."}
+    continued = finished(workspaces.start(space, RECIPE, None, 1))
+    continued.continue_for(3)
+    finished(continued)
+    assert "while it trained" in description(continued)["missing"]
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        None,
+        [],
+        {},
+        {"recipe": "romeo-juliet", "seed": "-1", "settings": {}},
+        {"recipe": "romeo-juliet", "seed": "0", "settings": {"training.steps": "many"}},
+        {"recipe": "romeo-juliet", "seed": "0", "settings": {"corpus.file": "../x"}},
+        {"recipe": "../romeo-juliet", "seed": "0", "settings": {}},
+        {"recipe": "romeo-juliet", "seed": "0", "settings": {"nothing": 1}},
+        {"recipe": "romeo-juliet", "seed": "9" * 5000, "settings": {}},
+    ],
+)
+def test_a_broken_link_starts_nothing(workspaces: Workspaces, space: Workspace, described):
+    with pytest.raises(BertCoreError):
+        repeated_run(workspaces, space, described)
+    assert not space.runs
+
+
+def test_the_lists_name_models_and_steps(workspaces: Workspaces, space: Workspace):
+    run = finished(workspaces.start(space, RECIPE, None, 1))
+    space.rename(run.id, "mine")
+    assert choices(workspaces, space) == [["shipped", "shipped", "comes with Balcony"], [run.id, "mine", "finished"]]
+    found = dict(comparisons(workspaces, space))
+    assert found["shipped"] == "shipped"
+    assert found[f"{run.id}@8"] == "mine, step 8"
+    other = workspaces.enter(None)
+    with pytest.raises(BertCoreError, match=NOT_YOURS):
+        workspaces.model(other, run.id)
