@@ -294,13 +294,15 @@ class FinetuningConfig(OptimizerConfig):
     """How fine-tuning updates the weights (Devlin et al. 2018, appendix A.3). `steps` follow from the epochs."""
 
     epochs: float | None = _number(3.0, 0.001, 1_000, "How many times each example is read.", optional=True)
-    learning_rate: float = _number(3e-4, 1e-8, 1, "How far a step moves the weights. A larger model needs less.")
+    learning_rate: float = _number(
+        1e-3, 1e-8, 1, "How far a step moves the weights. A larger model needs less: 5e-5 for 12 layers of 768."
+    )
     warmup_fraction: float = _number(0.1, 0, 1, "Fraction of the steps in which the learning rate grows to its peak.")
     dropout: float = _number(0.1, 0, 0.9, "Fraction of vector entries and attention weights set to zero in training.")
     frozen_layers: int = _number(
         0, 0, 48, "Keep the embeddings and this many of the lowest layers as they are. 0: train everything."
     )
-    freeze_encoder: bool = _choice(False, (False, True), "Train the output layer alone.")
+    freeze_encoder: bool = _choice(False, (False, True), "Train the pooler and the output layer alone.")
     layer_decay: float = _number(1.0, 0.1, 1, "Each lower layer has this fraction of the rate of the one above it.")
     keep_best: bool = _choice(
         True, (False, True), "Keep the weights of the epoch that did best on the validation part."

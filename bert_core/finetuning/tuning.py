@@ -131,10 +131,11 @@ def task_model(
     dropout: float | None = None,
     random_weights: bool = False,
 ) -> heads.BertForTask:
-    """A model with the encoder of a checkpoint and a new output layer, drawn by the seed.
+    """A model with the encoder of a checkpoint, and a new pooler and output layer drawn by the seed.
 
-    dropout: of the model; None for the checkpoint's. random_weights: draw the encoder too. A pooler that the
-    checkpoint's files lacked is drawn too.
+    dropout: of the model; None for the checkpoint's. random_weights: draw the encoder too. Only the pooler of a
+    fine-tuned checkpoint is kept: next-sentence training drives it to -1 and 1, where tanh passes on hardly any
+    gradient (Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning", draw it anew too).
     """
     config = checkpoint.config
     if dropout is not None:
@@ -143,9 +144,11 @@ def task_model(
     generator = torch.Generator().manual_seed(seed)
     model = MODEL_CLASSES[task](config, outputs, generator=generator)
     if not random_weights:
-        left_out = "pooler." if "pooler" in checkpoint.missing else "-"
+        keeps_pooler = checkpoint.head is not None and "pooler" not in checkpoint.missing
         known = {
-            name: tensor for name, tensor in checkpoint.model.bert.state_dict().items() if not name.startswith(left_out)
+            name: tensor
+            for name, tensor in checkpoint.model.bert.state_dict().items()
+            if keeps_pooler or not name.startswith("pooler.")
         }
         model.bert.load_state_dict(known, strict=False)
     return model
@@ -287,7 +290,7 @@ def _freeze(model: heads.BertForTask, config: FinetuningConfig) -> None:
         raise ConfigError(f"frozen_layers is {config.frozen_layers}; the model has {layers} layers.")
     for name, parameter in model.named_parameters():
         depth = _depth(name, layers)
-        in_encoder = name.startswith("bert.")
+        in_encoder = name.startswith("bert.") and depth <= layers
         if (config.freeze_encoder and in_encoder) or (config.frozen_layers and depth <= config.frozen_layers):
             parameter.requires_grad_(False)
 

@@ -1,5 +1,7 @@
 """Fine-tuning on small made tasks: what is learned, what stays frozen, what repeats, what the command line prints."""
 
+import copy
+import dataclasses
 import json
 import random
 
@@ -80,6 +82,23 @@ def test_a_run_repeats_by_its_seed(tiny_checkpoint):
     assert losses(1) == losses(1) != losses(2)
 
 
+def test_a_pooler_at_its_limits_holds_no_task_back(tiny_checkpoint):
+    """Next-sentence training drives tanh to -1 and 1; from there hardly any gradient reaches the encoder."""
+    model = copy.deepcopy(tiny_checkpoint.model)
+    with torch.no_grad():
+        model.bert.pooler["dense"].weight.mul_(1000)
+    checkpoint = dataclasses.replace(tiny_checkpoint, model=model)
+    assert finetune(checkpoint, texts(), test=texts(seed=1), epochs=12, **FAST).test["accuracy"] >= 0.9
+
+
+def test_the_pooler_of_a_fine_tuned_model_is_kept(tiny_checkpoint):
+    first = finetune(tiny_checkpoint, texts(), epochs=1, **FAST).checkpoint
+    pooler = "bert.pooler.dense.weight"
+    assert torch.equal(
+        Finetuning(first, texts(), settings=FAST).model.state_dict()[pooler], first.model.state_dict()[pooler]
+    )
+
+
 def test_frozen_parts_keep_their_weights(tiny_checkpoint):
     before = tiny_checkpoint.model.bert.state_dict()
 
@@ -93,7 +112,7 @@ def test_frozen_parts_keep_their_weights(tiny_checkpoint):
 
     assert changed() == {"embeddings", "0", "1", "pooler"}
     assert changed(frozen_layers=1) == {"1", "pooler"}
-    assert changed(freeze_encoder=True) == set()
+    assert changed(freeze_encoder=True) == {"pooler"}
     with pytest.raises(ConfigError, match="frozen_layers is 3; the model has 2 layers"):
         changed(frozen_layers=3)
 
