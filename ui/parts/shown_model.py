@@ -14,12 +14,8 @@ from ui.server.workspaces import Workspaces
 
 MOST_STEPS = 12  # of one run in the list of models to compare with
 CURVE_POINTS = 60
-<<<<<<< HEAD
-STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in train/runs.js
-=======
 SECTIONS = ("tokenizer", "model", "data", "training")  # of a recipe, whose settings a link may change
-STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in train/run_status.js
->>>>>>> 0c9b23d (Tests ask a question instead of choosing a model for a visitor; a link's description is checked before it trains)
+STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in train/runs.js
 
 
 def caption(model: Model) -> str:
