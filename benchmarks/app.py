@@ -273,6 +273,7 @@ def base(options: argparse.Namespace) -> None:
                 timed(page, "#attention-hide input", "attention-heads") for _ in range(max(2, options.repeat // 4))
             ]
             with page.expect_download() as download:
+                page.click("#attention-download summary")
                 page.click("#attention-download-png")
             size = download.value.path().stat().st_size / 2**20
     row("12 x 12 heads, 64 tokens: click until the grid is drawn", spread(clicks), "1,500 ms")

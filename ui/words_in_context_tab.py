@@ -16,7 +16,6 @@ from ui.parts.export import Numbers, python_code, table
 from ui.parts.figures import word_points
 from ui.parts.notes import EACH_ALONE, alone_note, unknown_note
 from ui.parts.page import Asked, Page
-from ui.parts.question import Values
 from ui.server.probe_lock import probe_lock
 from ui.views import view
 
@@ -91,8 +90,7 @@ def words_in_context_tab(page: Page) -> None:
         shown = contexts_value(asked.checkpoint, chosen, lines, at)
         return {**controls, **dict(zip((facts, cosine, points), shown))}
 
-    def given(values: Values) -> tuple[Checkpoint, str, list[str], int]:
-        asked = page.asked(values)
+    def given(asked: Asked) -> tuple[Checkpoint, str, list[str], int]:
         chosen, lines, at = filled(asked)
         if not chosen.strip() or not lines:
             raise InputError(EMPTY)
@@ -112,11 +110,12 @@ def words_in_context_tab(page: Page) -> None:
     sentences.input(None, sentences, None, js=lines, **QUIET)
     level.input(None, level, None, js="(level) => Balcony.ask({ level })", **QUIET)
     offer(
+        page,
         export,
         "similarities",
-        page.inputs,
-        lambda values: contexts_numbers(*given(values)),
-        code=lambda values: contexts_code(*given(values)),
+        lambda asked: contexts_numbers(*given(asked)),
+        title=("word",),
+        code=lambda asked: contexts_code(*given(asked)),
     )
 
 

@@ -57,14 +57,8 @@ export function repaint() {
   for (const redraw of redraws) redraw();
 }
 
-/** Call back when the theme changes, as long as the view is on the page. @param {HTMLElement} root @param {() => void} redraw */
-export function onTheme(root, redraw) {
-  function heard() {
-    if (root.isConnected) redraw();
-    else redraws.delete(heard);
-  }
-  redraws.add(heard);
-}
+/** Call back when the theme changes while the view is on the page. @param {HTMLElement} root @param {() => void} redraw */
+export const onTheme = (root, redraw) => redraws.add(() => { if (root.isConnected) redraw(); });
 
 /** @param {string} colour @param {string} text */
 function swatch(colour, text) {

@@ -65,10 +65,16 @@ class Tabs:
         return page
 
 
+def press_save(page: Page, item: str) -> None:
+    """Open the list "Save" that has the item, and press it."""
+    page.locator("details", has=page.locator(item)).locator("summary").click()
+    page.locator(item).click()
+
+
 def download(page: Page, button: str, folder: Path, name: str) -> str:
-    """Press a button and return the text of the file that it downloads."""
+    """Press an item of a list "Save" and return the text of the file that it downloads."""
     with page.expect_download() as waiting:
-        page.locator(button).click()
+        press_save(page, button)
     assert waiting.value.suggested_filename == name
     waiting.value.save_as(folder / name)
     return (folder / name).read_text(encoding="utf-8")
@@ -132,7 +138,7 @@ def start(page: Page) -> None:
 def assert_curve_is_whole(page: Page) -> None:
     """Each point of the curve is the mean of the steps since the point before: none is missing, none counts twice."""
     with page.expect_download() as waiting:
-        page.locator("#curves-csv").click()
+        press_save(page, "#curves-csv")
     table = csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8").splitlines())
     losses = [float(row["mlm_loss"]) for row in table if row["part"] == "training"]
     raw = """() => document.querySelector('#run-curves').data

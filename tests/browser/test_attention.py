@@ -13,6 +13,7 @@ from browser_steps import (
     late_answers,
     open_tab,
     paste,
+    press_save,
     start,
     wait_for_answer,
     wait_for_status,
@@ -224,8 +225,9 @@ def test_odd_words_are_literal_in_every_picture_and_file(page: Page, browser: Br
     assert page.locator("#attention-map .is-left bdi").all_text_contents() == tokens
     assert page.locator("#attention-stage b:not(.balcony-legend b)").count() == 0
     code = page.locator("#attention-download pre")
-    page.locator("#attention-download-py").click()
+    press_save(page, "#attention-download-py")
     expect(code).to_contain_text(repr(" ".join(ODD)))
+    page.keyboard.press("Escape")
 
     file = tmp_path / "attention.html"
     download(page, "#attention-download-html", tmp_path, file.name)

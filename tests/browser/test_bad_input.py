@@ -3,7 +3,7 @@
 import zipfile
 from pathlib import Path
 
-from browser_steps import change_setting, choose_source, open_tab, paste, start, wait_for_status
+from browser_steps import change_setting, choose_source, open_tab, paste, press_save, start, wait_for_status
 from playwright.sync_api import Page, expect
 
 STRANGE = ["<b>bold</b>", "${1+1}", "$x$", "{{7*7}}", "שלום", "&amp;"]
@@ -33,7 +33,7 @@ def test_a_binary_file_and_one_in_an_old_encoding(page: Page, tmp_path: Path) ->
     binary, old = tmp_path / "picture.txt", tmp_path / "old.txt"
     binary.write_bytes(bytes(range(256)))
     old.write_bytes("他在北京 的大学\n每天 都要开会\n".encode("gbk"))
-    page.locator("#curves-csv").click()
+    press_save(page, "#curves-csv")
     expect(page.locator(".balcony-reason")).to_have_text("There is no run yet; press Start.")
     choose_source(page, "Upload a .txt file")
     alert, encoding = page.locator("#preview").get_by_role("alert"), page.locator("#encoding")

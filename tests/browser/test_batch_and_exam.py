@@ -13,6 +13,7 @@ from browser_steps import (
     late_answers,
     paste,
     points,
+    press_save,
     start,
     wait_for_points,
     wait_for_status,
@@ -79,7 +80,7 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
     page.locator("#batch-next").click()
     expect(pairs).to_have_text("Pairs 5 to 8 of 48")
     with page.expect_download() as waiting:
-        page.locator("#batch-download-csv").click()
+        press_save(page, "#batch-download-csv")
     rows = list(csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()))
     assert {row["pair"] for row in rows} == {"5", "6", "7", "8"}
     move_slider(page, 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from browser_steps import Tabs, change_setting, download, open_tab, paste, start, wait_for_status
+from browser_steps import Tabs, change_setting, download, open_tab, paste, press_save, start, wait_for_status
 from playwright.sync_api import Page, expect
 
 ODD = ["<b>", "${1}", "$x$", "=1+1", "שלום", "你", "&amp;", "{{7}}"]
@@ -49,9 +49,11 @@ def cells(table: str) -> set[str]:
 
 
 def python_of(page: Page, export: str) -> str:
-    page.locator(f"#{export}-py").click()
+    press_save(page, f"#{export}-py")
     expect(page.locator(f"#{export} pre")).to_contain_text("load_checkpoint")
-    return page.locator(f"#{export} pre").inner_text()
+    code = page.locator(f"#{export} pre").inner_text()
+    page.keyboard.press("Escape")
+    return code
 
 
 def test_masked_words(odd: Page, tmp_path: Path, complaints: list[str]) -> None:

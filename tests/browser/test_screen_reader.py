@@ -2,7 +2,7 @@
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser_steps import change_setting, open_tab, start, wait_for_status
+from browser_steps import change_setting, open_tab, press_save, start, wait_for_status
 from playwright.sync_api import Page, expect
 
 GRAVE = ("serious", "critical")
@@ -46,7 +46,7 @@ def test_a_closer_view(page: Page, kind: str) -> None:
 def test_a_way_of_drawing_attention(page: Page, mode: str) -> None:
     open_tab(page, "Attention")
     page.locator("#attention-map").get_by_role("tab", name=mode).click()
-    page.locator("#attention-download-py").click()
+    press_save(page, "#attention-download-py")
     expect(page.locator("#attention-download pre")).to_be_visible()
     assert grave(page) == []
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser_steps import Tabs, change_setting, open_tab, points, start, wait_for_points, wait_for_status
+from browser_steps import Tabs, change_setting, open_tab, points, press_save, start, wait_for_points, wait_for_status
 from playwright.sync_api import Page, expect
 
 ENDLESS = "50000"
@@ -97,7 +97,7 @@ def test_curves_keep_their_points_in_every_display(trained: Page, complaints: li
     assert again == sorted(set(again))
     assert again[-1] == 110
     with page.expect_download() as waiting:
-        page.locator("#curves-csv").click()
+        press_save(page, "#curves-csv")
     lines = Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()
     assert len(lines) == 1 + 110
 

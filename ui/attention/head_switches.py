@@ -43,27 +43,24 @@ def head_switches(page: Page) -> None:
     def measure(values: Values) -> dict[Any, Any]:
         return judge(page.asked(values), True)
 
-    def asked_for(values: Values) -> tuple[Asked, Question, int]:
-        """With the question, its texts with all hidden words masked but the first, and the position of that one."""
-        asked = page.asked(values)
+    def hidden(asked: Asked) -> tuple[Question, int]:
+        """The question with its hidden words masked but the first, and the position of that one."""
         if not asked.question.text.strip():
             raise InputError("There is no sentence yet; type or choose one first.")
-        return asked, *hidden_position(asked.checkpoint, asked.question)
+        return hidden_position(asked.checkpoint, asked.question)
 
-    def numbers(values: Values) -> Numbers:
-        asked, question, position = asked_for(values)
-        checkpoint = asked.checkpoint
+    def numbers(asked: Asked) -> Numbers:
+        checkpoint, (question, position) = asked.checkpoint, hidden(asked)
         with probe_lock:
             batch = batch_for(checkpoint, asked.corpus) if cost(checkpoint) <= WITH_LOSS else None
             return ablation_numbers(ablation_map(checkpoint, *question.texts, position=position, batch=batch))
 
-    def code(values: Values) -> str:
-        asked, question, position = asked_for(values)
-        return switches_code(asked.checkpoint, question, position)
+    def code(asked: Asked) -> str:
+        return switches_code(asked.checkpoint, *hidden(asked))
 
     page.on("switches", judge, [switches], lambda sentence: {switches: {"error": sentence}})
     switches.submit(measure, page.inputs, switches, trigger_mode="once", **QUIET)
-    offer(export, "heads-off", page.inputs, numbers, code=code)
+    offer(page, export, "heads-off", numbers, code=code)
 
 
 def switches_value(checkpoint: Checkpoint, question: Question, corpus: Corpus, at_once: bool = False) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ui.parts.downloads import exporter, numbers_of_models, offer
 from ui.parts.export import Numbers, attention_numbers
 from ui.parts.notes import alone_note, unknown_note
 from ui.parts.page import Asked, Page
-from ui.parts.question import Head, Question, Values
+from ui.parts.question import Head, Question
 from ui.parts.shown_model import caption
 from ui.server.probe_lock import probe_lock
 from ui.views import view
@@ -85,17 +85,14 @@ def attention_tab(page: Page) -> None:
         shown = show(asked)
         return {detail: shown[detail], other_detail: shown[other_detail]}
 
-    def numbers(values: Values) -> Numbers | dict[str, Numbers]:
-        asked = page.asked(values)
+    def numbers(asked: Asked) -> Numbers | dict[str, Numbers]:
         return numbers_of_models(asked, lambda each: attention_numbers(attention_of(each, asked.question).maps))
 
-    def code(values: Values) -> str:
-        asked = page.asked(values)
+    def code(asked: Asked) -> str:
         with probe_lock:
             return attention.attention_code(asked.checkpoint, asked.question)
 
-    def html(values: Values) -> str:
-        asked = page.asked(values)
+    def html(asked: Asked) -> str:
         first = attention_of(asked.checkpoint, asked.question)
         head = attention.nearest_head(asked.question.head, first)
         return attention.attention_page(first, head, f"Attention: {caption(asked.model)}")
@@ -104,4 +101,4 @@ def attention_tab(page: Page) -> None:
     page.on("layer", show_layer, [detail, other_detail], lambda sentence: {detail: warn(sentence)})
     page.on_restored(lambda question: {hide: question.hide_special}, [hide])
     hide.input(None, hide, None, js="(hide) => Balcony.ask({ hide_special: hide })", **QUIET)
-    offer(export, "attention", page.inputs, numbers, code=code, page=html)
+    offer(page, export, "attention", numbers, code=code, html=html)

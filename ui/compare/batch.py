@@ -10,7 +10,7 @@ from ui.handlers import on_error
 from ui.parts.downloads import exporter, offer
 from ui.parts.export import Numbers, table
 from ui.parts.notes import pair_labels
-from ui.parts.page import Page
+from ui.parts.page import Asked, Page
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import NO_MODEL_YET, Workspace
 from ui.views import view
@@ -38,15 +38,15 @@ def batch_view(page: Page) -> None:
     microscope = view("batch", server_functions=[batch], options={"pairs": PAIRS_SHOWN}, elem_id="batch")
     downloads = exporter("the batch", of="batch", elem_id="batch-download", kinds=("json", "csv"))
 
-    def numbers(token: str, at: dict[str, Any] | None) -> Numbers:
+    def numbers(asked: Asked, at: dict[str, Any] | None) -> Numbers:
         if not at:
             raise InputError(NO_RUN)
-        value = batch([token, at["run"], at["step"], at["first"], at["again"]])
+        value = batch([asked.space.token, at["run"], at["step"], at["first"], at["again"]])
         if "text" in value:
             raise InputError(value["text"])
         return table(COLUMNS, batch_table(value))
 
-    offer(downloads, "batch", [page.visitor, microscope], numbers)
+    offer(page, downloads, "batch", numbers, title=(), also=[microscope])
 
 
 def batch_value(space: Workspace, run: Run, step: int | None, first: int, again: int) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ui.parts.export import Numbers, guesses_numbers, python_code
 from ui.parts.masking import MaskedWord, mask_words, maskable
 from ui.parts.notes import alone_note, unknown_note
 from ui.parts.page import Asked, Page
-from ui.parts.question import Question, Values
+from ui.parts.question import Question
 from ui.parts.shown_model import caption
 from ui.server.probe_lock import probe_lock
 from ui.views import view
@@ -69,26 +69,21 @@ def masked_words_tab(page: Page) -> None:
         with probe_lock:
             return {closer: closer_value(asked.checkpoint, asked.question)}
 
-    def numbers(values: Values) -> Numbers | dict[str, Numbers]:
-        asked = page.asked(values)
-
+    def numbers(asked: Asked) -> Numbers | dict[str, Numbers]:
         def of_model(checkpoint: Checkpoint) -> Numbers:
             check_words(asked.checkpoint, checkpoint, asked.question)
             return all_guesses(checkpoint, asked.question)
 
         return numbers_of_models(asked, of_model)
 
-    def code(values: Values) -> str:
-        asked = page.asked(values)
+    def code(asked: Asked) -> str:
         return guesses_code(asked.checkpoint, asked.question)
 
-    def numbers_of_view(values: Values) -> Numbers:
-        asked = page.asked(values)
+    def numbers_of_view(asked: Asked) -> Numbers:
         with probe_lock:
             return closer_numbers(closer_value(asked.checkpoint, asked.question))
 
-    def code_of_view(values: Values) -> str:
-        asked = page.asked(values)
+    def code_of_view(asked: Asked) -> str:
         with probe_lock:
             return closer_code(asked.checkpoint, asked.question)
 
@@ -102,8 +97,8 @@ def masked_words_tab(page: Page) -> None:
     page.on_restored(lambda question: {own: question.guess, kind: question.view}, [own, kind])
     own.input(None, own, None, js="(guess) => Balcony.ask({ guess })", **QUIET)
     kind.input(None, kind, None, js="(view) => Balcony.ask({ view })", **QUIET)
-    offer(downloads, "guesses", page.inputs, numbers, code=code)
-    offer(closer_downloads, "closer-view", page.inputs, numbers_of_view, code=code_of_view)
+    offer(page, downloads, "guesses", numbers, code=code)
+    offer(page, closer_downloads, "closer-view", numbers_of_view, code=code_of_view)
 
 
 def put_into(page: Page) -> Callable[[list[Any]], dict[str, Any]]:

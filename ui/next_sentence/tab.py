@@ -13,7 +13,7 @@ from ui.parts.downloads import exporter, numbers_of_models, offer
 from ui.parts.export import Numbers
 from ui.parts.notes import NEXT, pair_labels, unknown_note
 from ui.parts.page import Asked, Page
-from ui.parts.question import Question, Values
+from ui.parts.question import Question
 from ui.parts.shown_model import caption
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Model
@@ -96,31 +96,27 @@ def next_sentence_tab(page: Page) -> None:
         notes = [*value["notes"], pairs.difference_note(one, two)]
         return value | {"caption": caption(model), "notes": notes, "beside": True}
 
-    def asked_pair(values: Values) -> Asked:
-        asked = page.asked(values)
+    def check_pair(asked: Asked) -> None:
         if not is_whole(asked.question):
             raise InputError(HINT)
-        return asked
 
     def shown_size(asked: Asked) -> int:
         """Of the window that is on the page."""
         return min(pairs.window_size(each.checkpoint) for each in (asked.model, asked.other) if each)
 
-    def numbers_of_pair(values: Values) -> Numbers | dict[str, Numbers]:
-        asked = asked_pair(values)
+    def numbers_of_pair(asked: Asked) -> Numbers | dict[str, Numbers]:
+        check_pair(asked)
         return numbers_of_models(asked, lambda each: pairs.pair_numbers(each, asked.question))
 
-    def code_of_pair(values: Values) -> str:
-        asked = asked_pair(values)
+    def code_of_pair(asked: Asked) -> str:
+        check_pair(asked)
         return pairs.pair_code(asked.checkpoint, asked.question)
 
-    def numbers_of_matrix(values: Values) -> Numbers | dict[str, Numbers]:
-        asked = page.asked(values)
+    def numbers_of_matrix(asked: Asked) -> Numbers | dict[str, Numbers]:
         size = shown_size(asked)
         return numbers_of_models(asked, lambda each: pairs.matrix_numbers(judged(asked, each, size)))
 
-    def code_of_matrix(values: Values) -> str:
-        asked = page.asked(values)
+    def code_of_matrix(asked: Asked) -> str:
         return pairs.matrix_code(asked.checkpoint.name, asked.corpus, asked.question.start, shown_size(asked))
 
     page.on("verdict", judge, [verdict], lambda sentence: {verdict: {"error": sentence}})
@@ -131,8 +127,8 @@ def next_sentence_tab(page: Page) -> None:
         [matrix, matrix_beside],
         lambda sentence: {matrix: {"error": sentence}, matrix_beside: {**HIDDEN}},
     )
-    offer(pair_export, "pair", page.inputs, numbers_of_pair, code=code_of_pair)
-    offer(matrix_export, "matrix", page.inputs, numbers_of_matrix, code=code_of_matrix)
+    offer(page, pair_export, "pair", numbers_of_pair, code=code_of_pair)
+    offer(page, matrix_export, "matrix", numbers_of_matrix, title=(), code=code_of_matrix)
 
 
 def verdict_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:

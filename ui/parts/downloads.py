@@ -5,7 +5,7 @@ The browser makes pictures from what it shows (assets/js/parts/picture.js); ever
 
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ import gradio as gr
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, on_error, warn
 from ui.parts.export import Numbers, write
-from ui.parts.page import Asked
+from ui.parts.page import Asked, Page
+from ui.parts.question import Values
 from ui.parts.shown_model import caption
 from ui.views import view
 
@@ -24,48 +25,55 @@ PICTURES = ("png", "svg")
 
 @dataclass(frozen=True)
 class Exporter:
-    """The row of buttons, and the hidden link through which a browser downloads."""
+    """The button with its list, and the hidden link through which a browser downloads."""
 
-    buttons: gr.HTML
+    menu: gr.HTML
     link: gr.DownloadButton
 
 
 def exporter(what: str, *, of: str, elem_id: str, kinds: tuple[str, ...] = ("json", "csv", "py")) -> Exporter:
-    """Lay out the row "Save <what> as" with PNG and SVG, which the browser makes, and the `kinds` that `offer` writes.
+    """Lay out the button "Save" with PNG and SVG, which the browser makes, and the `kinds` that `offer` writes.
 
-    of: elem_id of the picture. kinds: "json", "csv", "html" become files; "py" is code to copy. A button has the id
-    `<elem_id>-<kind>`.
+    of: elem_id of the picture. kinds: "json", "csv", "html" become files; "py" is code to copy. An item of the list
+    has the id `<elem_id>-<kind>`.
     """
     options = {"id": elem_id, "of": of, "what": what, "kinds": [*PICTURES, *kinds]}
-    buttons = view("exporter", events=("select", "submit"), options=options, elem_id=elem_id)
+    menu = view("exporter", events=("select", "submit"), options=options, elem_id=elem_id)
     # The browser needs a link to click before the file exists.
-    return Exporter(buttons, gr.DownloadButton("File", visible="hidden", elem_id=f"{elem_id}-file"))
+    return Exporter(menu, gr.DownloadButton("File", visible="hidden", elem_id=f"{elem_id}-file"))
 
 
 def offer(
+    page: Page,
     export: Exporter,
     name: str,
-    inputs: Any,
     numbers: Callable[..., Numbers | dict[str, Numbers]],
     *,
+    title: Sequence[str] = ("text", "pair"),
     code: Callable[..., str] | None = None,
-    page: Callable[..., str] | None = None,
+    html: Callable[..., str] | None = None,
+    also: Sequence[gr.components.Component] = (),
 ) -> None:
-    """Connect the buttons to functions of the inputs' values.
+    """Connect the list to functions of what is asked, and of the values of the components `also`.
 
-    name: of the files, without their ending. numbers: for JSON and CSV. code: Python code. page: an HTML page.
+    name: of the files, without their ending. numbers: for JSON and CSV. title: parts of the question that stand above a
+    picture, before the model. code: Python code. html: a page.
     """
+
+    def given(values: Values) -> list[Any]:
+        return [page.asked(values), *(values[each] for each in also)]
+
     link = export.link
     click = f"() => document.querySelector('#{link.elem_id} a, #{link.elem_id}').click()"
 
     # After an error the link has no file, so that the click does not download an older one.
     @on_error(lambda sentence: warn(sentence) and None)
-    def save(event: gr.EventData, *values: Any) -> Any:
+    def save(values: Values, event: gr.EventData) -> Any:
         kind = str(event.kind)
         if kind in ("json", "csv"):
-            content = write(kind, numbers(*values))
-        elif kind == "html" and page:
-            content = page(*values)
+            content = write(kind, numbers(*given(values)))
+        elif kind == "html" and html:
+            content = html(*given(values))
         else:
             return gr.skip()
         with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
@@ -75,11 +83,23 @@ def offer(
             return link.move_resource_to_block_cache(str(path))
 
     @on_error(warn)
-    def show(*values: Any) -> Any:
-        return {"code": code(*values)} if code else gr.skip()
+    def show(values: Values, event: gr.EventData) -> Any:
+        asked, *others = given(values)
+        if str(event.kind) in PICTURES:
+            content: dict[str, Any] = {"title": picture_title(asked, title)}
+        else:
+            content = {"code": code(asked, *others) if code else ""}
+        return content | {"number": int(event.number)}
 
-    export.buttons.select(save, inputs, link, **QUIET).success(None, None, None, js=click)
-    export.buttons.submit(show, inputs, export.buttons, **QUIET)
+    inputs = {*page.inputs, *also}
+    export.menu.select(save, inputs, link, **QUIET).success(None, None, None, js=click)
+    export.menu.submit(show, inputs, export.menu, **QUIET)
+
+
+def picture_title(asked: Asked, parts: Sequence[str]) -> list[str]:
+    """The named parts of the question, then its model with the step, or both models."""
+    texts = [getattr(asked.question, part) for part in parts]
+    return [*filter(None, texts), " · ".join(caption(model) for model in (asked.model, asked.other) if model)]
 
 
 def numbers_of_models(asked: Asked, numbers: Callable[[Checkpoint], Numbers]) -> Numbers | dict[str, Numbers]:

@@ -15,6 +15,7 @@ from bert_core.errors import RunError
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
 from ui.handlers import on_error
+from ui.parts.downloads import PICTURES
 from ui.parts.export import history_numbers, write
 from ui.parts.figures import curves
 from ui.server.news import CURVES, MORE_CURVES, POINTS_AT_FIRST, thin
@@ -43,9 +44,13 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
 
     @on_error(lambda sentence: {"error": sentence})
     def table(arguments: list[Any]) -> dict[str, Any]:
-        """All numbers of a run, as the content of a file."""
+        """All numbers of a run, as the content of a file, or the title of its picture."""
         visitor, run_id, kind = arguments
-        run = workspaces.find(visitor).run(run_id)
+        space = workspaces.find(visitor)
+        run = space.run(run_id)
+        if kind in PICTURES:
+            progress = run.progress()
+            return {"title": f"{space.title_of(run)}, step {progress.step:,} of {progress.steps:,}"}
         return {"content": write(kind, history_numbers(run.history(), run.evaluations()))}
 
     @on_error(lambda sentence: {"error": sentence})

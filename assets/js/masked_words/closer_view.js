@@ -124,7 +124,7 @@ export function closer(root) {
       button.addEventListener("click", () => ask({ mask }));
       return button;
     });
-    const group = el("div", { class: "balcony-export", role: "group", "aria-label": "The masked word to show" }, ...buttons);
+    const group = el("div", { class: "balcony-tools", role: "group", "aria-label": "The masked word to show", "data-no-picture": "" }, ...buttons);
     roam(group);
     return group;
   }

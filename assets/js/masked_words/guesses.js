@@ -44,7 +44,7 @@ export function guesses(root, { server }) {
       el("span", { class: "balcony-mark" }, isHidden ? "hidden" : "")];
     const item = el("li", { class: isHidden ? "balcony-guess is-own" : "balcony-guess" }, ...parts);
     if (!mask) return item;
-    const button = el("button", { type: "button", class: "balcony-small balcony-put", "aria-label": `Insert ${token} into the sentence` }, "insert");
+    const button = el("button", { type: "button", class: "balcony-small balcony-put", "data-no-picture": "", "aria-label": `Insert ${token} into the sentence` }, "insert");
     button.addEventListener("click", () => put(mask, token).catch(console.warn));
     item.append(button);
     return item;

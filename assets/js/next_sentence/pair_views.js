@@ -47,7 +47,7 @@ export function pairAcross(root) {
   const heads = el("select", {}), summary = el("p", { class: "balcony-empty" });
   const readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
   const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Attention of ", heads));
-  const title = el("h3", {}, "From the first sentence to the second"), map = heatMap(readout);
+  const title = el("h3", {}), map = heatMap(readout);
   /** @type {Across} */
   let value;
   let width = 0;
@@ -73,6 +73,7 @@ export function pairAcross(root) {
       heads.dataset.choices = choices;
     }
     if (keyOf(question.across) !== heads.value) heads.value = keyOf(value.head);
+    title.textContent = `From the first sentence to the second: ${heads.selectedOptions[0]?.text}`;
     summary.textContent = value.note;
     if (!tools.isConnected) root.replaceChildren(title, tools, map.element, readout, summary);
     show();

@@ -1,26 +1,28 @@
-// Buttons that save a view: a picture made from what the page shows, files from the server, code to copy.
+// Saving what a view shows: a picture made from the page, files from the server, code to copy.
 
-import { el } from "./elements.js";
+import { el, roam } from "./elements.js";
 import { picture } from "./picture.js";
 
 /** @typedef {{id: string, of: string, what: string, kinds: string[]}} ExportOptions of: id of the element in a picture */
+/** @typedef {{number: number, code?: string, title?: string[]}} Exported the answer to the press of that number */
 
-/** @type {Record<string, string>} */
-const NAMES = { png: "PNG", svg: "SVG", json: "JSON", csv: "CSV", html: "HTML", py: "Python" };
-/** @type {Record<string, string>} */
-const HINTS = { png: "A picture for slides", svg: "A picture that stays sharp at any size", json: "The numbers, for programs",
-  csv: "The numbers, for a spreadsheet", html: "One page that works offline", py: "Python code that computes the same numbers" };
+/** @type {Record<string, [name: string, hint: string]>} */
+const KINDS = {
+  png: ["PNG", "a picture for slides"], svg: ["SVG", "a picture, sharp at any size"], json: ["JSON", "the numbers, for programs"],
+  csv: ["CSV", "the numbers, for a spreadsheet"], html: ["HTML", "a page that works offline"],
+  py: ["Python", "code that computes the same"],
+};
 
 /** @param {Blob} blob @param {string} name */
-function save(blob, name) {
+export function save(blob, name) {
   const link = el("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 }
 
-/** @param {"png" | "svg"} kind @param {Element} element @param {string} name */
-async function savePicture(kind, element, name) {
-  const { text, width, height } = picture(element);
+/** @param {string} kind "png" or "svg" @param {Element} element @param {string} name @param {string[]} title */
+async function savePicture(kind, element, name, title) {
+  const { text, width, height } = picture(element, title);
   if (kind === "svg") {
     save(new Blob([text], { type: "image/svg+xml" }), `${name}.svg`);
     return;
@@ -31,6 +33,31 @@ async function savePicture(kind, element, name) {
   const canvas = el("canvas", { width: 2 * width, height: 2 * height });
   canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
   canvas.toBlob((blob) => { if (blob) save(blob, `${name}.png`); });
+}
+
+/**
+ * The button "Save" with its list of kinds of files. @param {{id: string, what: string, kinds: string[]}} options
+ * @param {(kind: string) => void} press
+ */
+export function saveMenu({ id, what, kinds }, press) {
+  const items = el("div", { class: "balcony-save-kinds", role: "group", "aria-label": `Save ${what} as` }, ...kinds.map((kind) => {
+    const [name, hint] = KINDS[kind];
+    const item = el("button", { type: "button", id: `${id}-${kind}` }, el("b", {}, name), " ", el("span", {}, hint));
+    item.addEventListener("click", () => { menu.open = false; press(kind); });
+    return item;
+  }));
+  roam(items);
+  const summary = el("summary", { class: "balcony-small", "aria-label": `Save ${what}` }, "Save ▾");
+  const menu = el("details", { class: "balcony-save", "data-no-picture": "" }, summary, items);
+  menu.addEventListener("toggle", () => { if (menu.open) items.scrollIntoView({ block: "nearest" }); });
+  menu.addEventListener("focusout", ({ relatedTarget }) => {
+    if (relatedTarget instanceof Node && !menu.contains(relatedTarget)) menu.open = false;
+  });
+  menu.addEventListener("keydown", ({ key }) => {
+    if (key === "Escape") { menu.open = false; summary.focus(); }
+  });
+  document.addEventListener("pointerdown", ({ target }) => { if (!menu.contains(/** @type {Node} */ (target))) menu.open = false; });
+  return menu;
 }
 
 /** @type {View} */
@@ -47,29 +74,32 @@ export function exporter(root, { trigger, options: given }) {
       copied.textContent = "Selected; copy it with the keyboard";
     }
   });
-  const shown = el("div", { class: "balcony-code", hidden: "" },
-    el("pre", { tabindex: "0", "aria-label": "Python" }, code), copy, copied);
+  const close = el("button", { type: "button", class: "balcony-small" }, "Close");
+  // The page behind the dialog rests, so that the code is always that of the view.
+  const dialog = el("dialog", { class: "balcony-code", "aria-label": `Python for ${options.what}` },
+    el("pre", { tabindex: "0", "aria-label": "Python" }, code), el("div", { class: "balcony-tools" }, copy, close, copied));
+  close.addEventListener("click", () => dialog.close());
 
-  /** @param {string} kind */
-  function press(kind) {
-    copied.textContent = "";
-    if (kind === "py") {
-      shown.hidden = !shown.hidden;
-      if (!shown.hidden) trigger("submit");
-    } else if (kind === "png" || kind === "svg") {
+  let number = 0;
+  /** @type {string | null} */
+  let asked = null;
+
+  root.append(saveMenu(options, (kind) => {
+    if (!["png", "svg", "py"].includes(kind)) { trigger("select", { kind }); return; }
+    asked = kind;
+    trigger("submit", { kind, number: (number += 1) });
+  }), dialog);
+
+  return function draw(/** @type {Exported | null} */ answer) {
+    if (!asked || answer?.number !== number) return;
+    if (answer.title) {
       const element = /** @type {Element} */ (document.getElementById(options.of));
-      savePicture(kind, element, options.what.replace(/^the /, "").replace(/\W+/g, "-")).catch(console.error);
-    } else trigger("select", { kind });
-  }
-
-  const buttons = options.kinds.map((kind) => {
-    const button = el("button", { type: "button", class: "balcony-small", id: `${options.id}-${kind}`, title: HINTS[kind] }, NAMES[kind]);
-    button.addEventListener("click", () => press(kind));
-    return button;
-  });
-  root.append(
-    el("div", { class: "balcony-export", role: "group", "aria-label": `Save ${options.what}` },
-      el("span", { class: "balcony-export-label" }, `Save ${options.what} as`), ...buttons),
-    shown);
-  return function draw(/** @type {{code: string} | null} */ value) { code.textContent = value ? value.code : ""; };
+      savePicture(asked, element, options.what.replace(/^the /, "").replace(/\W+/g, "-"), answer.title).catch(console.error);
+    } else {
+      copied.textContent = "";
+      code.textContent = answer.code ?? "";
+      dialog.showModal();
+    }
+    asked = null;
+  };
 }

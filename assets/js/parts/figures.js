@@ -23,7 +23,7 @@ const loadInAdvance = () => whenIdle(() => loadPlotly().catch(console.error), { 
 if (document.readyState === "complete") loadInAdvance();
 else window.addEventListener("load", loadInAdvance);
 
-/** @typedef {{data: object[], layout: object}} Figure */
+/** @typedef {{data: object[], layout: Record<string, any>}} Figure */
 
 /**
  * A chart in `box`: `show` draws a figure anew, `extend` adds points and keeps zoom and hover, `relayout` changes the

@@ -106,6 +106,7 @@ export function heatMap(readout) {
     for (const part of [mark, row, column]) part.setAttribute("visibility", "visible");
     for (const part of [mark, column]) part.setAttribute("x", x);
     for (const part of [mark, row]) part.setAttribute("y", y);
+    readout.removeAttribute("data-no-picture");
     readout.replaceChildren(...heat.describe(i, j));
   }
 
@@ -176,6 +177,7 @@ export function heatMap(readout) {
     element.replaceChildren(picture, legend(heat.measure, heat.ticks ?? WEIGHTS, heat.level ?? itself));
     element.setAttribute("aria-label", heat.label);
     element.classList.toggle("is-pressable", Boolean(heat.press));
+    readout.toggleAttribute("data-no-picture", !chosen);
     if (chosen) choose(...chosen);
     else readout.textContent = heat.hint;
   }

@@ -1,6 +1,7 @@
-// A part of the page as the text of an SVG file.
+// A part of the page as the text of an SVG file: light in either theme, under a title, without what can only be pressed.
 
-import { svg } from "./elements.js";
+import { repaint } from "../colours.js";
+import { el, svg } from "./elements.js";
 
 const MARGIN = 12;
 // The properties that a style sheet may set on a part of an SVG; the file has no style sheet.
@@ -9,7 +10,7 @@ const SVG_STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-op
 const NO_XML = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g;
 
 /** @param {string} colour */
-const isVisible = (colour) => colour && colour !== "transparent" && !/, 0\)$|\/ 0\)$/.test(colour);
+const isVisible = (colour) => colour && colour !== "transparent" && !/^rgba.*, 0\)$|\/ 0\)$/.test(colour);
 
 /** The colour behind an element. @param {Element} element */
 function backdrop(element) {
@@ -73,8 +74,11 @@ function letters(node, origin) {
 /** Background and border of an element. @param {CSSStyleDeclaration} style @param {DOMRect} extent @param {DOMRect} origin */
 function box(style, extent, origin) {
   const width = parseFloat(style.borderTopWidth);
-  const hasBorder = width && style.borderTopStyle !== "none" && isVisible(style.borderTopColor);
-  if (!isVisible(style.backgroundColor) && !hasBorder) return [];
+  const hasTop = width && style.borderTopStyle !== "none" && isVisible(style.borderTopColor);
+  const hasBorder = hasTop && parseFloat(style.borderBottomWidth);
+  const line = hasTop && !hasBorder ? [svg("path", { d: `M${extent.left - origin.left} ${extent.top - origin.top}h${extent.width}`,
+    stroke: style.borderTopColor, "stroke-width": width })] : [];
+  if (!isVisible(style.backgroundColor) && !hasBorder) return line;
   const inset = hasBorder ? width / 2 : 0;
   return [svg("rect", {
     x: extent.left - origin.left + inset, y: extent.top - origin.top + inset,
@@ -83,7 +87,7 @@ function box(style, extent, origin) {
     fill: isVisible(style.backgroundColor) ? style.backgroundColor : "none",
     stroke: hasBorder ? style.borderTopColor : "none", "stroke-width": hasBorder ? width : 0,
     ...(style.borderTopStyle === "dashed" ? { "stroke-dasharray": "4 3" } : {}),
-  })];
+  }), ...line];
 }
 
 /** A copy of an SVG with its styles. @param {SVGElement} original @param {DOMRect} extent @param {DOMRect} origin */
@@ -108,7 +112,7 @@ function drawing(original, extent, origin) {
 /** Everything that a node shows, as SVG. @param {Node} node @param {DOMRect} origin @returns {SVGElement[]} */
 function parts(node, origin) {
   if (node instanceof Text) return letters(node, origin);
-  if (!(node instanceof Element) || node.matches("input, select, textarea, [data-no-picture]")) return [];
+  if (!(node instanceof Element) || node.matches("input, select, textarea")) return [];
   const style = getComputedStyle(node);
   const extent = node.getBoundingClientRect();
   if (style.display === "none" || style.visibility === "hidden" || style.clipPath !== "none" || style.opacity === "0") return [];
@@ -125,25 +129,58 @@ function parts(node, origin) {
 }
 
 /**
- * An element as the text of an SVG file: letters stay letters, canvases become pictures inside it.
- * @param {Element} element
+ * What `work` returns while the page is light and shows nothing that can only be pressed. Nothing of it reaches the screen:
+ * the browser paints after the script.
+ * @template Result
+ * @param {() => Result} work
  */
-export function picture(element) {
-  const origin = element.getBoundingClientRect();
-  const content = svg("g", {}), root = svg("svg", { style: "position: absolute; visibility: hidden" });
-  content.append(...parts(element, origin));
-  root.append(content);
-  document.body.append(root);  // only there it has a size
+function asPicture(work) {
+  const dark = [...document.querySelectorAll(".dark")];
+  // Without transitions: colours would begin to change slowly.
+  const rules = el("style", {}, "* { transition: none !important } [data-no-picture] { display: none !important }");
+  document.head.append(rules);
+  for (const each of dark) each.classList.remove("dark");
+  if (dark.length) repaint();
+  try {
+    return work();
+  } finally {
+    rules.remove();
+    for (const each of dark) each.classList.add("dark");
+    if (dark.length) repaint();
+  }
+}
+
+/** The size of a drawing, which it has only on the page. @param {SVGGElement} content */
+function extentOf(content) {
+  const root = svg("svg", { style: "position: absolute; visibility: hidden" }, content);
+  document.body.append(root);
   const { x, y, width, height } = content.getBBox();
   root.remove();
-  const left = Math.max(0, x) - MARGIN, top = Math.max(0, y) - MARGIN;
+  return { x, y, width, height };
+}
+
+/** @param {Element} element @param {string[]} title */
+function pictureNow(element, title) {
+  const content = svg("g", {}, ...parts(element, element.getBoundingClientRect())), { x, y, width, height } = extentOf(content);
+  const left = Math.max(0, x), right = Math.min(x + width, element.scrollWidth), bottom = Math.min(y + height, element.scrollHeight);
+  const lines = el("div", { class: "balcony-picture-title" }, ...title.map((line) => el("p", { dir: "auto" }, line)));
+  lines.style.width = `${Math.max(360, right - left)}px`;
+  element.closest(".gradio-container")?.append(lines);
+  const above = svg("g", {}, ...parts(lines, lines.getBoundingClientRect()));
+  const top = Math.max(0, y) - lines.offsetHeight;
+  lines.remove();
   const size = {
-    width: Math.ceil(Math.min(x + width, element.scrollWidth) - left + MARGIN),
-    height: Math.ceil(Math.min(y + height, element.scrollHeight) - top + MARGIN),
+    width: Math.ceil(Math.max(right - left, extentOf(above).width) + 2 * MARGIN), height: Math.ceil(bottom - top + 2 * MARGIN),
   };
-  const attributes = { ...size, viewBox: `${left} ${top} ${size.width} ${size.height}` };
-  root.removeAttribute("style");
-  for (const [name, value] of Object.entries(attributes)) root.setAttribute(name, `${value}`);
-  root.prepend(svg("rect", { x: left, y: top, ...size, fill: backdrop(element) }));
+  above.setAttribute("transform", `translate(${left} ${top})`);
+  const corner = { x: left - MARGIN, y: top - MARGIN };
+  const root = svg("svg", { ...size, viewBox: `${corner.x} ${corner.y} ${size.width} ${size.height}` },
+    svg("rect", { ...corner, ...size, fill: backdrop(element) }), above, content);
   return { text: new XMLSerializer().serializeToString(root), ...size };
 }
+
+/**
+ * An element as the text of an SVG file: letters stay letters, canvases become pictures inside it.
+ * @param {Element} element @param {string[]} title lines above it
+ */
+export const picture = (element, title) => asPicture(() => pictureNow(element, title));

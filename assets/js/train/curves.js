@@ -2,6 +2,7 @@
 // shows the earlier ones too. Live points extend the chart, so that zoom and hover survive.
 
 import { el } from "../parts/elements.js";
+import { saveMenu } from "../parts/downloads.js";
 import { newChart } from "../parts/figures.js";
 
 const SMOOTHING = 0.02; // time constant of the smoothing, as a fraction of the run's steps
@@ -32,20 +33,18 @@ function toggle(label, id, checked, change) {
   return el("label", { class: "balcony-toggle" }, box, label);
 }
 
+/** Text that Plotly shows as it is. @param {string} text */
+const literal = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("$", "$\u200b");
+
 /**
  * `options`: the figures without and with more curves, and the names of a point's numbers. `actions`: `more(is)`
- * after the toggle "More curves", `file(kind)` to save the numbers as a file.
+ * after the toggle "More curves", `file(kind)` to save the numbers as a file or, with the title of a picture, `picture`.
  */
 export function curves(root, options, actions) {
   const view = { smooth: true, log: false, more: false };
   // Plotly adds the figure to the element that it draws in.
   const box = /** @type {HTMLDivElement & import("../parts/figures.js").Figure} */ (
     el("div", { class: "balcony-chart balcony-curves", id: "run-curves" }));
-  const button = (kind) => {
-    const item = el("button", { type: "button", class: "balcony-small-button", id: `curves-${kind}` }, kind.toUpperCase());
-    item.addEventListener("click", () => (kind === "png" ? picture() : actions.file(kind)));
-    return item;
-  };
   root.append(box, el("div", { class: "balcony-toolbar" },
     toggle("Smoothed", "curves-smooth", view.smooth, (is) => whole(() => { view.smooth = is; })),
     toggle("Logarithmic loss", "curves-log", view.log, (is) => whole(() => { view.log = is; })),
@@ -55,7 +54,7 @@ export function curves(root, options, actions) {
       restart();
       actions.more(is);
     }),
-    el("span", { class: "balcony-files" }, "Save as", ...["png", "csv", "json"].map(button))));
+    saveMenu({ id: "curves", what: "the curves", kinds: ["png", "svg", "csv", "json"] }, actions.file)));
   const chart = newChart(box);
   /** @type {{run: string, steps: number} | null} */
   let run = null;
@@ -144,13 +143,14 @@ export function curves(root, options, actions) {
   const whole = (change = () => {}) => inOrder(() => { change(); return chart.show(drawn()); });
   const restart = () => whole(() => { points = []; });
 
-  function picture() {
-    const background = getComputedStyle(document.body).backgroundColor;
+  /** @param {string} kind @param {string} title */
+  function picture(kind, title) {
     // The page lists the runs with their colours below the chart; the picture needs them in its legend.
     const named = (trace) => (trace.meta.kind === "other" && trace.meta.series === "mlm_loss" ? { ...trace, showlegend: true } : trace);
     inOrder(() => window.Plotly.downloadImage(
-      { data: box.data.map(named), layout: { ...box.layout, paper_bgcolor: background } },
-      { format: "png", filename: "curves", width: 1000, height: view.more ? 900 : 560, scale: 2 }));
+      { data: box.data.map(named), layout: { ...box.layout, paper_bgcolor: "white", font: { ...box.layout.font, color: "#475569" },
+        margin: { ...box.layout.margin, t: 76 }, title: { text: literal(title), font: { size: 15 }, x: 0, xref: "paper", y: 0.985, yanchor: "top" } } },
+      { format: kind, filename: "curves", width: 1000, height: view.more ? 900 : 560, scale: kind === "png" ? 2 : 1 }));
   }
 
   whole();
@@ -169,6 +169,7 @@ export function curves(root, options, actions) {
     },
     /** Drop the points; all of them come again. */
     restart,
+    picture,
     add(fresh) {
       if (!fresh.length) return;
       inOrder(() => {

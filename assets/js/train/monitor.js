@@ -4,6 +4,7 @@
 import { el } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
 import { announce, latest, on, tabs } from "../parts/page.js";
+import { save as saveFile } from "../parts/downloads.js";
 import { question } from "../parts/question.js";
 import { curves } from "./curves.js";
 import { guessBoard } from "./guess_board.js";
@@ -212,11 +213,10 @@ export function runMonitor(root, { trigger, server, options }) {
 
   async function save(kind) {
     if (!run) { board.say("No file", "There is no run yet; press Start."); return; }
-    const { content, error } = await server.table(run.visitor, run.run, kind);
-    if (error) { board.say("No file", error); return; }
-    const link = el("a", { href: URL.createObjectURL(new Blob([content])), download: `curves.${kind}` });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    const { content, title, error } = await server.table(run.visitor, run.run, kind);
+    if (error) board.say("No file", error);
+    else if (title) chart.picture(kind, title);
+    else saveFile(new Blob([content]), `curves.${kind}`);
   }
 
   document.addEventListener("visibilitychange", () => { if (run && document.visibilityState === "visible") later(0); });

@@ -1,0 +1,52 @@
+"""Pictures for slides: light in either theme, titled, without what can only be pressed."""
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+from browser_steps import download, open_tab, press_save
+from playwright.sync_api import Page, expect
+
+CELLS = "document.querySelector('#attention-map image').href.baseVal"
+SENTENCES = ["Hello, how are you? I am Romeo.", "Hello, Romeo My name is Juliet. Nice to meet you."]
+MODEL = "romeo-juliet, comes with Balcony"
+
+
+def letters(picture: str) -> list[str]:
+    return [text.text or "" for text in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page, tmp_path: Path) -> None:
+    open_tab(page, "Attention")
+    expect(page.locator("#attention-map image")).to_have_count(1)
+    picture = download(page, "#attention-download-svg", tmp_path, "attention.svg")
+    assert letters(picture)[:3] == [*SENTENCES, MODEL]
+    assert not {"Colour by", "One head", "Lines", "Hide weights below"} & set(letters(picture))
+    before = page.evaluate(CELLS)
+    page.evaluate("document.body.classList.add('dark')")
+    page.wait_for_function(f"before => {CELLS} !== before", arg=before)  # the map has colours for the dark
+    assert download(page, "#attention-download-svg", tmp_path, "attention.svg") == picture
+    assert page.evaluate(f"before => [document.body.classList.contains('dark'), {CELLS} === before]", before) == [
+        True,
+        False,
+    ]
+    expect(page.locator(".balcony-picture-title")).to_have_count(0)
+    page.evaluate("document.body.classList.remove('dark')")
+
+    menu = page.locator("#attention-download details")
+    menu.locator("summary").click()
+    page.keyboard.press("Escape")
+    expect(menu).not_to_have_attribute("open", "")
+    expect(menu.locator("summary")).to_be_focused()
+    press_save(page, "#attention-download-py")
+    expect(page.locator("#attention-download pre")).to_contain_text(repr(SENTENCES[0]))
+    page.keyboard.press("Escape")
+
+    open_tab(page, "Next sentence")
+    expect(page.locator("#next-verdict .balcony-bar-fill")).to_have_count(1)
+    bar = page.locator("#next-verdict .balcony-bar-fill").evaluate("bar => getComputedStyle(bar).backgroundColor")
+    assert f'fill="{bar}"' in download(page, "#next-download-svg", tmp_path, "pair.svg")
+    open_tab(page, "Masked words")
+    expect(page.locator("#masked-guesses section")).to_have_count(1)
+    shown = letters(download(page, "#masked-download-svg", tmp_path, "guesses.svg"))
+    assert "insert" not in shown
+    assert shown[shown.index(MODEL) + 1] == "Mask 1"
