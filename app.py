@@ -7,6 +7,11 @@ python app.py --port 8000 --host 0.0.0.0 --no-browser
 import argparse
 import logging
 import os
+import signal
+import threading
+from pathlib import Path
+
+END_SECONDS = 1.5  # for all threads to end after an interrupt
 
 
 def arguments() -> argparse.Namespace:
@@ -20,6 +25,9 @@ def arguments() -> argparse.Namespace:
         choices=("local", "public"),
         default=None,
         help="what each visitor may ask for: local is generous, public is for strangers (the default with --share)",
+    )
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="keep unfinished runs in this folder; they go on after a restart"
     )
     parser.add_argument("--share", action="store_true", help="ask Gradio for a public link to this machine")
     return parser.parse_args()
@@ -36,16 +44,26 @@ def main() -> None:
 
     is_space = "SPACE_ID" in os.environ
     is_public = options.limits == "public" if options.limits else is_space or options.share
+    host = options.host or ("0.0.0.0" if is_space else "127.0.0.1")
+    if host not in ui.LOOPBACK and not is_space:
+        logging.warning("Other machines can open this page at %s; the connection is not encrypted.", host)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     service = TrainingService(limits=PUBLIC if is_public else LOCAL)
     try:
         ui.launch(
             service,
-            server_name=options.host or ("0.0.0.0" if is_space else "127.0.0.1"),
+            keep=options.keep,
+            server_name=host,
             server_port=options.port,
             inbrowser=not (options.no_browser or is_space),
             share=options.share,
         )
+    except KeyboardInterrupt:
+        pass
     finally:
+        end = threading.Timer(END_SECONDS, os._exit, [0])
+        end.daemon = True
+        end.start()
         service.close()
 
 

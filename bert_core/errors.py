@@ -1,6 +1,8 @@
 """Errors whose messages a person reads: one sentence with what happened, the limit and what to do."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import CodeType
 from typing import Any
 
 
@@ -32,6 +34,19 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an allocation failed, on the CPU or on a device; PyTorch reports the former as a RuntimeError."""
     is_torch = isinstance(error, RuntimeError) and ("allocate memory" in str(error) or "out of memory" in str(error))
     return isinstance(error, MemoryError) or is_torch
+
+
+def one_line(error: BaseException) -> str:
+    """An error for the log: its type and where it was raised, without its message, which may hold a person's text."""
+    frames = [f"{Path(code.co_filename).name}:{line}" for code, line in _places(error)]
+    return f"{type(error).__name__} at {' < '.join(frames[:-6:-1])}"
+
+
+def _places(error: BaseException) -> Iterator[tuple[CodeType, int]]:
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace.tb_frame.f_code, trace.tb_lineno
+        trace = trace.tb_next
 
 
 def first_three(items: Iterable[str]) -> str:

@@ -3,12 +3,14 @@
 import dataclasses
 import functools
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 # Set before gradio is imported: it sends nothing anywhere, and its queue keeps no statistics of 10,000 events.
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000000")
 os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
 
@@ -77,17 +79,21 @@ def launch(
     *,
     shipped: Sequence[Path] = SHIPPED,
     lease: float | None = None,
+    keep: Path | None = None,
     prevent_thread_lock: bool = False,
     **options: Any,
 ) -> tuple[Any, str, str]:
     """Build the page and serve it until Ctrl-C. Takes the options of `gradio.Blocks.launch` and returns its result.
 
     lease: seconds without a request after which a visitor's runs are paused, and later freed; None takes LEASE_SECONDS
-    on a shared machine and no lease otherwise. prevent_thread_lock: serve in the background and return at once.
+    on a shared machine and no lease otherwise. keep: a folder for unfinished runs, which go on from there.
+    prevent_thread_lock: serve in the background and return at once.
     """
     host = options.get("server_name") or LOOPBACK[0]
     is_shared = host not in LOOPBACK or options.get("share") or "SPACE_ID" in os.environ
     workspaces = open_workspaces(service, shipped=shipped, lease=lease or (LEASE_SECONDS if is_shared else None))
+    if keep is not None:
+        workspaces.keep(keep)
     guard = Middleware(Guard, limits=service.limits, hosts=None if is_shared else LOOPBACK)
     probe_lock.limit_seconds = service.limits.probe_seconds
     gr.set_static_paths([plotly_script()])
@@ -110,8 +116,12 @@ def launch(
         **options,
     )
     warm_up(service)
-    if not prevent_thread_lock:
-        demo.block_thread()
+    try:
+        while not prevent_thread_lock and demo.is_running:
+            time.sleep(0.2)
+    finally:  # an interrupt
+        if workspaces.kept is not None and not prevent_thread_lock:
+            workspaces.kept.close()
     return served
 
 

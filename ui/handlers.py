@@ -8,21 +8,24 @@ from typing import Any
 
 import gradio as gr
 
-from bert_core.errors import BertCoreError
+from bert_core.errors import BertCoreError, is_out_of_memory, one_line
 
 log = logging.getLogger("balcony")
 
 SURPRISE = "An unexpected error occurred and was logged. Reload the page if it happens again."
+TOO_LARGE = "This is too large for this machine's memory; choose a shorter text or a smaller model."
 
 # Page events: answered at once, without a spinner, and not offered to programs.
 QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
 
-def sentence_of(error: Exception) -> str:
-    """The message of a BertCoreError; for any other error, a fixed sentence and a log entry."""
+def sentence_of(error: BaseException) -> str:
+    """The message of a BertCoreError; for any other error, a fixed sentence and a line in the log."""
     if isinstance(error, BertCoreError):
         return str(error)
-    log.error("unexpected error", exc_info=error)
+    if is_out_of_memory(error):
+        return TOO_LARGE
+    log.error("unexpected error: %s", one_line(error))
     return SURPRISE
 
 
@@ -40,7 +43,7 @@ def on_error(answer: Callable[[str], Any]) -> Callable[[Callable], Callable]:
         def careful(*arguments: Any, **named: Any) -> Any:
             try:
                 return handler(*arguments, **named)
-            except Exception as error:  # the page must answer in any case; the error is logged
+            except BaseException as error:  # the page must answer in any case, also to a panic of a library in Rust
                 return answer(sentence_of(error))
 
         return careful

@@ -19,7 +19,7 @@ from bert_core.costs import training_bytes
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import EncodedCorpus
-from bert_core.errors import BertCoreError, RunError, is_out_of_memory, megabytes
+from bert_core.errors import BertCoreError, RunError, is_out_of_memory, megabytes, one_line
 from bert_core.probes.batch import BatchView, view_batch
 from bert_core.runs.prepare import SMALLER_STEP, PreparedText, check_limits, check_steps, prepare
 from bert_core.runs.recipe import Recipe
@@ -486,7 +486,7 @@ class Run:
             if is_out_of_memory(error):
                 reason = "The machine ran out of memory; choose a smaller model, smaller batches or a shorter text."
             else:
-                _log.exception("run %s", self.id[:6])
+                _log.error("run %s: %s", self.id[:6], one_line(error))
                 reason = f"Training stopped on an internal error ({type(error).__name__}); the log has more."
             self._end("failed", reason)
 

@@ -23,7 +23,7 @@ import torch
 from bert_core.config import LOCAL, Limits
 from bert_core.costs import processor_cores, usable_memory
 from bert_core.data.corpus import Corpus
-from bert_core.errors import ConfigError, RunError
+from bert_core.errors import ConfigError, RunError, one_line
 from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED, Run, Text
 from bert_core.runs.saved_state import read_training_state
@@ -32,7 +32,7 @@ from bert_core.runs.timing import RunningMean
 from bert_core.storage.checkpoint import load_checkpoint, unpack_checkpoint
 
 TICK_SECONDS = 0.5  # between two checks of the leases and the training thread
-CLOSE_SECONDS = 4.0  # for the step in progress to end when the service is closed
+CLOSE_SECONDS = 1.0  # for the step in progress to end when the service is closed
 
 _log = logging.getLogger(__name__)
 
@@ -209,8 +209,8 @@ class TrainingService:
         while not self._is_closing:
             try:
                 self._train_one()
-            except BaseException:  # whatever it is, the others go on
-                _log.exception("the training thread")
+            except BaseException as error:  # whatever it is, the others go on
+                _log.error("the training thread: %s", one_line(error))
                 self._fail_slice()
 
     def _train_one(self) -> None:
@@ -242,8 +242,8 @@ class TrainingService:
                     _log.error("the training thread has died; a new one starts")
                     self._fail_slice()
                     self._trainer = self._start_thread(self._train, "train")
-            except BaseException:  # this thread watches the others; nothing may end it
-                _log.exception("the watching thread")
+            except BaseException as error:  # this thread watches the others; nothing may end it
+                _log.error("the watching thread: %s", one_line(error))
 
     def _check_leases(self) -> None:
         now = self.now()
@@ -252,8 +252,8 @@ class TrainingService:
         for each in leased:
             try:
                 each.check_lease(now)
-            except BaseException:  # the other leases are checked nevertheless
-                _log.exception("the lease of %s", type(each).__name__)
+            except BaseException as error:  # the other leases are checked nevertheless
+                _log.error("the lease of %s: %s", type(each).__name__, one_line(error))
 
     @staticmethod
     def _start_thread(target: Callable[[], None], name: str) -> threading.Thread:

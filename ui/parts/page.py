@@ -125,7 +125,9 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces) -> Page:
         @on_error(lambda sentence: {"error": sentence})
         def answer(arguments: Any) -> Any:
             token, *others = arguments if isinstance(arguments, list) else [arguments]
-            return work(workspaces.find(token), *others)
+            # A page that is older than the server asks on with an unknown token, until it gets another.
+            space = workspaces.find(token) if work is repeat else workspaces.lookup(token) or Workspace("")
+            return work(space, *others)
 
         answer.__name__ = work.__name__
         return answer

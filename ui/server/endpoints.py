@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.context import LocalContext
 from gradio.data_classes import FileData
 
 from bert_core.data.corpus import Corpus
@@ -72,7 +73,7 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
         """Start a run and return its id, the only credential for it. An empty text means the recipe's own corpus."""
         chosen = recipe_named(recipe)
         corpus = Corpus.from_text(corpus_text, chosen.text_kind, name="The text") if corpus_text else None
-        return workspaces.start_for_program(chosen, corpus, seed).id
+        return workspaces.start_for_program(chosen, corpus, seed, caller=_caller()).id
 
     def training_status(run_id: str) -> dict[str, Any]:
         """A run's status, reason, step and steps, and the losses and accuracies of its newest step (null before)."""
@@ -114,10 +115,16 @@ def _with_plain_errors(function: Callable) -> Callable:
     def call(*arguments: Any, **named: Any) -> Any:
         try:
             return function(*arguments, **named)
-        except Exception as error:  # the trace is logged, not sent
+        except BaseException as error:  # also a panic of a library in Rust; it is logged, not sent
             raise gr.Error(sentence_of(error), print_exception=False) from None
 
     return call
+
+
+def _caller() -> str:
+    """The address of the program, for which all of a school or behind a proxy count as one."""
+    request = LocalContext.request.get(None)
+    return request.client.host if request and request.client else ""
 
 
 def _finite(value: float) -> float | None:

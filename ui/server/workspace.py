@@ -13,7 +13,7 @@ from bert_core.runs.run import ACTIVE, Run
 from bert_core.runs.snapshots import Budget
 from bert_core.storage.checkpoint import Checkpoint
 
-NOT_YOURS = "This is not one of your runs."
+NOT_YOURS = "This run is not here: it is not one of yours, or the server has restarted."
 NO_RUN_YET = "There is no run yet; press Start."
 NO_MODEL_YET = "Your run is being prepared; its model comes in a moment."
 MOST_RUNS = 24
@@ -52,6 +52,8 @@ class Entry:
 class Workspace:
     """What one visitor has: runs by id, and loaded or kept models by key.
 
+    token: "" until the visitor of a run that was kept on the disk comes back. caller: address of the program whose
+    run it is, None for a page's.
     entries: the list of runs, by run id. names: that the person gave to runs and models. budget: bytes for all of it.
     last_seen: when the lease was renewed, by the service's clock.
     """
@@ -63,6 +65,7 @@ class Workspace:
     models: dict[str, Model] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     last_seen: float = 0.0
+    caller: str | None = None
     _built: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     _building: threading.Lock = field(default_factory=threading.Lock)
 

@@ -4,23 +4,30 @@ Every request renews the lease; closing or reloading a page ends nothing. The tr
 pauses and later frees the runs of a visitor who stays away, and has the workspace dropped here.
 """
 
+import logging
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from bert_core.data.corpus import Corpus
-from bert_core.errors import RunError
+from bert_core.errors import BertCoreError, RunError, one_line
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import TRAINING, Run, Text
 from bert_core.runs.service import TrainingService
 from bert_core.runs.timing import FREE_AFTER
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.trainer import give_back_memory
+from ui.server.kept import KeptRuns, digest
 from ui.server.workspace import NO_MODEL_YET, NOT_YOURS, Model, Workspace
 
 LEASE_SECONDS = 600.0
-MOST_TRAINING = 64  # visitors at once
+MOST_TRAINING = 500  # visitors at once
+MOST_PROGRAMS = 64  # runs of programs that have not ended
+PROGRAMS_OF_A_CALLER = 4  # times as many as one visitor may have
+MOST_SPACES = 5_000
+
+_log = logging.getLogger(__name__)
 
 
 class Workspaces:
@@ -41,7 +48,8 @@ class Workspaces:
         self._loading = threading.Lock()
         self._lease = lease
         self._lock = threading.Lock()  # taken while the service's own is held, never the other way round
-        self._spaces: dict[str, Workspace] = {}
+        self._spaces: dict[str, Workspace] = {}  # by digest of the token; the one seen last comes last
+        self.kept: KeptRuns | None = None
         if lease is not None:
             service.watch(self)
 
@@ -90,17 +98,29 @@ class Workspaces:
         space.add_run(run)
         return run
 
-    def start_for_program(self, recipe: Recipe, corpus: Corpus | None = None, seed: int = 0) -> Run:
-        """Start a run in a workspace of its own, whose token is the run's id. Errors as for `start`."""
+    def start_for_program(
+        self, recipe: Recipe, corpus: Corpus | None = None, seed: int = 0, *, caller: str = ""
+    ) -> Run:
+        """Start a run in a workspace of its own, whose token is the run's id. caller: address of the program. Errors as
+        for `start`, and RunError when the caller's runs or those of all programs are too many."""
+        active = [space.caller for space in self._all() if space.caller is not None and space.active_run]
+        most = PROGRAMS_OF_A_CALLER * self.service.limits.active_runs
+        if active.count(caller) >= most or len(active) >= MOST_PROGRAMS:
+            raise RunError(
+                f"{active.count(caller)} runs of programs at your address and {len(active)} in all have not ended; the "
+                f"limits here are {most} and {MOST_PROGRAMS}. Stop one, or try again later."
+            )
         space = self._new("")
+        space.caller = caller
         run = self.start(space, recipe, corpus, seed)
         space.token = run.id
         self._add(space)
         return run
 
     def _check_room(self, visitor: Workspace) -> None:
-        with self._lock:
-            others = [space for space in self._spaces.values() if space is not visitor]
+        if visitor.caller is not None:
+            return
+        others = [space for space in self._all() if space is not visitor and space.caller is None]
         training = sum(any(run.status in TRAINING for run in list(space.runs.values())) for space in others)
         if training >= MOST_TRAINING:
             raise RunError(f"{training} others are training on this machine, which is the limit. Try again later.")
@@ -143,13 +163,49 @@ class Workspaces:
     def _add(self, space: Workspace) -> Workspace:
         space.touch(self.service.now())
         with self._lock:
-            self._spaces[space.token] = space
+            self._spaces[digest(space.token)] = space
+            for key in [key for key, other in self._spaces.items() if not (other.runs or other.models)]:
+                if len(self._spaces) <= MOST_SPACES:
+                    break
+                del self._spaces[key]  # a page that was opened, and no more: it gets a new token
         return space
+
+    def _all(self) -> list[Workspace]:
+        with self._lock:
+            return list(self._spaces.values())
+
+    def keep(self, folder: Path) -> None:
+        """Let the unfinished runs in a folder go on, and save all unfinished ones there from now on."""
+        self.kept = KeptRuns(folder, self._unfinished)
+        for kept in self.kept.found():
+            space = self._spaces.setdefault(kept.visitor, Workspace("", self.service.budget()))
+            space.last_seen = self.service.now()
+            try:
+                run = self.service.resume(
+                    *(kept.folder, kept.corpus), lease=self._lease, budget=space.budget, paused=kept.is_paused
+                )
+            except BertCoreError as error:
+                _log.error("a kept run does not go on: %s", one_line(error))
+                continue
+            run.id = kept.run_id  # by which its page knows it
+            space.add_run(run, kept.variant)
+            self.kept.adopt(kept)
+        self.kept.begin()
+
+    def _unfinished(self) -> Iterator[tuple[str, Run, str]]:
+        with self._lock:
+            spaces = list(self._spaces.items())
+        for visitor, space in spaces:
+            for run in list(space.runs.values()):
+                yield visitor, run, space.entries[run.id].variant if run.id in space.entries else ""
 
     def lookup(self, token: str | None) -> Workspace | None:
         """The workspace of a token, None for an unknown or expired one."""
+        key = digest(token) if isinstance(token, str) else ""
         with self._lock:
-            space = self._spaces.get(token) if isinstance(token, str) else None
-        if space is not None:
+            if (space := self._spaces.pop(key, None)) is not None:
+                self._spaces[key] = space
+        if space is not None and isinstance(token, str):
+            space.token = token
             space.touch(self.service.now())
         return space

@@ -1,0 +1,136 @@
+"""Unfinished runs go on after the server has restarted, bit for bit, and answer to their visitor's old token alone."""
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bert_core import TrainingService, load_recipe
+from bert_core.data.corpus import Corpus
+from bert_core.errors import CheckpointError, RunError
+from bert_core.runs.recipe import Recipe
+from bert_core.runs.run import ENDED, Run
+from ui.server import kept as module
+from ui.server.kept import digest
+from ui.server.workspace import NOT_YOURS
+from ui.server.workspaces import Workspaces
+
+TEXT = Corpus((("a b c d", "b c d e", "c d e f"), ("d e f a", "e f a b")), "mine")
+
+
+def wait(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def recipe() -> Recipe:
+    small = {"training.steps": 30, "data.batch_size": 2, "model.hidden_size": 12, "model.num_attention_heads": 3}
+    return load_recipe("romeo-juliet").override(small)
+
+
+def numbers(run: Run) -> list[tuple]:
+    wait(lambda: run.progress().status in ENDED)
+    assert run.status == "finished", run.reason
+    return [(row.step, row.mlm_loss, row.nsp_loss, row.grad_norm) for row in run.history()]
+
+
+def server(folder: Path) -> tuple[TrainingService, Workspaces]:
+    service = TrainingService("cpu")
+    workspaces = Workspaces(service, {})
+    workspaces.keep(folder)
+    return service, workspaces
+
+
+def stepped(run: Run, steps: int) -> Run:
+    for _ in range(steps):
+        run.step()
+    wait(lambda: run.steps_done == steps)
+    return run
+
+
+def test_runs_go_on_bit_for_bit_in_a_new_server(recipe: Recipe, tmp_path: Path) -> None:
+    service, workspaces = server(tmp_path)
+    whole = [numbers(service.start(recipe, TEXT, seed)) for seed in range(3)]
+    spaces = [workspaces.enter(None) for _ in range(2)]
+    runs = [workspaces.start(spaces[seed % 2], recipe, TEXT, seed, paused=True, variant=f"{seed}") for seed in range(2)]
+    runs.append(workspaces.start_for_program(recipe, TEXT, 2))
+    cuts = [stepped(run, 5 + 9 * number).steps_done for number, run in enumerate(runs[:2])]
+    runs[0].resume()
+    wait(lambda: all(run.steps_done or run.status in ENDED for run in runs))
+    assert workspaces.kept is not None
+    workspaces.kept.close()
+    service.close()
+    files = [path.name for path in tmp_path.rglob("*")]
+    assert not any(space.token in name for space in spaces for name in files), "a token is a credential"
+
+    service, workspaces = server(tmp_path)
+    for seed, (token, run) in enumerate(
+        [(spaces[0].token, runs[0]), (spaces[1].token, runs[1]), (runs[2].id, runs[2])]
+    ):
+        if run.status in ENDED and run.reason != "The app was closed.":
+            continue  # it was so quick that it had finished
+        space = workspaces.find(token)
+        again = space.run(run.id)
+        if seed < 2:
+            assert space.entries[run.id].variant == f"{seed}"
+        if seed == 1:
+            wait(lambda again=again: again.status == "paused")
+            assert again.steps_done == cuts[1]
+            again.resume()
+        assert numbers(again) == whole[seed]
+        assert space.token == token
+    assert workspaces.kept is not None
+    workspaces.kept.save_all()
+    assert list(tmp_path.glob("*/*")) == [], "what has ended is removed"
+    for token in (spaces[0].token[:-1], "0" * 32, digest(spaces[0].token)):
+        with pytest.raises(RunError, match=NOT_YOURS):
+            workspaces.find(token)
+    service.close()
+
+
+def test_a_run_that_cannot_be_saved_or_read_leaves_the_others_alone(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    service, workspaces = server(tmp_path)
+    space = workspaces.enter(None)
+    first = stepped(workspaces.start(space, recipe, TEXT, paused=True), 3)
+    queued = workspaces.start(space, recipe, TEXT)
+    kept = workspaces.kept
+    assert kept is not None
+    kept.save_all()
+    folder = tmp_path / digest(space.token) / first.id
+    assert folder.is_dir()
+    assert not folder.with_name(queued.id).exists(), "it has no model yet"
+    first.step()
+    wait(lambda: first.steps_done == 4)
+    with monkeypatch.context() as full:
+        full.setattr(Run, "save", lambda *_: (_ for _ in ()).throw(CheckpointError("secret words of a visitor")))
+        kept.save_all()
+    assert "a run was not kept: CheckpointError at test_kept.py" in caplog.text
+    assert "secret" not in caplog.text
+    kept.close()
+    service.close()
+    assert folder.is_dir()
+
+    (tmp_path / "visitor").mkdir()
+    (tmp_path / "visitor" / "run.json").write_text("[")
+    shutil.copy(folder.with_suffix(".json"), folder.with_name("gone.json"))
+    shutil.copy(folder.with_suffix(".text"), folder.with_name("gone.text"))
+    service, workspaces = server(tmp_path)
+    assert "a kept run cannot be read: JSONDecodeError" in caplog.text
+    assert "a kept run does not go on: CheckpointError" in caplog.text
+    assert list(workspaces.find(space.token).runs) == [first.id]
+    monkeypatch.setattr(module, "LARGEST_TEXT", 3)
+    workspaces.find(space.token).run(first.id).stop()
+    other = stepped(workspaces.start(workspaces.enter(None), recipe, TEXT, paused=True), 1)
+    assert workspaces.kept is not None
+    workspaces.kept.save_all()
+    assert not folder.exists()
+    assert not list(tmp_path.glob(f"*/{other.id}*")), "its text is too long"
+    service.close()

@@ -1,0 +1,136 @@
+"""Unfinished runs on the disk, so that they go on, bit for bit, after the server has restarted.
+
+A folder per visitor, named by a digest of the token, which is a credential; in it a folder per run as `Run.save` writes
+it, its text, and what the visitor's list says of it.
+"""
+
+import hashlib
+import json
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bert_core.data.corpus import Corpus
+from bert_core.errors import BertCoreError, one_line
+from bert_core.runs.run import ACTIVE, Run
+
+KEEP_SECONDS = 30.0  # between two looks for what has changed
+CLOSE_SECONDS = 3.0  # for saving when the server ends
+LARGEST_TEXT = 2**24  # characters; a run on a longer text is not kept
+FREE_DISK = 2**30
+
+_log = logging.getLogger(__name__)
+
+
+def digest(token: str) -> str:
+    """The name of a visitor's folder."""
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+
+
+@dataclass(frozen=True)
+class KeptRun:
+    """A run on the disk. visitor: digest of the token. variant: in the visitor's list. corpus: its text."""
+
+    visitor: str
+    run_id: str
+    folder: Path
+    corpus: Corpus
+    variant: str
+    is_paused: bool
+
+
+class KeptRuns:
+    """The unfinished runs in a folder, saved again while they train until `close`.
+
+    runs: called for all of them, as (digest of the visitor's token, run, variant).
+    """
+
+    def __init__(self, folder: Path, runs: Callable[[], Iterator[tuple[str, Run, str]]]) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder, self._runs = folder, runs
+        self._saved: dict[Path, int] = {}  # the step of each folder
+        self._saving = threading.Lock()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="keep", daemon=True)
+
+    def found(self) -> Iterator[KeptRun]:
+        """The runs on the disk; one that cannot be read is logged and left there."""
+        for path in sorted(self._folder.glob("*/*.json")):
+            try:
+                facts, text = (json.loads(file.read_text("utf-8")) for file in (path, path.with_suffix(".text")))
+                corpus = Corpus(tuple(map(tuple, text["documents"])), text["name"], (), text["labels"])
+                yield KeptRun(path.parent.name, path.stem, path.with_suffix(""), corpus=corpus, **facts)
+            except (ValueError, KeyError, TypeError, OSError) as error:
+                _log.error("a kept run cannot be read: %s", one_line(error))
+
+    def begin(self) -> None:
+        """Save from now on."""
+        self._thread.start()
+
+    def save_all(self, until: float = float("inf")) -> None:
+        """Save what has changed and remove what has ended. until: a time of `time.monotonic` to begin the last one."""
+        with self._saving:
+            kept = set()
+            for visitor, run, variant in self._runs():
+                folder = self._folder / visitor / run.id
+                if run.status in ACTIVE and time.monotonic() < until:
+                    try:
+                        self._save(folder, run, variant)
+                    except (BertCoreError, OSError) as error:  # not prepared yet, or a full disk: the older one stays
+                        _log.warning("a run was not kept: %s", one_line(error))
+                if run.status in ACTIVE:
+                    kept.add(folder)
+            if not self._closing.is_set():  # which also ends runs
+                for folder in self._saved.keys() - kept:
+                    self._remove(folder)
+
+    def close(self) -> None:
+        """Save a last time; takes about CLOSE_SECONDS at most, unless a write hangs."""
+        self._closing.set()
+        last = threading.Thread(target=self.save_all, args=[time.monotonic() + CLOSE_SECONDS], daemon=True)
+        last.start()
+        last.join(CLOSE_SECONDS)
+
+    def _work(self) -> None:
+        while not self._closing.wait(KEEP_SECONDS):
+            try:
+                self.save_all()
+            except Exception as error:  # the next look may succeed
+                _log.error("keeping runs: %s", one_line(error))
+
+    def _save(self, folder: Path, run: Run, variant: str) -> None:
+        step, corpus = run.steps_done, run.corpus
+        if corpus is None or not run.can_continue or self._saved.get(folder) == step:
+            return
+        if not 0 < corpus.nbytes <= LARGEST_TEXT or shutil.disk_usage(self._folder).free < FREE_DISK:
+            return
+        folder.parent.mkdir(mode=0o700, exist_ok=True)
+        if folder not in self._saved:
+            labels = None if corpus.labels is None else [bool(label) for label in corpus.labels]
+            text = {"name": corpus.name, "documents": list(map(list, corpus.documents)), "labels": labels}
+            _replace(folder.with_suffix(".text"), text)
+        run.save(folder)
+        _replace(folder.with_suffix(".json"), {"variant": variant, "is_paused": run.status == "paused"})
+        self._saved[folder] = step
+
+    def _remove(self, folder: Path) -> None:
+        self._saved.pop(folder, None)
+        for suffix in (".json", ".text"):
+            folder.with_suffix(suffix).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def adopt(self, kept: KeptRun) -> None:
+        """A kept run goes on: its folder is replaced, and removed when it ends."""
+        self._saved[kept.folder] = -1
+
+
+def _replace(path: Path, content: Any) -> None:
+    """Write JSON into a file that is never half written."""
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(content), encoding="utf-8")
+    new.replace(path)
