@@ -23,7 +23,9 @@ import transformers
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bert_core import load_checkpoint, load_task, save_checkpoint
-from bert_core.finetuning.tuning import Finetuning
+from bert_core.finetuning.examples import TaskParts
+from bert_core.finetuning.recipe import FinetuningRecipe
+from bert_core.finetuning.tuning import PreparedTask, prepare_task
 
 
 def main() -> None:
@@ -38,13 +40,15 @@ def main() -> None:
 
     checkpoint, task = load_checkpoint(options.checkpoint), load_task(options.train, "text-classification")
     settings = {"data.batch_size": options.batch_size, "training.dropout": options.dropout, "training.epochs": 1000}
-    finetuning = Finetuning(checkpoint, task, settings=settings)
+    recipe = FinetuningRecipe("benchmark", task.task, task.name).override(settings)
+    prepared = prepare_task(recipe, checkpoint, TaskParts(task))
+    trainer = prepared.trainer()
     with tempfile.TemporaryDirectory() as folder:
         save_checkpoint(checkpoint, folder)
-        theirs = transformers_step(folder, finetuning, options)
+        theirs = transformers_step(folder, prepared, options)
     # Both use as many threads as this project chooses for a step of this size.
-    torch.set_num_threads(finetuning.trainer.threads or torch.get_num_threads())
-    sides: dict[str, Callable[[], object]] = {"here": lambda: next(finetuning.trainer), "transformers": theirs}
+    torch.set_num_threads(trainer.threads or torch.get_num_threads())
+    sides: dict[str, Callable[[], object]] = {"here": lambda: next(trainer), "transformers": theirs}
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(options.rounds + 1):  # the first round warms up
         for name, step in sides.items():
@@ -60,16 +64,16 @@ def main() -> None:
     print(
         f"transformers takes {medians['transformers'] / medians['here']:.2f} times as long "
         f"({ratios[0]:.2f} to {ratios[-1]:.2f} in single rounds), "
-        f"{torch.get_num_threads()} threads, {len(finetuning.training.examples):,} examples"
+        f"{torch.get_num_threads()} threads, {len(prepared.parts.train.examples):,} examples"
     )
 
 
-def transformers_step(folder: str, finetuning: Finetuning, options: argparse.Namespace) -> Callable[[], object]:
+def transformers_step(folder: str, prepared: PreparedTask, options: argparse.Namespace) -> Callable[[], object]:
     """A step of `BertForSequenceClassification` with padded batches."""
     dropout = {"hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
-    labels = len(finetuning.labels)
+    labels = len(prepared.labels)
     model = transformers.BertForSequenceClassification.from_pretrained(folder, num_labels=labels, **dropout).train()
-    config = finetuning.trainer.config
+    config = prepared.recipe.training
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=config.weight_decay, fused=True)
     collate = transformers.DataCollatorWithPadding(transformers.AutoTokenizer.from_pretrained(folder))
     examples = [
@@ -79,7 +83,7 @@ def transformers_step(folder: str, finetuning: Finetuning, options: argparse.Nam
             "attention_mask": [1] * len(row.ids),
             "label": int(row.target[0]),
         }
-        for row in finetuning.batches.rows
+        for row in prepared.batches.rows
         if row.target is not None
     ]
     rng = random.Random(0)

@@ -22,8 +22,9 @@ from bert_core.finetuning.heads import (
     BertForSequenceClassification,
     BertForTokenClassification,
 )
+from bert_core.finetuning.prediction import predict, review
 from bert_core.finetuning.readers import load_task
-from bert_core.finetuning.tuning import finetune, predict
+from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.model import BertForPreTraining, BertModel
 from bert_core.probes.attention import (
     ablation_map,
@@ -43,6 +44,7 @@ from bert_core.runs.prepare import prepare, preview
 from bert_core.runs.recipe import Recipe, load_recipe, recipe_names
 from bert_core.runs.run import Run
 from bert_core.runs.service import TrainingService
+from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint
 from bert_core.training.trainer import Trainer
@@ -60,6 +62,7 @@ __all__ = [
     "Checkpoint",
     "Corpus",
     "DataConfig",
+    "FinetuningRecipe",
     "PretrainingBatches",
     "Recipe",
     "Run",
@@ -77,6 +80,8 @@ __all__ = [
     "fetch_checkpoint",
     "fill_mask",
     "finetune",
+    "finetuning_recipe",
+    "finetuning_recipes",
     "head_facts",
     "head_names",
     "layer_lens",
@@ -92,6 +97,7 @@ __all__ = [
     "rate_guess",
     "read_corpus",
     "recipe_names",
+    "review",
     "rollout",
     "save_checkpoint",
     "sentence_vector",

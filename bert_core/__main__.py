@@ -28,14 +28,17 @@ from bert_core.data.arrays import cache_folder
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
 from bert_core.errors import BertCoreError, ConfigError, RunError
-from bert_core.finetuning.prediction import as_json
+from bert_core.finetuning.heads import task_of
+from bert_core.finetuning.prediction import as_json, predict
 from bert_core.finetuning.readers import TASKS, load_task
-from bert_core.finetuning.tuning import TaskMetrics, finetune, predict, task_of
+from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
+from bert_core.finetuning.tuning import TaskMetrics
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe, recipe_content, recipe_corpus, recipe_names
 from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.service import choose_device
+from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import CONFIG, Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.training.distributed import LostProcess, any_wants_to_stop, first_on_each_machine, joined, rank
@@ -95,9 +98,11 @@ def _parser() -> argparse.ArgumentParser:
     examine.set_defaults(command=_exam)
 
     tune = commands.add_parser("finetune", help="let a model learn a task from labelled examples")
-    tune.add_argument("--task", required=True, choices=TASKS, help="the kind of task")
+    names = ", ".join(recipe.name for recipe in finetuning_recipes())
+    tune.add_argument("--recipe", help=f"one of {names}; by default, only --task")
+    tune.add_argument("--task", choices=TASKS, help="the kind of task; default: the recipe's")
     forms = "the labelled examples: columns of texts and a label, SWAG's csv, SQuAD's JSON, or words with tags"
-    tune.add_argument("--train", type=Path, required=True, metavar="FILE", help=forms)
+    tune.add_argument("--train", type=Path, metavar="FILE", help=f"{forms}; default: the recipe's own")
     held_out = "examples to choose the best epoch by; by default, a tenth of --train is held out"
     tune.add_argument("--validation", type=Path, metavar="FILE", help=held_out)
     tune.add_argument("--test", type=Path, metavar="FILE", help="examples to measure the result on")
@@ -185,6 +190,8 @@ def _read_saved(options: argparse.Namespace) -> _Saved:
     if options.recipe or options.set or options.seed is not None:
         raise ConfigError("--resume takes recipe, settings and seed from DIR; leave out --recipe, --set, --seed.")
     checkpoint, state = load_checkpoint(options.resume), read_training_state(options.resume)
+    if isinstance(state.recipe, FinetuningRecipe):
+        raise ConfigError("This is a saved fine-tuning run; the page continues it, and finetune starts one.")
     if state.trainer.step == state.recipe.training.total_steps:
         raise RunError(f"This training has done all of its {state.trainer.step:,} steps.")
     return checkpoint, state
@@ -367,14 +374,24 @@ def _check_output(options: argparse.Namespace) -> None:
 def _finetune(options: argparse.Namespace) -> None:
     check_seed(options.seed)
     _check_output(options)
+    if options.recipe:
+        recipe = finetuning_recipe(options.recipe)
+    elif options.task and options.train:
+        recipe = FinetuningRecipe("own", options.task, options.train.name)
+    else:
+        raise ConfigError("There is nothing to learn. Give --task and --train, or --recipe.")
+    if options.task not in (None, recipe.task):
+        raise ConfigError(f"The recipe {recipe.name} is for {recipe.task}; leave out --task.")
     parts = {
-        name: load_task(path, options.task, encoding=options.encoding)
+        name: load_task(path, recipe.task, encoding=options.encoding)
         for name in ("train", "validation", "test")
         if (path := getattr(options, name)) is not None
     }
     checkpoint = load_checkpoint(_model_folder(options.checkpoint))
     for note in (*checkpoint.notes, *(note for part in parts.values() for note in part.notes)):
         print(note)
+    if parts and "train" not in parts:
+        raise ConfigError("--validation and --test go with --train; without it, a recipe's own examples are read.")
     settings: dict[str, Any] = dict(_setting(text) for text in options.set)
     with _progress_bar(desc="fine-tuning", unit=" steps") as bar:
 
@@ -384,11 +401,12 @@ def _finetune(options: argparse.Namespace) -> None:
             bar.update(row.step - bar.n)
 
         result = finetune(
-            *(checkpoint, parts["train"]),
+            *(checkpoint, parts.get("train")),
             validation=parts.get("validation"),
             test=parts.get("test"),
+            recipe=recipe,
             seed=options.seed,
-            random_weights=options.random_weights,
+            random_weights=options.random_weights or None,
             device=choose_device(options.device),
             progress=show,
             **settings,
@@ -398,9 +416,10 @@ def _finetune(options: argparse.Namespace) -> None:
     rows = ([getattr(row, name) for name in names] for row in result.history)
     _write_csv(options.output / "metrics.csv", names, rows)
     measures = list(result.validation)
-    evaluated = ([point.step, *(point.measures[name] for name in measures)] for point in result.evaluations)
-    _write_csv(options.output / "validation.csv", ("step", *measures), evaluated)
-    summary = {"task": options.task, "examples": result.examples, "steps": result.steps}
+    columns = ("step", "loss", *measures)
+    evaluated = ([getattr(point, name) for name in columns] for point in result.evaluations)
+    _write_csv(options.output / "validation.csv", columns, evaluated)
+    summary = {"task": recipe.task, "examples": result.examples, "steps": result.steps}
     summary |= {"seconds": round(result.seconds, 3), "validation": result.validation, "test": result.test}
     print(json.dumps(summary))
 

@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from bert_core.config import BertConfig, DataConfig, TrainingConfig
+from bert_core.config import BertConfig, TrainingConfig
 from bert_core.errors import ConfigError
 
 Precision = Literal["float32", "bfloat16"]  # of the matrix products
@@ -36,9 +36,9 @@ _STEP_FOR_BFLOAT16 = {"cpu": 1e10, "cuda": 1e11}
 _STEP_TO_RECORD = 1e11
 
 
-def check_size(config: BertConfig, data: DataConfig, device: str = "cpu") -> None:
-    """Raise ConfigError when training would need more than `usable_memory`."""
-    needed, available = training_bytes(config, data), usable_memory(device)
+def check_size(config: BertConfig, needed: int, device: str = "cpu") -> None:
+    """Raise ConfigError when training, which takes the `needed` bytes, would need more than `usable_memory`."""
+    available = usable_memory(device)
     if needed > available:
         raise ConfigError(
             f"This size needs about {needed / 2**30:.1f} GB to train ({config.parameter_count() / 1e6:.0f} million "
@@ -47,11 +47,12 @@ def check_size(config: BertConfig, data: DataConfig, device: str = "cpu") -> Non
         )
 
 
-def training_bytes(config: BertConfig, data: DataConfig) -> int:
-    """Bytes that training takes beside snapshots and text: parameters with their averages, and activations."""
-    tokens = data.batch_size * data.sequence_length
-    asked = data.batch_size * min(data.max_predictions, 1 + round(data.mask_probability * data.sequence_length))
-    activations = 4 * (tokens * _activations(config, data.sequence_length) + 3 * asked * config.vocab_size)
+def training_bytes(config: BertConfig, rows: int, length: int, asked: int) -> int:
+    """Bytes that training takes beside snapshots and text: parameters with their averages, and activations.
+
+    rows: of a batch. length, asked: numbers of tokens and of asked positions in a row.
+    """
+    activations = 4 * rows * (length * _activations(config, length) + 3 * asked * config.vocab_size)
     return int(_BYTES_PER_PARAMETER * config.parameter_count() + activations)
 
 

@@ -1,9 +1,14 @@
 """Functions that several test modules share. Sizes are odd on purpose: nothing fits by accident."""
 
+import random
+
 import torch
 
 from bert_core.config import BertConfig
+from bert_core.finetuning.examples import AnswerExample, ChoiceExample, TaggedExample, TaskData, TextExample
 from bert_core.model import BertForPreTraining
+
+WORDS = ["romeo", "juliet", "nice", "great", "today", "name", "team", "won"]
 
 
 def make_model(config: BertConfig, seed: int = 0) -> BertForPreTraining:
@@ -26,3 +31,38 @@ def make_batch(config: BertConfig, seed: int = 0) -> dict[str, torch.Tensor]:
         "attention_mask": mask,
         "token_type_ids": torch.randint(0, 2, (3, 7), generator=generator),
     }
+
+
+def texts(count=80, seed=0):
+    """Each text is labelled with the presence of one word."""
+    rng = random.Random(seed)
+    samples = [" ".join(rng.choices(WORDS, k=rng.randint(2, 6))) for _ in range(count)]
+    return TaskData(
+        "text-classification", [TextExample(each, None, "yes" if "romeo" in each else "no") for each in samples]
+    )
+
+
+def labelled(kind, seed=0):
+    """A small task of a kind that a tiny model can learn."""
+    rng = random.Random(seed)
+    if kind == "text-classification":
+        return texts(seed=seed)
+    if kind == "text-regression":
+        return TaskData(
+            kind, [TextExample(each.text, None, float(each.label == "yes")) for each in texts(seed=seed).examples]
+        )
+    examples = []
+    for _ in range(80):
+        words = rng.sample(WORDS, 4)
+        if kind == "multiple-choice":
+            label = rng.randrange(3)
+            choices = [*words[:3]]
+            choices[label] = words[3] + " romeo"
+            examples.append(ChoiceExample("hello", tuple(word.replace("romeo ", "") for word in choices), label))
+        elif kind == "question-answering":
+            context = " ".join(words)
+            examples.append(AnswerExample("what name", context, ((words[2], context.index(words[2])),)))
+        else:
+            tags = tuple("B-person" if word in ("romeo", "juliet") else "O" for word in words)
+            examples.append(TaggedExample(tuple(words), tags))
+    return TaskData(kind, examples)

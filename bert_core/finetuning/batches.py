@@ -127,6 +127,11 @@ class TaskBatches:
         return len(self._lengths)
 
     @property
+    def longest(self) -> int:
+        """Number of tokens of the longest row."""
+        return int(self._lengths.max())
+
+    @property
     def steps_per_epoch(self) -> int:
         """Number of batches in one pass."""
         return -(-len(self._lengths) // self.batch_size)

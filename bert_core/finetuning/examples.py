@@ -4,6 +4,7 @@ Examples of one task file have one class. An example without a label has None, a
 """
 
 import dataclasses
+import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -68,6 +69,12 @@ class TaskData:
     name: str = "the examples"
     notes: tuple[str, ...] = field(default=())
 
+    @property
+    def choices(self) -> int | None:
+        """The number of choices of each example, None for other tasks."""
+        first = self.examples[0]
+        return len(first.choices) if isinstance(first, ChoiceExample) else None
+
     def labels(self) -> tuple[str, ...]:
         """The labels to learn, in the order of their ids: numbers by size, others by alphabet, and O before tags.
 
@@ -130,3 +137,30 @@ class TaskData:
             parts[key in chosen].extend(members)
         held_out_part = TaskData(self.task, parts[1], f"the held-out part of {self.name}")
         return dataclasses.replace(self, examples=parts[0]), held_out_part
+
+
+@dataclass(frozen=True)
+class TaskParts:
+    """The labelled examples of a task. validation: to measure after epochs and to choose the best one; None to hold a
+    part of `train` out. test: for the result."""
+
+    train: TaskData
+    validation: TaskData | None = None
+    test: TaskData | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the training file."""
+        return self.train.name
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all examples: two tasks with the same one are the same."""
+        examples = [part and list(part.examples) for part in (self.train, self.validation, self.test)]
+        return hashlib.sha256(repr(examples).encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def nbytes(self) -> int:
+        """Estimated bytes of all examples."""
+        parts = (part for part in (self.train, self.validation, self.test) if part)
+        return sum(500 + len(repr(example)) for part in parts for example in part.examples)

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from bert_core.config import BertConfig
+from bert_core.errors import CheckpointError
 from bert_core.model import BertModel, draw_weights
 from bert_core.packing import ALL_ROWS, AllRows
+from bert_core.storage.checkpoint import Checkpoint
 from bert_core.storage.weights import TASK_HEADS
 
 _NO_POSITIONS = torch.empty(0, dtype=torch.long)  # the last layer then computes only each row's first token
@@ -30,8 +32,10 @@ class BertForTask(nn.Module):
         self.config = config
         self.layer, self.has_pooler = TASK_HEADS[type(self).__name__]
         self.bert = BertModel(config, generator=generator)
-        self.add_module(self.layer, nn.Linear(config.hidden_size, outputs))
+        with torch.device("meta"):  # a layer elsewhere would draw from the global generator, as another run's dropout
+            self.add_module(self.layer, nn.Linear(config.hidden_size, outputs))
         if torch.get_default_device().type != "meta":
+            self.output_layer.to_empty(device="cpu")
             draw_weights(self.output_layer.named_parameters(), config.initializer_range, generator)
         if not self.has_pooler:
             self.bert.pooler.requires_grad_(False)  # nothing reads it
@@ -103,3 +107,33 @@ class BertForQuestionAnswering(BertForTask):
 
 class BertForTokenClassification(BertForTask):
     """A label for each token: logits (B, T, L)."""
+
+
+MODEL_CLASSES: dict[str, type[BertForTask]] = {
+    "text-classification": BertForSequenceClassification,
+    "text-regression": BertForSequenceClassification,
+    "multiple-choice": BertForMultipleChoice,
+    "question-answering": BertForQuestionAnswering,
+    "token-classification": BertForTokenClassification,
+}
+
+
+def task_of(checkpoint: Checkpoint) -> str:
+    """The task of a fine-tuned model. Raises CheckpointError for a model without a task's output layer."""
+    head = checkpoint.head
+    if head is None:
+        raise CheckpointError(f"{checkpoint.name} is not fine-tuned; it has no output layer for a task.")
+    if head.is_regression:
+        return "text-regression"
+    return next(task for task, kind in MODEL_CLASSES.items() if kind.__name__ == head.architecture)
+
+
+def model_of(checkpoint: Checkpoint) -> BertForTask:
+    """A fine-tuned model in eval mode, which shares its weights with the checkpoint. Errors as for `task_of`."""
+    kind, head = MODEL_CLASSES[task_of(checkpoint)], checkpoint.head
+    assert head is not None
+    with torch.device("meta"):
+        model = kind(checkpoint.config, len(head.weight))
+    encoder = {f"bert.{name}": tensor for name, tensor in checkpoint.model.bert.state_dict().items()}
+    model.load_state_dict({**encoder, **head.tensors()}, assign=True)
+    return model.eval()

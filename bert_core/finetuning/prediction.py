@@ -3,22 +3,25 @@
 An answer is a part of the context: the best start and end over all windows (Devlin et al. 2018, 4.2 and 4.3).
 """
 
+import dataclasses
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 import torch
 
-from bert_core.config import FinetuningData
+from bert_core.config import FinetuningData, build
 from bert_core.data.tokenizer import end_of_marks
+from bert_core.errors import ConfigError, InputError
 from bert_core.finetuning import metrics
-from bert_core.finetuning.batches import TaskBatches
+from bert_core.finetuning.batches import TaskBatches, task_loss
 from bert_core.finetuning.examples import AnswerExample, ChoiceExample, Example, TaggedExample, TaskData, TextExample
-from bert_core.finetuning.features import Row
-from bert_core.finetuning.heads import BertForTask
+from bert_core.finetuning.features import Row, task_rows
+from bert_core.finetuning.heads import BertForTask, model_of, task_of
+from bert_core.storage.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,17 @@ class TagPrediction:
 
 Prediction = LabelPrediction | AnswerPrediction | TagPrediction
 
+_PREDICTED_TOGETHER = 64  # examples
+_KINDS = {  # for each class of examples, the tasks that it is for
+    TextExample: ("text-classification", "text-regression"),
+    ChoiceExample: ("multiple-choice",),
+    AnswerExample: ("question-answering",),
+    TaggedExample: ("token-classification",),
+}
+
 
 @torch.inference_mode()
-def predictions(
+def predicting(
     model: BertForTask,
     batches: TaskBatches,
     examples: Sequence[Example],
@@ -70,20 +81,22 @@ def predictions(
     config: FinetuningData,
     *,
     may_be_missing: bool = False,
-    progress: Callable[[float], None] = lambda fraction: None,
-) -> list[Prediction]:
-    """A prediction for each example, in their order, with the model in eval mode.
+) -> Generator[float, None, tuple[list[Prediction], float]]:
+    """Predict a batch at a time: yields the done fraction, and returns a prediction for each example, in their order,
+    and their mean loss, nan without labels.
 
-    batches: of the rows of `examples`. labels: of the model's outputs, empty for regression, choices and answers.
-    may_be_missing: see `best_answers`.
+    model: in eval mode. batches: of the rows of `examples`. labels: of the model's outputs, empty for regression,
+    choices and answers. may_be_missing: see `best_answers`.
     """
-    was_training = model.training
-    model.eval()
     device = next(model.parameters()).device
     outputs: list[np.ndarray] = [np.empty(0)] * batches.count
-    done = 0
+    done, loss, targets = 0, torch.zeros((), device=device), 0
     for numbers, batch in batches.in_order():
-        logits = batch.to(device).logits(model)
+        batch = batch.to(device)
+        logits = batch.logits(model)
+        if batch.target is not None and len(batch.target):
+            loss += task_loss(logits, batch.target).loss * len(batch.target)
+            targets += len(batch.target)
         if batch.positions is None:
             parts = logits.unbind()
         else:  # split among the rows by their numbers of words
@@ -91,9 +104,9 @@ def predictions(
         for number, part in zip(numbers, parts):
             outputs[number] = part.cpu().numpy()
         done += len(numbers)
-        progress(done / batches.count)
-    model.train(was_training)
-    return _decoded(batches, outputs, examples, labels, config, may_be_missing)
+        yield done / batches.count
+    found = _decoded(batches, outputs, examples, labels, config, may_be_missing)
+    return found, loss.item() / targets if targets else math.nan
 
 
 def _decoded(
@@ -207,3 +220,114 @@ def best_answers(
 def _best(scores: np.ndarray, allowed: np.ndarray, count: int) -> list[int]:
     positions = np.flatnonzero(allowed)
     return positions[np.argsort(-scores[positions], kind="stable")[:count]].tolist()
+
+
+def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | Example]) -> list[Prediction]:
+    """Predictions of a fine-tuned model about examples; a text, or a pair of texts, stands for a `TextExample`.
+
+    Raises CheckpointError for a model that is not fine-tuned, InputError for examples of another task.
+    """
+    task, head = task_of(checkpoint), checkpoint.head
+    assert head is not None
+    data = TaskData(task, [_example(each) for each in examples])
+    if any(task not in _KINDS[type(each)] for each in data.examples):
+        raise InputError(f"This model does {task}; give it examples of that task.")
+    if not data.examples:
+        return []
+    recipe = checkpoint.recipe or {}
+    saved = recipe.get("data")
+    try:
+        config = build(FinetuningData, saved if isinstance(saved, dict) else {}, "data")
+    except ConfigError:
+        config = FinetuningData()
+    length = min(config.sequence_length if saved else 512, checkpoint.config.max_position_embeddings)
+    config = dataclasses.replace(config, sequence_length=length)
+    rows = task_rows(data, (), checkpoint.tokenizer, config)
+    batches = TaskBatches(rows, checkpoint.config.pad_token_id, _PREDICTED_TOGETHER, choices=data.choices, seed=0)
+    may_be_missing = recipe.get("may_be_missing") is True
+    model = model_of(checkpoint)
+    work = predicting(model, batches, data.examples, head.labels, config, may_be_missing=may_be_missing)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value[0]
+
+
+def _example(given: str | tuple[str, str] | Example) -> Example:
+    """An example without its label, which the model may not know."""
+    if isinstance(given, str):
+        return TextExample(given, None, None)
+    if isinstance(given, tuple):
+        return TextExample(given[0], given[1], None)
+    field = {TaggedExample: "tags", AnswerExample: "answers"}.get(type(given), "label")
+    unlabelled: Any = {field: None}
+    return dataclasses.replace(given, **unlabelled)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A labelled example beside its prediction.
+
+    is_right: whether label, answer (as SQuAD's exact match) or all tags are right; None for regression. mistake: how
+    far off the prediction is: 1 - the probability of the label, 1 - the F1 of an answer, the fraction of wrong tags,
+    or for regression the absolute difference.
+    """
+
+    example: Example
+    prediction: Prediction
+    is_right: bool | None
+    mistake: float
+
+
+@dataclass(frozen=True)
+class Review:
+    """How a fine-tuned model does on labelled examples.
+
+    measures: see `metrics`. judged: all examples, mistakes first and of these the worst first. labels, confusion: names
+    of labels or tags, and how often each, a row, was predicted as each, a column; empty for other tasks.
+    """
+
+    measures: metrics.Metrics
+    judged: tuple[Judged, ...]
+    labels: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]
+
+
+def review(checkpoint: Checkpoint, data: TaskData) -> Review:
+    """Apply a fine-tuned model to labelled examples and compare. Errors as for `predict`."""
+    found = predict(checkpoint, data.examples)
+    assert checkpoint.head is not None
+    labels = checkpoint.head.labels
+    judged = [_judged(example, each, labels) for example, each in zip(data.examples, found)]
+    judged.sort(key=lambda each: (bool(each.is_right), -each.mistake))
+    pairs = [pair for each in judged for pair in _labels_of(each)]
+    table = metrics.confusion([a for a, _ in pairs], [b for _, b in pairs], labels)
+    return Review(score(data, found, labels), tuple(judged), labels, tuple(map(tuple, table)))
+
+
+def _judged(example: Example, found: Prediction, labels: Sequence[str]) -> Judged:
+    if isinstance(found, AnswerPrediction):
+        accepted = [[text for text, _ in cast(AnswerExample, example).answers or ()]]
+        measures = metrics.answer_metrics(accepted, [found.answers[0].text])
+        return Judged(example, found, measures["exact_match"] == 1, 1 - measures["f1"])
+    if isinstance(found, TagPrediction):
+        tags = cast(TaggedExample, example).tags or ()
+        wrong = sum(a != b for a, b in zip(tags, found.tags))
+        return Judged(example, found, not wrong, wrong / max(1, len(tags)))
+    label = cast(TextExample | ChoiceExample, example).label
+    if not found.probabilities:
+        return Judged(example, found, None, abs(cast(float, label) - cast(float, found.label)))
+    names: Sequence[Any] = labels or range(len(found.probabilities))
+    probability = found.probabilities[names.index(label)] if label in names else 0.0
+    return Judged(example, found, found.label == label, 1 - probability)
+
+
+def _labels_of(judged: Judged) -> list[tuple[str, str]]:
+    """The labels or tags of an example, each with the predicted one."""
+    example, found = judged.example, judged.prediction
+    if isinstance(example, TaggedExample):
+        return list(zip(example.tags or (), cast(TagPrediction, found).tags))
+    if isinstance(example, TextExample) and isinstance(example.label, str):
+        return [(example.label, cast(str, cast(LabelPrediction, found).label))]
+    return []

@@ -8,34 +8,27 @@ result.validation["accuracy"], predict(result.checkpoint, ["a fine film"])
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 
-from bert_core.config import BertConfig, FinetuningConfig, FinetuningData, build, fields_of
-from bert_core.costs import batch_operations, threads_for
-from bert_core.errors import CheckpointError, ConfigError, CorpusError, InputError, RunError
+from bert_core.config import BertConfig, FinetuningConfig
+from bert_core.costs import batch_operations, check_size, estimate_seconds, threads_for, training_bytes
+from bert_core.errors import CheckpointError, ConfigError, CorpusError
 from bert_core.finetuning import heads
 from bert_core.finetuning.batches import TaskBatch, TaskBatches, TaskMeasures, task_loss
-from bert_core.finetuning.examples import AnswerExample, ChoiceExample, Example, TaggedExample, TaskData, TextExample
+from bert_core.finetuning.examples import TaskData, TaskParts
 from bert_core.finetuning.features import task_rows
 from bert_core.finetuning.metrics import Metrics
-from bert_core.finetuning.prediction import Prediction, predictions, score
-from bert_core.model import BertForPreTraining
+from bert_core.finetuning.prediction import Prediction, predicting, score
+from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
-from bert_core.training.metrics import read_metrics, until_divergence
 from bert_core.training.trainer import Trainer
 
-MODEL_CLASSES: dict[str, type[heads.BertForTask]] = {
-    "text-classification": heads.BertForSequenceClassification,
-    "text-regression": heads.BertForSequenceClassification,
-    "multiple-choice": heads.BertForMultipleChoice,
-    "question-answering": heads.BertForQuestionAnswering,
-    "token-classification": heads.BertForTokenClassification,
-}
 # The measure by which the best epoch is chosen.
 MAIN_MEASURE = {
     "text-classification": "accuracy",
@@ -44,7 +37,6 @@ MAIN_MEASURE = {
     "question-answering": "f1",
     "token-classification": "f1",
 }
-_PREDICTED_TOGETHER = 64  # examples
 
 
 @dataclass(frozen=True)
@@ -65,11 +57,28 @@ class TaskMetrics:
 
 @dataclass(frozen=True)
 class EpochMetrics:
-    """The measures of a validation part after a step."""
+    """The validation part after a step, measured without dropout; nan for measures that the task does not have.
+
+    epoch: passes through the training part so far. loss: as in `TaskMetrics`. The others: see `metrics`.
+    """
 
     step: int
     epoch: float
-    measures: Metrics
+    loss: float
+    accuracy: float = math.nan
+    precision: float = math.nan
+    recall: float = math.nan
+    f1: float = math.nan
+    exact_match: float = math.nan
+    matthews_correlation: float = math.nan
+    pearson: float = math.nan
+    spearman: float = math.nan
+
+    @property
+    def measures(self) -> Metrics:
+        """The measures that the task has, by name."""
+        values = dataclasses.asdict(self)
+        return {name: values[name] for name in list(values)[3:] if not math.isnan(values[name])}
 
 
 class TaskObjective:
@@ -105,183 +114,164 @@ def _depth(name: str, layers: int) -> int:
     return 1 + int(layer[1]) if layer else layers + 1
 
 
-def settings_of(settings: Mapping[str, Any]) -> tuple[FinetuningConfig, FinetuningData]:
-    """Settings by name, such as epochs or training.epochs; values may be texts. Raises ConfigError."""
-    kinds = {"training": FinetuningConfig, "data": FinetuningData}
-    owner = {item.name: section for section, kind in kinds.items() for item in dataclasses.fields(kind)}
-    sections: dict[str, dict[str, Any]] = {section: {} for section in kinds}
-    for path, value in settings.items():
-        section, _, name = path.rpartition(".")
-        section = section or owner.get(name, "training")
-        if section not in kinds:
-            raise ConfigError(f"There is no setting {path}; sections are: {', '.join(kinds)}.")
-        sections[section][name] = value
-    if "steps" in sections["training"]:
-        sections["training"] = {"epochs": None, **sections["training"]}
-    training = build(FinetuningConfig, sections["training"], "training")
-    return training, build(FinetuningData, sections["data"], "data")
+def task_model(start: Checkpoint, recipe: FinetuningRecipe, outputs: int) -> heads.BertForTask:
+    """A model with the encoder of a checkpoint, or a random one, and a new pooler and output layer, drawn by the seed.
 
-
-def task_model(
-    checkpoint: Checkpoint,
-    task: str,
-    outputs: int,
-    *,
-    seed: int = 0,
-    dropout: float | None = None,
-    random_weights: bool = False,
-) -> heads.BertForTask:
-    """A model with the encoder of a checkpoint, and a new pooler and output layer drawn by the seed.
-
-    dropout: of the model; None for the checkpoint's. random_weights: draw the encoder too. Only the pooler of a
-    fine-tuned checkpoint is kept: next-sentence training drives it to -1 and 1, where tanh passes on hardly any
-    gradient (Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning", draw it anew too).
+    Only the pooler of a fine-tuned checkpoint is kept: next-sentence training drives it to -1 and 1, where tanh passes
+    on hardly any gradient (Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning", draw it anew too).
     """
-    config = checkpoint.config
-    if dropout is not None:
-        rates: dict[str, Any] = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), dropout)
-        config = dataclasses.replace(config, classifier_dropout=None, **rates)
-    generator = torch.Generator().manual_seed(seed)
-    model = MODEL_CLASSES[task](config, outputs, generator=generator)
-    if not random_weights:
-        keeps_pooler = checkpoint.head is not None and "pooler" not in checkpoint.missing
-        known = {
-            name: tensor
-            for name, tensor in checkpoint.model.bert.state_dict().items()
-            if keeps_pooler or not name.startswith("pooler.")
-        }
+    rates: dict[str, Any] = dict.fromkeys(
+        ("hidden_dropout_prob", "attention_probs_dropout_prob"), recipe.training.dropout
+    )
+    config = dataclasses.replace(start.config, classifier_dropout=None, **rates)
+    generator = torch.Generator().manual_seed(recipe.seed)
+    model = heads.MODEL_CLASSES[recipe.task](config, outputs, generator=generator)
+    if not recipe.random_weights:
+        left_out = "-" if start.head is not None and "pooler" not in start.missing else "pooler."
+        encoder = start.model.bert.state_dict().items()
+        known = {name: tensor for name, tensor in encoder if not name.startswith(left_out)}
         model.bert.load_state_dict(known, strict=False)
     return model
 
 
-class Finetuning:
-    """A task and a model that learns it: `for row in finetuning:` trains, `evaluate` measures.
+@dataclass(frozen=True)
+class PreparedTask:
+    """A task and a model that are ready to train.
 
-    training, validation: labelled examples; validation None holds a part of training out. settings: see `settings_of`.
-    random_weights: start from random weights of the same sizes. Raises BertCoreError for data that cannot be learned.
+    recipe: with its number of steps. parts: the examples to train on, and those held out, which are never None but for
+    the test. fingerprint: of the parts as they were given. labels: of the model's outputs, empty for regression,
+    choices and answers. batches, validation: of the parts. notes: what the readers changed, one sentence each.
     """
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        training: TaskData,
-        validation: TaskData | None = None,
-        *,
-        seed: int = 0,
-        random_weights: bool = False,
-        device: str = "cpu",
-        settings: Mapping[str, Any] | None = None,
-    ) -> None:
-        config, data = settings_of(settings or {})
-        limit = checkpoint.config.max_position_embeddings
-        self.data = data = dataclasses.replace(data, sequence_length=min(data.sequence_length, limit))
-        self.seed, self.task, self.checkpoint = seed, training.task, checkpoint
-        if validation is None:
-            training, validation = training.split(data.validation_share, seed)
-        if data.most_examples is not None:
-            training = training.sample(data.most_examples, seed)
-        self.training, self.validation = training, validation
-        self.labels = training.labels()
-        self.choices = _choices(training)
-        self.may_be_missing = self.task == "question-answering" and any(
-            not getattr(each, "answers", ()) for each in training.examples
+    recipe: FinetuningRecipe
+    parts: TaskParts
+    fingerprint: str
+    labels: tuple[str, ...]
+    tokenizer: Tokenizer
+    model: heads.BertForTask
+    batches: TaskBatches
+    validation: TaskBatches
+    notes: tuple[str, ...]
+
+    def trainer(self, device: str = "cpu") -> Trainer:
+        """A trainer of the model on a device."""
+        model, objective = self.model.to(device), TaskObjective()
+        operations = objective.operations(model.config, self.batches[0])
+        return Trainer(
+            *(model, self.batches, self.recipe.training),
+            seed=self.recipe.seed,
+            threads=threads_for(operations),
+            operations=operations,
+            objective=objective,
         )
-        outputs = len(self.labels) or (2 if self.task == "question-answering" else 1)
-        self.model = task_model(
-            checkpoint, self.task, outputs, seed=seed, dropout=config.dropout, random_weights=random_weights
-        ).to(device)
-        _freeze(self.model, config)
-        self.batches = self._batches(training)
-        self._validation_batches = self._batches(validation)
-        steps = config.steps
-        if config.epochs is not None:
-            steps = max(1, math.ceil(config.epochs * self.batches.steps_per_epoch))
-        warmup_steps = config.warmup_steps or round(config.warmup_fraction * steps)
-        config = dataclasses.replace(config, steps=steps, warmup_steps=min(warmup_steps, steps))
-        objective = TaskObjective()
-        operations = objective.operations(self.model.config, self.batches[0])
-        self.trainer = Trainer(
-            *(self.model, self.batches, config), seed=seed, threads=threads_for(operations), objective=objective
-        )
-        self.history: list[TaskMetrics] = []
-        self.evaluations: list[EpochMetrics] = []
-        self._best: tuple[float, Tensor] | None = None
 
-    def _batches(self, part: TaskData) -> TaskBatches:
-        if _choices(part) != self.choices:
-            raise CorpusError(f"{part.name} has {_choices(part)} choices where the training part has {self.choices}.")
-        rows = task_rows(part, self.labels, self.checkpoint.tokenizer, self.data)
-        pad = self.checkpoint.config.pad_token_id
-        return TaskBatches(rows, pad, self.data.batch_size, choices=self.choices, seed=self.seed)
+    def evaluator(self, points: Sequence[EpochMetrics] = ()) -> "TaskEvaluator":
+        """An evaluator on the validation part, which has these results so far."""
+        return TaskEvaluator(self, points)
 
-    def __iter__(self) -> Iterator[TaskMetrics]:
-        """Train to the end, evaluate after epochs, and keep the best weights; yields the numbers of each step.
+    @property
+    def head(self) -> TaskHead:
+        """The output layer without its weights."""
+        shape = self.model.output_layer.weight.shape
+        weight = torch.empty(shape, device="meta")
+        is_regression = self.recipe.task == "text-regression"
+        return TaskHead(type(self.model).__name__, self.labels, is_regression, weight, weight[:, 0])
 
-        Raises RunError when the loss stops being a number.
-        """
-        config = self.trainer.config
-        every = config.evaluate_every * self.batches.steps_per_epoch
-        for pending in self.trainer:
-            rows, divergence = until_divergence(read_metrics([pending]))
-            if divergence:
-                raise RunError(divergence)
-            self.history += rows
-            if pending.step % every == 0 or pending.step == config.total_steps:
-                self._evaluate_epoch(pending.step)
-            yield rows[0]
-        if self._best is not None:
-            with torch.no_grad():
-                self.trainer.flat.weights.copy_(self._best[1])
-        self.model.eval()
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Take the weights of a checkpoint of this task. Raises CheckpointError for one of another task."""
+        head = checkpoint.head
+        if head is None or (head.architecture, head.labels) != (self.head.architecture, self.labels):
+            raise CheckpointError("The model has other labels than these examples; give the same file, unchanged.")
+        self.model.load_state_dict(heads.model_of(checkpoint).state_dict())
 
-    def _evaluate_epoch(self, step: int) -> None:
-        measures = self.evaluate()
-        self.evaluations.append(EpochMetrics(step, step / self.batches.steps_per_epoch, measures))
-        value = measures[MAIN_MEASURE[self.task]]
-        # Of equal epochs the latest: few examples give few different values.
-        if self.trainer.config.keep_best and (self._best is None or value >= self._best[0]):
-            self._best = value, self.trainer.flat.weights.clone()
+    def model_of(self, checkpoint: Checkpoint) -> heads.BertForTask:
+        """The model of a checkpoint, as an evaluator takes it."""
+        return heads.model_of(checkpoint)
 
-    def evaluate(self, part: TaskData | None = None) -> Metrics:
-        """The measures of the model as it is on labelled examples; None means the validation part."""
-        data = part or self.validation
-        return score(data, self.predict(data), self.labels)
+    @property
+    def config(self) -> BertConfig:
+        """The sizes of the model."""
+        return self.model.config
 
-    def predict(self, part: TaskData) -> list[Prediction]:
-        """Predictions of the model as it is about examples."""
-        batches = self._validation_batches if part is self.validation else self._batches(part)
-        examples, is_missing = part.examples, self.may_be_missing
-        return predictions(self.model, batches, examples, self.labels, self.data, may_be_missing=is_missing)
+    @property
+    def training_bytes(self) -> int:
+        """Estimated bytes of training beside snapshots and examples."""
+        rows = self.recipe.data.batch_size * (self.parts.train.choices or 1)
+        return training_bytes(self.config, rows, self.batches.longest, 0)
 
-    def result(self) -> Checkpoint:
-        """A copy of the model as it is, in eval mode, with its output layer and settings."""
-        model = self.model
-        copy = BertForPreTraining(model.config, generator=torch.Generator().manual_seed(0))
-        copy.bert.load_state_dict(model.bert.state_dict())
-        missing = {"mlm", "nsp", *([] if model.has_pooler else ["pooler"])}
-        layer = model.output_layer
-        head = TaskHead(
-            type(model).__name__,
-            self.labels,
-            self.task == "text-regression",
-            layer.weight.detach().cpu().clone(),
-            layer.bias.detach().cpu().clone(),
-        )
-        recipe = {
-            "task": self.task,
-            "start": self.checkpoint.name,
-            "seed": self.seed,
-            "may_be_missing": self.may_be_missing,
-            "data": fields_of(self.data),
-            "training": dataclasses.asdict(self.trainer.config),
-        }
-        name = f"{self.checkpoint.name}, {self.task}"
-        return Checkpoint(copy.eval(), self.checkpoint.tokenizer, name, (), frozenset(missing), recipe, head)
+    @property
+    def nbytes(self) -> int:
+        """Estimated bytes of the examples as tokens."""
+        return sum(500 + 36 * len(row.ids) for part in (self.batches, self.validation) for row in part.rows)
+
+    def seconds(self, steps: int, device: str) -> float:
+        """Estimated training time of so many steps."""
+        lengths = self.batches[0].attention_mask.flatten(0, -2).sum(1)
+        return estimate_seconds(steps, self.config, lengths, 0, device)
 
 
-def _choices(data: TaskData) -> int | None:
-    first = data.examples[0]
-    return len(first.choices) if isinstance(first, ChoiceExample) else None
+def prepare_task(
+    recipe: FinetuningRecipe,
+    start: Checkpoint,
+    parts: TaskParts | None = None,
+    device: str = "cpu",
+    *,
+    progress: Callable[[str], None] = lambda stage: None,
+    admit: Callable[["PreparedTask"], None] = lambda task: None,
+) -> PreparedTask:
+    """Read and encode a task and build its model, without the global random generator.
+
+    start: the model whose encoder, tokenizer and sizes it takes. parts: None for the recipe's own. progress: called
+    with the present stage. admit: called before the model is built. Raises BertCoreError for data that cannot be
+    learned.
+    """
+    progress("reading the examples")
+    given = parts or recipe.parts()
+    if any(part and part.task != recipe.task for part in (given.train, given.validation, given.test)):
+        raise CorpusError(f"The recipe is for {recipe.task}; give it examples of that task.")
+    recipe, train, validation = recipe.for_parts(given), given.train, given.validation
+    data, seed = recipe.data, recipe.seed
+    if validation is None:
+        train, validation = train.split(data.validation_share, seed)
+    labels = train.labels()
+    if data.most_examples is not None:
+        train = train.sample(data.most_examples, seed)
+    for part in (validation, given.test):
+        if part and part.choices != train.choices:
+            raise CorpusError(f"{part.name} has {part.choices} choices where the training part has {train.choices}.")
+    if given.test:
+        given.test.check_labels(labels)
+    data = dataclasses.replace(data, sequence_length=min(data.sequence_length, start.config.max_position_embeddings))
+    progress("encoding the examples")
+
+    def batches_of(part: TaskData) -> TaskBatches:
+        rows = task_rows(part, labels, start.tokenizer, data)
+        return TaskBatches(rows, start.config.pad_token_id, data.batch_size, choices=part.choices, seed=seed)
+
+    batches, held_out = batches_of(train), batches_of(validation)
+    training, steps = recipe.training, recipe.training.steps
+    if training.epochs is not None:
+        steps = max(1, math.ceil(training.epochs * batches.steps_per_epoch))
+    warmup_steps = min(training.warmup_steps or round(training.warmup_fraction * steps), steps)
+    prepared = dataclasses.replace(
+        recipe,
+        start=recipe.start or start.name,
+        may_be_missing=any(not getattr(each, "answers", True) for each in train.examples),
+        data=data,
+        training=dataclasses.replace(training, steps=steps, warmup_steps=warmup_steps),
+    )
+    used = TaskParts(train, validation, given.test)
+    notes = tuple(note for part in (train, validation, given.test) if part for note in part.notes)
+    outputs = len(labels) or (2 if recipe.task == "question-answering" else 1)
+    with torch.device("meta"):
+        sizes = heads.MODEL_CLASSES[recipe.task](start.config, outputs)
+    task = PreparedTask(prepared, used, given.fingerprint, labels, start.tokenizer, sizes, batches, held_out, notes)
+    check_size(task.config, task.training_bytes, device)
+    admit(task)
+    progress("drawing the initial weights")
+    model = task_model(start, prepared, outputs)
+    _freeze(model, training)
+    return dataclasses.replace(task, model=model)
 
 
 def _freeze(model: heads.BertForTask, config: FinetuningConfig) -> None:
@@ -295,118 +285,59 @@ def _freeze(model: heads.BertForTask, config: FinetuningConfig) -> None:
             parameter.requires_grad_(False)
 
 
-@dataclass(frozen=True)
-class Finetuned:
-    """A fine-tuned model and its measures.
+class TaskEvaluator:
+    """Evaluates snapshots on the validation part after epochs, one batch at a time, as `Evaluator` does.
 
-    test: empty without a test part. examples: number of examples that it was trained on. seconds: of the training's
-    steps.
+    every: number of steps from one evaluation to the next. points: the results so far, oldest first. latest_step: of
+    the last evaluation that has begun, 0 before the first.
     """
 
-    checkpoint: Checkpoint
-    validation: Metrics
-    test: Metrics
-    examples: int
-    steps: int
-    seconds: float
-    history: Sequence[TaskMetrics]
-    evaluations: Sequence[EpochMetrics]
+    def __init__(self, prepared: PreparedTask, points: Sequence[EpochMetrics] = ()) -> None:
+        self._prepared, self.points = prepared, list(points)
+        self.every = prepared.recipe.training.evaluate_every * prepared.batches.steps_per_epoch
+        self.latest_step = points[-1].step if points else 0
+        self._work: Generator[float, None, tuple[list[Prediction], float]] | None = None
 
+    @property
+    def is_running(self) -> bool:
+        """Whether an evaluation has begun and has not ended."""
+        return self._work is not None
 
-def finetune(
-    checkpoint: Checkpoint,
-    task: TaskData,
-    *,
-    validation: TaskData | None = None,
-    test: TaskData | None = None,
-    seed: int = 0,
-    random_weights: bool = False,
-    device: str = "cpu",
-    progress: Callable[[TaskMetrics, int], None] = lambda row, steps: None,
-    **settings: Any,
-) -> Finetuned:
-    """Fine-tune a model on a task; arguments as for `Finetuning`. progress: called with each step and their number."""
-    finetuning = Finetuning(
-        *(checkpoint, task, validation),
-        seed=seed,
-        random_weights=random_weights,
-        device=device,
-        settings=settings,
-    )
-    if test is not None:
-        test.check_labels(finetuning.labels)
-    for row in finetuning:
-        progress(row, finetuning.trainer.config.total_steps)
-    return Finetuned(
-        finetuning.result(),
-        finetuning.evaluate(),
-        {} if test is None else finetuning.evaluate(test),
-        len(finetuning.training.examples),
-        len(finetuning.history),
-        finetuning.history[-1].seconds,
-        finetuning.history,
-        finetuning.evaluations,
-    )
+    def may_begin(self, step: int, training_seconds: float) -> bool:
+        """Whether to evaluate this step: the last one of an epoch."""
+        return step > self.latest_step and step % self.every == 0
 
+    def begin(self, step: int, model: heads.BertForTask) -> None:
+        """Begin to evaluate a model in eval mode whose weights do not change; a running evaluation ends first."""
+        while self.is_running:
+            self.advance()
+        prepared, recipe = self._prepared, self._prepared.recipe
+        assert prepared.parts.validation is not None
+        asked = prepared.validation, prepared.parts.validation.examples
+        self.latest_step = step
+        self._work = predicting(model, *asked, prepared.labels, recipe.data, may_be_missing=recipe.may_be_missing)
 
-def task_of(checkpoint: Checkpoint) -> str:
-    """The task of a fine-tuned model. Raises CheckpointError for a model without a task's output layer."""
-    head = checkpoint.head
-    if head is None:
-        raise CheckpointError(f"{checkpoint.name} is not fine-tuned; it has no output layer for a task.")
-    if head.is_regression:
-        return "text-regression"
-    return next(task for task, kind in MODEL_CLASSES.items() if kind.__name__ == head.architecture)
+    def advance(self) -> None:
+        """Evaluate one batch, if an evaluation is running."""
+        if self._work is None:
+            return
+        try:
+            next(self._work)
+        except StopIteration as end:
+            found, loss = end.value
+            prepared, self._work = self._prepared, None
+            assert prepared.parts.validation is not None
+            measures = score(prepared.parts.validation, found, prepared.labels)
+            epoch = self.latest_step / prepared.batches.steps_per_epoch
+            self.points.append(EpochMetrics(self.latest_step, epoch, loss, **measures))
 
+    @property
+    def best_step(self) -> int | None:
+        """The step that did best so far; None before the first result, and if the recipe keeps the last weights.
 
-def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | Example]) -> list[Prediction]:
-    """Predictions of a fine-tuned model about examples; a text, or a pair of texts, stands for a `TextExample`.
-
-    Raises CheckpointError for a model that is not fine-tuned, InputError for examples of another task.
-    """
-    task, head = task_of(checkpoint), checkpoint.head
-    assert head is not None
-    given = [_example(each) for each in examples]
-    wanted = MODEL_CLASSES[task]
-    if any(_KINDS[type(each)] is not wanted for each in given):
-        raise InputError(f"This model does {task}; give it examples of that task.")
-    if not given:
-        return []
-    outputs = head.weight.shape[0]
-    with torch.device("meta"):
-        model = wanted(checkpoint.config, outputs)
-    encoder = {f"bert.{name}": tensor for name, tensor in checkpoint.model.bert.state_dict().items()}
-    model.load_state_dict({**encoder, **head.tensors()}, assign=True)
-    recipe = checkpoint.recipe or {}
-    saved = recipe.get("data")
-    try:
-        config = build(FinetuningData, saved if isinstance(saved, dict) else {}, "data")
-    except ConfigError:
-        config = FinetuningData()
-    length = min(config.sequence_length if saved else 512, checkpoint.config.max_position_embeddings)
-    config = dataclasses.replace(config, sequence_length=length)
-    data = TaskData(task, given)
-    rows = task_rows(data, (), checkpoint.tokenizer, config)
-    choices = _choices(data)
-    batches = TaskBatches(rows, checkpoint.config.pad_token_id, _PREDICTED_TOGETHER, choices=choices, seed=0)
-    may_be_missing = recipe.get("may_be_missing") is True
-    return predictions(model, batches, given, head.labels, config, may_be_missing=may_be_missing)
-
-
-_KINDS: dict[type, type[heads.BertForTask]] = {
-    TextExample: heads.BertForSequenceClassification,
-    ChoiceExample: heads.BertForMultipleChoice,
-    AnswerExample: heads.BertForQuestionAnswering,
-    TaggedExample: heads.BertForTokenClassification,
-}
-
-
-def _example(given: str | tuple[str, str] | Example) -> Example:
-    """An example without its label, which the model may not know."""
-    if isinstance(given, str):
-        return TextExample(given, None, None)
-    if isinstance(given, tuple):
-        return TextExample(given[0], given[1], None)
-    field = {TaggedExample: "tags", AnswerExample: "answers"}.get(type(given), "label")
-    unlabelled: Any = {field: None}
-    return dataclasses.replace(given, **unlabelled)
+        Of equal ones it is the latest: few examples give few different values.
+        """
+        recipe = self._prepared.recipe
+        if not self.points or not recipe.training.keep_best:
+            return None
+        return max(self.points, key=lambda point: (getattr(point, MAIN_MEASURE[recipe.task]), point.step)).step

@@ -2,23 +2,27 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from bert_core.config import LOCAL, Limits, fields_of
-from bert_core.costs import check_size, estimate_seconds, is_worth_recording, threads_for
+from bert_core.config import LOCAL, BertConfig, Limits, fields_of
+from bert_core.costs import check_size, estimate_seconds, is_worth_recording, threads_for, training_bytes
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import LEARNED_BYTES, MASK, notes_on_words, train_tokenizer
 from bert_core.errors import ConfigError, CorpusError
+from bert_core.finetuning.tuning import PreparedTask
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import Recipe, recipe_corpus
+from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.distributed import make_trainer
+from bert_core.training.evaluation import EvaluationPoint, Evaluator
 from bert_core.training.losses import Pretraining
 from bert_core.training.trainer import Trainer
 
@@ -49,12 +53,45 @@ class PreparedText:
     test: PretrainingBatches | None
     notes: tuple[str, ...]
 
+    @property
+    def fingerprint(self) -> str:
+        """Of the whole text; see `Corpus.fingerprint`."""
+        return self.corpus.fingerprint
+
+    @property
+    def config(self) -> BertConfig:
+        """The sizes of the model."""
+        return self.recipe.model
+
+    @property
+    def training_bytes(self) -> int:
+        """Estimated bytes of training beside snapshots and text."""
+        return _training_bytes(self.recipe)
+
+    def seconds(self, steps: int, device: str) -> float:
+        """Estimated training time of so many steps."""
+        batch = self.batches[0]
+        return estimate_seconds(steps, self.config, batch.attention_mask.sum(1), len(batch.asked()[0]), device)
+
 
 @dataclass(frozen=True)
 class Prepared(PreparedText):
     """A recipe ready to train: `Trainer(model, batches, recipe.training, seed=seed)` is the next line."""
 
     model: BertForPreTraining
+    head: ClassVar = None  # of a task
+
+    def load(self, checkpoint: Checkpoint) -> None:
+        """Take the weights of a checkpoint of these sizes."""
+        self.model.load_state_dict(checkpoint.model.state_dict())
+
+    def model_of(self, checkpoint: Checkpoint) -> BertForPreTraining:
+        """The model of a checkpoint, as an evaluator takes it."""
+        return checkpoint.model
+
+    def evaluator(self, points: Sequence[EvaluationPoint] = ()) -> Evaluator | None:
+        """An evaluator on the held-out part, which has these results so far; None where nothing is held out."""
+        return Evaluator(self.validation, points) if self.validation else None
 
     def trainer(self, device: str = "cpu") -> Trainer:
         """A trainer of this model on a device; each of several processes makes its own."""
@@ -65,6 +102,7 @@ class Prepared(PreparedText):
             *(model, self.batches, config),
             seed=self.recipe.seed,
             threads=threads_for(operations),
+            operations=operations,
             recorded=is_worth_recording(operations, config, device),
             objective=objective,
         )
@@ -117,7 +155,7 @@ def _prepare_text(
     progress("training the tokenizer" + (f" on {share:.0%} of the text, evenly spread" if share < 1 else ""))
     tokenizer = train_tokenizer(texts["training"], **fields_of(recipe.tokenizer))
     recipe = dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size()))
-    check_size(recipe.model, recipe.data, device)
+    check_size(recipe.model, _training_bytes(recipe), device)
 
     def batches_of(part: Corpus) -> PretrainingBatches:
         encoded = encode_corpus(part, tokenizer, progress=lambda share: progress(f"encoding the text, {share:.0%}"))
@@ -139,16 +177,21 @@ def _prepare_text(
     return PreparedText(recipe, corpus, texts["training"], texts.get("validation"), tokenizer, *parts, notes)
 
 
-def check_limits(text: PreparedText, limits: Limits, device: str) -> None:
+def _training_bytes(recipe: Recipe) -> int:
+    data = recipe.data
+    asked = min(data.max_predictions, 1 + round(data.mask_probability * data.sequence_length))
+    return training_bytes(recipe.model, data.batch_size, data.sequence_length, asked)
+
+
+def check_limits(text: PreparedText | PreparedTask, limits: Limits, device: str) -> None:
     """Raise ConfigError when a run would exceed the limits of this place."""
-    config, batch = text.recipe.model, text.batches[0]
     check_steps(text.recipe.training.total_steps, limits)
-    if (parameters := config.parameter_count()) > limits.parameters:
+    if (parameters := text.config.parameter_count()) > limits.parameters:
         raise ConfigError(
             f"This model has {parameters / 1e6:.1f} million parameters; the limit here is {limits.parameters / 1e6:g} "
             "million. Choose fewer layers, a smaller hidden size or a smaller vocabulary."
         )
-    seconds = estimate_seconds(1, config, batch.attention_mask.sum(1), len(batch.asked()[0]), device)
+    seconds = text.seconds(1, device)
     if seconds > limits.step_seconds:
         raise ConfigError(
             f"A step would take about {seconds:.0f} s; the limit here is {limits.step_seconds:g} s. {SMALLER_STEP}"
@@ -193,12 +236,11 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu", limits: Limits 
     times = len(corpus.sentences) / len(part.sentences)
     text = _prepare_text(recipe, part, device, times=times)
     check_limits(text, limits, device)
-    encoded, config, held_out, batch = text.batches.encoded, text.recipe.model, text.held_out, text.batches[0]
+    encoded, held_out = text.batches.encoded, text.held_out
     first = np.flatnonzero(encoded.has_next if recipe.data.segments == "sentences" else [])
     a, b = encoded.lengths_of(first), encoded.lengths_of(first + 1)
     kept = sum(side.sum() for side in truncated_lengths(a, b, text.recipe.data.sequence_length - 3))
     warnings = [*text.notes, *notes_on_words(part.sentences, recipe.tokenizer.kind)]
-    steps, asked = text.recipe.training.total_steps, len(batch.asked()[0])
     if encoded.unknown_share > 0.1:
         warnings.append(f"{encoded.unknown_share:.0%} of the words are unknown to this vocabulary; make it larger.")
     if times > 1:
@@ -210,11 +252,11 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu", limits: Limits 
         documents=len(corpus.documents),
         sentences=round(len(encoded) * times),
         tokens=round(len(encoded.ids) * times),
-        vocabulary=config.vocab_size,
+        vocabulary=text.config.vocab_size,
         unknown_share=encoded.unknown_share,
         cut_share=1 - float(kept) / float((a + b).sum()) if len(first) else 0.0,
-        parameters=config.parameter_count(),
-        seconds=estimate_seconds(steps, config, batch.attention_mask.sum(1), asked, device),
+        parameters=text.config.parameter_count(),
+        seconds=text.seconds(text.recipe.training.total_steps, device),
         held_out_documents=round(len(held_out.documents) * times) if held_out else 0,
         held_out_sentences=round(len(held_out.sentences) * times) if held_out else 0,
         warnings=tuple(warnings),

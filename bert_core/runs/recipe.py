@@ -25,6 +25,7 @@ from bert_core.config import (
 )
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import ConfigError, CorpusError
+from bert_core.finetuning.recipe import FinetuningRecipe
 
 SCALES = (0.001, 1.0)
 DEFAULT_RECIPE = "romeo-juliet"
@@ -152,10 +153,11 @@ _SECTIONS = {
 }
 
 
-def recipe_content(recipe: Recipe) -> dict[str, Any]:
-    """The recipe as the JSON content that is saved beside a model and that `Recipe.from_dict` reads."""
+def recipe_content(recipe: Recipe | FinetuningRecipe) -> dict[str, Any]:
+    """The recipe as the JSON content that is saved beside a model and that its `from_dict` reads."""
     content = dataclasses.asdict(recipe)
-    del content["name"], content["model"]["vocab_size"]  # given by the file's name and the text
+    del content["name"]  # given by the file's name
+    content.get("model", {}).pop("vocab_size", None)  # given by the text
     return content
 
 

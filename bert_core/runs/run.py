@@ -12,28 +12,28 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from bert_core.config import Limits
-from bert_core.costs import training_bytes
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import EncodedCorpus
 from bert_core.errors import BertCoreError, RunError, is_out_of_memory, megabytes, one_line
+from bert_core.finetuning.examples import TaskParts
+from bert_core.finetuning.recipe import FinetuningRecipe
+from bert_core.finetuning.tuning import PreparedTask, prepare_task
 from bert_core.probes.batch import BatchView, view_batch
-from bert_core.runs.prepare import SMALLER_STEP, PreparedText, check_limits, check_steps, prepare
-from bert_core.runs.recipe import Recipe
+from bert_core.runs.prepare import SMALLER_STEP, Prepared, PreparedText, check_limits, check_steps, prepare
 from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Budget, Memory, Snapshot, thinned
 from bert_core.runs.timing import Lease, Pace, RunningMean
 from bert_core.runs.worker import Worker
 from bert_core.storage.checkpoint import Checkpoint, pack_checkpoint, save_checkpoint
-from bert_core.training.evaluation import EvaluationPoint
-from bert_core.training.metrics import StepMetrics
 
 ROW_BYTES = 500  # of a step's metrics, which are Python numbers
 
-Text = Corpus | Callable[[], Corpus] | None  # None for the recipe's own, a function for one that takes long to read
+# None for the recipe's own, a function for one that takes long to read.
+Text = Corpus | TaskParts | Callable[[], Corpus | TaskParts] | None
 Status = Literal["queued", "running", "paused", "finished", "stopped", "failed"]
 TRAINING = ("queued", "running")  # steps come without being asked for
 ACTIVE = (*TRAINING, "paused")
@@ -88,26 +88,30 @@ class Progress:
 class Run:
     """One training run. Its methods may be called from any thread.
 
-    `set_learning_rate`, `save`, `pack` and, unless asked not to, `stop` wait for the step in progress and the
-    evaluation after it: one held-out batch or, after the last step, all of them.
+    `set_learning_rate`, `save`, `pack` and, unless asked not to, `stop` wait for the step in progress and the held-out
+    batch after it; `save` and `pack` also end an evaluation.
 
     id: 128 random bits in hexadecimal. recipe: once prepared, at scale, with its number of steps and every change of
     the schedule. status: "paused" means that only `step` trains. reason: why it failed, was stopped or paused itself.
     corpus, training_text, held_out: the text and its parts, None until it was read; held_out stays None if the model
-    can only memorise. snapshots: oldest first. worker: None until it is prepared and after its state was freed.
+    can only memorise. parts: instead of these for a task, with the examples that it trains on; validation is never None
+    then. snapshots: oldest first. best: of a task, the one that did best on the validation part; None before the first
+    epoch is evaluated, and if its recipe keeps the last weights. worker: None until it is prepared and after its
+    state was freed.
     """
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: Any,  # a Recipe or, for a task, a FinetuningRecipe
         scheduler: Scheduler,
         budget: Budget,
         *,
         paused: bool = False,
         lease: float | None = None,
         saved: tuple[Checkpoint, TrainingState] | None = None,
+        start: Checkpoint | None = None,
     ) -> None:
-        """Arguments as for `TrainingService.start`; saved: where a resumed run begins."""
+        """Arguments as for `TrainingService.start`; saved: where a resumed run begins. start: of a task's run."""
         self.id = secrets.token_hex(16)
         self.recipe, self.budget = recipe, budget
         self.status: Status = "queued"
@@ -115,13 +119,15 @@ class Run:
         self.corpus: Corpus | None = None
         self.training_text: Corpus | None = None
         self.held_out: Corpus | None = None
+        self.parts: TaskParts | None = None
         self.snapshots: tuple[Snapshot, ...] = ()
+        self.best: Snapshot | None = None
         self.worker: Worker | None = None
         self._scheduler, self._changed = scheduler, scheduler.changed
         self._lease, self._pace = Lease(lease, scheduler.now), Pace()
-        self._saved = saved
-        self._history: list[StepMetrics] = []
-        self._evaluations: Sequence[EvaluationPoint] = ()
+        self._saved, self._start = saved, saved[0] if saved else start
+        self._history: list[Any] = []
+        self._evaluations: Sequence[Any] = ()
         self._batches: PretrainingBatches | None = None
         self._training_bytes = 0  # that it was admitted with
         self._text_bytes = 0
@@ -138,8 +144,9 @@ class Run:
 
     # --- Facts --------------------------------------------------------------------------------------------------------
 
-    def history(self, since: int = 0) -> list[StepMetrics]:
-        """The rows after the first `since` ones; the next cursor is since + len(rows)."""
+    def history(self, since: int = 0) -> list[Any]:
+        """The rows, `StepMetrics` or `TaskMetrics`, after the first `since` ones; the next cursor is since +
+        len(rows)."""
         return self._history[since:]
 
     @property
@@ -147,8 +154,9 @@ class Run:
         """The number of rows of the history."""
         return len(self._history)
 
-    def evaluations(self, since: int = 0) -> list[EvaluationPoint]:
-        """The held-out curve after its first `since` points; empty where nothing is held out."""
+    def evaluations(self, since: int = 0) -> list[Any]:
+        """The held-out curve of `EvaluationPoint` or `EpochMetrics` after its first `since` points; empty where nothing
+        is held out."""
         return list(self._evaluations[since:])
 
     def progress(self) -> Progress:
@@ -223,8 +231,10 @@ class Run:
                 raise RunError("This run has no model to save: it is not prepared yet, or it was freed.")
             if self.worker is None:
                 return self.snapshots[-1].checkpoint(), lambda folder: None
-            prepared, copy = self.worker.prepared, self.worker.copy()
-            state = TrainingState.of(prepared, self.worker.trainer, self._history, self._evaluations)
+            self.worker.finish_evaluation()
+            prepared, copy, best = self.worker.prepared, self.worker.copy(), self.worker.best
+            rows = self._history, self._evaluations
+            state = TrainingState.of(prepared, self.worker.trainer, *rows, best.weights if best else None)
         return copy.checkpoint(), state.write
 
     # --- Commands -----------------------------------------------------------------------------------------------------
@@ -351,26 +361,36 @@ class Run:
         with self._fail_on_error():
             if callable(text):
                 self._show_stage("reading the text")
-                text = text()
-            if text is not None:
-                self._text_bytes = text.nbytes
-                self._wait_for_memory(PREPARING * text.nbytes)
+            source: Any = text() if callable(text) else text
+            if source is not None:
+                self._text_bytes = source.nbytes
+                self._wait_for_memory(PREPARING * source.nbytes)
 
-            def admit(text: PreparedText) -> None:
+            def admit(text: PreparedText | PreparedTask) -> None:
                 check_limits(text, self._scheduler.limits, device)
-                self._training_bytes = training_bytes(text.recipe.model, text.recipe.data)
+                self._training_bytes = text.training_bytes
                 self._wait_for_memory(0)
 
-            prepared = prepare(self.recipe, text, device=device, progress=self._show_stage, admit=admit)
+            prepared: Prepared | PreparedTask
+            options: dict[str, Any] = {"device": device, "progress": self._show_stage, "admit": admit}
+            if self._start is not None and isinstance(self.recipe, FinetuningRecipe):
+                prepared = prepare_task(self.recipe, self._start, source, **options)
+            else:
+                prepared = prepare(self.recipe, source, **options)
             worker = Worker(prepared, device, self._saved)
             with self._changed:
                 if self.status in ENDED:
                     return
-                self.corpus, self.training_text = prepared.corpus, prepared.training_text
-                self.held_out, self.recipe = prepared.held_out, worker.recipe
-                self._batches = prepared.batches
+                if isinstance(prepared, PreparedTask):
+                    self.parts = prepared.parts
+                    self._text_bytes += prepared.nbytes
+                else:
+                    self.corpus, self.training_text = prepared.corpus, prepared.training_text
+                    self.held_out, self._batches = prepared.held_out, prepared.batches
+                self.recipe, self._start = worker.recipe, None
                 self._history = list(self._saved[1].history) if self._saved else []
                 self.worker, self._evaluations, self._saved = worker, worker.evaluations, None
+                self.best = worker.best
                 self._publish(worker.newest)
                 self._stage = ""
                 self.status = "paused" if self._paused else "running"
@@ -402,8 +422,9 @@ class Run:
     @property
     def wants_steps(self) -> bool:
         """Whether it would train if it was given the training thread."""
-        ready = self.worker is not None and self.status not in ENDED and not self._is_held and self._stop_reason is None
-        return ready and (not self._paused or self._single_steps > 0)
+        if self.worker is None or self.status in ENDED or self._is_held or self._stop_reason is not None:
+            return False
+        return not self._paused or self._single_steps > 0 or self.worker.is_trained
 
     @property
     def due(self) -> float:
@@ -452,6 +473,10 @@ class Run:
                 self._end("failed", divergence)
         if not divergence:
             worker.evaluate()
+            if worker.best is not self.best:
+                with self._changed:
+                    self.best = worker.best
+                    self._publish(worker.newest)
 
     def _may_step(self) -> bool:
         """Whether a step may begin now; if so, it is counted."""
@@ -462,7 +487,8 @@ class Run:
             return may_step
 
     def _settle_pause(self) -> None:
-        if self._paused and not self._is_training and not self._single_steps and self.status == "running":
+        is_due = self._paused and not self._single_steps and (self.worker is None or not self.worker.is_trained)
+        if is_due and not self._is_training and self.status == "running":
             self._keep_newest()  # first, for readers who do not take the lock
             self.status = "paused"
 
@@ -472,7 +498,8 @@ class Run:
 
     def _publish(self, snapshot: Snapshot) -> None:
         kept = [other for other in self.snapshots if other.step != snapshot.step]
-        self.snapshots = thinned([*kept, snapshot])
+        chosen = {each.step: each for each in (*thinned([*kept, snapshot]), *([self.best] if self.best else []))}
+        self.snapshots = tuple(chosen[step] for step in sorted(chosen))
         self.budget.make_room()
 
     @contextlib.contextmanager
@@ -512,7 +539,8 @@ class Run:
         arrays = (encoded.ids, encoded.offsets, encoded.texts) if encoded else ()
         # A memory-mapped array does not own its data and takes no memory.
         text = sum(array.nbytes for array in arrays if array.flags.owndata)
-        return ROW_BYTES * len(self._history) + text + self._text_bytes
+        best = self.best.weights.nbytes if self.best and all(each is not self.best for each in self.snapshots) else 0
+        return ROW_BYTES * len(self._history) + text + self._text_bytes + best
 
     def give_up(self) -> None:
         """Free what only `continue_for` needs; history and snapshots stay."""
@@ -535,5 +563,5 @@ class Run:
         if self.status in ENDED:
             self.give_up()
             self.snapshots, self._batches, self._evaluations = (), None, ()
-            self.corpus = self.training_text = self.held_out = None
+            self.corpus = self.training_text = self.held_out = self.parts = self.best = None
             self._text_bytes, self._lease.seconds = 0, None

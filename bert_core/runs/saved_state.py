@@ -13,10 +13,14 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
+from torch import Tensor
 
 from bert_core.config import check_seed
 from bert_core.data.corpus import Corpus
 from bert_core.errors import CheckpointError, CorpusError
+from bert_core.finetuning.examples import TaskParts
+from bert_core.finetuning.recipe import FinetuningRecipe
+from bert_core.finetuning.tuning import EpochMetrics, PreparedTask, TaskMetrics
 from bert_core.runs.prepare import Prepared
 from bert_core.runs.recipe import Recipe, recipe_corpus
 from bert_core.storage.checkpoint import RECIPE, TRAINING_STATE, TRAINING_TENSORS, Checkpoint
@@ -27,8 +31,11 @@ from bert_core.training.evaluation import EvaluationPoint
 from bert_core.training.metrics import StepMetrics
 from bert_core.training.trainer import Trainer, TrainerState
 
-_TABLES: dict[str, type] = {"history": StepMetrics, "evaluations": EvaluationPoint}
-_COLUMNS = {name: [item.name for item in dataclasses.fields(row)] for name, row in _TABLES.items()}
+_TABLES: dict[type, dict[str, type]] = {
+    Recipe: {"history": StepMetrics, "evaluations": EvaluationPoint},
+    FinetuningRecipe: {"history": TaskMetrics, "evaluations": EpochMetrics},
+}
+_BEST = "best"  # the weights of the epoch that did best, with the layout of the averages
 _FACTS = ("step", "seconds", "updates", "text", "columns")
 _MAX_SETTINGS_BYTES = 256 * 2**10  # of recipe.json and of training_state.json, which have a few kB
 _MAX_STEPS = 1_000_000  # the numbers of each are kept in memory
@@ -38,34 +45,44 @@ _MAX_STEPS = 1_000_000  # the numbers of each are kept in memory
 class TrainingState:
     """The state of a run after a step.
 
-    recipe: at scale, with the seed and all parts of its training. text: fingerprint of the whole text. trainer: state
-    of the optimizer. history, evaluations: all rows so far.
+    recipe: at scale, with the seed and all parts of its training. text: fingerprint of the whole text or task. trainer:
+    state of the optimizer. history, evaluations: all rows so far. best: the weights of the epoch of a task that did
+    best, flat, if the recipe keeps them.
     """
 
-    recipe: Recipe
+    recipe: Any
     text: str
     trainer: TrainerState
-    history: Sequence[StepMetrics]
-    evaluations: Sequence[EvaluationPoint]
+    history: Sequence[Any]
+    evaluations: Sequence[Any]
+    best: Tensor | None = None
 
     @classmethod
     def of(
-        cls, prepared: Prepared, trainer: Trainer, history: Sequence[StepMetrics], points: Sequence[EvaluationPoint]
+        cls,
+        prepared: Prepared | PreparedTask,
+        trainer: Trainer,
+        history: Sequence[Any],
+        points: Sequence[Any],
+        best: Tensor | None = None,
     ) -> "TrainingState":
         """A copy of the state of a trainer, with the rows and the held-out curve so far."""
         recipe = dataclasses.replace(prepared.recipe, training=trainer.config)
-        return cls(recipe, prepared.corpus.fingerprint, trainer.state(), list(history), list(points))
+        return cls(recipe, prepared.fingerprint, trainer.state(), list(history), list(points), best)
 
-    def matching_corpus(self, corpus: Corpus | None) -> Corpus:
-        """The given text, or the recipe's own for None. Raises CorpusError if the run was trained on another one."""
-        corpus = corpus or recipe_corpus(self.recipe)
+    def matching_corpus(self, corpus: Corpus | TaskParts | None) -> Any:
+        """The given text or task, or the recipe's own for None. Raises CorpusError if the run was trained on another
+        one."""
+        if corpus is None:
+            is_task = isinstance(self.recipe, FinetuningRecipe)
+            corpus = self.recipe.parts() if is_task else recipe_corpus(self.recipe)
         if corpus.fingerprint != self.text:
             raise CorpusError(
                 f"{corpus.name} is not the text that this model was being trained on; give the same text, unchanged."
             )
         return corpus
 
-    def restore_trainer(self, prepared: Prepared, checkpoint: Checkpoint, device: str) -> Trainer:
+    def restore_trainer(self, prepared: Prepared | PreparedTask, checkpoint: Checkpoint, device: str) -> Trainer:
         """A trainer that continues from this state.
 
         prepared: from this state's recipe and text. checkpoint: the weights of the same step. Raises
@@ -77,21 +94,25 @@ class TrainingState:
                 "The model does not fit its recipe.json, or this program's tokenizer differs from that of the program "
                 "that saved it; its training cannot continue."
             )
-        prepared.model.load_state_dict(checkpoint.model.state_dict())
+        prepared.load(checkpoint)
         trainer = prepared.trainer(device)
         trainer.restore(self.trainer)
+        if self.best is not None and self.best.shape != trainer.flat.weights.shape:
+            raise _mismatch()
         return trainer
 
     def write(self, folder: Path) -> None:
         """Write the two files into a folder, for `save_checkpoint`."""
         check_finite(self.trainer.averages, "The training was not saved", "train it again with a lower learning rate")
         tensors = {name: average.cpu().contiguous() for name, average in self.trainer.averages.items()}
-        for name in _TABLES:
+        for name in _TABLES[type(self.recipe)]:
             if rows := getattr(self, name):
                 tensors[name] = torch.tensor([dataclasses.astuple(row) for row in rows], dtype=torch.float64)
+        if self.best is not None:
+            tensors[_BEST] = self.best.cpu()
         save_file(tensors, folder / TRAINING_TENSORS)
         (folder / TRAINING_TENSORS).chmod(0o644)
-        facts = self.trainer.step, self.trainer.seconds, list(self.trainer.updates), self.text, _COLUMNS
+        facts = self.trainer.step, self.trainer.seconds, list(self.trainer.updates), self.text, _columns(self.recipe)
         content = dict(zip(_FACTS, facts))
         (folder / TRAINING_STATE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
@@ -105,7 +126,8 @@ def read_training_state(folder: str | Path) -> TrainingState:
         )
     facts, settings = (read_json(folder / name, most_bytes=_MAX_SETTINGS_BYTES) for name in (TRAINING_STATE, RECIPE))
     check_seed(settings.get("seed"))
-    recipe = Recipe.from_dict("saved", settings)
+    kind = FinetuningRecipe if "task" in settings else Recipe
+    recipe: Any = kind.from_dict("saved", settings)
     if not facts.keys() >= set(_FACTS):
         raise _mismatch()
     step, seconds, updates, text, columns = (facts[name] for name in _FACTS)
@@ -114,7 +136,7 @@ def read_training_state(folder: str | Path) -> TrainingState:
         or not isinstance(seconds, float | int)
         or not (isinstance(updates, list) and all(map(_is_count, updates)))
         or not isinstance(text, str)
-        or columns != _COLUMNS
+        or columns != _columns(recipe)
     ):
         raise _mismatch()
     if step > _MAX_STEPS:
@@ -122,13 +144,20 @@ def read_training_state(folder: str | Path) -> TrainingState:
     entries = read_header(folder / TRAINING_TENSORS)
     if not all(entry.dtype in (*FLOATS, "F64") for entry in entries.values()):
         raise _mismatch()
-    averages = {name: read_tensor(entry) for name, entry in entries.items() if name not in _TABLES}
+    tables = _TABLES[kind]
+    averages = {name: read_tensor(entry) for name, entry in entries.items() if name not in tables}
     check_finite(averages, "The training cannot continue", "save the model again")
-    history, evaluations = (_rows(row, entries.get(name), step + 1) for name, row in _TABLES.items())
+    history, evaluations = (_rows(row, entries.get(name), step + 1) for name, row in tables.items())
     if [row.step for row in history] != list(range(1, step + 1)):
         raise _mismatch()
+    best = averages.pop(_BEST, None)
     trainer = TrainerState(step, float(seconds), tuple(updates), averages)
-    return TrainingState(recipe, text, trainer, history, evaluations)
+    return TrainingState(recipe, text, trainer, history, evaluations, best)
+
+
+def _columns(recipe: Recipe | FinetuningRecipe) -> dict[str, list[str]]:
+    tables = _TABLES[type(recipe)].items()
+    return {name: [item.name for item in dataclasses.fields(row)] for name, row in tables}
 
 
 def _rows(row: type, entry: TensorEntry | None, most: int) -> list[Any]:

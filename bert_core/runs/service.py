@@ -7,6 +7,7 @@ initial weights) first come, first served, so that a long text does not delay an
 the leases, and that the training thread lives.
 """
 
+import dataclasses
 import logging
 import os
 import tempfile
@@ -24,12 +25,14 @@ from bert_core.config import LOCAL, Limits
 from bert_core.costs import processor_cores, usable_memory
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, RunError, one_line
+from bert_core.finetuning.examples import TaskParts
+from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe
 from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED, Run, Text
 from bert_core.runs.saved_state import read_training_state
 from bert_core.runs.snapshots import BUDGET_BYTES, Budget, Memory
 from bert_core.runs.timing import RunningMean
-from bert_core.storage.checkpoint import load_checkpoint, unpack_checkpoint
+from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, unpack_checkpoint
 
 TICK_SECONDS = 0.5  # between two checks of the leases and the training thread
 CLOSE_SECONDS = 1.0  # for the step in progress to end when the service is closed
@@ -96,13 +99,37 @@ class TrainingService:
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
         return self._add(Run(recipe.with_seed(seed), self, budget or self.budget(), paused=paused, lease=lease), corpus)
 
+    def finetune(
+        self,
+        recipe: FinetuningRecipe | str,
+        start: Checkpoint,
+        parts: TaskParts | Callable[[], TaskParts] | None = None,
+        seed: int | None = None,
+        *,
+        budget: Budget | None = None,
+        **options: Any,
+    ) -> Run:
+        """Queue a run that fine-tunes a model, and return at once.
+
+        recipe: a recipe or its name. start: the model, which may be a snapshot's; it does not change. parts: None for
+        the recipe's own examples. seed, options: as for `start`, which also has the errors.
+        """
+        recipe = finetuning_recipe(recipe) if isinstance(recipe, str) else recipe
+        recipe = dataclasses.replace(recipe.with_seed(seed), start=start.name)
+        return self._add(Run(recipe, self, budget or self.budget(), start=start, **options), parts)
+
     def resume(
-        self, folder_or_zip: str | Path, corpus: Corpus | None = None, *, budget: Budget | None = None, **options: Any
+        self,
+        folder_or_zip: str | Path,
+        corpus: Corpus | TaskParts | None = None,
+        *,
+        budget: Budget | None = None,
+        **options: Any,
     ) -> Run:
         """Continue a run that `Run.save` or `Run.pack` wrote, bit for bit as if it had never stopped.
 
-        corpus: its text, if that is not the recipe's own. options: as for `start`. Raises CheckpointError or
-        ConfigError for unusable files, CorpusError for another text.
+        corpus: its text, or a task's parts, if they are not the recipe's own. options: as for `start`. Raises
+        CheckpointError or ConfigError for unusable files, CorpusError for another text.
         """
         with tempfile.TemporaryDirectory(prefix="resume-") as temporary:
             folder = Path(folder_or_zip)

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +16,10 @@ from torch import Tensor, nn
 
 from bert_core.config import BertConfig
 from bert_core.errors import RunError, megabytes
-from bert_core.model import BertForPreTraining
-from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.optimizer import Layout, fill_from_flat
+from bert_core.model import BertForPreTraining, draw_weights
+from bert_core.storage.checkpoint import Checkpoint, TaskHead
+from bert_core.storage.weights import PARTS, TASK_HEADS
+from bert_core.training.optimizer import Layout, fill_from_flat, set_parameters
 
 MAX_SNAPSHOTS = 40  # of one run
 BUDGET_BYTES = 2**30
@@ -27,7 +29,7 @@ Module = TypeVar("Module", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run's weights after a step, as one flat tensor that must not change."""
+    """A run's weights after a step, as one flat tensor that must not change. head: of a task, without its weights."""
 
     step: int
     weights: Tensor
@@ -36,12 +38,26 @@ class Snapshot:
     tokenizer: Tokenizer
     name: str
     recipe: Mapping[str, Any]
+    head: TaskHead | None = None
 
     def checkpoint(self) -> Checkpoint:
         """A new model in eval mode; its parameters are views of the weights."""
         model = _twin(_skeleton(self.config))
-        fill_from_flat(model, self.layout, self.weights)
-        return Checkpoint(model, self.tokenizer, self.name, recipe=self.recipe)
+        if self.head is None:
+            fill_from_flat(model, self.layout, self.weights)
+            return Checkpoint(model, self.tokenizer, self.name, recipe=self.recipe)
+        places = [self.layout[name] for name in self.head.tensors()]
+        weight, bias = (self.weights[part].view(shape) for part, shape in places)
+        head = dataclasses.replace(self.head, weight=weight, bias=bias)
+        _, has_pooler = TASK_HEADS[head.architecture]
+        missing = frozenset({"mlm", "nsp"} if has_pooler else PARTS)
+        left_out = (*(PARTS[part] for part in missing), *self.head.tensors())
+        encoder = {name: place for name, place in self.layout.items() if not name.startswith(left_out)}
+        fill_from_flat(model, encoder, self.weights)
+        new = {name: torch.empty(each.shape) for name, each in model.named_parameters() if each.is_meta}
+        draw_weights(new.items(), self.config.initializer_range, torch.Generator().manual_seed(0))
+        set_parameters(model, {name: each.to(self.weights.device) for name, each in new.items()})
+        return Checkpoint(model, self.tokenizer, self.name, (), missing, self.recipe, head)
 
 
 @functools.lru_cache(maxsize=8)

@@ -6,14 +6,23 @@ A worker knows neither threads nor commands; a `Run` calls it from one thread at
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from torch import Tensor
+
+from bert_core.errors import ConfigError, RunError
+from bert_core.finetuning.examples import TaskData, TaskParts
+from bert_core.finetuning.metrics import Metrics
+from bert_core.finetuning.prediction import predict, score
+from bert_core.finetuning.recipe import FinetuningRecipe
+from bert_core.finetuning.tuning import EpochMetrics, PreparedTask, TaskMetrics, prepare_task
 from bert_core.runs.prepare import Prepared
 from bert_core.runs.recipe import Recipe, recipe_content
 from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.evaluation import EvaluationPoint, Evaluator
-from bert_core.training.metrics import PendingMetrics, StepMetrics, read_metrics, until_divergence
+from bert_core.training.metrics import PendingMetrics, read_metrics, until_divergence
 
 SLICE_SECONDS = 0.03
 SNAPSHOT_SECONDS = 0.5  # of wall-clock time; a running model has a new snapshot at least this often
@@ -23,41 +32,60 @@ SNAPSHOT_GROWTH = 1.1  # a step this many times that of the last snapshot gets o
 class Worker:
     """Trains one run.
 
-    prepared: its text, tokenizer and model. saved: a checkpoint and a state to continue from. trainer: `trainer.step`
-    steps are done. newest: the last snapshot. evaluations: the held-out curve so far, empty if nothing is held out.
+    prepared: its text or task, tokenizer and model. saved: a checkpoint and a state to continue from. trainer:
+    `trainer.step` steps are done. newest: the last snapshot. evaluations: the held-out curve so far, empty if nothing
+    is held out. best: the snapshot of a task that did best on the validation part; None before the first result, and if
+    its recipe keeps the last weights.
     """
 
-    def __init__(self, prepared: Prepared, device: str, saved: tuple[Checkpoint, TrainingState] | None = None) -> None:
+    def __init__(
+        self, prepared: Prepared | PreparedTask, device: str, saved: tuple[Checkpoint, TrainingState] | None = None
+    ) -> None:
         self.prepared = prepared
         if saved is None:
             self.trainer = prepared.trainer(device)
-            points: Sequence[EvaluationPoint] = ()
+            points: Sequence[Any] = ()
         else:
             checkpoint, state = saved
             self.trainer, points = state.restore_trainer(prepared, checkpoint, device), state.evaluations
-        self._evaluator = Evaluator(prepared.validation, points) if prepared.validation else None
-        self.evaluations: Sequence[EvaluationPoint] = self._evaluator.points if self._evaluator else ()
+        self._evaluator: Any = prepared.evaluator(points)
+        self.evaluations: Sequence[Any] = self._evaluator.points if self._evaluator else ()
         self.take_snapshot()
-        if self._evaluator and self._evaluator.latest_step < self.trainer.step:
-            self._begin_evaluation(self._evaluator)
+        self._evaluated = self.newest
+        self.best: Snapshot | None = None
+        if self._evaluator and self._evaluator.best_step and saved and saved[1].best is not None:
+            self.best = self.copy(self._evaluator.best_step, saved[1].best.to(self.trainer.flat.weights.device))
+        self._begin_evaluation()
 
     @property
-    def recipe(self) -> Recipe:
+    def recipe(self) -> Recipe | FinetuningRecipe:
         """The recipe at scale, with every change of the schedule."""
         return dataclasses.replace(self.prepared.recipe, training=self.trainer.config)
 
-    def add_part(self, steps: int, learning_rate: float | None) -> Recipe:
+    def add_part(self, steps: int, learning_rate: float | None) -> Recipe | FinetuningRecipe:
         """Let the training go on, from this step, for `steps` steps with another learning rate; None keeps it."""
         self.trainer.config = self.trainer.config.then(self.trainer.step, steps, learning_rate)
         return self.recipe
 
     @property
-    def is_finished(self) -> bool:
+    def is_trained(self) -> bool:
         """Whether all steps are done."""
         return self.trainer.step >= self.trainer.config.total_steps
 
-    def train(self, may_step: Callable[[], bool]) -> tuple[list[StepMetrics], str]:
-        """Train for SLICE_SECONDS, or for one step where that takes longer.
+    @property
+    def is_finished(self) -> bool:
+        """Whether all steps are done and the finished model is evaluated."""
+        evaluator, step = self._evaluator, self.trainer.step
+        return self.is_trained and (not evaluator or (not evaluator.is_running and evaluator.latest_step == step))
+
+    @property
+    def is_fixed_step(self) -> bool:
+        """Whether this step has a snapshot in any case: the last one, and that at which a task is evaluated."""
+        every = self._evaluator and self._evaluator.every
+        return self.is_trained or (bool(every) and self.trainer.step % every == 0)
+
+    def train(self, may_step: Callable[[], bool]) -> tuple[list[Any], str]:
+        """Train for SLICE_SECONDS, for one step where that takes longer, and no further than a task's next evaluation.
 
         may_step: called before each step; False ends the slice. Returns the steps' rows, as `until_divergence` does.
         """
@@ -67,6 +95,8 @@ class Worker:
             if (metrics := next(self.trainer, None)) is None:
                 break
             pending.append(metrics)
+            if self.is_fixed_step:
+                break
         read = time.monotonic()
         rows, divergence = until_divergence(read_metrics(pending))
         if rows:  # reading waits for a GPU to finish the steps
@@ -78,33 +108,113 @@ class Worker:
     def is_snapshot_due(self) -> bool:
         """Whether the newest snapshot is too old for a run that goes on."""
         grown = self.trainer.step >= SNAPSHOT_GROWTH * self.newest.step
-        return grown or self.is_finished or time.monotonic() - self._snapshot_taken >= SNAPSHOT_SECONDS
+        return grown or self.is_fixed_step or time.monotonic() - self._snapshot_taken >= SNAPSHOT_SECONDS
 
     def take_snapshot(self) -> Snapshot:
         """Copy the weights; the copy is the newest snapshot from now on."""
         self.newest, self._snapshot_taken = self.copy(), time.monotonic()
         return self.newest
 
-    def copy(self) -> Snapshot:
-        """A copy of the weights with all that a checkpoint needs."""
+    def copy(self, step: int | None = None, weights: Tensor | None = None) -> Snapshot:
+        """A copy of the weights, or others of an earlier step, with all that a checkpoint needs."""
         trainer, recipe, flat = self.trainer, self.recipe, self.trainer.flat
-        name, content = f"{recipe.title}, step {trainer.step}", recipe_content(recipe)
-        weights, config = flat.weights.clone(), trainer.model.config
-        return Snapshot(trainer.step, weights, flat.layout, config, self.prepared.tokenizer, name, content)
+        step, weights = trainer.step if step is None else step, flat.weights.clone() if weights is None else weights
+        name, content, tokenizer = f"{recipe.title}, step {step}", recipe_content(recipe), self.prepared.tokenizer
+        return Snapshot(step, weights, flat.layout, trainer.model.config, tokenizer, name, content, self.prepared.head)
 
     def evaluate(self) -> None:
-        """Evaluate one held-out batch; after the last step all that remain, and then the finished model."""
-        evaluator = self._evaluator
+        """Evaluate one held-out batch, of the last model that was due."""
+        if self._evaluator is None:
+            return
+        self._begin_evaluation()
+        self._evaluator.advance()
+        if self._evaluator.best_step == self._evaluated.step:
+            self.best = self._evaluated
+
+    def finish_evaluation(self) -> None:
+        """Evaluate all batches that are left."""
+        while self._evaluator is not None and self._evaluator.is_running:
+            self.evaluate()
+
+    def _begin_evaluation(self) -> None:
+        """Begin to evaluate the newest snapshot if it is due, and after the last step in any case."""
+        evaluator, newest = self._evaluator, self.newest
         if evaluator is None:
             return
-        if evaluator.may_begin(self.newest.step, self.trainer.seconds):
-            self._begin_evaluation(evaluator)
-        evaluator.advance()
-        if self.is_finished:
-            evaluator.finish()
-            if evaluator.latest_step < self.newest.step:
-                self._begin_evaluation(evaluator)
-                evaluator.finish()
+        is_last = self.is_trained and not evaluator.is_running and newest.step > evaluator.latest_step
+        if is_last or evaluator.may_begin(newest.step, self.trainer.seconds):
+            self._evaluated = newest
+            evaluator.begin(newest.step, self.prepared.model_of(newest.checkpoint()))
 
-    def _begin_evaluation(self, evaluator: Evaluator) -> None:
-        evaluator.begin(self.newest.step, self.newest.checkpoint().model)
+
+@dataclass(frozen=True)
+class Finetuned:
+    """A fine-tuned model and its measures.
+
+    test: empty without a test part. examples: number of examples that it was trained on. seconds: of the training's
+    steps.
+    """
+
+    checkpoint: Checkpoint
+    validation: Metrics
+    test: Metrics
+    examples: int
+    steps: int
+    seconds: float
+    history: Sequence[TaskMetrics]
+    evaluations: Sequence[EpochMetrics]
+
+
+def finetune(
+    checkpoint: Checkpoint,
+    task: TaskData | None = None,
+    *,
+    validation: TaskData | None = None,
+    test: TaskData | None = None,
+    recipe: FinetuningRecipe | None = None,
+    seed: int | None = None,
+    random_weights: bool | None = None,
+    device: str = "cpu",
+    progress: Callable[[TaskMetrics, int], None] = lambda row, steps: None,
+    **settings: Any,
+) -> Finetuned:
+    """Fine-tune a model and wait for the result: that of the best epoch, unless the recipe keeps the last weights.
+
+    task, validation, test: see `TaskParts`; without a task, the recipe's own examples. recipe: None for the defaults.
+    random_weights: start from random weights of the same sizes; None for the recipe's choice. progress: called with
+    the last step and the number of steps. settings: see `FinetuningRecipe.override`. Raises BertCoreError; RunError
+    when the loss stops being a number.
+    """
+    parts = TaskParts(task, validation, test) if task else None
+    if recipe is None:
+        if task is None:
+            raise ConfigError("There are no examples; give a task, or a recipe with examples of its own.")
+        recipe = FinetuningRecipe("own", task.task, task.name)
+    if random_weights is not None:
+        recipe = dataclasses.replace(recipe, random_weights=random_weights)
+    prepared = prepare_task(recipe.with_seed(seed).override(settings), checkpoint, parts, device)
+    worker, history = Worker(prepared, device), list[TaskMetrics]()
+    while not worker.is_finished:
+        rows, divergence = worker.train(lambda: True)
+        if divergence:
+            raise RunError(divergence)
+        if rows:
+            history += rows
+            progress(rows[-1], worker.trainer.config.total_steps)
+        if worker.is_fixed_step:
+            worker.take_snapshot()
+        worker.evaluate()
+    result = worker.best or worker.newest
+    kept = next(point for point in worker.evaluations if point.step == result.step)
+    tuned, held_out = result.checkpoint(), prepared.parts.test
+    measures = score(held_out, predict(tuned, held_out.examples), prepared.labels) if held_out else {}
+    return Finetuned(
+        tuned,
+        kept.measures,
+        measures,
+        len(prepared.parts.train.examples),
+        len(history),
+        history[-1].seconds,
+        history,
+        worker.evaluations,
+    )

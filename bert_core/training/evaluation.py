@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -48,8 +49,11 @@ class Evaluator:
 
     batches: of the held-out text. points: the results so far, oldest first; a resumed run has some already.
     latest_step: of the last evaluation that has begun, -1 before the first. Training goes on during an evaluation, so
-    each one needs a copy of the weights: a snapshot.
+    each one needs a copy of the weights: a snapshot. every, best_step: those of fine-tuning's evaluators are numbers.
     """
+
+    every: ClassVar[int | None] = None
+    best_step: ClassVar[int | None] = None
 
     def __init__(self, batches: PretrainingBatches, points: Sequence[EvaluationPoint] = ()) -> None:
         count = max(1, min(MAX_BATCHES, round(_PASSES * batches.steps_per_epoch)))
@@ -87,8 +91,3 @@ class Evaluator:
             self.points.append(EvaluationPoint(self.latest_step, *means))
             self._model, self._sums = None, []
         self._seconds += time.monotonic() - started
-
-    def finish(self) -> None:
-        """Evaluate all batches that are left."""
-        while self.is_running:
-            self.advance()

@@ -4,7 +4,7 @@ The updates call the same functions as PyTorch's own optimizers. `torch.optim.Ad
 takes three times as long for a small model, and imports PyTorch's compiler, which takes seconds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -40,9 +40,14 @@ class FlatWeights:
 
 def fill_from_flat(model: nn.Module, layout: Layout, weights: Tensor) -> None:
     """Set a model's parameters to views of `weights`, a flat tensor with this layout."""
-    for name, (part, shape) in layout.items():
+    set_parameters(model, {name: weights[part].view(shape) for name, (part, shape) in layout.items()})
+
+
+def set_parameters(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Replace a model's parameters by these tensors, without copying them."""
+    for name, tensor in tensors.items():
         owner, _, attribute = name.rpartition(".")
-        setattr(model.get_submodule(owner), attribute, nn.Parameter(weights[part].view(shape), requires_grad=False))
+        setattr(model.get_submodule(owner), attribute, nn.Parameter(tensor, requires_grad=False))
 
 
 # An update moves the weights of one group. tensors: lists of the weights, their gradients, both running averages, and

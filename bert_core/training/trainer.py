@@ -47,7 +47,8 @@ class Trainer:
     threads. Dropout draws from PyTorch's global generator, so two trainers with dropout that step at the same time in
     two threads do not repeat their losses. Weights, gradients and losses are float32. config.precision is that of the
     matrix products; "auto" becomes the faster of "float32" and "bfloat16" in the trainer's own config. threads: CPU
-    threads, set before each step; None keeps PyTorch's number. objective: what to minimise; None means pre-training.
+    threads, set before each step; None keeps PyTorch's number. operations: of a step; None counts them. objective: what
+    to minimise; None means pre-training.
     The iterator ends after config.total_steps steps. `config` may be replaced between two steps.
     """
 
@@ -59,6 +60,7 @@ class Trainer:
         *,
         seed: int = 0,
         threads: int | None = None,
+        operations: float | None = None,
         objective: Objective | None = None,
     ) -> None:
         self.threads, self.objective = threads, objective or Pretraining()
@@ -69,7 +71,8 @@ class Trainer:
         sizes = model.config
         self._device = self.flat.weights.device.type
         if config.precision == "auto":
-            operations = self.objective.operations(sizes, batches[0])  # all batches are about as large
+            if operations is None:
+                operations = self.objective.operations(sizes, batches[0])  # all batches are about as large
             self.config = dataclasses.replace(config, precision=faster_precision(operations, self._device))
         self._has_dropout = any(
             (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)

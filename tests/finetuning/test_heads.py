@@ -136,6 +136,17 @@ def test_a_written_folder_opens_in_transformers_as_its_class_and_back_here(name,
     assert torch.equal(back.head.bias, head.bias)
 
 
+@pytest.mark.parametrize("name", CLASSES)
+def test_building_a_model_draws_nothing_from_the_global_generator(name, tiny_config):
+    """Another thread may be training with dropout, which draws from it."""
+    kind, outputs = CLASSES[name]
+    before = torch.get_rng_state()
+    kind(tiny_config, outputs, generator=torch.Generator().manual_seed(1))
+    with torch.device("meta"):
+        kind(tiny_config, outputs)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_a_folder_of_a_regression_model_is_known_as_one(tiny_checkpoint, tmp_path):
     head = TaskHead("BertForSequenceClassification", (), True, torch.ones(1, 12), torch.zeros(1))
     save_checkpoint(dataclasses.replace(tiny_checkpoint, head=head, missing=frozenset({"mlm", "nsp"})), tmp_path)

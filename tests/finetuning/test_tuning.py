@@ -3,54 +3,30 @@
 import copy
 import dataclasses
 import json
-import random
 
 import pytest
 import torch
 import transformers
+from helpers import labelled, texts
 
 from bert_core import __main__ as command_line
 from bert_core.errors import BertCoreError, CheckpointError, ConfigError, InputError
-from bert_core.finetuning.examples import AnswerExample, ChoiceExample, TaggedExample, TaskData, TextExample
-from bert_core.finetuning.tuning import Finetuning, finetune, predict, settings_of
+from bert_core.finetuning.examples import ChoiceExample, TaskParts
+from bert_core.finetuning.prediction import predict, review
+from bert_core.finetuning.recipe import FinetuningRecipe
+from bert_core.finetuning.tuning import prepare_task
+from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 
-WORDS = ["romeo", "juliet", "nice", "great", "today", "name", "team", "won"]
 FAST = {"learning_rate": 0.01, "batch_size": 8, "dropout": 0, "validation_share": 0.2}
 
 
-def texts(count=80, seed=0):
-    """Each text is labelled with the presence of one word."""
-    rng = random.Random(seed)
-    samples = [" ".join(rng.choices(WORDS, k=rng.randint(2, 6))) for _ in range(count)]
-    return TaskData(
-        "text-classification", [TextExample(each, None, "yes" if "romeo" in each else "no") for each in samples]
-    )
+RECIPE = FinetuningRecipe("own", "text-classification", "Romeo or not")
 
 
-def task(kind, seed=0):
-    rng = random.Random(seed)
-    if kind == "text-classification":
-        return texts(seed=seed)
-    if kind == "text-regression":
-        return TaskData(
-            kind, [TextExample(each.text, None, float(each.label == "yes")) for each in texts(seed=seed).examples]
-        )
-    examples = []
-    for _ in range(80):
-        words = rng.sample(WORDS, 4)
-        if kind == "multiple-choice":
-            label = rng.randrange(3)
-            choices = [*words[:3]]
-            choices[label] = words[3] + " romeo"
-            examples.append(ChoiceExample("hello", tuple(word.replace("romeo ", "") for word in choices), label))
-        elif kind == "question-answering":
-            context = " ".join(words)
-            examples.append(AnswerExample("what name", context, ((words[2], context.index(words[2])),)))
-        else:
-            tags = tuple("B-person" if word in ("romeo", "juliet") else "O" for word in words)
-            examples.append(TaggedExample(tuple(words), tags))
-    return TaskData(kind, examples)
+def prepared(checkpoint, seed=0, random_weights=False, **settings):
+    recipe = FinetuningRecipe("own", "text-classification", "Romeo", seed=seed, random_weights=random_weights)
+    return prepare_task(recipe.override({**FAST, **settings}), checkpoint, TaskParts(texts()))
 
 
 @pytest.mark.parametrize(
@@ -64,13 +40,13 @@ def task(kind, seed=0):
     ],
 )
 def test_every_task_is_learned_saved_and_applied(kind, measure, least, tiny_checkpoint, tmp_path):
-    data = task(kind)
-    result = finetune(tiny_checkpoint, data, test=task(kind, seed=1), epochs=12, **FAST)
+    data = labelled(kind)
+    result = finetune(tiny_checkpoint, data, test=labelled(kind, seed=1), epochs=12, **FAST)
     assert result.test[measure] >= least
     assert result.history[-1].loss < result.history[0].loss / 2
     save_checkpoint(result.checkpoint, tmp_path)
     opened = load_checkpoint(tmp_path)
-    examples = list(task(kind, seed=1).examples)
+    examples = list(labelled(kind, seed=1).examples)
     assert predict(opened, examples) == pytest.approx(predict(result.checkpoint, examples))
 
 
@@ -94,9 +70,7 @@ def test_a_pooler_at_its_limits_holds_no_task_back(tiny_checkpoint):
 def test_the_pooler_of_a_fine_tuned_model_is_kept(tiny_checkpoint):
     first = finetune(tiny_checkpoint, texts(), epochs=1, **FAST).checkpoint
     pooler = "bert.pooler.dense.weight"
-    assert torch.equal(
-        Finetuning(first, texts(), settings=FAST).model.state_dict()[pooler], first.model.state_dict()[pooler]
-    )
+    assert torch.equal(prepared(first).model.state_dict()[pooler], first.model.state_dict()[pooler])
 
 
 def test_frozen_parts_keep_their_weights(tiny_checkpoint):
@@ -118,13 +92,8 @@ def test_frozen_parts_keep_their_weights(tiny_checkpoint):
 
 
 def test_lower_layers_have_lower_rates(tiny_checkpoint):
-    finetuning = Finetuning(tiny_checkpoint, texts(), settings={**FAST, "layer_decay": 0.5})
-    rates = dict(
-        zip(
-            finetuning.trainer.flat.layout,
-            finetuning.trainer.objective.rates(finetuning.model, finetuning.trainer.config)[0],
-        )
-    )
+    trainer = prepared(tiny_checkpoint, layer_decay=0.5).trainer()
+    rates = dict(zip(trainer.flat.layout, trainer.objective.rates(trainer.model, trainer.config)[0]))
     assert rates["classifier.weight"] == rates["bert.pooler.dense.bias"] == 1
     assert rates["bert.encoder.layer.1.output.dense.weight"] == 0.5
     assert rates["bert.encoder.layer.0.output.dense.weight"] == 0.25
@@ -132,27 +101,29 @@ def test_lower_layers_have_lower_rates(tiny_checkpoint):
 
 
 def test_the_best_epoch_is_kept(tiny_checkpoint):
-    finetuning = Finetuning(tiny_checkpoint, texts(), settings={**FAST, "epochs": 6, "learning_rate": 0.03})
-    list(finetuning)
-    best = max(point.measures["accuracy"] for point in finetuning.evaluations)
-    assert finetuning.evaluate()["accuracy"] == best
-    assert [point.epoch for point in finetuning.evaluations] == [1, 2, 3, 4, 5, 6]
+    held_out = texts(seed=7)
+    settings = {**FAST, "epochs": 6, "learning_rate": 0.03}
+    result = finetune(tiny_checkpoint, texts(), validation=held_out, **settings)
+    assert [point.epoch for point in result.evaluations] == [1, 2, 3, 4, 5, 6]
+    best = max(point.accuracy for point in result.evaluations)
+    assert result.validation["accuracy"] == review(result.checkpoint, held_out).measures["accuracy"] == best
+    last = finetune(tiny_checkpoint, texts(), validation=held_out, **settings, keep_best=False)
+    assert last.evaluations == result.evaluations
+    assert last.validation == last.evaluations[-1].measures
+    assert review(last.checkpoint, held_out).measures == last.validation
 
 
 def test_random_weights_keep_tokenizer_and_sizes(tiny_checkpoint):
-    finetuning = Finetuning(tiny_checkpoint, texts(), random_weights=True, settings=FAST)
-    assert finetuning.model.config.hidden_size == tiny_checkpoint.config.hidden_size
+    random = prepared(tiny_checkpoint, random_weights=True)
+    assert random.model.config.hidden_size == tiny_checkpoint.config.hidden_size
     word = "bert.embeddings.word_embeddings.weight"
-    assert not torch.equal(finetuning.model.state_dict()[word], tiny_checkpoint.model.state_dict()[word])
-    pretrained = Finetuning(tiny_checkpoint, texts(), settings=FAST)
+    assert not torch.equal(random.model.state_dict()[word], tiny_checkpoint.model.state_dict()[word])
+    pretrained = prepared(tiny_checkpoint)
     assert torch.equal(pretrained.model.state_dict()[word], tiny_checkpoint.model.state_dict()[word])
 
 
 def test_few_labelled_examples_are_drawn_by_the_seed(tiny_checkpoint):
-    chosen = [
-        Finetuning(tiny_checkpoint, texts(), seed=s, settings={**FAST, "most_examples": 8}).training.examples
-        for s in (1, 1, 2)
-    ]
+    chosen = [prepared(tiny_checkpoint, s, most_examples=8).parts.train.examples for s in (1, 1, 2)]
     assert len(chosen[0]) == 8
     assert chosen[0] == chosen[1] != chosen[2]
 
@@ -171,12 +142,13 @@ def test_a_model_without_a_task_or_with_another_one_predicts_nothing(tiny_checkp
 )
 def test_wrong_settings_are_refused(settings):
     with pytest.raises(BertCoreError):
-        settings_of(settings)
+        RECIPE.override(settings)
 
 
 def test_steps_may_replace_epochs():
-    assert settings_of({"training.steps": "7"})[0].steps == 7
-    assert settings_of({"training.steps": "7"})[0].epochs is None
+    seven = RECIPE.override({"training.steps": "7"})
+    assert (seven.training.steps, seven.training.epochs) == (7, None)
+    assert seven.override({"epochs": "2"}).training.epochs == 2
 
 
 def test_the_command_line_fine_tunes_and_predicts(tiny_checkpoint, tmp_path, capsys):

@@ -68,9 +68,10 @@ def once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: BaseExce
 IN_A_RUN = [
     *[(prepare, name) for name in ("recipe_corpus", "_prepare_text", "train_tokenizer", "check_size", "encode_corpus")],
     *[(prepare, name) for name in ("PretrainingBatches", "BertForPreTraining", "make_trainer", "threads_for")],
+    (prepare, "Evaluator"),
     *[(run, name) for name in ("prepare", "Worker", "thinned")],
     *[(Run, name) for name in ("_publish", "_may_step", "_settle_pause", "_train")],
-    *[(worker, name) for name in ("Evaluator", "read_metrics", "until_divergence", "recipe_content", "Snapshot")],
+    *[(worker, name) for name in ("read_metrics", "until_divergence", "recipe_content", "Snapshot")],
     *[(worker.Worker, name) for name in ("train", "take_snapshot", "evaluate")],
     *[(Trainer, name) for name in ("__next__", "_take_step", "_backward")],
     *[(evaluation, "_evaluate_batch"), (evaluation.Evaluator, "begin"), (snapshots.Budget, "make_room")],

@@ -16,7 +16,7 @@ from bert_core.config import LOCAL, PUBLIC, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, RunError
 from bert_core.runs import run as run_module
-from bert_core.runs.prepare import preview
+from bert_core.runs.prepare import prepare, preview
 from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService
@@ -101,9 +101,7 @@ def test_a_run_waits_in_line_until_others_have_freed_the_memory(
     recipe: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = TrainingService("cpu")
-    service.memory.limit = int(
-        1.8 * costs.training_bytes(dataclasses.replace(recipe.model, vocab_size=11), recipe.data)
-    )
+    service.memory.limit = int(1.8 * prepare(recipe, TEXT).training_bytes)
     first = service.start(recipe, TEXT, paused=True)
     wait(lambda: first.progress().status == "paused")
     second, third = service.start(recipe, TEXT), service.start(recipe, TEXT)
