@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_core.config import LOCAL, Limits
 from bert_core.data.arrays import Append, cache_folder, gather
 from bert_core.data.decoding import END_OF_FILE, check_text, decoded_blocks
 from bert_core.data.sentences import SentenceReader
@@ -28,7 +29,7 @@ MAX_BYTES = 64 * 2**20  # of a visitor's text
 IN_MEMORY_BYTES = 16 * 2**20  # the sentences of a longer file are kept in a folder
 
 _SAMPLED_AT_ONCE = 100  # sentences
-_RULES = 2  # raise this number when the rules of `SentenceReader` change, so that stored texts are split again
+_RULES = 3  # raise this number when the rules of `SentenceReader` change, so that stored texts are split again
 
 
 @dataclass(frozen=True)
@@ -91,22 +92,28 @@ class Corpus:
 
     @classmethod
     def from_bytes(
-        cls, data: bytes, kind: str = "auto", name: str = "the file", encoding: str | None = None
+        cls,
+        data: bytes,
+        kind: str = "auto",
+        name: str = "the file",
+        encoding: str | None = None,
+        limits: Limits = LOCAL,
     ) -> "Corpus":
         """Decode and split the content of a file (see `decoded_blocks`, `SentenceReader`). Raises CorpusError."""
-        if len(data) > MAX_BYTES:
-            raise CorpusError(f"{name} has {megabytes(len(data))}; the limit is {megabytes(MAX_BYTES)}. Use a part.")
+        if len(data) > (most := min(MAX_BYTES, limits.upload_bytes)):
+            raise CorpusError(f"{name} has {megabytes(len(data))}; the limit is {megabytes(most)}. Use a part.")
         notes: list[str] = []
         # In blocks, because one regular expression over the whole text would block every other thread.
-        corpus = cls._read(SentenceReader(kind, name), decoded_blocks(io.BytesIO(data), name, notes, encoding))
+        reader = SentenceReader(kind, name, limits.items)
+        corpus = cls._read(reader, decoded_blocks(io.BytesIO(data), name, notes, encoding))
         return dataclasses.replace(corpus, notes=(*notes, *corpus.notes))
 
     @classmethod
-    def from_text(cls, text: str, kind: str = "auto", name: str = "the text") -> "Corpus":
+    def from_text(cls, text: str, kind: str = "auto", name: str = "the text", limits: Limits = LOCAL) -> "Corpus":
         """Split a text (see `SentenceReader`). Raises CorpusError if it is too large, not plain text, or empty."""
-        reader = SentenceReader(kind, name)
-        if len(text) > MAX_BYTES:
-            raise CorpusError(f"{name} has {len(text):,} characters; the limit is {MAX_BYTES:,}. Use a part.")
+        reader = SentenceReader(kind, name, limits.items)
+        if len(text) > (most := min(MAX_BYTES, limits.upload_bytes)):
+            raise CorpusError(f"{name} has {len(text):,} characters; the limit is {most:,}. Use a part.")
         text = text.removeprefix("\ufeff").rstrip(END_OF_FILE)
         check_text(text, name)
         return cls._read(reader, [text])

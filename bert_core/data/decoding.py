@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 from bert_core.errors import ConfigError, CorpusError
 
-BLOCK_BYTES = 4 * 2**20
+BLOCK_BYTES = 2**20  # a decoder and a regular expression stop all other threads for so many at once
 MAX_LINE_BYTES = 64 * 2**20
 
 _BYTE_ORDER_MARKS = (
@@ -116,8 +116,9 @@ def decoded_blocks(
 
 def check_text(text: str, name: str, start: int = 0, encoding: str = "utf-8") -> None:
     """Raise CorpusError if a text that begins at byte `start` has a character that no text file contains."""
-    if wrong := _NOT_TEXT.search(text):
-        raise _not_text(name, start + len(text[: wrong.start()].encode(encoding)))
+    for first in range(0, len(text), BLOCK_BYTES):
+        if wrong := _NOT_TEXT.search(text, first, first + BLOCK_BYTES):
+            raise _not_text(name, start + len(text[: wrong.start()].encode(encoding)))
 
 
 def _not_text(name: str, byte: int) -> CorpusError:

@@ -1,6 +1,7 @@
 """From text to sentences, in blocks, so that a text of any length takes the memory of a block."""
 
 import itertools
+import math
 import re
 import statistics
 from collections.abc import Iterable, Iterator
@@ -11,6 +12,9 @@ from bert_core.errors import ConfigError, CorpusError
 MAX_WORD_CHARACTERS = 100  # WordPiece takes quadratic time in the length of a word
 MAX_RUN_CHARACTERS = 1000  # without white space, such as an address on the web
 
+MAX_LINE_CHARACTERS = 100_000  # regular expressions stop all other threads for one line
+
+_CUT_LINES = f"Line breaks added to lines of more than {MAX_LINE_CHARACTERS:,} characters"
 _CUT_WORDS = f"Words cut after {MAX_WORD_CHARACTERS} characters"
 _HEADINGS = "Headings left out"
 
@@ -28,6 +32,9 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 ENDS = "。｡！？；‼⁇⁈⁉।॥؟۔܀։።፧፨།༎။។៕᠃"
 _WEAK_ENDS = ".!?…．"
 _GREEK_QUESTIONS = ";\u037e"
+_LINE_ENDS = "\n\r\x0b\x0c\x85\u2028\u2029"  # of those that splitlines knows, the ones that a text may contain
+_CUTS = ("\n", "\r", ". ", "。", " ")  # where a long text is divided, the best first
+_BLOCK_CHARACTERS = 2**20
 _MARKS = f"{ENDS}{_WEAK_ENDS}{_GREEK_QUESTIONS}"
 _CLOSING = "\"'”’»›)\\]」』】》〉）］｝〕"
 
@@ -36,6 +43,7 @@ _LONG_WORD = re.compile(
     rf"(?<![^\W{UNSPACED}])[^\W{UNSPACED}]{{{MAX_WORD_CHARACTERS + 1},}}"
     rf"|(?<![^\s{UNSPACED}])[^\s{UNSPACED}]{{{MAX_RUN_CHARACTERS + 1},}}"
 )
+_REST_OF_WORD = re.compile(rf"[^\s{UNSPACED}]+")
 # “ and « close a quotation in German; before a letter, they open one. French writes a space before ».
 _SENTENCE_END = re.compile(rf"(?<![{_MARKS}])([{_MARKS}]+)([{_CLOSING}]*(?:[“«‹](?!\S)|\s[»›](?!\S))?)")
 _GREEK = re.compile(f"[{GREEK}]")
@@ -78,15 +86,16 @@ class SentenceReader:
         "wikitext": each line of at least two sentences, separated by " . ", is a document; headings are left out.
         "pairs": `text<TAB>text<TAB>label` per line, label 1 for positive and 0 for negative, or MRPC's five columns.
 
-    labels: after reading pairs, whether each is positive. Raises ConfigError for another kind.
+    most_items: limit on lines and sentence marks together. labels: after reading pairs, whether each is positive.
+    Raises ConfigError for another kind.
     """
 
-    def __init__(self, kind: str, name: str) -> None:
+    def __init__(self, kind: str, name: str, most_items: float = math.inf) -> None:
         if kind not in CORPUS_KINDS:
             raise ConfigError(f"The corpus kind {kind!r} is unknown; it can be one of: {', '.join(CORPUS_KINDS)}.")
-        self.kind, self.name = kind, name
+        self.kind, self.name, self.most_items = kind, name, most_items
         self.labels: list[bool] = []
-        self._changes = {_CUT_WORDS: 0, _HEADINGS: 0}
+        self._changes = {_CUT_LINES: 0, _CUT_WORDS: 0, _HEADINGS: 0}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -96,8 +105,9 @@ class SentenceReader:
     def read(self, blocks: Iterable[str]) -> Iterator[list[str] | None]:
         """Yield the sentences of one line or paragraph at a time, and None at the end of every document.
 
-        Raises CorpusError if a line is not a pair or the text is empty.
+        Raises CorpusError if a line is not a pair, the text is empty or has too many items.
         """
+        blocks = self._checked(blocks)
         if self.kind == "auto":
             blocks = iter(blocks)
             first = next(blocks, "")
@@ -112,6 +122,21 @@ class SentenceReader:
             raise CorpusError(f"{self.name} has no pairs; write text, tab, text, tab and 1 or 0 on each line.")
         if is_empty:
             raise CorpusError(f"{self.name} is empty; type or paste at least two sentences.")
+
+    def _checked(self, blocks: Iterable[str]) -> Iterator[str]:
+        """The text in smaller blocks with shorter lines; its items are counted before they are read."""
+        items = 0
+        for block in itertools.chain.from_iterable(divided(block, _BLOCK_CHARACTERS) for block in blocks):
+            items += sum(map(block.count, _LINE_ENDS + _MARKS))
+            if items > self.most_items:
+                limit = f"{self.most_items:,} lines and sentence marks, the limit here"
+                raise CorpusError(f"{self.name} has more than {limit}. Use a part.")
+            lines = block.splitlines(keepends=True) if len(block) > MAX_LINE_CHARACTERS else [block]
+            if max(map(len, lines)) > MAX_LINE_CHARACTERS:
+                parts = [part for line in lines for part in divided(line, MAX_LINE_CHARACTERS)]
+                self._changes[_CUT_LINES] += len(parts) - len(lines)
+                block = "".join(part if part[-1] in _LINE_ENDS else f"{part}\n" for part in parts)
+            yield block
 
     def _with_short_words(self, sentence: str) -> str:
         if len(sentence) <= MAX_WORD_CHARACTERS:
@@ -168,6 +193,23 @@ class SentenceReader:
             self.labels.append(cells[2] == "1")
             yield cells[:2]
             yield None
+
+
+def divided(text: str, most: int) -> Iterator[str]:
+    """A text in parts of at most `most` characters, each ending after a line, else a sentence, else a word.
+
+    The rest of a longer word is left out.
+    """
+    start = 0
+    while len(text) - start > most:
+        ends = ((mark, text.rfind(mark, start, start + most)) for mark in _CUTS)
+        stop = next((found + len(mark) for mark, found in ends if found >= 0), 0)
+        yield text[start : stop or start + most]
+        start = stop or start + most
+        while not stop and (rest := _REST_OF_WORD.match(text, start, start + most)):
+            start = rest.end()
+    if start < len(text):
+        yield text[start:]
 
 
 def split_sentences(paragraph: str) -> list[str]:

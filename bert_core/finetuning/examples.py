@@ -14,7 +14,7 @@ from bert_core.errors import CorpusError, first_three, quoted
 MAX_LABELS = 1_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TextExample:
     """A text, or a pair of texts, with a label or, for regression, a number. line: in its file, from 1."""
 
@@ -24,7 +24,7 @@ class TextExample:
     line: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ChoiceExample:
     """A prompt, with which every choice is read as a pair. label: index of the right choice."""
 
@@ -34,7 +34,7 @@ class ChoiceExample:
     line: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class AnswerExample:
     """A question about a context. answers: each text and its first character in the context; empty if there is none,
     and None if the answer is not known."""
@@ -45,7 +45,7 @@ class AnswerExample:
     name: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TaggedExample:
     """The words of a sentence and their tags, such as O, B-person and I-person (IOB2). line: of the first word."""
 
@@ -107,9 +107,9 @@ class TaskData:
         known, unknown = set(labels), dict[object, int]()
         for example in self.examples if labels else ():
             own = example.tags if isinstance(example, TaggedExample) else (getattr(example, "label", None),)
-            for label in own or ():
+            for i, label in enumerate(own or ()):  # a tag is on a line of its own
                 if label is not None and label not in known:
-                    unknown.setdefault(label, getattr(example, "line", 0))
+                    unknown.setdefault(label, getattr(example, "line", 0) + i)
         if unknown:
             where = first_three(f"{quoted(label)} (line {line})" for label, line in unknown.items())
             raise CorpusError(f"{self.name} has labels that the training part lacks: {where}; add examples of them.")

@@ -15,12 +15,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from bert_core.config import LOCAL, Limits
 from bert_core.data.decoding import decoded_blocks
-from bert_core.errors import CorpusError, quoted
+from bert_core.errors import CorpusError, megabytes, quoted
 from bert_core.finetuning.examples import AnswerExample, ChoiceExample, Example, TaggedExample, TaskData, TextExample
+from bert_core.storage.untrusted import parse_value
 
-MAX_BYTES = 200_000_000
+MAX_BYTES = 200 * 2**20
 MAX_CHOICES = 26
+_NEAR = 10_000  # characters in which a misplaced answer is searched, since each of many may need the whole context
 
 _SEPARATOR = "_!_"
 _BLANK = string.whitespace + "\ufeff\u200b\xa0"
@@ -32,25 +35,27 @@ _ID_NAMES = {"", "id", "index", "idx", "guid", "#1 id", "#2 id", "pair_id", "pai
 Lines = list[tuple[int, str]]  # numbers from 1, and the text of lines that are not blank
 
 
-def load_task(path: str | Path, task: str, *, labelled: bool = True, encoding: str | None = None) -> TaskData:
+def load_task(
+    path: str | Path, task: str, *, labelled: bool = True, encoding: str | None = None, limits: Limits = LOCAL
+) -> TaskData:
     """Read the examples of a task file.
 
     labelled: whether it has labels; without them, for `predict`, the same form has no label column. encoding: of a file
     that is not UTF-8, see `decoded_blocks`. Raises CorpusError, with the line or the question, if a part cannot be
-    read, and for a file without examples or above MAX_BYTES.
+    read, and for a file without examples or over the limits.
     """
     path = Path(path)
     if task not in _READERS:
         raise CorpusError(f"The task {quoted(task)} is unknown; it can be one of: {', '.join(TASKS)}.")
     notes: list[str] = []
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise CorpusError(f"{path.name} has more than {MAX_BYTES // 10**6} MB; use a part of it.")
+        if path.stat().st_size > (most := min(MAX_BYTES, limits.upload_bytes)):
+            raise CorpusError(f"{path.name} has more than {megabytes(most)}; use a part of it.")
         with path.open("rb") as file:
             text = "".join(decoded_blocks(file, path.name, notes, encoding))
     except OSError as error:
         raise CorpusError(f"{path.name} cannot be read ({error.strerror or error}).") from None
-    examples = _READERS[task](text, path.name, labelled, notes)
+    examples = _READERS[task](text, path.name, labelled, notes, limits.items)
     if not examples:
         raise CorpusError(f"{path.name} has no examples; a {task} file has {_FORMS[task]}.")
     return TaskData(task, examples, path.name, tuple(notes))
@@ -66,6 +71,13 @@ def _lines(text: str) -> Lines:
     return [(number, line) for number, line in _all_lines(text) if line]
 
 
+def _count(text: str, name: str, marks: str, most: int) -> None:
+    """Raise CorpusError if a text has more than `most` of the marks that end a line or a column."""
+    items = sum(map(text.count, marks))
+    if items > most:
+        raise CorpusError(f"{name} has {items:,} lines and columns; the limit here is {most:,}. Use a part of it.")
+
+
 def _wrong(name: str, line: int, problem: str, remedy: str) -> CorpusError:
     return CorpusError(f"Line {line} of {name} {problem}; {remedy}.")
 
@@ -73,7 +85,8 @@ def _wrong(name: str, line: int, problem: str, remedy: str) -> CorpusError:
 # --- Texts and pairs with a label ------------------------------------------------------------------------------------
 
 
-def _texts(text: str, name: str, labelled: bool, notes: list[str], numbers: bool = False) -> list[Example]:
+def _texts(text: str, name: str, labelled: bool, notes: list[str], most: int, numbers: bool = False) -> list[Example]:
+    _count(text, name, "\n\t", most)
     lines = _lines(text)
     separator = _SEPARATOR if lines and _SEPARATOR in lines[0][1] else "\t"
     rows = [(number, [field.strip() for field in line.split(separator)]) for number, line in lines]
@@ -129,14 +142,15 @@ def _label(field: str, numbers: bool, name: str, line: int) -> str | float:
     return value
 
 
-def _numbered_texts(text: str, name: str, labelled: bool, notes: list[str]) -> list[Example]:
-    return _texts(text, name, labelled, notes, numbers=True)
+def _numbered_texts(text: str, name: str, labelled: bool, notes: list[str], most: int) -> list[Example]:
+    return _texts(text, name, labelled, notes, most, numbers=True)
 
 
 # --- Multiple choice -------------------------------------------------------------------------------------------------
 
 
-def _choices(text: str, name: str, labelled: bool, notes: list[str]) -> list[Example]:
+def _choices(text: str, name: str, labelled: bool, notes: list[str], most: int) -> list[Example]:
+    _count(text, name, "\n\t,", most)
     is_swag = "ending0" in text.lstrip(_BLANK).partition("\n")[0]
     return (_swag if is_swag else _codah)(text, name, labelled)
 
@@ -203,18 +217,18 @@ def _checked_choices(examples: list[Example], name: str) -> list[Example]:
 # --- Answers ---------------------------------------------------------------------------------------------------------
 
 
-def _answers(text: str, name: str, labelled: bool, notes: list[str]) -> list[Example]:
+def _answers(text: str, name: str, labelled: bool, notes: list[str], most: int) -> list[Example]:
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        line = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else "nested too deep"
+        content = parse_value(text, most)
+    except ValueError as error:
+        line = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else str(error)
         raise CorpusError(f"{name} is not JSON ({line}); save it in SQuAD's format.") from None
     examples: list[Example] = []
     impossible = moved = 0
     for context, entry in _questions(content, name):
         question = entry["question"].strip()
         where = f"The question {quoted(entry.get('id', question))} of {name}"
-        if not question or not context.strip():
+        if not question or not context or context.isspace():
             raise CorpusError(f"{where} has an empty text; fill it in or take it out.")
         if not labelled:
             examples.append(AnswerExample(question, context, None, str(entry.get("id", ""))))
@@ -264,8 +278,10 @@ def _questions(content: Any, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _nearest(context: str, words: str, start: int) -> int | None:
-    """The occurrence of an answer that is nearest to `start`."""
-    before, after = context.rfind(words, 0, max(0, start) + len(words)), context.find(words, max(0, start))
+    """The occurrence of an answer that is nearest to `start`, among those up to 10,000 characters from it."""
+    start = min(max(0, start), len(context))
+    first, last = max(0, start - _NEAR), start + _NEAR + len(words)
+    before, after = context.rfind(words, first, start + len(words)), context.find(words, start, last)
     found = [position for position in (before, after) if position >= 0]
     return min(found, key=lambda position: abs(position - start), default=None)
 
@@ -273,7 +289,8 @@ def _nearest(context: str, words: str, start: int) -> int | None:
 # --- Tagged words ----------------------------------------------------------------------------------------------------
 
 
-def _tagged(text: str, name: str, labelled: bool, notes: list[str]) -> list[Example]:
+def _tagged(text: str, name: str, labelled: bool, notes: list[str], most: int) -> list[Example]:
+    _count(text, name, "\n\t", most)
     examples: list[Example] = []
     words: list[str] = []
     tags: list[str] = []
@@ -308,7 +325,7 @@ def _tag(tag: str, before: str, name: str, line: int) -> str:
     return f"B-{kind}" if mark == "I" and before.partition("-")[2] != kind else tag
 
 
-_READERS: dict[str, Callable[[str, str, bool, list[str]], list[Example]]] = {
+_READERS: dict[str, Callable[[str, str, bool, list[str], int], list[Example]]] = {
     "text-classification": _texts,
     "text-regression": _numbered_texts,
     "multiple-choice": _choices,

@@ -1,6 +1,7 @@
 """From bytes to sentences: encodings, limits, and where a sentence ends."""
 
 import codecs
+import dataclasses
 import itertools
 import time
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bert_core.config import CORPUS_KINDS, PUBLIC
 from bert_core.data import corpus as corpus_module
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import BLOCK_BYTES, ENCODINGS, EncodingError
@@ -335,3 +337,29 @@ def test_a_file_read_in_blocks_has_the_sentences_of_its_text():
     text = "".join(f"thé word {i} goes on\n" + "\n" * (i % 7 == 0) for i in range(200_000))
     assert len(text) > BLOCK_BYTES
     assert Corpus.from_bytes(text.encode(), "lines", "a book") == Corpus.from_text(text, "lines", "a book")
+
+
+def test_long_lines_are_read_in_parts_that_end_with_a_sentence_or_a_word():
+    """A regular expression over a line of megabytes would stop every other thread for seconds."""
+    sentence = "Juliet walks to the garden. "
+    corpus = Corpus.from_text(sentence * 30_000, "documents")
+    assert set(corpus.sentences) == {sentence.strip()}
+    assert len(corpus.sentences) == 30_000
+    assert corpus.notes == ("Line breaks added to lines of more than 100,000 characters: 8.",)
+    words = Corpus.from_text("Juliet " * 50_000, "lines")
+    assert max(map(len, words.sentences)) < 100_000
+    assert " ".join(words.sentences) == " ".join(["Juliet"] * 50_000)
+    han = Corpus.from_text("的" * 250_000, "lines")
+    assert [len(sentence) for sentence in han.sentences] == [100_000, 100_000, 50_000]
+
+
+def test_a_strangers_text_has_a_limit_on_bytes_lines_and_marks():
+    few = dataclasses.replace(PUBLIC, items=10)
+    assert len(Corpus.from_text("One. Two.\n" * 3, "lines", limits=few).sentences) == 3
+    for kind in CORPUS_KINDS:
+        with pytest.raises(CorpusError, match="has more than 10 lines and sentence marks, the limit here"):
+            Corpus.from_text("One. Two.\n" * 4, kind, limits=few)
+    with pytest.raises(CorpusError, match="the limit is 5 MB"):
+        Corpus.from_bytes(b"a " * PUBLIC.upload_bytes, limits=PUBLIC)
+    with pytest.raises(CorpusError, match="the limit is 5,242,880"):
+        Corpus.from_text("a " * PUBLIC.upload_bytes, limits=PUBLIC)

@@ -1,9 +1,11 @@
 """Task files as they are published, and files with mistakes, each named by its line."""
 
+import dataclasses
 import json
 
 import pytest
 
+from bert_core.config import PUBLIC
 from bert_core.errors import CorpusError
 from bert_core.finetuning.examples import AnswerExample, ChoiceExample, TaggedExample, TextExample
 from bert_core.finetuning.readers import TASKS, load_task
@@ -112,7 +114,9 @@ MISTAKES = [
     ("multiple-choice", "sent1,ending0,label\n", "has no column 'sent2'"),
     ("multiple-choice", "sent1,sent2,ending0,ending1,label\na,b,c\n", "Line 2 of task.txt has 3 columns"),
     ("question-answering", "{", "is not JSON .line 1"),
-    ("question-answering", "[" * 100_000, "is not JSON"),
+    ("question-answering", "[" * 100_000, "is not JSON .its values are nested too deep"),
+    ("question-answering", '{"data": [], "data": []}', "is not JSON .the name 'data' occurs twice"),
+    ("question-answering", '{"data": NaN}', "is not JSON .NaN is not a number"),
     ("question-answering", "{}", "lacks a list 'data'"),
     ("question-answering", squad([{"text": "Paris", "answer_start": 3}]), "'q1' .* has the answer 'Paris'"),
     ("question-answering", squad([{"text": "Verona"}]), "without a text and an answer_start"),
@@ -128,6 +132,40 @@ MISTAKES = [
 def test_a_mistake_is_named_by_its_line(tmp_path, task, text, message):
     with pytest.raises(CorpusError, match=message):
         read(tmp_path, text, task)
+
+
+FEW = dataclasses.replace(PUBLIC, items=9)
+LONG = [
+    ("text-classification", "a\t1\n" * 5, r"task\.txt has 10 lines and columns; the limit here is 9\. Use a part"),
+    ("text-regression", "a\t1\n" * 5, "has 10 lines and columns"),
+    ("multiple-choice", "o\tp\tx\ty\t0\n" * 2, "has 10 lines and columns"),
+    ("multiple-choice", "sent1,sent2,ending0,ending1,label\na,b,c,d,0\n", "has 10 lines and columns"),
+    ("token-classification", "a\tO\n" * 5, "has 10 lines and columns"),
+    ("question-answering", squad([]), "about 12 values are more than the limit of 9"),
+    ("text-classification", "a\t1" + " " * PUBLIC.upload_bytes, "has more than 5 MB; use a part"),
+]
+
+
+@pytest.mark.parametrize(("task", "text", "message"), LONG)
+def test_a_file_over_the_limits_is_refused_before_examples_are_made(tmp_path, task, text, message):
+    with pytest.raises(CorpusError, match=message):
+        read(tmp_path, text, task, limits=FEW)
+
+
+def test_the_line_of_a_label_that_only_the_test_part_has(tmp_path):
+    training = read(tmp_path, "Romeo\tB-PER\nsaw\tO\n", "token-classification")
+    tested = read(tmp_path, "he\tO\n\nin\tO\nRome\tB-LOC\n", "token-classification")
+    with pytest.raises(CorpusError, match=r"labels that the training part lacks: 'B-LOC' \(line 4\)"):
+        tested.check_labels(training.labels())
+
+
+def test_an_answer_far_from_its_start_is_not_searched_in_the_whole_context(tmp_path):
+    """Thousands of answers that are each sought in megabytes would take minutes."""
+    near, far = ("x" * count + "Verona" for count in (9_000, 30_000))
+    moved = read(tmp_path, squad([{"text": "Verona", "answer_start": 0}], near), "question-answering")
+    assert moved.examples[0].answers == (("Verona", 9_000),)
+    with pytest.raises(CorpusError, match=r"'q1' .* has the answer 'Verona', which is not in its context"):
+        read(tmp_path, squad([{"text": "Verona", "answer_start": 0}], far), "question-answering")
 
 
 @pytest.mark.parametrize("task", TASKS)
