@@ -14,7 +14,7 @@ POINT = "#825fcb"  # of the colours of maps there
 
 _GREY = "#7c8594"
 _GRID = "rgba(124, 133, 148, 0.18)"
-_FONT = {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 12, "color": _GREY}
+_FONT = {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 13, "color": _GREY}
 _ZERO_WIDTH_SPACE = "\u200b"
 
 
@@ -107,12 +107,11 @@ _MLM = _Objective("mlm", "Masked words (MLM)", "Asked words right", MLM, "solid"
 _NSP = _Objective("nsp", "Next sentence (NSP)", "Pairs right", NSP, "dash")
 
 
-def _baseline(name: str, colour: str, *, side: str = "top") -> dict[str, Any]:
-    """A loss to compare with; its label, which comes with its value, is at the right end."""
+def _baseline(name: str, colour: str, *, side: str = "bottom") -> dict[str, Any]:
+    """A loss to compare with; its label comes with its value. side: of the label that touches the line."""
     line = {"color": colour, "width": 1, "dash": "dot"}
-    text = {"mode": "lines+text", "textposition": f"{side} left", "textfont": {"size": 11, "color": _GREY}}
-    meta = {"series": name, "kind": "baseline"}
-    return _curve(_LOSS, name, "", colour, "dot") | _SILENT | text | {"meta": meta, "line": line}
+    meta = {"series": name, "kind": "baseline", "side": side}
+    return _curve(_LOSS, name, "", colour, "dot") | _SILENT | {"meta": meta, "line": line}
 
 
 def curves(*, more: bool = False) -> dict[str, Any]:
@@ -126,7 +125,7 @@ def curves(*, more: bool = False) -> dict[str, Any]:
         *_MLM.curves(_ACCURACY, "mlm_accuracy"),
         *_NSP.curves(_ACCURACY, "nsp_accuracy"),
         _baseline("uniform", MLM),
-        _baseline("unigram", MLM, side="bottom"),
+        _baseline("unigram", MLM, side="top"),
         _baseline("coin", NSP),
     ]
     panels = [_LOSS, _ACCURACY]
@@ -193,4 +192,4 @@ def word_points(labels: Sequence[str], points: Sequence[Sequence[float]], *, tit
 
 
 def _title(text: str) -> dict[str, Any]:
-    return {"text": text, "font": {"size": 14}, "x": 0, "y": 1, "yanchor": "top", "pad": {"t": 6, "l": 4}}
+    return {"text": text, "font": {"size": 15}, "x": 0, "y": 1, "yanchor": "top", "pad": {"t": 6, "l": 4}}

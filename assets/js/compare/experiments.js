@@ -25,6 +25,7 @@ export function experiment(root, { server }) {
   let number = 0;
   let cursor = 0;
   let timer = 0;
+  let ticked = /** @type {string[]} */ ([]);  // runs of the experiment that are drawn over the curves
 
   function table({ columns, rows, answer, how }) {
     const dot = (colour) => {
@@ -53,13 +54,18 @@ export function experiment(root, { server }) {
     }
     if (news.ended) {
       // A reloaded page gets all of them again; those from before the reload stay ticked or not, as the person left them.
-      const [before, known] = number ? [number, 0] : kept("experiment", visitor) || [0, 0];
+      const [before, known, drawn] = number ? [number, 0, ticked] : kept("experiment", visitor) || [0, 0, []];
       const isNew = news.number !== before;
       const ended = isNew ? news.ended : news.ended.slice(known);
+      ticked = isNew ? ended : [...drawn, ...ended];
       if (isNew || ended.length) runs.choose(isNew ? ended : [...runs.chosen, ...ended]);
+    } else if (ticked.length) {
+      // The curves show another run: those of the experiment do not belong over it.
+      runs.choose([...runs.chosen].filter((id) => !ticked.includes(id)));
+      ticked = [];
     }
     ({ number, cursor } = news);
-    keep("experiment", visitor, [number, cursor]);
+    keep("experiment", visitor, [number, cursor, ticked]);
     shown.hidden = false;
     const isActive = news.fraction !== undefined;
     bar.hidden = !isActive;
@@ -78,7 +84,7 @@ export function experiment(root, { server }) {
 
   const ask = latest(async () => {
     clearTimeout(timer);
-    if (visitor !== runs.visitor) { visitor = runs.visitor; number = cursor = 0; }
+    if (visitor !== runs.visitor) { visitor = runs.visitor; number = cursor = 0; ticked = kept("experiment", visitor)?.[2] ?? []; }
     if (!visitor) return;
     const isActive = take(await server.news(visitor, number, cursor));
     if (isActive && document.visibilityState === "visible") timer = setTimeout(poll, ASK_MS);

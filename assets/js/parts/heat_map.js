@@ -24,7 +24,8 @@ import { el, svg } from "./elements.js";
  * @property {(i: number, j: number) => void} [press] what a click or Enter does
  */
 
-const GAP = 4;
+const GAP = 4, SMALLEST = 10;
+const LETTERS = 0.8;  // of a row's height at most, so that the words of two rows do not touch
 /** @param {number} value */
 const itself = (value) => value;
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
@@ -145,10 +146,15 @@ export function heatMap(readout) {
     heat = next;
     if (!same) chosen = null;
     const { rows, columns, room, largest = 32, letters = 14 } = heat;
-    const estimate = Math.max(9, Math.min(largest, (room - 80) / columns.length));
-    const size = Math.max(8, Math.min(13, estimate * 0.95)), across = 0.62 * size;
-    left = 12 + widest(rows, letters) * across;
-    side = Math.max(9, Math.min(largest, (room - left - GAP) / columns.length));
+    let size = 13, across = 0;
+    // Smaller letters leave more room for the cells.
+    for (let tries = 0; tries < 3; tries += 1) {
+      across = 0.62 * size;
+      left = 12 + widest(rows, letters) * across;
+      side = Math.max(SMALLEST, Math.min(largest, (room - left - GAP) / columns.length));
+      size = Math.min(13, LETTERS * side);
+    }
+    across = 0.62 * size;
     const turned = widest(columns, letters) * across > side;
     top = turned ? 12 + widest(columns, letters) * across : 12 + size;
     const W = columns.length * side, H = rows.length * side, below = 0.35 * size;

@@ -113,6 +113,15 @@ export function curves(root, options, actions) {
     return [{ type: "line", xref: "x", yref: "paper", x0: marked, x1: marked, y0: 0, y1: 1, line: { color: "#7c8594", width: 1 } }];
   }
 
+  /** The names of the baselines, on the background of the page (in the style sheet), so that no line crosses the letters. */
+  function labels() {
+    return figure().data.filter(({ meta }) => meta.kind === "baseline" && baselines[meta.series]).map(({ meta }) => {
+      const { loss, label } = baselines[meta.series];
+      return { text: label, xref: "paper", x: 1, xanchor: "right", y: view.log ? Math.log10(loss) : loss, yanchor: meta.side,
+        yshift: meta.side === "top" ? -2 : 2, borderpad: 0, showarrow: false, bgcolor: "white" };
+    });
+  }
+
   function drawn() {
     const { data, layout } = structuredClone(figure());
     smoothers = {};
@@ -121,7 +130,6 @@ export function curves(root, options, actions) {
       // An empty curve is missing in the legend, which would grow with the first point and push the chart down.
       Object.assign(trace, trace.meta.kind === "line" ? { x: [0, ...x], y: [null, ...y] } : { x, y });
       if (trace.meta.kind === "held") trace.visible = held.length > 0;
-      if (trace.meta.kind === "baseline") trace.text = ["", baselines[trace.meta.series]?.label ?? ""];
     }
     data.push(...overlaid());
     if (run) {
@@ -135,7 +143,7 @@ export function curves(root, options, actions) {
       layout[axis].uirevision = `${layout.uirevision} ${view.log}`;
       if (view.log) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
     }
-    layout.shapes = shapes();
+    Object.assign(layout, { shapes: shapes(), annotations: labels() });
     return { data, layout };
   }
 
