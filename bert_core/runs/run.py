@@ -5,6 +5,7 @@ never touch the model that is being trained.
 """
 
 import contextlib
+import dataclasses
 import logging
 import secrets
 import threading
@@ -108,6 +109,7 @@ class Run:
         *,
         paused: bool = False,
         lease: float | None = None,
+        keep_step: int | None = None,
         saved: tuple[Checkpoint, TrainingState] | None = None,
         start: Checkpoint | None = None,
     ) -> None:
@@ -126,6 +128,7 @@ class Run:
         self._scheduler, self._changed = scheduler, scheduler.changed
         self._lease, self._pace = Lease(lease, scheduler.now), Pace()
         self._saved, self._start = saved, saved[0] if saved else start
+        self._keep_step = keep_step
         self._history: list[Any] = []
         self._evaluations: Sequence[Any] = ()
         self._batches: PretrainingBatches | None = None
@@ -465,7 +468,7 @@ class Run:
             if rows:
                 self._step_seconds.add((now - self._slice_ended) / len(rows))
             self._slice_ended = now
-            if rows and not divergence and (worker.is_snapshot_due or not self.wants_steps):
+            if rows and not divergence and (worker.is_snapshot_due or self._is_at_kept_step or not self.wants_steps):
                 self._publish(worker.take_snapshot())
             # Rows come after the snapshot: a reader who sees a step's row finds its weights.
             self._history.extend(rows)
@@ -481,10 +484,16 @@ class Run:
     def _may_step(self) -> bool:
         """Whether a step may begin now; if so, it is counted."""
         with self._changed:
+            if self._is_at_kept_step and self.snapshots[-1].step != self._keep_step:
+                return False  # the slice ends here, for a snapshot
             may_step = self.wants_steps and self._pace.take_step(self._scheduler.now())
             if may_step:
                 self._single_steps = max(0, self._single_steps - 1)
             return may_step
+
+    @property
+    def _is_at_kept_step(self) -> bool:
+        return self.worker is not None and self.worker.trainer.step == self._keep_step
 
     def _settle_pause(self) -> None:
         is_due = self._paused and not self._single_steps and (self.worker is None or not self.worker.is_trained)
@@ -498,6 +507,8 @@ class Run:
 
     def _publish(self, snapshot: Snapshot) -> None:
         kept = [other for other in self.snapshots if other.step != snapshot.step]
+        if snapshot.step == self._keep_step:
+            snapshot = dataclasses.replace(snapshot, stays=True)
         chosen = {each.step: each for each in (*thinned([*kept, snapshot]), *([self.best] if self.best else []))}
         self.snapshots = tuple(chosen[step] for step in sorted(chosen))
         self.budget.make_room()

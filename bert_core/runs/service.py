@@ -85,6 +85,7 @@ class TrainingService:
         paused: bool = False,
         lease: float | None = None,
         budget: Budget | None = None,
+        keep_step: int | None = None,
     ) -> Run:
         """Queue a run and return at once.
 
@@ -92,12 +93,20 @@ class TrainingService:
         that is called when the run is prepared. seed: None for the recipe's own. paused: wait before the first step.
         lease: seconds without a `touch` after which the run is paused; after FREE_AFTER times as long it is freed; None
         for no limit. budget: shared by the runs of one visitor, which are prepared and trained one after the other;
-        None for one of its own.
+        None for one of its own. keep_step: a step of which a snapshot is taken and stays.
 
         Raises ConfigError for an unknown recipe or a seed out of range. An unusable text ends the run as failed.
         """
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
-        return self._add(Run(recipe.with_seed(seed), self, budget or self.budget(), paused=paused, lease=lease), corpus)
+        run = Run(
+            recipe.with_seed(seed),
+            self,
+            budget or self.budget(),
+            paused=paused,
+            lease=lease,
+            keep_step=keep_step,
+        )
+        return self._add(run, corpus)
 
     def finetune(
         self,

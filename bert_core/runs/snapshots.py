@@ -29,7 +29,10 @@ Module = TypeVar("Module", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run's weights after a step, as one flat tensor that must not change. head: of a task, without its weights."""
+    """A run's weights after a step, as one flat tensor that must not change.
+
+    head: of a task, without its weights. stays: it is not dropped for others.
+    """
 
     step: int
     weights: Tensor
@@ -39,6 +42,7 @@ class Snapshot:
     name: str
     recipe: Mapping[str, Any]
     head: TaskHead | None = None
+    stays: bool = False
 
     def checkpoint(self) -> Checkpoint:
         """A new model in eval mode; its parameters are views of the weights."""
@@ -235,10 +239,11 @@ class Budget:
 
 
 def least_useful(snapshots: Sequence[Snapshot]) -> tuple[float, int] | None:
-    """Ratio and index of the snapshot between the two closest neighbours, by the ratio of steps; None for up to two."""
+    """Ratio and index of the snapshot between the two closest neighbours, by the ratio of steps, of those that need not
+    stay; None for up to two."""
     steps = [snapshot.step + 1 for snapshot in snapshots]
     ratios = [(after / before, number) for number, (before, after) in enumerate(zip(steps, steps[2:]), 1)]
-    return min(ratios, default=None)
+    return min((each for each in ratios if not snapshots[each[1]].stays), default=None)
 
 
 def thinned(snapshots: Sequence[Snapshot]) -> tuple[Snapshot, ...]:

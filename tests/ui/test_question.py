@@ -10,6 +10,7 @@ from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
 from bert_core.runs.run import Run
+from bert_core.runs.snapshots import thinned
 from ui.parts.question import EVENTS, LONGEST, Question
 from ui.parts.shown_model import choices, comparisons, description, repeated_run
 from ui.server.workspace import NOT_YOURS, Workspace
@@ -95,6 +96,19 @@ def test_a_link_trains_the_same_model_again_bit_for_bit(workspaces: Workspaces, 
     assert torch.equal(again.snapshots[-1].weights, first.snapshots[-1].weights)
     assert description(again) == described
     assert repeated_run(workspaces, visitor, described) is again, "the same link does not train twice"
+
+
+def test_the_step_of_a_link_is_there_whatever_snapshots_the_run_keeps(workspaces: Workspaces, space: Workspace):
+    recipe = RECIPE.override({"training.steps": 150, "data.batch_size": 2})
+    described = description(finished(workspaces.start(space, recipe, None, 1)))
+    weights = set()
+    for _ in range(2):
+        run = finished(repeated_run(workspaces, workspaces.enter(None), described, 137))
+        run.snapshots = thinned([*run.snapshots] * 3)
+        [there] = {id(kept): kept for kept in run.snapshots if kept.step == 137}.values()
+        weights.add(tuple(there.weights.tolist()))
+        assert run.snapshots[-1].step == 150
+    assert len(weights) == 1
 
 
 def test_a_link_says_what_it_cannot_carry(workspaces: Workspaces, space: Workspace):

@@ -149,8 +149,8 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces) -> Page:
     def rename(space: Workspace, key: str, name: str) -> None:
         space.rename(str(key), str(name))
 
-    def repeat(space: Workspace, recipe: Any) -> str:
-        return repeated_run(workspaces, space, recipe).id
+    def repeat(space: Workspace, recipe: Any, step: Any) -> str:
+        return repeated_run(workspaces, space, recipe, step if type(step) is int else None).id
 
     with gr.Row(elem_id="header"):
         functions = [serve(each) for each in (models, model, rename, repeat)]

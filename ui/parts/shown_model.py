@@ -103,10 +103,11 @@ def description(run: Run) -> dict[str, Any]:
     return {"recipe": recipe.name, "seed": str(run.seed), "settings": settings}
 
 
-def repeated_run(workspaces: Workspaces, space: Workspace, described: Any) -> Run:
-    """The visitor's run with such a description, or a new one. Raises BertCoreError."""
+def repeated_run(workspaces: Workspaces, space: Workspace, described: Any, step: int | None = None) -> Run:
+    """The visitor's run with such a description, or a new one, which keeps a step. Raises BertCoreError."""
     for run in space.runs.values():
-        if description(run) == described:
+        has_step = step is None or step in {snapshot.step for snapshot in run.snapshots} or run.status in ACTIVE
+        if has_step and description(run) == described:
             return run
     if not isinstance(described, dict) or not isinstance(settings := described.get("settings"), dict):
         raise ConfigError("This link describes no model; ask for it again.")
@@ -117,7 +118,7 @@ def repeated_run(workspaces: Workspaces, space: Workspace, described: Any) -> Ru
         raise ConfigError(f"A link cannot set {foreign[0][:60]}; ask for it again.")
     recipe = recipe_named(str(described.get("recipe"))).override(settings)
     space.refuse_if_active()
-    return workspaces.start(space, recipe, None, int(seed))
+    return workspaces.start(space, recipe, None, int(seed), keep_step=step)
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, RunError, one_line
@@ -81,13 +82,13 @@ class Workspaces:
         corpus: Text = None,
         seed: int = 0,
         *,
-        paused: bool = False,
         variant: str = "",
+        **options: Any,
     ) -> Run:
-        """Start a visitor's run, queued after the active ones. variant: title of its variant in an experiment.
-        RunError when too many visitors train already."""
+        """Start a visitor's run, queued after the active ones. variant: title of its variant in an experiment. options:
+        as for `TrainingService.start`. RunError when too many visitors train already."""
         self._check_room(space)
-        run = self.service.start(recipe, corpus, seed, paused=paused, lease=self._lease, budget=space.budget)
+        run = self.service.start(recipe, corpus, seed, lease=self._lease, budget=space.budget, **options)
         space.add_run(run, variant)
         return run
 

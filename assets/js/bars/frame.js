@@ -123,7 +123,7 @@ export function frame(root, { server }) {
     const missing = recipe && "missing" in recipe ? recipe.missing : recipe ? "" : why;
     notice.hidden = false;
     if (!missing) {
-      const run = await server.repeat(visitor.token, recipe);
+      const run = await server.repeat(visitor.token, recipe, question.step);
       if (!run.error) {
         notice.textContent = "The model of this link is being trained again, with the same recipe and seed.";
         notice.dataset.done = "";
