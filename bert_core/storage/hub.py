@@ -6,6 +6,7 @@ Only `fetch_checkpoint` makes connections, when a person asks for a model.
 import contextlib
 import os
 import re
+import time
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,7 +17,8 @@ from bert_core.storage.checkpoint import TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
 from bert_core.storage.weights import CONFIG, INDEX, WEIGHTS
 
 MAX_BYTES = 2 * 2**30  # bert-large has 1.3 GB
-TIMEOUT_SECONDS = 10
+TIMEOUT_SECONDS = 10  # of an answer
+DEADLINE_SECONDS = 900  # of a download
 
 _PART = "[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
 _NAME = re.compile(rf"(?!.{{0,191}}(--|\.\.)){_PART}/{_PART}(?<![.-])")
@@ -42,7 +44,8 @@ def fetch_checkpoint(
 
     Only config.json, the tokenizer's files and safetensors are downloaded. No credentials are sent, because a visitor
     of a shared page must not read its owner's private models. Raises CheckpointError for a malformed name, an unknown,
-    private or gated model, one without safetensors or over the limit, and if the Hub cannot be reached.
+    private or gated model, one without safetensors or over the limit, a download that takes more than DEADLINE_SECONDS,
+    and if the Hub cannot be reached.
     """
     if not is_hub_name(name):
         raise CheckpointError(
@@ -59,12 +62,13 @@ def fetch_checkpoint(
         progress(0, total)
         folder = snapshot_download(
             name,
+            revision=info.sha,  # the one whose sizes are checked
             allow_patterns=list(_FETCHED),
             cache_dir=cache,
             token=False,
             etag_timeout=TIMEOUT_SECONDS,
             max_workers=2,
-            tqdm_class=_reporter(progress, total),
+            tqdm_class=_reporter(progress, total, name),
         )
         progress(total, total)
         return Path(folder)
@@ -93,22 +97,25 @@ def _checked_total(name: str, sizes: dict[str, int], max_bytes: int) -> int:
 
 def _from_cache(name: str, cache: Path | None) -> Path:
     """The folder that an earlier call downloaded. Raises CheckpointError if there is none."""
-    from huggingface_hub import errors, snapshot_download
+    from huggingface_hub import constants
+    from huggingface_hub.file_download import repo_folder_name
 
-    options = {"allow_patterns": list(_FETCHED), "cache_dir": cache, "token": False, "local_files_only": True}
-    with contextlib.suppress(errors.LocalEntryNotFoundError):
-        folder = Path(snapshot_download(name, **options))
-        if (folder / CONFIG).exists():
-            return folder
+    model = Path(cache or constants.HF_HUB_CACHE, repo_folder_name(repo_id=name, repo_type="model"))
+    with contextlib.suppress(OSError):
+        revisions = sorted((model / "snapshots").iterdir(), key=lambda folder: folder.stat().st_mtime)
+        if found := [folder for folder in revisions if (folder / CONFIG).exists()]:
+            return found[-1]
     raise CheckpointError(f"The Hub cannot be reached, so {name} was not downloaded; check the network.")
 
 
-def _reporter(progress: Progress, total: int) -> type:
-    """A progress bar that shows nothing and calls `progress`.
+def _reporter(progress: Progress, total: int, name: str) -> type:
+    """A progress bar that shows nothing, calls `progress` and ends the download after the deadline.
 
     The library makes three: bytes over the network, bytes written to disk, and files. Only the second is reported.
     """
     from huggingface_hub.utils import tqdm
+
+    deadline = time.monotonic() + DEADLINE_SECONDS
 
     class Reporter(tqdm):
         def __init__(self, *arguments: Any, name: str | None = None, **options: Any) -> None:
@@ -116,6 +123,9 @@ def _reporter(progress: Progress, total: int) -> type:
             super().__init__(*arguments, **{**options, "disable": True})
 
         def update(self, n: float | None = 1) -> None:
+            if time.monotonic() > deadline:
+                minutes = DEADLINE_SECONDS // 60
+                raise CheckpointError(f"{name} was not downloaded within {minutes} minutes; use a smaller one.")
             if self.is_reported:
                 self.done += int(n or 0)
                 progress(min(self.done, total), total)

@@ -158,6 +158,19 @@ def test_a_model_that_the_hub_refuses_is_a_plain_error(status, headers, message,
     assert "\n" not in str(caught.value)
 
 
+def test_the_revision_whose_size_was_checked_is_fetched(small_hub):
+    """Between the two, the owner may have put other files in the place of the first ones."""
+    fetch_checkpoint(NAME)
+    assert next(path for path in small_hub.asked if path.startswith("/api")) == f"/api/models/{NAME}"
+    assert not [path for path in small_hub.asked if "main" in path]
+
+
+def test_a_download_ends_at_its_deadline(small_hub, library):
+    library.setattr(hub, "DEADLINE_SECONDS", -60)
+    with pytest.raises(CheckpointError, match="tiny-bert was not downloaded within -1 minutes; use a smaller one"):
+        fetch_checkpoint(NAME)
+
+
 def test_a_model_over_the_limit_is_not_fetched(small_hub):
     small_hub.files["model.safetensors"] = bytes(2**20)
     with pytest.raises(CheckpointError, match=r"has 1 MB; the limit is 100 kB"):
