@@ -6,12 +6,14 @@ import dataclasses
 import itertools
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
+from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError
 from bert_core.storage.checkpoint import (
     CONFIG,
@@ -33,6 +35,7 @@ from ui.views import view
 
 MOST_LETTERS = 60  # of a model's name from its files
 HUB_MEGABYTES = 600  # BERT base has 440
+_one_reader = threading.Lock()  # the memory that strangers' models take while they are read is that of one
 CLICK_DOWNLOAD = "() => document.querySelector('#download-file a, #download-file').click()"
 
 
@@ -106,7 +109,7 @@ def models_tab(page: Page) -> None:
     def open_uploaded(asked: Asked, paths: list[str] | None) -> str | None:
         if not paths:
             return None
-        model = open_files([Path(path) for path in paths])
+        model = open_files([Path(path) for path in paths], page.workspaces.service.limits)
         titles = {each.title for each in asked.space.models.values()}
         numbered = (f"{model.name} ({number})" for number in itertools.count(2))
         title = model.name if model.name not in titles else next(each for each in numbered if each not in titles)
@@ -122,7 +125,9 @@ def models_tab(page: Page) -> None:
             context.copy().run(progress, megabytes, desc=f"Fetching {name}", unit="MB")
 
         def open_fetched(asked: Asked) -> str:
-            model = fetch_model(name, show_bytes, keep=not page.workspaces.is_shared)
+            model = fetch_model(
+                name, show_bytes, keep=not page.workspaces.is_shared, limits=page.workspaces.service.limits
+            )
             return asked.space.add_model(Model(name, "from the Hub", model))
 
         return act(values, open_fetched)
@@ -153,14 +158,14 @@ def models_tab(page: Page) -> None:
         **QUIET,
     )
     opened.then(lambda: None, None, uploaded, **QUIET)
-    # Queued: Gradio shows progress, and one download runs at a time.
+    # Queued: Gradio shows progress. Several download at once, so that nobody waits for one visitor's model.
     gr.on(
         [fetch.click, hub_name.submit],
         open_named,
         {*page.inputs, hub_name},
         changed,
         show_progress_on=facts,
-        concurrency_limit=1,
+        concurrency_limit=4,
         api_visibility="private",
     )
     download.click(pack, page.inputs, file, **QUIET).success(None, None, None, js=CLICK_DOWNLOAD)
@@ -184,16 +189,16 @@ def model_facts(model: Model) -> dict[str, Any]:
     }
 
 
-def open_files(paths: list[Path]) -> Checkpoint:
+def open_files(paths: list[Path], limits: Limits = LOCAL) -> Checkpoint:
     """The model in an uploaded zip or in the uploaded files of its folder, of which only a model's own are read.
 
     Its name is that of the zip, or the one that the files hold. Raises CheckpointError.
     """
-    with tempfile.TemporaryDirectory(prefix="balcony-upload-") as scratch:
+    with _one_reader, tempfile.TemporaryDirectory(prefix="balcony-upload-") as scratch:
         folder = Path(scratch) / "model"
         if len(paths) == 1 and paths[0].suffix.lower() == ".zip":
-            unpack_checkpoint(paths[0], folder)
-            return dataclasses.replace(load_checkpoint(folder), name=paths[0].stem[:MOST_LETTERS])
+            unpack_checkpoint(paths[0], folder, limits=limits)
+            return dataclasses.replace(load_checkpoint(folder, limits=limits), name=paths[0].stem[:MOST_LETTERS])
         folder.mkdir()
         for path in paths:
             if MODEL_FILES.fullmatch(path.name):
@@ -203,7 +208,7 @@ def open_files(paths: list[Path]) -> Checkpoint:
             raise CheckpointError(
                 f"There is no {CONFIG} among {chosen}; choose a .zip, or all files of a model's folder."
             )
-        checkpoint = load_checkpoint(folder)
+        checkpoint = load_checkpoint(folder, limits=limits)
         return dataclasses.replace(checkpoint, name=name_in_files(checkpoint, read_json(folder / CONFIG)))
 
 
@@ -215,12 +220,14 @@ def name_in_files(checkpoint: Checkpoint, config: dict[str, Any]) -> str:
     return f"{checkpoint.config.num_hidden_layers} layers of {checkpoint.config.hidden_size}"
 
 
-def fetch_model(name: str, progress: Progress, *, keep: bool) -> Checkpoint:
+def fetch_model(name: str, progress: Progress, *, keep: bool, limits: Limits = LOCAL) -> Checkpoint:
     """The model with that name on the Hub. Raises CheckpointError.
 
     keep: leave the files in huggingface_hub's cache ; on a shared machine they would fill the disk.
     """
     with contextlib.ExitStack() as stack:
         cache = None if keep else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="balcony-hub-")))
-        folder = fetch_checkpoint(name, progress=progress, max_bytes=HUB_MEGABYTES * 2**20, cache=cache)
-        return dataclasses.replace(load_checkpoint(folder), name=name.split("/")[-1])
+        most = min(HUB_MEGABYTES * 2**20, 5 * limits.parameters)  # four bytes each, and the other files
+        folder = fetch_checkpoint(name, progress=progress, max_bytes=most, cache=cache)
+        with _one_reader:
+            return dataclasses.replace(load_checkpoint(folder, limits=limits), name=name.split("/")[-1])

@@ -144,8 +144,8 @@ class TrainingService:
             folder = Path(folder_or_zip)
             if folder.is_file():
                 folder = Path(temporary, "model")
-                unpack_checkpoint(folder_or_zip, folder)
-            saved = load_checkpoint(folder), read_training_state(folder)
+                unpack_checkpoint(folder_or_zip, folder, limits=self.limits)
+            saved = load_checkpoint(folder, limits=self.limits), read_training_state(folder)
         state = saved[1]
         corpus = state.matching_corpus(corpus)
         return self._add(Run(state.recipe, self, budget or self.budget(), saved=saved, **options), corpus)

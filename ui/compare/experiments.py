@@ -272,7 +272,9 @@ def experiments(page: Page, training: Training) -> None:
         filled, experiment = training.form.read(values), experiment_named(values[choice])
         recipe = filled.recipe()
         chosen = range(filled.seed, filled.seed + int(values[seeds]))
-        start_trial(page.workspaces, space, experiment, recipe, filled.corpus(recipe), chosen)
+        start_trial(
+            page.workspaces, space, experiment, recipe, filled.corpus(recipe, page.workspaces.service.limits), chosen
+        )
         return {}
 
     def begin_and_show(values: dict[Any, Any]) -> dict[Any, Any]:

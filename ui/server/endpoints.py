@@ -72,7 +72,9 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
     def start_training(recipe: str = DEFAULT_RECIPE, corpus_text: str = "", seed: int = 0) -> str:
         """Start a run and return its id, the only credential for it. An empty text means the recipe's own corpus."""
         chosen = recipe_named(recipe)
-        corpus = Corpus.from_text(corpus_text, chosen.text_kind, name="The text") if corpus_text else None
+        corpus = None
+        if corpus_text:
+            corpus = Corpus.from_text(corpus_text, chosen.text_kind, "The text", workspaces.service.limits)
         return workspaces.start_for_program(chosen, corpus, seed, caller=_caller()).id
 
     def training_status(run_id: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import gradio as gr
 
-from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
+from bert_core.config import BertConfig, DataConfig, Limits, TokenizerConfig, TrainingConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError, decoded_blocks
 from bert_core.errors import CorpusError
@@ -66,15 +66,15 @@ class TrainingForm:
             return "Paste a text first."
         return "Choose a .txt file first." if self.source == UPLOADED and not self.uploaded else ""
 
-    def corpus(self, recipe: Recipe) -> Corpus:
+    def corpus(self, recipe: Recipe, limits: Limits) -> Corpus:
         """The chosen text, read as that recipe asks. Raises CorpusError."""
         if self.missing:
             raise CorpusError(self.missing)
         if self.source == PASTED:
-            return Corpus.from_text(self.pasted, recipe.text_kind, name="Your text")
+            return Corpus.from_text(self.pasted, recipe.text_kind, name="Your text", limits=limits)
         if self.source == UPLOADED:
             path = Path(self.uploaded or "")
-            return Corpus.from_bytes(path.read_bytes(), recipe.text_kind, path.name, self.encoding)
+            return Corpus.from_bytes(path.read_bytes(), recipe.text_kind, path.name, self.encoding, limits)
         return recipe_corpus(recipe)
 
 

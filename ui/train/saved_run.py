@@ -7,6 +7,7 @@ from pathlib import Path
 
 import gradio as gr
 
+from bert_core.config import LOCAL, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import CorpusError, RunError
 from bert_core.runs.recipe import Recipe
@@ -63,7 +64,10 @@ def packed(run: Run | None, link: gr.DownloadButton) -> str:
 
 
 def resumed(
-    resume: Callable[[Path, Corpus | None], Run], zip_path: str, own_text: Callable[[Recipe], Corpus | None]
+    resume: Callable[[Path, Corpus | None], Run],
+    zip_path: str,
+    own_text: Callable[[Recipe], Corpus | None],
+    limits: Limits = LOCAL,
 ) -> Run:
     """Resume the run of a zip file.
 
@@ -72,7 +76,7 @@ def resumed(
     """
     with tempfile.TemporaryDirectory(prefix="balcony-upload-") as scratch:
         folder = Path(scratch) / "model"
-        unpack_checkpoint(zip_path, folder)
+        unpack_checkpoint(zip_path, folder, limits=limits)
         corpus = own_text(read_training_state(folder).recipe)
         try:
             return resume(folder, corpus)

@@ -145,7 +145,7 @@ def train_tab(page: Page) -> Training:
         recipe, service = filled.recipe(), workspaces.service
         if filled.missing:
             return {"facts": [], "notes": [filled.missing]}
-        return preview_value(preview(recipe, filled.corpus(recipe), service.device, service.limits))
+        return preview_value(preview(recipe, filled.corpus(recipe, service.limits), service.device, service.limits))
 
     def start_run(values: dict[Any, Any]) -> dict[gr.blocks.Block, Any]:
         """Start a run; a form that can't be trained starts nothing and loses nothing."""
@@ -155,7 +155,7 @@ def train_tab(page: Page) -> Training:
             space.refuse_if_active()
             recipe = filled.recipe()
             # The run reads the text itself, and its status line says so: a large file takes a while.
-            read = functools.partial(filled.corpus, recipe)
+            read = functools.partial(filled.corpus, recipe, workspaces.service.limits)
             workspaces.start(space, recipe, read, filled.seed).set_pace(filled.pace)
 
         if filled.source != UPLOADED or not shown or shown.get("error"):
@@ -197,11 +197,12 @@ def train_tab(page: Page) -> Training:
         space, filled, path = workspaces.enter(values[page.visitor]), form.read(values), values[saved.opened]
 
         def own_text(recipe: Recipe) -> Corpus | None:
-            return None if filled.source == OWN_TEXT else filled.corpus(recipe)
+            return None if filled.source == OWN_TEXT else filled.corpus(recipe, workspaces.service.limits)
 
         def resume() -> None:
             space.refuse_if_active()
-            resumed(functools.partial(workspaces.resume, space), path, own_text).set_pace(filled.pace)
+            limits = workspaces.service.limits
+            resumed(functools.partial(workspaces.resume, space), path, own_text, limits).set_pace(filled.pace)
 
         problem = on_error(str)(resume)() if path else None
         return {saved.problem: {"facts": [], "notes": [], "error": problem}, **show(space.token)}
