@@ -8,6 +8,7 @@ import argparse
 import logging
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -65,6 +66,8 @@ def main() -> None:
         end.daemon = True
         end.start()
         service.close()
+    sys.stdout.flush()
+    os._exit(0)  # the interpreter's own end aborts a thread that is in the middle of a step
 
 
 if __name__ == "__main__":

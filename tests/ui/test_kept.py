@@ -118,7 +118,8 @@ def test_a_run_that_cannot_be_saved_or_read_leaves_the_others_alone(
     service.close()
     assert folder.is_dir()
 
-    (tmp_path / "visitor").mkdir()
+    (tmp_path / "visitor" / ".run.0.new").mkdir(parents=True)
+    (tmp_path / "visitor" / "other.text").write_text("{}")
     (tmp_path / "visitor" / "run.json").write_text("[")
     shutil.copy(folder.with_suffix(".json"), folder.with_name("gone.json"))
     shutil.copy(folder.with_suffix(".text"), folder.with_name("gone.text"))
@@ -126,6 +127,7 @@ def test_a_run_that_cannot_be_saved_or_read_leaves_the_others_alone(
     assert "a kept run cannot be read: JSONDecodeError" in caplog.text
     assert "a kept run does not go on: CheckpointError" in caplog.text
     assert list(workspaces.find(space.token).runs) == [first.id]
+    assert [path.name for path in (tmp_path / "visitor").iterdir()] == ["run.json"]
     monkeypatch.setattr(module, "LARGEST_TEXT", 3)
     workspaces.find(space.token).run(first.id).stop()
     other = stepped(workspaces.start(workspaces.enter(None), recipe, TEXT, paused=True), 1)

@@ -59,7 +59,12 @@ class KeptRuns:
         self._thread = threading.Thread(target=self._work, name="keep", daemon=True)
 
     def found(self) -> Iterator[KeptRun]:
-        """The runs on the disk; one that cannot be read is logged and left there."""
+        """The runs on the disk; one that cannot be read is logged and left there. Halves of runs are removed."""
+        for path in self._folder.glob("*/*"):
+            if path.name.startswith(".") or not path.with_suffix(".json").exists():
+                shutil.rmtree(path, ignore_errors=True)
+                if path.is_file():
+                    path.unlink()
         for path in sorted(self._folder.glob("*/*.json")):
             try:
                 facts, text = (json.loads(file.read_text("utf-8")) for file in (path, path.with_suffix(".text")))

@@ -1,0 +1,142 @@
+"""Whatever a stranger asks with another visitor's run id, session or model, no byte of it comes back and nothing stops.
+
+The test walks the app's own lists of events, functions and routes, so that a new one is covered.
+"""
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import ui
+from bert_core import TrainingService, load_recipe
+from bert_core.data.corpus import Corpus
+from bert_core.runs.run import Run
+from ui.server.workspace import Model, Workspace
+from ui.server.workspaces import Workspaces
+
+SECRET = "zyzzyva"
+SESSION = "thesessionofalice"
+
+
+@pytest.fixture(scope="module")
+def owner(service: TrainingService) -> Iterator[tuple[str, Workspaces, Workspace, Run]]:
+    """A server with a visitor, whose text has a secret word."""
+    made: list[Workspaces] = []
+    original = ui.open_workspaces
+
+    def remember(*arguments: Any, **named: Any) -> Workspaces:
+        made.append(original(*arguments, **named))
+        return made[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ui, "open_workspaces", remember)
+        app, url, _ = ui.launch(service, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
+    [workspaces] = made
+    text = Corpus((tuple(f"{SECRET} {word} {SECRET}s {word}" for word in ("one", "two", "three", "four")),))
+    space = workspaces.enter(None)
+    run = workspaces.start(space, load_recipe("romeo-juliet"), text, paused=True)
+    run.step()
+    deadline = time.monotonic() + 60
+    while run.steps_done < 1 or run.status != "paused":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    found = space.checkpoint(run)
+    assert found is not None
+    space.add_model(Model(SECRET, SECRET, found[1]))
+    yield url, workspaces, space, run
+    app.get_blocks().close(verbose=False)
+
+
+def ask(url: str, path: str, content: Any = None) -> str:
+    body = None if content is None else json.dumps(content).encode()
+    try:
+        request = urllib.request.Request(f"{url}{path}", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.read().decode("utf-8", "replace")
+    except urllib.error.HTTPError as error:
+        return error.read().decode("utf-8", "replace")
+
+
+def keys_of(space: Workspace, run: Run) -> list[str]:
+    return [run.id, *space.models]
+
+
+def with_key(value: Any, key: str) -> Any:
+    """A component's value that names another visitor's model or run wherever it may."""
+    if isinstance(value, dict):
+        return value | dict.fromkeys(("model", "other", "run", "show", "key", "selected", "id"), key)
+    return key if isinstance(value, str) or value is None else value
+
+
+def test_no_event_of_the_page_gives_a_stranger_anything(owner: tuple[str, Workspaces, Workspace, Run]) -> None:
+    url, workspaces, space, run = owner
+    config = json.loads(ask(url, "config"))
+    components = {each["id"]: each for each in config["components"]}
+    visitors = {number for number, each in components.items() if each["type"] == "browserstate"}
+    assert len(visitors) == 1
+    asked, answered = 0, 0
+    for key in keys_of(space, run):
+        for event in config["dependencies"]:
+            stranger = workspaces.enter(None).token
+            for token in (stranger, run.id) if key == run.id else (stranger,):
+                data = [
+                    token if number in visitors else with_key(components[number]["props"].get("value"), key)
+                    for number in event["inputs"]
+                ]
+                question = {
+                    "fn_index": event["id"],
+                    "data": data,
+                    "session_hash": SESSION,
+                    "event_data": {"index": key},
+                }
+                answer = ask(url, "gradio_api/run/predict", question)
+                asked, answered = asked + 1, answered + ('"data"' in answer)
+                assert SECRET not in answer, event
+                assert space.token not in answer, event
+    assert asked > 60
+    assert answered > asked / 4, "the questions reach the handlers"
+    assert (run.status, run.steps_done, len(space.runs), len(space.models)) == ("paused", 1, 1, 1)
+
+
+def test_no_function_of_a_view_gives_a_stranger_anything(owner: tuple[str, Workspaces, Workspace, Run]) -> None:
+    url, workspaces, space, run = owner
+    config = json.loads(ask(url, "config"))
+    asked, owners = 0, ""
+    for component in config["components"]:
+        for name in component["props"].get("server_fns") or []:
+            stranger = workspaces.enter(None).token
+            of_function = {"component_id": component["id"], "fn_name": name, "session_hash": SESSION}
+            owners += ask(url, "gradio_api/component_server", of_function | {"data": [space.token, run.id, None]})
+            for key in keys_of(space, run):
+                question = {"model": key, "other": key, "text": "hello [MASK]", "step": None, "run": key}
+                shapes = [[], [None], [0, True], [None, True], [{}], ["json"], [[0, -1, 0]], [question]]
+                rows = [[stranger, key, *rest] for rest in (shapes if key == run.id else [[None]])]
+                rows += [[stranger, question, None], [stranger, None, question], [key, key, None, True]]
+                for row in rows:
+                    answer = ask(url, "gradio_api/component_server", of_function | {"data": row})
+                    asked += 1
+                    assert SECRET not in answer, name
+                    assert space.token not in answer, name
+    assert asked > 50
+    assert SECRET in owners, "the owner gets it"
+    assert (run.status, run.steps_done, len(space.runs), len(space.models)) == ("paused", 1, 1, 1)
+
+
+def test_no_route_and_no_endpoint_gives_a_stranger_anything(owner: tuple[str, Workspaces, Workspace, Run]) -> None:
+    url, workspaces, space, run = owner
+    stranger = workspaces.enter(None).token
+    answers = [ask(url, "balcony/news", [token, run.id, True, [0, -1, 0]]) for token in (stranger, run.id, None)]
+    for name in ("training_status", "stop_training", "download"):
+        answers.append(ask(url, f"gradio_api/run/{name}", {"data": [run.id]}))
+    answers.append(ask(url, "gradio_api/run/fill_mask", {"data": [f"{SECRET} [MASK]"[8:], "", 5, run.id]}))
+    paths = ("health", "config", "gradio_api/info", "gradio_api/startup-events", "gradio_api/app_id")
+    answers += [ask(url, path) for path in paths]
+    for answer in answers:
+        assert SECRET not in answer
+        assert space.token not in answer
+    assert run.status == "paused"
