@@ -1,10 +1,13 @@
-"""The README's map and reading list agree with the source tree; lines for `transformers` run as they stand."""
+"""The README's map and reading list agree with the source tree; its lines for `transformers` and tutorials run."""
 
+import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from bert_core.__main__ import main
 from bert_core.storage.checkpoint import save_checkpoint
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,3 +57,39 @@ def test_lines_for_transformers_run_as_they_stand(page, tiny_checkpoint, tmp_pat
     [code] = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "transformers." in block]
     exec(code, {})
     assert "pip install transformers" in text
+
+
+ANSWERED = {"question": "how", "answers": [{"text": "nice", "answer_start": 0}]}
+PARAGRAPHS = [{"context": f"nice romeo {word}", "qas": [ANSWERED]} for word in ("hello", "you", "great", "oh")]
+SQUAD = {"data": [{"paragraphs": PARAGRAPHS}]}
+IN_THE_FORM_OF = {  # a small file for each that the tutorials read
+    "toutiao": "great team_!_sport\nnice romeo_!_story\n" * 3,
+    "mnli": "nice_!_great_!_entailment\nnice_!_my name_!_neutral\n" * 3,
+    "swag": "sent1,sent2,ending0,ending1,ending2,ending3,label\n" + "hello,you,are,is,am,too,2\n" * 6,
+    "train-v1.1": json.dumps(SQUAD),
+    "dev-v1.1": json.dumps(SQUAD),
+    "example": "romeo B-PER\nis O\n\nhello O\njuliet B-PER\nmeet O\n\n" * 3,
+}
+
+
+def test_the_programs_of_the_tutorials_are_five_lines(tiny_checkpoint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    save_checkpoint(tiny_checkpoint, "tiny")
+    [block] = [block for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) if "-tutorial" in block]
+    _, *commands = block.replace("\\\n", " ").splitlines()
+    tasks = []
+    for command in commands:
+        arguments = shlex.split(command)
+        assert arguments.pop(0) == "finetune"
+        for option in ("--train", "--validation", "--test"):
+            if option in arguments:
+                name = arguments[arguments.index(option) + 1]
+                [text] = [text for start, text in IN_THE_FORM_OF.items() if name.startswith(start)]
+                Path(name).write_text(text, encoding="utf-8")
+        arguments[arguments.index("--checkpoint") + 1] = "tiny"
+        assert main(["finetune", *arguments, "--set", "training.epochs=2"]) == 0
+        summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+        tasks.append(summary["task"])
+        assert summary["steps"] == 2
+        assert summary["test"]
+    assert tasks == ["text-classification"] * 2 + ["multiple-choice", "question-answering", "token-classification"]
