@@ -105,10 +105,14 @@ def words_in_context_tab(page: Page) -> None:
     page.on_restored(
         lambda question: {word: question.word or "", sentences: "\n".join(question.contexts or ())}, [word, sentences]
     )
-    word.input(None, word, None, js="(word) => Balcony.ask({ word })", **QUIET)
-    lines = "(text) => Balcony.ask({ contexts: text.split('\\n').filter((line) => line.trim()) })"
-    sentences.input(None, sentences, None, js=lines, **QUIET)
-    level.input(None, level, None, js="(level) => Balcony.ask({ level })", **QUIET)
+    # Not input: a text box triggers that by keys with a letter only. An example changes a box without focus.
+    mine = "document.activeElement?.closest('#context-{}') && Balcony.ask"
+    lines = "text.split('\\n').filter((line) => line.trim())"
+    word.change(None, word, None, js=f"(word) => {mine.format('word')}({{ word }})", **QUIET)
+    sentences.change(
+        None, sentences, None, js=f"(text) => {mine.format('sentences')}({{ contexts: {lines} }})", **QUIET
+    )
+    level.input(None, level, None, js="(level) => Balcony.ask({ level })", trigger_mode="always_last", **QUIET)
     offer(
         page,
         export,

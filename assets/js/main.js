@@ -3,7 +3,7 @@
 import { headDetail } from "./attention/head_detail.js";
 import { headGrid } from "./attention/head_grid.js";
 import { headSwitches } from "./attention/head_switches.js";
-import { change, onChange, settings } from "./attention/heads.js";
+import { change, FIRST, onChange, settings } from "./attention/heads.js";
 import { closer } from "./masked_words/closer_view.js";
 import { guesses } from "./masked_words/guesses.js";
 import { pairAcross, pairMatrix } from "./next_sentence/pair_views.js";
@@ -42,12 +42,13 @@ document.addEventListener("keydown", ({ key, target }) => {
   }
 });
 
-// How the views of heads are drawn is a part of the question.
+// How the views of heads are drawn is a part of the question, without what is as it is at first.
 onChange(document.body, () => {
   const { picked, active, ...drawn } = settings;
-  ask({ head: picked, heads: { ...drawn, active: active && [...active] } });
+  const heads = Object.fromEntries(Object.entries(drawn).filter(([key, value]) => value !== FIRST[key]));
+  ask({ head: picked, heads: active ? { ...heads, active: [...active] } : heads });
 });
 on("restored", () => {
   const { active, ...drawn } = /** @type {any} */ (question.heads);
-  change({ ...drawn, picked: question.head, active: active ? new Set(active) : null });
+  change({ ...FIRST, ...drawn, picked: question.head, active: Array.isArray(active) ? new Set(active) : null });
 });

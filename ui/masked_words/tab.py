@@ -95,7 +95,8 @@ def masked_words_tab(page: Page) -> None:
     )
     page.on("closer", look_closer, [closer], lambda sentence: {closer: {"kind": "", "text": sentence}})
     page.on_restored(lambda question: {own: question.guess, kind: question.view}, [own, kind])
-    own.input(None, own, None, js="(guess) => Balcony.ask({ guess })", **QUIET)
+    # Not input: a text box triggers that by keys with a letter only, not by pasting or deleting.
+    own.change(None, own, None, js="(guess) => Balcony.ask({ guess })", **QUIET)
     kind.input(None, kind, None, js="(view) => Balcony.ask({ view })", **QUIET)
     offer(page, downloads, "guesses", numbers, code=code)
     offer(page, closer_downloads, "closer-view", numbers_of_view, code=code_of_view)

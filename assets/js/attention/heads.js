@@ -14,9 +14,10 @@
  */
 
 /** @type {Settings} */
-export const settings = {
+export const FIRST = {
   picked: [0, 0], active: null, mode: "map", threshold: 0, filter: "all", mean: "heads", fact: "", sorted: false,
 };
+export const settings = { ...FIRST };
 const changes = new EventTarget();
 
 /** @param {Partial<Settings>} update */

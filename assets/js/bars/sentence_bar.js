@@ -40,6 +40,8 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   /** @type {{text: string, pair: string, hidden: number[] | null} | null} */
   let before = null;
   let typing = 0;
+  let isGiven = false;  // the hidden words were given together with their sentences
+  let offered = "";  // the model of the sentences
 
   const hint = el("p", { class: "balcony-empty", id: "sentence-hint" });
   const problem = el("div", {});
@@ -153,11 +155,11 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     if (key === read || (!text && !pair && hidden === null)) return true;
     const known = hidden === null ? null : read ? { ...words, hidden } : { words: [], second: 0, hidden: [] };
     const found = /** @type {Words} */ (await server.words(visitor.token, value(), known));
-    const isFirst = !read;
+    const isTheirs = !read || isGiven;
     if (question.text !== text || question.pair !== pair) return false;
     read = key;
     words = found.error ? { words: [], cuts: [], known: [], second: 0, hidden: [], error: found.error } : found;
-    const kept = hidden !== null && isFirst ? hidden.filter((index) => index < words.words.length) : words.hidden;
+    const kept = hidden !== null && isTheirs ? hidden.filter((index) => index < words.words.length) : words.hidden;
     ask({ hidden: found.error ? hidden ?? [] : kept });
     return true;
   }
@@ -190,6 +192,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   const offer = latest(async (key) => {
     const found = await server.sentences(visitor.token, key);
     if (found.error) return;
+    offered = key;
     const earlier = new Set(sentences);
     sentences = found.all;
     for (const each of FIELDS) {
@@ -213,8 +216,13 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     compare.replaceChildren(...[["", "Nothing"], ...others, ...missing].map(([key, title]) => el("option", { value: key }, title)));
     compare.value = question.other;
   });
-  on("question", () => { compare.value = question.other; paint(); respond().catch(console.warn); });
-  on("restored", () => { read = ""; setValue(value()); trigger("restored"); openTab(); });
+  on("question", ({ changed }) => {
+    if (changed.has("text") || changed.has("pair")) isGiven = changed.has("hidden");
+    compare.value = question.other;
+    paint();
+    respond().catch(console.warn);
+  });
+  on("restored", () => { read = ""; setValue(value()); trigger("restored"); openTab(); if (offered) offer(offered).catch(console.warn); });
   root.hidden = true;
 
   /** Open the question's tab in the strip of tabs. */
