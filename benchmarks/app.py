@@ -40,8 +40,8 @@ ENDLESS = 1_000_000  # steps
 SHORT = 20
 # Tab, what is pressed there, what is drawn, and within how many milliseconds.
 CLICKS = [
-    ("Masked words", "#masked-words button", "masked-guesses", "200 ms"),
-    ("Next sentence", "#next-swap", "next-verdict", "200 ms"),
+    ("Masked words", "#question .balcony-word", "masked-guesses", "200 ms"),
+    ("Next sentence", "#swap", "next-verdict", "200 ms"),
     ("Attention", "#attention-hide input", "attention-heads", "400 ms"),
     ("Attention", "#attention-heads [data-head]", "attention-map", ""),
 ]
@@ -218,7 +218,7 @@ def room(options: argparse.Namespace) -> None:
                     first = time.monotonic() - pressed
                 if time.monotonic() > probed + PROBE_SECONDS:
                     probed, asked = time.monotonic(), len(visitor.spent)
-                    visitor.fire("tab-masked-words", "select")
+                    visitor.look()
                     probes += visitor.spent[asked:]
                     del visitor.spent[asked:]
             return first, time.monotonic() - began, news["status"], visitor.spent, probes
@@ -266,8 +266,10 @@ def base(options: argparse.Namespace) -> None:
         save_checkpoint(Checkpoint(BertForPreTraining(sizes).eval(), known.tokenizer, "base"), folder)
         with Server(shipped=folder) as server, chromium(server) as page:
             open_tab(page, "Attention", "attention-heads")
-            page.fill("#attention-pair :is(textarea, input)", "")
-            page.fill("#attention-text :is(textarea, input)", words)
+            for field, text in (("pair", ""), ("text", words)):
+                page.click(f"#edit-{field}")
+                page.fill(f"#sentence-{field}", text)
+                page.press(f"#sentence-{field}", "Enter")
             page.wait_for_timeout(8000)
             clicks = [
                 timed(page, "#attention-hide input", "attention-heads") for _ in range(max(2, options.repeat // 4))
@@ -299,7 +301,7 @@ def memory(options: argparse.Namespace) -> None:
         visitor.start()
         for _ in visitor.watch():
             pass
-        visitor.fire("tab-masked-words", "select")
+        visitor.look()
         visitor.leave()
 
     def told(facts: dict[str, Any]) -> str:

@@ -30,6 +30,7 @@ CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-network
 PATIENCE = 120.0
 GUESS_POLLS = 3  # between two requests for guesses; see assets/js/train/monitor.js
 IDLE_SECONDS = 3.0
+SENTENCES = {"text": "Hello, how are you? I am Romeo.", "pair": "Hello, Romeo My name is Juliet. Nice to meet you."}
 ENDED = ("finished", "stopped", "failed")
 # Press Start, wait until the curves have a point and it is on the screen; gives the milliseconds.
 FIRST_LOSS = """async () => {
@@ -148,6 +149,15 @@ class Visitor:
             if is_over or time.monotonic() > until:
                 return
             time.sleep(rest)
+
+    def look(self) -> None:
+        """Look at masked words of the run's newest model: the words to hide, the guesses, and a closer view."""
+        run = self.value("frame")
+        question = {"model": run["run"], "tab": "masked-words", **SENTENCES, "hidden": []}
+        words = self.call("question", "words", run["visitor"], question, None)
+        self.set("question", question | {"hidden": words["hidden"]})
+        for event in ("guesses", "closer"):
+            self.fire("question", event)
 
     def leave(self) -> None:
         """Close the page."""

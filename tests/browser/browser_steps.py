@@ -5,12 +5,19 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect
 from playwright.sync_api import Error as PlaywrightError
 
 WAIT_MS = 45_000
+# The question of a new visitor: the first two sentences of the dialogue, and of their words the longest hidden.
+FIRST = {
+    "text": "Hello, how are you? I am Romeo.",
+    "pair": "Hello, Romeo My name is Juliet. Nice to meet you.",
+    "hidden": "12",
+}
 
 
 class Tabs:
@@ -105,7 +112,7 @@ def wait_for_status(page: Page, *words: str) -> None:
 
 def wait_for_visitor(page: Page) -> None:
     """Wait until the server has answered and the browser keeps the visitor's token, for other tabs of this visitor."""
-    expect(page.locator(".balcony-model-name")).not_to_be_empty()
+    expect(shown_model(page)).not_to_be_empty()
     page.wait_for_function("localStorage.getItem('balcony-visitor')")
 
 
@@ -152,10 +159,46 @@ def assert_curve_is_whole(page: Page) -> None:
         before = step
 
 
-def compare_with(page: Page, elem_id: str, name: str) -> None:
-    """Choose a second model to show beside the first."""
-    page.locator(f"#{elem_id} input").click()
-    page.get_by_role("option", name=name).first.click()
+def shown_model(page: Page) -> Locator:
+    """The name of the model that the page shows."""
+    return page.locator("#model-picker option:checked")
+
+
+def words_of(page: Page) -> Locator:
+    """The words of the sentences above the tabs."""
+    return page.locator("#question .balcony-word")
+
+
+def type_sentence(page: Page, text: str, field: str = "text") -> None:
+    """Type a sentence in place of the one above the tabs. field: "text" or, for the second one, "pair"."""
+    editor = page.locator(f"#sentence-{field}")
+    if not editor.is_visible():
+        page.locator(f"#edit-{field}").click()
+    editor.fill(text)
+    editor.press("Enter")
+
+
+def show(page: Page, tab: str, **parts: str) -> None:
+    """Open an address with these parts of the question, as a link does; the others are as they are at first."""
+    page.evaluate(
+        "hash => { history.replaceState(null, '', hash); dispatchEvent(new HashChangeEvent('hashchange')); }",
+        f"#{urlencode({'tab': tab, **parts})}",
+    )
+    expect(page.locator(f"#tab-{tab}-button")).to_have_attribute("aria-selected", "true")
+
+
+def wait_for_question(page: Page, **parts: str | None) -> None:
+    """Wait until the address has these parts of the question; None: not that part."""
+    page.wait_for_function(
+        """parts => { const now = new URLSearchParams(location.hash.slice(1));
+            return Object.entries(parts).every(([name, value]) => now.get(name) === value); }""",
+        arg=parts,
+    )
+
+
+def compare_with(page: Page, model: str) -> None:
+    """Choose a second model to show beside the first, by its key; "" for none."""
+    page.locator("#compare-with").select_option(model)
 
 
 @contextmanager

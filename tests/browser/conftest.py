@@ -97,6 +97,16 @@ def visit(tabs: Tabs, complaints: list[str]) -> Iterator[Callable[..., Page]]:
         yield visit
 
 
+@pytest.fixture(scope="module")
+def shared(tabs: Tabs) -> Iterator[Page]:
+    """The page of one visitor for all tests of a module, each of which begins at an address (`show`)."""
+    tabs.complaints.clear()
+    with tabs.visits() as visit:
+        page = visit()
+        assert tabs.complaints == []
+        yield page
+
+
 @pytest.fixture
 def page(visit: Callable[..., Page]) -> Page:
     """The page of a new visitor."""

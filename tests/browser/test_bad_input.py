@@ -3,30 +3,30 @@
 import zipfile
 from pathlib import Path
 
-from browser_steps import change_setting, choose_source, open_tab, paste, press_save, start, wait_for_status
+import pytest
+from browser_steps import (
+    FIRST,
+    change_setting,
+    choose_source,
+    open_tab,
+    paste,
+    press_save,
+    show,
+    shown_model,
+    start,
+    type_sentence,
+    wait_for_status,
+    words_of,
+)
 from playwright.sync_api import Page, expect
 
 STRANGE = ["<b>bold</b>", "${1+1}", "$x$", "{{7*7}}", "שלום", "&amp;"]
 
 
-def test_text_that_cannot_be_trained_on(page: Page) -> None:
-    alert = page.locator("#preview").get_by_role("alert")
-    choose_source(page, "Paste a text")
-    expect(page.locator("#preview")).to_have_text("Paste a text first.")
-    expect(alert).to_have_count(0)  # nothing is wrong before a person could paste one
-    for text, sentence in (("", "Paste a text first"), ("Only one sentence here", "single sentence")):
-        if text:
-            paste(page, text)
-            expect(alert).to_contain_text(sentence)
-        page.locator("#start").click()
-        expect(alert).to_contain_text(sentence)
-        expect(page.locator("#run-status")).to_have_text("No run yet")
-        expect(page.locator("#pasted textarea")).to_have_value(text)
-    choose_source(page, "The recipe's own text")
-    expect(alert).to_have_count(0)
-    change_setting(page, "steps", "20")
-    start(page)
-    wait_for_status(page, "Finished")
+@pytest.fixture
+def page(shared: Page, complaints: list[str]) -> Page:
+    show(shared, "train", **FIRST)
+    return shared
 
 
 def test_a_binary_file_and_one_in_an_old_encoding(page: Page, tmp_path: Path) -> None:
@@ -51,28 +51,60 @@ def test_a_binary_file_and_one_in_an_old_encoding(page: Page, tmp_path: Path) ->
 
 
 def test_the_tab_key_closes_a_list_that_it_leaves(page: Page) -> None:
-    open_tab(page, "Attention")
-    page.locator("#attention-text textarea").focus()
-    opened = 0
-    for _ in range(6):
-        page.keyboard.press("Tab")
-        focused = page.locator("[aria-expanded=true]:focus").count()
-        opened += focused
-        expect(page.locator("[role=combobox][aria-expanded=true]")).to_have_count(focused)
-    assert opened == 3, "two lists of sentences, and the models to compare with"
+    page.locator("#recipe input").focus()
+    expect(page.locator("[role=combobox][aria-expanded=true]")).to_have_count(1)
+    page.keyboard.press("Tab")
+    expect(page.locator("[role=combobox][aria-expanded=true]")).to_have_count(0)
 
 
 def test_words_of_a_right_to_left_script_begin_at_the_right(page: Page) -> None:
-    open_tab(page, "Masked words")
-    words = page.locator("#masked-words button")
-    page.get_by_role("radio", name="Sweep").check()
+    show(page, "masked-words", **FIRST, view="sweep")
+    type_sentence(page, "", "pair")
+    words = words_of(page)
     for text, begins_left in (("مرحبا كيف حالك", False), ("[MASK] שלום לך", False), ("hello שלום", True)):
-        page.locator("#masked-sentence textarea").fill(text)
+        type_sentence(page, text)
         shown = [word for word in text.split() if word != "[MASK]"]
         for line in (words, page.locator("#masked-closer button bdi")):
             expect(line).to_have_text(shown)
             first, second = (line.nth(index).bounding_box() for index in (0, 1))
             assert (first["x"] < second["x"]) == begins_left, text
+
+
+def test_sentences_that_the_model_cannot_read(page: Page) -> None:
+    show(page, "masked-words", **FIRST)
+    type_sentence(page, "hello zyzzyva how are [MASK]")
+    guesses = page.locator("#masked-guesses")
+    expect(guesses).to_contain_text("zyzzyva")
+    expect(guesses.locator("h3")).to_have_text(["Mask 1", "Mask 2 for Juliet"])
+    type_sentence(page, "hello [MASK] " * 60)
+    expect(guesses.get_by_role("alert")).to_contain_text("64")
+    type_sentence(page, "hello how are [MASK]")
+    expect(guesses.get_by_role("alert")).to_have_count(0)
+    expect(guesses.locator("h3")).to_have_text(["Mask 1", "Mask 2 for Juliet"])
+
+
+def test_words_appear_as_they_were_typed(page: Page) -> None:
+    text = " ".join(STRANGE)
+    show(page, "masked-words", text=text, hidden="")
+    group = page.get_by_role("group", name="Words of: Sentence")
+    expect(group.get_by_role("button", name="שלום")).to_be_visible()
+    typed = "".join(group.get_by_role("button").all_inner_texts())
+    assert all(part in typed for part in ("{1", "bold", "שלום"))
+    group.get_by_role("button").first.click()
+    expect(page.locator("#masked-guesses")).to_contain_text("never learned")
+    assert page.locator("#question b, #masked-guesses b").count() == 0
+
+
+def test_a_zip_without_a_model(page: Page, tmp_path: Path) -> None:
+    archive = tmp_path / "<b>holiday.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("beach.jpg", b"sand")
+    open_tab(page, "Models")
+    expect(shown_model(page)).to_have_text("romeo-juliet")
+    page.locator("#model-upload input[type=file]").set_input_files(archive)
+    expect(page.locator("#model-facts").get_by_role("alert")).to_be_visible()
+    expect(shown_model(page)).to_have_text("romeo-juliet")
+    expect(page.locator("#model-choice input")).to_have_count(1)
 
 
 def test_a_learning_rate_out_of_range(page: Page) -> None:
@@ -81,58 +113,25 @@ def test_a_learning_rate_out_of_range(page: Page) -> None:
         expect(page.locator("#preview").get_by_role("alert")).to_contain_text(shown)
         page.locator("#start").click()
         expect(page.locator("#run-status")).to_have_text("No run yet")
+    change_setting(page, "learning-rate", "0.001")
+    expect(page.locator("#preview").get_by_role("alert")).to_have_count(0)
 
 
-def test_sentences_that_the_model_cannot_read(page: Page) -> None:
-    open_tab(page, "Masked words")
-    sentence = page.locator("#masked-sentence textarea")
-    sentence.fill("hello zyzzyva how are [MASK]")
-    guesses = page.locator("#masked-guesses")
-    expect(guesses).to_contain_text("zyzzyva")
-    expect(guesses.locator("section")).to_have_count(1)
-    sentence.fill("hello [MASK] " * 60)
-    expect(guesses.get_by_role("alert")).to_contain_text("64")
-    sentence.fill("hello how are [MASK]")
-    expect(guesses.get_by_role("alert")).to_have_count(0)
-    expect(guesses.locator("section")).to_have_count(1)
-
-
-def test_words_appear_as_they_were_typed(page: Page) -> None:
-    text = " ".join(STRANGE)
-    open_tab(page, "Masked words")
-    page.locator("#masked-sentence textarea").fill(text)
-    group = page.get_by_role("group", name="Words to mask")
-    expect(group.get_by_role("button", name="שלום")).to_be_visible()
-    typed = "".join(group.get_by_role("button").all_inner_texts())
-    assert all(part in typed for part in ("{1", "bold", "שלום"))
-    group.get_by_role("button").first.click()
-    expect(page.locator("#masked-guesses")).to_contain_text("never learned")
-    assert page.locator("#masked-words b, #masked-guesses b").count() == 0
-
-
-def test_a_model_trained_on_strange_words_shows_them_literally(page: Page) -> None:
-    paste(page, "\n".join(f"{word} goes on {word} again" for word in STRANGE))
-    change_setting(page, "steps", "30")
+def test_text_that_cannot_be_trained_on(page: Page) -> None:
+    alert = page.locator("#preview").get_by_role("alert")
+    choose_source(page, "Paste a text")
+    expect(page.locator("#preview")).to_have_text("Paste a text first.")
+    expect(alert).to_have_count(0)  # nothing is wrong before a person could paste one
+    for text, sentence in (("", "Paste a text first"), ("Only one sentence here", "single sentence")):
+        if text:
+            paste(page, text)
+            expect(alert).to_contain_text(sentence)
+        page.locator("#start").click()
+        expect(alert).to_contain_text(sentence)
+        expect(page.locator("#run-status")).to_have_text("No run yet")
+        expect(page.locator("#pasted textarea")).to_have_value(text)
+    choose_source(page, "The recipe's own text")
+    expect(alert).to_have_count(0)
+    change_setting(page, "steps", "20")
     start(page)
     wait_for_status(page, "Finished")
-    assert page.locator("#run-guesses b").count() == 0
-    open_tab(page, "Attention")
-    page.locator("#attention-text textarea").fill(" ".join(STRANGE))
-    page.locator("#attention-pair textarea").fill("")
-    labels = page.locator("#attention-map .balcony-map-word")
-    expect(labels.filter(has_text="שלום")).to_have_count(2)
-    shown = "".join(labels.all_text_contents())
-    assert "bold" in shown
-    assert page.locator("#attention-map mjx-container, #attention-map .MathJax").count() == 0
-
-
-def test_a_zip_without_a_model(page: Page, tmp_path: Path) -> None:
-    archive = tmp_path / "<b>holiday.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        file.writestr("beach.jpg", b"sand")
-    open_tab(page, "Models")
-    expect(page.locator("#model-line")).to_contain_text("romeo-juliet, comes with Balcony")
-    page.locator("#model-upload input[type=file]").set_input_files(archive)
-    expect(page.locator("#model-facts").get_by_role("alert")).to_be_visible()
-    expect(page.locator("#model-line")).to_contain_text("romeo-juliet, comes with Balcony")
-    expect(page.locator("#model-choice input")).to_have_count(1)

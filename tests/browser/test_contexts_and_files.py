@@ -6,14 +6,19 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from browser_steps import download, open_tab, press_save
+from browser_steps import FIRST, download, press_save, show, shown_model
 from playwright.sync_api import Page, expect
 
 MARKUP = "<img src=x onerror=document.title='gone'> $x$ romeo"
 
 
+@pytest.fixture
+def page(shared: Page, complaints: list[str]) -> Page:
+    return shared
+
+
 def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
-    open_tab(page, "Words in context")
+    show(page, "words-in-context", **FIRST)
     facts, title = page.locator("#context-facts"), page.locator("#context-points .gtitle")
     expect(facts).to_contain_text("Occurrences3")
     expect(title).to_have_text("Layer 2: the vectors in two dimensions")
@@ -34,7 +39,7 @@ def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
 
 
 def test_guesses_and_attention_are_downloaded(page: Page, tmp_path: Path) -> None:
-    open_tab(page, "Masked words")
+    show(page, "masked-words", **FIRST)
     expect(page.locator("#masked-guesses section")).to_have_count(1)
     guesses = json.loads(download(page, "#masked-download-json", tmp_path, "guesses.json"))
     assert guesses["text"].count("[MASK]") == len(guesses["masks"]) == 1
@@ -47,9 +52,7 @@ def test_guesses_and_attention_are_downloaded(page: Page, tmp_path: Path) -> Non
     with page.expect_download() as waiting:
         press_save(page, "#masked-download-png")
     assert waiting.value.path().read_bytes().startswith(b"\x89PNG")
-    open_tab(page, "Attention")
-    page.locator("#attention-text textarea").fill("thank you romeo")
-    page.locator("#attention-pair textarea").fill("")
+    show(page, "attention", text="thank you romeo")
     expect(page.locator("#attention-map .balcony-map-word")).to_have_count(10)
     maps = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json"))
     assert maps["tokens"] == ["[CLS]", "thank", "you", "romeo", "[SEP]"]
@@ -64,7 +67,7 @@ def test_a_model_is_fetched_by_name_and_a_dead_network_is_reported(
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr(hf_api.api, "endpoint", "http://127.0.0.1:9")
-    open_tab(page, "Models")
+    show(page, "models")
     facts, name = page.locator("#model-facts"), page.locator("#hub-name input, #hub-name textarea")
     name.fill("google-bert/../../etc")
     page.locator("#hub-fetch").click()
@@ -72,5 +75,5 @@ def test_a_model_is_fetched_by_name_and_a_dead_network_is_reported(
     name.fill("google-bert/bert-base-uncased")
     name.press("Enter")
     expect(facts).to_contain_text("Hub cannot be reached, so google-bert/bert-base-uncased was not downloaded")
-    expect(page.locator("#model-line")).to_contain_text("comes with Balcony")
+    expect(shown_model(page)).to_have_text("romeo-juliet")
     expect(page.locator("#hub-fetch")).to_be_enabled()

@@ -1,40 +1,49 @@
 """Masked words by hand: one press and two, two sentences, guesses put in, the closer views."""
 
 import pytest
-from browser_steps import open_tab
+from browser_steps import FIRST, show, type_sentence, wait_for_question, words_of
 from playwright.sync_api import Locator, Page, expect
 
 
 @pytest.fixture
+def page(shared: Page, complaints: list[str]) -> Page:
+    show(shared, "masked-words", **FIRST)
+    expect(shared.locator("#masked-guesses h3")).to_have_text(["Mask 1 for Juliet"])
+    return shared
+
+
+@pytest.fixture
 def words(page: Page) -> Locator:
-    open_tab(page, "Masked words")
-    expect(page.locator("#masked-guesses section")).to_have_count(1)
-    return page.get_by_role("group", name="Words to mask").get_by_role("button")
+    return words_of(page)
 
 
 def test_a_press_masks_a_word_and_two_quick_ones_only_it(page: Page, words: Locator) -> None:
-    pressed = page.locator("#masked-words button[aria-pressed=true]")
+    pressed = page.locator("#question .balcony-word[aria-pressed=true]")
     words.filter(has_text="name").click()
     expect(pressed).to_have_text(["name", "Juliet"])
     words.filter(has_text="name").press("Enter")
     expect(pressed).to_have_text(["Juliet"])
-    page.locator("#masked-pair textarea").fill("How are you?")
-    expect(words).to_have_count(13)
-    words.filter(has_text="are").dblclick()
+    type_sentence(page, "How are you?", "pair")
+    expect(words).to_have_count(10)
+    expect(pressed).to_have_count(0)
+    words.filter(has_text="are").last.dblclick()
     expect(pressed).to_have_text(["are"])
     expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for are"])
 
 
-def test_a_guess_is_put_into_the_sentence(page: Page, words: Locator) -> None:
+def test_a_guess_is_put_into_the_sentence_and_taken_out_again(page: Page, words: Locator) -> None:
     page.locator("#masked-own textarea, #masked-own input").first.fill("romeo")
     expect(page.locator("#masked-guesses")).to_contain_text("My guess romeo")
     put = page.locator("#masked-guesses section button").last
     token = put.get_attribute("aria-label").split()[1]
     put.click()
-    sentence = f"Hello, Romeo My name is {token}. Nice to meet you."
-    expect(page.locator("#masked-sentence textarea")).to_have_value(sentence)
-    expect(words.nth(5)).to_have_text(token)
+    wait_for_question(page, text=FIRST["text"], pair=f"Hello, Romeo My name is {token}. Nice to meet you.", hidden="")
+    expect(words.nth(12)).to_have_text(token)
     expect(page.locator("#masked-guesses section")).to_have_count(0)
+    page.locator("#undo").click()
+    wait_for_question(page, **FIRST)
+    expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for Juliet"])
+    expect(page.locator("#undo")).to_be_hidden()
 
 
 def test_each_closer_view_answers(page: Page, words: Locator) -> None:
@@ -46,5 +55,5 @@ def test_each_closer_view_answers(page: Page, words: Locator) -> None:
     page.get_by_role("radio", name="Which words mattered").check()
     expect(closer).to_contain_text("With these masks, Juliet has")
     page.get_by_role("radio", name="Sweep").check()
-    closer.get_by_role("button", name="Romeo").click()
+    closer.get_by_role("button", name="Romeo").first.click()
     expect(closer).to_contain_text("Guesses for romeo")

@@ -8,8 +8,20 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from browser_steps import Tabs, change_setting, download, open_tab, paste, press_save, start, wait_for_status
-from playwright.sync_api import Page, expect
+from browser_steps import (
+    Tabs,
+    change_setting,
+    download,
+    open_tab,
+    paste,
+    press_save,
+    start,
+    type_sentence,
+    wait_for_question,
+    wait_for_status,
+    words_of,
+)
+from playwright.sync_api import Browser, Page, expect
 
 ODD = ["<b>", "${1}", "$x$", "=1+1", "שלום", "你", "&amp;", "{{7}}"]
 TEXT = " ".join(ODD)
@@ -25,6 +37,7 @@ def odd(tabs: Tabs) -> Iterator[Page]:
         change_setting(page, "steps", "20")
         start(page)
         wait_for_status(page, "Finished")
+        literal(page, "#run-guesses")
         assert tabs.complaints == []
         yield page
 
@@ -58,11 +71,12 @@ def python_of(page: Page, export: str) -> str:
 
 def test_masked_words(odd: Page, tmp_path: Path, complaints: list[str]) -> None:
     open_tab(odd, "Masked words")
-    sentence = odd.locator("#masked-sentence textarea")
-    sentence.fill(f"{TEXT} [MASK]")
-    expect(sentence).to_have_css("unicode-bidi", "plaintext")  # so that Hebrew runs from the right
-    words = odd.locator("#masked-words button")
+    type_sentence(odd, "", "pair")
+    type_sentence(odd, f"{TEXT} [MASK]")
+    expect(odd.locator("#sentence-text")).to_have_css("unicode-bidi", "plaintext")  # so that Hebrew runs from the right
+    words = words_of(odd)
     expect(words).to_have_text(ODD)
+    literal(odd, "#question")
     words.first.click()
     expect(odd.locator("#masked-guesses section")).to_have_count(2)
     expect(odd.locator("#masked-guesses h3").first).to_have_text("Mask 1 for <b>")
@@ -85,9 +99,8 @@ def test_masked_words(odd: Page, tmp_path: Path, complaints: list[str]) -> None:
 
 def test_next_sentence(odd: Page, tmp_path: Path, complaints: list[str]) -> None:
     open_tab(odd, "Next sentence")
-    first, second = odd.locator("#next-first textarea"), odd.locator("#next-second textarea")
-    first.fill(TEXT)
-    second.fill("שלום <b>")
+    type_sentence(odd, TEXT)
+    type_sentence(odd, "שלום <b>", "pair")
     across = odd.locator("#next-across .balcony-map-word title")
     expect(across).to_have_text([*ODD, "שלום", "<b>"])
     pair = json.loads(download(odd, "#next-download-json", tmp_path, "pair.json"))
@@ -103,8 +116,7 @@ def test_next_sentence(odd: Page, tmp_path: Path, complaints: list[str]) -> None
     odd.keyboard.press("ArrowRight")
     expect(odd.locator("#next-matrix .balcony-readout bdi")).to_have_text(sentences[:2])
     odd.keyboard.press("Enter")
-    expect(first).to_have_value(sentences[0])
-    expect(second).to_have_value(sentences[1])
+    wait_for_question(odd, text=sentences[0], pair=sentences[1])
     assert set(sentences) <= cells(download(odd, "#next-matrix-download-csv", tmp_path, "matrix.csv"))
     assert sentences[2] in letters(download(odd, "#next-matrix-download-svg", tmp_path, "matrix.svg"))
     assert repr(sentences[1]) in python_of(odd, "next-matrix-download")
@@ -112,16 +124,49 @@ def test_next_sentence(odd: Page, tmp_path: Path, complaints: list[str]) -> None
         literal(odd, part)
 
 
+def test_attention(odd: Page, browser: Browser, tmp_path: Path, complaints: list[str]) -> None:
+    open_tab(odd, "Attention")
+    type_sentence(odd, "", "pair")
+    type_sentence(odd, f"{TEXT} [MASK]")
+    words = odd.locator("#attention-map .balcony-map-word")
+    expect(words.filter(has_text="שלום")).to_have_count(2)
+    maps = json.loads(download(odd, "#attention-download-json", tmp_path, "attention.json"))
+    tokens = maps["tokens"]
+    assert tokens == ["[CLS]", *ODD, "[MASK]", "[SEP]"]
+    shown = words.locator("title").evaluate_all("all => all.map(title => title.textContent)")
+    assert shown == tokens + tokens
+    picture = download(odd, "#attention-download-svg", tmp_path, "attention.svg")
+    assert "<b>" not in picture
+    odd.locator("#attention-map").get_by_role("tab", name="Lines").click()
+    assert odd.locator("#attention-map .is-left bdi").all_text_contents() == tokens
+    literal(odd, "#attention-stage")
+    assert repr(f"{TEXT} [MASK]") in python_of(odd, "attention-download")
+
+    file = tmp_path / "attention.html"
+    download(odd, "#attention-download-html", tmp_path, file.name)
+    offline = browser.new_context(offline=True)
+    errors: list[str] = []
+    alone = offline.new_page()
+    alone.on("pageerror", lambda error: errors.append(str(error)))
+    alone.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    alone.goto(file.as_uri())
+    titles = alone.locator(".balcony-map-word title").evaluate_all("all => all.map(title => title.textContent)")
+    assert titles == tokens + tokens
+    alone.get_by_role("button", name="Layer 2, head 2").click()
+    expect(alone.locator(".balcony-map-title")).to_have_text("Layer 2, head 2")
+    assert errors == []
+    offline.close()
+
+
 def test_heads_that_are_switched_off(odd: Page, tmp_path: Path, complaints: list[str]) -> None:
     open_tab(odd, "Attention")
-    odd.locator("#attention-pair textarea").fill("")  # first, so that the words of both are never asked for
-    odd.locator("#attention-text textarea").fill(TEXT)
-    word = odd.locator("#attention-switches").get_by_role("combobox", name="Word to hide")
-    expect(word.locator("option")).to_have_text(ODD)
+    type_sentence(odd, "", "pair")  # first, so that the words of both are never asked for
+    type_sentence(odd, TEXT)
+    expect(words_of(odd)).to_have_text(ODD)
     probability = odd.locator("#attention-switches tbody th").first
-    expect(probability).to_contain_text("שלום")  # the word that is hidden first
+    expect(probability).to_contain_text("שלום")  # in the middle, as no word is hidden
     for odd_word in ("<b>", "$x$", "=1+1"):
-        word.select_option(odd_word)
+        words_of(odd).nth(ODD.index(odd_word)).dblclick()
         expect(probability).to_have_text(f"Probability of {odd_word} at its position")
     assert json.loads(download(odd, "#switches-download-json", tmp_path, "heads-off.json"))["answer"] == "=1+1"
     literal(odd, "#attention-switches")

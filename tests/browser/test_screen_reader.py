@@ -1,59 +1,70 @@
-"""Accessibility: axe-core finds nothing serious in any of our own views."""
+"""Accessibility: axe-core finds nothing serious in any of our own views, in both themes, at two widths."""
+
+import json
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser_steps import change_setting, open_tab, press_save, start, wait_for_status
+from browser_steps import FIRST, change_setting, press_save, show, start, wait_for_status
 from playwright.sync_api import Page, expect
 
 GRAVE = ("serious", "critical")
-# An element that exists only once the server has answered the tab.
-ANSWERED = {
-    "Masked words": "#masked-closer table",
-    "Next sentence": "#next-matrix .balcony-map svg",
-    "Attention": "#attention-switches .balcony-switch",
-    "Words in context": "#context-points .points path",
-    "Models": "#model-facts dt",
+HEIGHT = 900
+NARROW, WIDE = 390, 1280
+# What is shown, with an element that exists only once the server has answered, and what is pressed then.
+STATES = {
+    "masked words": ("masked-words", {}, "#masked-closer table", ""),
+    "which words mattered": ("masked-words", {"view": "mattered"}, "#masked-closer .balcony-seen", ""),
+    "sweep": ("masked-words", {"view": "sweep"}, "#masked-closer button", "#masked-closer button"),
+    "next sentence": ("next-sentence", {}, "#next-matrix .balcony-map svg", ""),
+    "attention": ("attention", {}, "#attention-switches .balcony-switch", "#attention-download-py"),
+    "lines": ("attention", {"mode": "lines"}, "#attention-map .balcony-lines path", ""),
+    "averages": ("attention", {"mode": "average"}, "#attention-map .balcony-map svg", ""),
+    "words in context": ("words-in-context", {}, "#context-points .points path", ""),
+    "models": ("models", {}, "#model-facts dt", ""),
 }
 
 
+@pytest.fixture(scope="module")
+def page(shared: Page) -> Page:
+    change_setting(shared, "steps", "40")
+    start(shared)
+    wait_for_status(shared, "Finished")
+    expect(shared.locator("#time-slider")).to_be_enabled()
+    return shared
+
+
 def grave(page: Page) -> list[str]:
-    """The serious and critical findings in what is ours: views, the time slider among them."""
+    """The serious and critical findings in what is ours: views, the frame and the sentences among them."""
     found = Axe().run(page, context={"include": [[".balcony-view"]]}).response["violations"]
     return [f"{one['id']}: {node['html'][:160]}" for one in found if one["impact"] in GRAVE for node in one["nodes"]]
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("tab", ANSWERED)
-def test_a_tab(page: Page, tab: str, theme: str) -> None:
-    if theme == "dark":
-        page.evaluate("document.body.classList.add('dark')")
-    open_tab(page, tab)
-    page.locator(ANSWERED[tab]).first.wait_for()
-    assert grave(page) == []
+def grave_in_all_looks(page: Page) -> dict[str, list[str]]:
+    """The same in both themes and at two widths."""
+    found = {}
+    for width in (WIDE, NARROW):
+        page.set_viewport_size({"width": width, "height": HEIGHT})
+        for theme in ("light", "dark"):
+            page.evaluate("isDark => document.body.classList.toggle('dark', isDark)", theme == "dark")
+            page.wait_for_function("document.getAnimations().every(each => each.playState !== 'running')")
+            found[f"{theme}, {width}"] = grave(page)
+    page.set_viewport_size({"width": WIDE, "height": HEIGHT})
+    return {look: findings for look, findings in found.items() if findings}
 
 
-@pytest.mark.parametrize("kind", ["Which words mattered", "Sweep"])
-def test_a_closer_view(page: Page, kind: str) -> None:
-    open_tab(page, "Masked words")
-    page.get_by_role("radio", name=kind).check()
-    page.locator("#masked-closer .balcony-seen").first.wait_for()
-    if kind == "Sweep":
-        page.locator("#masked-closer button").first.click()
-    assert grave(page) == []
+def test_a_run(page: Page, complaints: list[str]) -> None:
+    assert grave_in_all_looks(page) == {}
 
 
-@pytest.mark.parametrize("mode", ["Lines", "Average"])
-def test_a_way_of_drawing_attention(page: Page, mode: str) -> None:
-    open_tab(page, "Attention")
-    page.locator("#attention-map").get_by_role("tab", name=mode).click()
-    press_save(page, "#attention-download-py")
-    expect(page.locator("#attention-download pre")).to_be_visible()
-    assert grave(page) == []
-
-
-def test_a_run_and_its_time_slider(page: Page) -> None:
-    change_setting(page, "steps", "40")
-    start(page)
-    wait_for_status(page, "Finished")
-    expect(page.locator("#time-slider")).to_be_enabled()
-    assert grave(page) == []
+@pytest.mark.parametrize("state", STATES)
+def test_a_tab(page: Page, state: str, complaints: list[str]) -> None:
+    tab, parts, answered, press = STATES[state]
+    parts = {"heads": json.dumps(parts)} if tab == "attention" else parts
+    show(page, tab, **FIRST, **parts)
+    page.locator(answered).first.wait_for()
+    if press.endswith("-py"):
+        press_save(page, press)
+        expect(page.locator("#attention-download pre")).to_be_visible()
+    elif press:
+        page.locator(press).first.click()
+    assert grave_in_all_looks(page) == {}

@@ -8,6 +8,7 @@ from browser_steps import (
     change_setting,
     open_tab,
     points,
+    shown_model,
     start,
     wait_for_points,
     wait_for_status,
@@ -19,13 +20,14 @@ from bert_core.runs.prepare import preview
 from bert_core.runs.recipe import load_recipe, recipe_corpus
 
 ENDLESS = "50000"
+SENTENCES = ("Words of: Sentence", "Words of: Second sentence")
 RECIPE = load_recipe("romeo-juliet")
 STEPS = RECIPE.training.steps
 PARAMETERS = f"{preview(RECIPE, recipe_corpus(RECIPE)).parameters:,}"
 
 
 def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_path: Path) -> None:
-    expect(page.locator("#model-line")).to_contain_text("Model: romeo-juliet, comes with Balcony")
+    expect(shown_model(page)).to_have_text("romeo-juliet")
     expect(page.locator("#preview")).to_contain_text(PARAMETERS)
 
     start(page)
@@ -37,11 +39,11 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     expect(page.locator("#run-guesses tbody tr[data-right=true]")).to_have_count(5)
     expect(page.locator("#run-guesses")).to_contain_text("✓ right")
     expect(page.locator("#start")).to_be_enabled()
-    expect(page.locator("#model-line")).to_contain_text("Your run")
-    expect(page.locator("#model-line")).to_contain_text(f"step {STEPS}")
+    expect(shown_model(page)).to_have_text(f"{RECIPE.title} (run 1)")
+    expect(page.locator("#model-step")).to_have_text(f"step {STEPS}")
 
     open_tab(page, "Masked words")
-    words = page.get_by_role("group", name="Words to mask")
+    words = page.get_by_role("group", name="Words of: Second sentence")
     expect(words.get_by_role("button", name="Juliet")).to_have_attribute("aria-pressed", "true")
     cards = page.locator("#masked-guesses section")
     expect(cards).to_have_count(1)
@@ -56,7 +58,7 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     open_tab(page, "Next sentence")
     verdict = page.locator("#next-verdict")
     expect(verdict).to_contain_text("judges that the second sentence follows the first")
-    page.locator("#next-swap").click()
+    page.locator("#swap").click()
     expect(verdict).to_contain_text("does not follow the first")
 
     open_tab(page, "Attention")
@@ -76,14 +78,14 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     names = {Path(name).name for name in zipfile.ZipFile(download).namelist()}
     assert {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"} <= names
     page.locator("#model-upload input[type=file]").set_input_files(download)
-    expect(page.locator("#model-line")).to_contain_text(Path(download.name).stem)
+    expect(shown_model(page)).to_have_text(Path(download.name).stem)
     expect(page.locator("#model-facts")).to_contain_text(PARAMETERS)
 
     page.reload()
     wait_for_status(page, "Finished")
     wait_for_points(page, 100)
     expect(page.locator("#run-step")).to_have_text(f"{STEPS} of {STEPS}")
-    expect(page.locator("#model-line")).to_contain_text(Path(download.name).stem)
+    expect(shown_model(page)).to_have_text(Path(download.name).stem)
 
 
 def test_two_visitors_train_at_once_and_see_only_their_own(visit: Callable[[], Page]) -> None:
@@ -183,26 +185,26 @@ def test_another_browser_tab_of_the_visitor_shows_the_run_without_a_reload(
     page: Page, visit: Callable[..., Page]
 ) -> None:
     # The server has answered: the first tab has its token, which the second then finds.
-    expect(page.locator("#model-line")).to_contain_text("comes with Balcony")
+    expect(shown_model(page)).to_have_text("romeo-juliet")
     wait_for_visitor(page)
     other = visit(page.context)
-    expect(other.locator("#model-line")).to_contain_text("comes with Balcony")
+    expect(shown_model(other)).to_have_text("romeo-juliet")
     expect(other.locator("#run-status")).to_have_text("No run yet")
     change_setting(page, "steps", ENDLESS)
     start(page)
     wait_for_points(other, 1)
     expect(other.locator("#stop")).to_be_enabled()
-    expect(other.locator("#model-line")).to_contain_text("Your run")
+    expect(shown_model(other)).to_have_text(f"{RECIPE.title} (run 1)")
     open_tab(other, "Models")
     other.get_by_role("radio", name="comes with Balcony").check()
-    expect(page.locator("#model-line")).to_contain_text("comes with Balcony")
+    expect(shown_model(page)).to_have_text("romeo-juliet")
     open_tab(other, "Train")
     other.locator("#stop").click()
     wait_for_status(page, "Stopped")
     expect(page.locator("#start")).to_be_enabled()
     start(page)
     wait_for_status(other, "Training")
-    expect(other.locator("#model-line")).to_contain_text("Your run")
+    expect(shown_model(other)).to_have_text(f"{RECIPE.title} (run 1)")
     page.locator("#stop").click()
     wait_for_status(other, "Stopped")
 
@@ -222,16 +224,22 @@ def test_the_first_point_does_not_move_the_chart(page: Page) -> None:
 
 def test_arrow_keys_go_through_words_and_heads(page: Page) -> None:
     open_tab(page, "Masked words")
-    words = page.get_by_role("group", name="Words to mask").get_by_role("button")
-    words.first.focus()
+    first, second = (page.get_by_role("group", name=name).get_by_role("button") for name in SENTENCES)
+    expect(first).to_have_count(7)
+    first.first.focus()
     page.keyboard.press("ArrowRight")
-    expect(words.nth(1)).to_be_focused()
+    expect(first.nth(1)).to_be_focused()
     page.keyboard.press("End")
-    expect(words.last).to_be_focused()
+    expect(first.last).to_be_focused()
     page.keyboard.press("Tab")
-    expect(page.locator("#masked-pair textarea")).to_be_focused()
+    expect(page.locator("#edit-text")).to_be_focused()
     page.keyboard.press("Shift+Tab")
-    expect(words.last).to_be_focused()
+    expect(first.last).to_be_focused()
+    for focused in ("edit-text", "choose-text", "swap"):
+        page.keyboard.press("Tab")
+        expect(page.locator(f"#{focused}")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(second.first).to_be_focused()
     open_tab(page, "Attention")
     page.get_by_role("button", name="Layer 1, head 2", exact=True).focus()
     page.keyboard.press("ArrowDown")

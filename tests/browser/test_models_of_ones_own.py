@@ -1,0 +1,98 @@
+"""A model that a visitor has trained: beside the shipped one in every tab, and on a long text."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from browser_steps import (
+    change_setting,
+    compare_with,
+    download,
+    open_tab,
+    paste,
+    shown_model,
+    start,
+    wait_for_status,
+)
+from playwright.sync_api import Page, expect
+
+
+@pytest.fixture
+def page(shared: Page, complaints: list[str]) -> Page:
+    return shared
+
+
+def test_two_models_side_by_side_in_every_tab(page: Page, tmp_path: Path) -> None:
+    change_setting(page, "steps", "20")
+    start(page)
+    wait_for_status(page, "Finished")
+    open_tab(page, "Next sentence")
+    compare_with(page, "romeo-juliet")  # once, for all tabs
+    expect(page.locator("#next-verdict h3")).to_have_count(2)
+    expect(page.locator("#next-verdict")).to_contain_text("percentage points apart")
+    matrix = page.locator("#next-other-matrix")
+    expect(matrix).to_contain_text("pairs differently")
+    expect(matrix.locator("svg")).to_be_visible()
+    both = page.locator("#next-verdict h3").all_inner_texts()
+    assert list(json.loads(download(page, "#next-download-json", tmp_path, "pair.json"))) == both
+    matrices = json.loads(download(page, "#next-matrix-download-json", tmp_path, "matrix.json"))
+    assert [len(matrices[title]) for title in both] == [81, 81]
+    rows = list(csv.DictReader(download(page, "#next-matrix-download-csv", tmp_path, "matrix.csv").splitlines()))
+    assert [row["model"] for row in rows] == [title for title in both for _ in range(81)]
+
+    open_tab(page, "Masked words")
+    guesses = page.locator("#masked-other-guesses")
+    expect(guesses.locator("h3").first).to_contain_text("comes with Balcony")
+    expect(guesses).to_contain_text("with the first")
+    expect(guesses.locator("section")).to_have_count(1)
+    file = json.loads(download(page, "#masked-download-json", tmp_path, "guesses.json"))
+    assert list(file) == both
+    shown = guesses.locator("bdi").all_inner_texts()
+    assert {guess["token"] for guess in file[both[1]]["masks"][0]} <= set(shown)
+
+    open_tab(page, "Attention")
+    other = page.locator("#attention-other-map .balcony-map-title")
+    expect(other).to_have_text("Layer 1, head 1")
+    expect(page.locator("#attention-other-heads h3")).to_contain_text("comes with Balcony")
+    page.locator("#attention-other-heads").get_by_role("button", name="Layer 2, head 2").click()
+    for detail in ("#attention-map", "#attention-other-map"):
+        expect(page.locator(f"{detail} .balcony-map-title")).to_have_text("Layer 2, head 2")
+    expect(page.locator("#attention-other-heads")).to_contain_text(
+        "of a word's attention goes to other words than in the other"
+    )
+    expect(page.locator("#attention-other-map")).to_contain_text("of a word's attention goes to other words")
+    first, second = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json")).values()
+    assert first["tokens"] == second["tokens"]
+    assert first["weights"] != second["weights"]
+    colour = page.locator("#attention-heads").get_by_role("combobox", name="Colour")
+    colour.select_option("Difference from the other model")
+    expect(page.locator("#attention-heads .balcony-head").first).to_have_attribute(
+        "aria-label", re.compile("Difference")
+    )
+    compare_with(page, "")
+    expect(other).to_be_hidden()
+    expect(colour).to_have_value("")
+    open_tab(page, "Masked words")
+    expect(guesses).to_be_hidden()
+
+
+def test_the_matrix_shows_a_window_of_a_long_text_whose_sentences_stand_in_the_bar(page: Page) -> None:
+    open_tab(page, "Train")
+    paste(page, "\n".join(f"sentence number {number} goes on" for number in range(1, 61)))
+    change_setting(page, "steps", "20")
+    page.locator("#start").click()
+    expect(shown_model(page)).to_have_text(re.compile(r"\(run 2\)"))
+    wait_for_status(page, "Finished")
+    open_tab(page, "Next sentence")
+    chips = page.get_by_role("group", name="Words of: ")
+    expect(chips.nth(0)).to_have_text("sentencenumber1goeson")
+    expect(chips.nth(1)).to_have_text("sentencenumber2goeson")
+    matrix = page.locator("#next-matrix")
+    expect(matrix.locator("output")).to_contain_text("of 60")
+    titles = matrix.locator(".balcony-map-word title")
+    expect(titles.first).to_have_text("1 sentence number 1 goes on")
+    matrix.get_by_role("slider").press("End")
+    expect(matrix.locator("output")).to_contain_text("to 60 of 60")
+    expect(titles.filter(has_text="60 sentence number 60")).to_have_count(1)
