@@ -56,3 +56,13 @@ def test_every_script_of_the_page_is_understood_and_used():
 def test_folders_of_scripts_have_at_most_nine():
     folders = [name.rpartition("/")[0] for name in scripts.sources()]
     assert max(folders.count(folder) for folder in folders) <= 9
+
+
+def test_a_script_is_served_without_comments_and_keeps_its_code():
+    script = (
+        "// one\n/**\n * two\n */\nexport const a = /** @type {B} */ (b);\n\n  // three\n  const c = '//d'; // kept\n"
+    )
+    assert scripts.bare(script) == "export const a = (b);\nconst c = '//d'; // kept\n"
+    files = (scripts.ASSETS / "js").rglob("*.js")
+    whole = sum(path.stat().st_size for path in files)
+    assert sum(len(source.encode()) for source in scripts.sources().values()) < 0.75 * whole

@@ -75,7 +75,7 @@ export function exporter(root, { trigger, options: given }) {
     }
   });
   const close = el("button", { type: "button", class: "balcony-small" }, "Close");
-  // The page behind the dialog rests, so that the code is always that of the view.
+  // While a dialog is open nobody can change the view, so that the code is always that of the view.
   const dialog = el("dialog", { class: "balcony-code", "aria-label": `Python for ${options.what}` },
     el("pre", { tabindex: "0", "aria-label": "Python" }, code), el("div", { class: "balcony-tools" }, copy, close, copied));
   close.addEventListener("click", () => dialog.close());

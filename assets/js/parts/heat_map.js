@@ -155,7 +155,7 @@ export function heatMap(readout) {
       size = Math.min(13, LETTERS * side);
     }
     across = 0.62 * size;
-    const turned = widest(columns, letters) * across > side;
+    const turned = widest(columns, letters) * across > side - GAP;
     top = turned ? 12 + widest(columns, letters) * across : 12 + size;
     const W = columns.length * side, H = rows.length * side, below = 0.35 * size;
     /** @type {[SVGElement, Record<string, number>][]} */
