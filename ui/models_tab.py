@@ -73,6 +73,7 @@ def models_tab(page: Page) -> None:
                 "the Train tab.</p>",
                 elem_classes="balcony-hint",
                 apply_default_css=False,
+                padding=False,
                 js_on_load=None,
             )
             # The browser needs a link to click before the file exists.

@@ -34,6 +34,7 @@ def view(
             "server: typeof server === 'undefined' ? {} : server});"
         ),
         apply_default_css=False,
+        padding=False,
         options=options or {},
         server_functions=server_functions,
         elem_id=elem_id,

@@ -31,24 +31,24 @@ HINT = "Click words to hide them from the model; double-click a word to hide onl
 
 def masked_words_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
-    with page.tab("Masked words", "masked-words"):
-        with gr.Column(elem_id="masked-stage"):
-            guesses = view("guesses", server_functions=[put_into(page)], elem_id="masked-guesses")
-            guesses_beside = view("guesses", elem_id="masked-other-guesses")
-        with gr.Row():
+    with page.tab("Masked words", "masked-words"), gr.Row(elem_classes="balcony-split", elem_id="masked-row"):
+        with gr.Column(scale=5, min_width=340):
+            with gr.Column(elem_id="masked-stage"):
+                guesses = view("guesses", server_functions=[put_into(page)], elem_id="masked-guesses")
+                guesses_beside = view("guesses", elem_id="masked-other-guesses")
             own = gr.Textbox(
                 label="My guess",
                 info="Any word: its probability and rank at each mask.",
                 lines=1,
                 max_lines=1,
                 elem_id="masked-own",
-                min_width=240,
             )
+            downloads = exporter("the guesses", of="masked-stage", elem_id="masked-download")
+        with gr.Column(scale=7, min_width=340):
             kinds = [(LABELS[key], key) for key in VIEWS]
-            kind = gr.Radio(kinds, value=VIEWS[0], label="A closer view", elem_id="masked-kind", scale=2)
-        downloads = exporter("the guesses", of="masked-stage", elem_id="masked-download")
-        closer = view("closer", elem_id="masked-closer")
-        closer_downloads = exporter("this view", of="masked-closer", elem_id="masked-closer-download")
+            kind = gr.Radio(kinds, value=VIEWS[0], label="A closer view", elem_id="masked-kind")
+            closer = view("closer", elem_id="masked-closer")
+            closer_downloads = exporter("this view", of="masked-closer", elem_id="masked-closer-download")
 
     def guess(asked: Asked) -> dict[Any, Any]:
         """The guesses, and those of the model to compare with."""
