@@ -19,6 +19,7 @@ import { batch } from "./compare/batch.js";
 import { exam } from "./train/exam.js";
 import { experiment } from "./compare/experiments.js";
 import { runMonitor } from "./train/monitor.js";
+import { textPreview } from "./train/preview.js";
 import { runsList } from "./compare/runs_list.js";
 import { mount } from "./views.js";
 import { similarityMap } from "./words_in_context.js";
@@ -26,7 +27,7 @@ import { similarityMap } from "./words_in_context.js";
 /** @type {Record<string, View>} */
 const views = {
   batch, closer, exam, experiment, exporter, facts, frame, guesses, headDetail, headGrid, headSwitches, pairAcross,
-  pairMatrix, plot, runMonitor, runsList, sentenceBar, similarityMap, verdict,
+  pairMatrix, plot, runMonitor, runsList, sentenceBar, similarityMap, textPreview, verdict,
 };
 
 /** @param {WaitingView} view */

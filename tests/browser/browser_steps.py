@@ -60,7 +60,7 @@ class Tabs:
             del self._used[earlier:]
 
     def _new_profile(self) -> BrowserContext:
-        profile = self.browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+        profile = self.browser.new_context(viewport={"width": 1600, "height": 900}, accept_downloads=True)
         profile.set_default_timeout(WAIT_MS)
         self._profiles.append(profile)
         return profile

@@ -62,7 +62,9 @@ def shipped(service: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(service: Any, shipped: Path) -> Iterator[str]:
     """The address of the served page."""
     import ui
+    import ui.train.tab
 
+    ui.train.tab.MOST_WATCHED = 0  # no run is slowed down
     app, url, _ = ui.launch(service, shipped=[shipped], server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
     yield url
     app.get_blocks().close(verbose=False)

@@ -11,6 +11,7 @@ from browser_steps import (
     change_setting,
     choose_source,
     late_answers,
+    open_tab,
     paste,
     points,
     press_save,
@@ -37,7 +38,7 @@ def test_views_that_are_opened_before_the_server_answers_are_filled_when_it_does
     batch, exam = page.locator("#batch"), page.locator("#exam")
     with late_answers(page):
         page.reload()
-        open_part(page, "The batch under the microscope")
+        open_tab(page, "Compare")
         batch.scroll_into_view_if_needed()
         exam.scroll_into_view_if_needed()
         expect(batch).to_be_visible()
@@ -48,7 +49,7 @@ def test_views_that_are_opened_before_the_server_answers_are_filled_when_it_does
 
 
 def test_the_batch_of_the_selected_step(page: Page) -> None:
-    open_part(page, "The batch under the microscope")
+    open_tab(page, "Compare")
     batch = page.locator("#batch")
     expect(batch).to_contain_text("Press Start")
     expect(page.locator("#batch-next")).to_be_hidden()

@@ -3,16 +3,12 @@
 import re
 from typing import Any
 
-from browser_steps import change_setting, start, wait_for_status
+from browser_steps import change_setting, open_tab, start, wait_for_status
 from playwright.sync_api import Locator, Page, expect
 
 LONG = 60_000
-RUNS_LIST = "await import(document.querySelector('link[href$=\"/runs_list.js\"]').href)"
-
-
-def open_part(page: Page, name: str) -> None:
-    """Open an accordion."""
-    page.get_by_role("button", name=name).click()
+DRAWN = "document.querySelector('#other-curves')?.data?.some((trace) => trace.meta.kind === 'other')"
+RUNS_LIST = "await import(document.querySelector('link[href$=\"/train/runs.js\"]').href)"
 
 
 def row(page: Page, number: int) -> Locator:
@@ -23,7 +19,7 @@ def row(page: Page, number: int) -> Locator:
 def curves_of_others(page: Page) -> list[dict[str, Any]]:
     """Name, number of points and last step of the other runs' curves."""
     return page.evaluate(
-        """() => document.querySelector('#run-curves').data.filter((trace) => trace.meta.kind === 'other')
+        """() => document.querySelector('#other-curves').data.filter((trace) => trace.meta.kind === 'other')
             .map(({ name, meta, x }) => ({ name, series: meta.series, points: x.length, last: x.at(-1) }))"""
     )
 
@@ -42,7 +38,7 @@ def two_runs(page: Page) -> None:
 
 def test_an_earlier_run_is_drawn_over_the_curves_and_differing_settings_are_listed(page: Page) -> None:
     two_runs(page)
-    open_part(page, "Your runs side by side")
+    open_tab(page, "Compare")
     expect(page.locator("#runs-table tbody tr")).to_have_count(2)
     expect(row(page, 1)).to_contain_text("finished")
     expect(row(page, 1).locator("[data-name='Steps']")).to_have_text("30")
@@ -50,7 +46,7 @@ def test_an_earlier_run_is_drawn_over_the_curves_and_differing_settings_are_list
     expect(page.get_by_label("Run 2 in the curves")).to_be_disabled()
     expect(page.locator("#runs-differ table")).to_have_count(0)
     page.get_by_label("Run 1 in the curves").check()
-    page.wait_for_function("document.querySelector('#run-curves').data.some((trace) => trace.meta.kind === 'other')")
+    page.wait_for_function(DRAWN)
     others = curves_of_others(page)
     assert [other["series"] for other in others] == ["mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy"]
     assert {(other["name"], other["points"], other["last"]) for other in others} == {("Run 1", 30, 30)}
@@ -60,15 +56,15 @@ def test_an_earlier_run_is_drawn_over_the_curves_and_differing_settings_are_list
     expect(settings.nth(1)).to_have_text(re.compile("Steps.*30.*40", re.DOTALL))
     expect(page.locator("#runs-alike")).to_have_text("All of them began with the same weights, bit for bit.")
     page.reload()  # the tick and the curves are kept
-    page.wait_for_function("document.querySelector('#run-curves')?.data?.some((trace) => trace.meta.kind === 'other')")
+    page.wait_for_function(DRAWN)
     assert curves_of_others(page) == others
-    open_part(page, "Your runs side by side")
+    open_tab(page, "Compare")
     expect(page.get_by_label("Run 1 in the curves")).to_be_checked()
     expect(page.locator("#runs-differ tbody tr")).to_have_count(2)
     page.get_by_label("Run 1 in the curves").uncheck()
-    page.wait_for_function("!document.querySelector('#run-curves').data.some((trace) => trace.meta.kind === 'other')")
+    page.wait_for_function("!document.querySelector('#other-curves').data.some((trace) => trace.meta.kind === 'other')")
     page.reload()
-    open_part(page, "Your runs side by side")
+    open_tab(page, "Compare")
     expect(page.get_by_label("Run 2 in the curves")).to_be_checked()
     expect(page.get_by_label("Run 1 in the curves")).not_to_be_checked()
     assert curves_of_others(page) == []
@@ -76,7 +72,7 @@ def test_an_earlier_run_is_drawn_over_the_curves_and_differing_settings_are_list
 
 def test_a_tick_of_a_freed_run_is_dropped(page: Page) -> None:
     two_runs(page)
-    open_part(page, "Your runs side by side")
+    open_tab(page, "Compare")
     expect(page.locator("#runs-table tbody tr")).to_have_count(2)
     page.evaluate(
         f"""async () => ({RUNS_LIST}).runs.choose([...document.querySelectorAll('#runs-table tbody tr')]
@@ -85,9 +81,9 @@ def test_a_tick_of_a_freed_run_is_dropped(page: Page) -> None:
     kept = "JSON.parse(sessionStorage.getItem('balcony-ticks'))[1].length"
     assert page.evaluate(kept) == 3
     page.reload()
-    page.wait_for_function("document.querySelector('#run-curves')?.data?.some((trace) => trace.meta.kind === 'other')")
+    page.wait_for_function(DRAWN)
     assert {other["name"] for other in curves_of_others(page)} == {"Run 1"}
-    open_part(page, "Your runs side by side")
+    open_tab(page, "Compare")
     page.wait_for_function(f"{kept} === 2")
     expect(page.get_by_label("Run 1 in the curves")).to_be_checked()
     expect(page.locator("#runs-differ tbody tr")).to_have_count(2)
@@ -101,14 +97,14 @@ def test_a_run_is_run_again_over_its_own_curve_and_reset(page: Page) -> None:
     change_setting(page, "steps", "30")
     start(page)
     wait_for_status(page, "Finished")
-    open_part(page, "Your runs side by side")
+    open_tab(page, "Compare")
     page.get_by_role("button", name="Run again: run 1").click()
     expect(page.locator("#runs-table tbody tr")).to_have_count(2)
     expect(page.get_by_label("Run 1 in the curves")).to_be_enabled()
     wait_for_status(page, "Finished")
     page.get_by_label("Run 1 in the curves").check()
     expect(page.locator("#runs-differ")).to_contain_text("Nothing: the same settings, text and seed.")
-    page.wait_for_function("document.querySelector('#run-curves').data.some((trace) => trace.meta.kind === 'other')")
+    page.wait_for_function(DRAWN)
     for name in ("MLM loss", "NSP loss"):
         number = row(page, 1).locator(f"[data-name='{name}']").inner_text()
         expect(row(page, 2).locator(f"[data-name='{name}']")).to_have_text(number)
@@ -125,7 +121,7 @@ def test_a_run_is_run_again_over_its_own_curve_and_reset(page: Page) -> None:
 
 def test_an_experiment_answers_its_question(page: Page) -> None:
     change_setting(page, "steps", "20")
-    open_part(page, "Experiments: change one setting")
+    open_tab(page, "Compare")
     page.get_by_role("radio", name="With and without position embeddings").check()
     expect(page.locator("#experiment-choice")).to_contain_text("without word order?")
     expect(page.get_by_role("progressbar", name="Progress of the experiment")).to_be_hidden()
@@ -141,24 +137,24 @@ def test_an_experiment_answers_its_question(page: Page) -> None:
     expect(page.locator("#experiment-answer")).to_contain_text(answer)
     expect(page.locator("#experiment-result")).to_contain_text("4.3 standard errors")
     expect(page.locator("#start")).to_be_enabled()
-    open_part(page, "Your runs side by side")
+    open_tab(page, "Compare")
     expect(page.locator("#runs-table tbody tr")).to_have_count(6)
     expect(row(page, 6)).to_contain_text("Without positions")
     page.wait_for_function(
-        "document.querySelector('#run-curves').data.filter((trace) => trace.meta.kind === 'other').length === 20"
+        "document.querySelector('#other-curves').data.filter((trace) => trace.meta.kind === 'other').length === 20"
     )
     page.get_by_label("Run 2 in the curves").uncheck()
     page.reload()
-    open_part(page, "Experiments: change one setting")
+    open_tab(page, "Compare")
     expect(page.locator("#experiment-answer")).to_be_visible()
-    open_part(page, "Your runs side by side")
+    open_tab(page, "Compare")
     for number in range(1, 7):
         expect(page.get_by_label(f"Run {number} in the curves")).to_be_checked(checked=number != 2)
 
 
 def test_stop_ends_a_whole_experiment(page: Page) -> None:
     change_setting(page, "steps", "50000")
-    open_part(page, "Experiments: change one setting")
+    open_tab(page, "Compare")
     page.get_by_role("button", name="Start experiment").click()
     expect(page.locator("#experiment-status")).to_contain_text("Run 1 of 3")
     expect(page.locator("#experiment-start")).to_be_disabled()

@@ -109,13 +109,13 @@ def test_the_slider_takes_the_guesses_below_the_curves_back_in_time(trained: Pag
     move_slider(page, 0)
     expect(page.locator("#run-guesses caption")).to_have_text("Guesses for hidden words at step 0")
     page.locator("#time-live").click()
-    expect(page.locator("#run-guesses caption")).to_have_text("Guesses for hidden words")
+    expect(page.locator("#run-guesses caption")).to_have_text("Guesses for hidden words at step 110")
     expect(page.locator("#run-guesses tbody tr[data-right=true]")).to_have_count(5)
 
 
 def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(page: Page) -> None:
     change_setting(page, "steps", "12")
-    page.get_by_role("button", name="Pace, learning rate, more steps").click()
+    page.get_by_role("button", name="Learning rate, more steps").click()
     choose_pace(page, "1 step a second")
     start(page)
     page.locator("#pause").click()

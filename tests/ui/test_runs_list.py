@@ -15,11 +15,10 @@ from bert_core.probes.verdicts import Spread
 from bert_core.runs.experiments import Marks, load_experiments
 from bert_core.runs.run import ENDED, Run
 from ui.compare.experiments import answer, experiment_named, format_number, start_trial, trial_news
-from ui.compare.runs_list import in_words, label_of, repeat, run_row, what_differs
+from ui.compare.runs_list import in_words, label_of, run_curve, run_row, what_differs
 from ui.parts.shown_model import choices
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
-from ui.train.monitor import run_curve
 
 PATIENCE = 120
 
@@ -61,7 +60,7 @@ def test_a_run_again_begins_with_the_same_weights_and_gives_the_same_losses(work
     first = finished(workspaces.start(space, RECIPE, text, 7))
     first.continue_for(5, 0.002)
     finished(first)
-    again = finished(repeat(workspaces, space, first, paused=False))
+    again = finished(workspaces.repeat(space, first, paused=False))
     assert again is not first
     assert torch.equal(again.snapshots[0].weights, first.snapshots[0].weights)
     assert losses(again) == losses(first)
@@ -71,13 +70,13 @@ def test_a_run_again_begins_with_the_same_weights_and_gives_the_same_losses(work
 
 def test_a_reset_waits_at_the_same_initial_weights(workspaces, space) -> None:
     first = finished(workspaces.start(space, RECIPE, None, 7))
-    reset = repeat(workspaces, space, first, paused=True)
+    reset = workspaces.repeat(space, first, paused=True)
     wait(lambda: reset.status == "paused")
     assert [snapshot.step for snapshot in reset.snapshots] == [0]
     assert torch.equal(reset.snapshots[0].weights, first.snapshots[0].weights)
     assert not torch.equal(first.snapshots[-1].weights, first.snapshots[0].weights)
     with pytest.raises(RunError, match="has not ended"):
-        repeat(workspaces, space, first, paused=False)
+        workspaces.repeat(space, first, paused=False)
     space.stop()
     assert reset.status == "stopped"
 
@@ -94,7 +93,7 @@ def test_a_row_of_the_list_has_the_means_of_the_last_steps(workspaces, space) ->
     json.dumps(row)
     curve = run_curve(space, run)
     assert [point[0] for point in curve["points"]] == list(range(1, 26))
-    assert (curve["number"], curve["colour"], curve["steps"]) == (1, row["colour"], 25)
+    assert (curve["name"], curve["colour"], curve["steps"]) == (row["title"], row["colour"], 25)
 
 
 def test_what_differs_has_the_labels_of_the_form(workspaces, space) -> None:
@@ -239,7 +238,7 @@ def test_after_an_experiment_the_run_from_before_it_is_current_again(workspaces,
     assert space.current_run is first, "active"
     finished(second)
     assert space.current_run is before
-    again = finished(repeat(workspaces, space, before, paused=False))
+    again = finished(workspaces.repeat(space, before, paused=False))
     assert space.current_run is again
 
 

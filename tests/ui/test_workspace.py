@@ -1,5 +1,6 @@
 """Runs answer only to their visitor's token; a visitor gone for long is paused, then freed."""
 
+import dataclasses
 import gc
 import time
 import weakref
@@ -11,6 +12,7 @@ import pytest
 
 from bert_core import TrainingService, load_recipe
 from bert_core.errors import RunError
+from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.timing import FREE_AFTER
 from bert_core.storage.checkpoint import Checkpoint
@@ -29,7 +31,7 @@ class FakeRun:
     id: str
     status: str = "running"
     snapshots: tuple = ()
-    recipe: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(title="A recipe"))
+    recipe: Recipe = field(default_factory=lambda: dataclasses.replace(load_recipe("romeo-juliet"), title="A recipe"))
 
     def touch(self) -> None:
         pass
@@ -270,4 +272,4 @@ def test_the_slider_goes_to_a_snapshot_and_back_to_live(workspaces: Workspaces) 
     space.rename(run.id, "  the   first ")
     assert workspaces.model(space, run.id).title == "the first"
     space.rename(run.id, "")
-    assert workspaces.model(space, run.id).title.endswith("(run 1)")
+    assert workspaces.model(space, run.id).title == "A recipe"

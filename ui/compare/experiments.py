@@ -282,6 +282,7 @@ def experiments(page: Page, training: Training) -> None:
         return {result: begin(space, values), **training.show(space.token)}
 
     listed = load_experiments()
+    gr.HTML("<h2>What does each part of BERT do?</h2>", elem_classes="balcony-heading", apply_default_css=False)
     choice = gr.Radio(
         [(experiment.title, experiment.name) for experiment in listed],
         value=listed[0].name,

@@ -13,10 +13,10 @@ from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
 from ui.handlers import QUIET, on_error, warn
 from ui.parts.page import Page
-from ui.server.news import thin
+from ui.server.news import POINTS_AT_FIRST, thin
 from ui.server.workspace import Workspace
-from ui.server.workspaces import Workspaces
 from ui.train.form import SHOWN
+from ui.train.monitor import curve_options
 from ui.train.tab import Training
 from ui.views import view
 
@@ -40,28 +40,32 @@ def runs_list(page: Page, training: Training) -> None:
     @on_error(warn)
     def start(token: str, event: gr.EventData) -> None:
         space = page.workspaces.find(token)
-        repeat(page.workspaces, space, space.run(event.run), paused=bool(event.paused))
+        page.workspaces.repeat(space, space.run(event.run), paused=bool(event.paused))
+
+    @on_error(lambda sentence: {"error": sentence})
+    def curve(arguments: list[Any]) -> dict[str, Any]:
+        visitor, run_id = arguments
+        space = page.workspaces.find(visitor)
+        return run_curve(space, space.run(run_id))
 
     def again(token: str, event: gr.EventData) -> dict[Any, Any]:
         start(token, event)
         return training.show(token)
 
-    runs = view("runsList", server_functions=[listing, differing], elem_id="runs-list")
+    functions = [listing, differing, curve]
+    runs = view("runsList", server_functions=functions, options=curve_options(), elem_id="runs-list")
     runs.select(again, page.visitor, training.live, **QUIET)
 
 
-def repeat(workspaces: Workspaces, space: Workspace, run: Run, *, paused: bool) -> Run:
-    """Start a run with the same settings, text and seed; it begins with the same weights, bit for bit.
-
-    paused: before its first step. Raises RunError while another run is active, or if the text is no longer kept.
-    """
-    space.refuse_if_active()
-    if run.corpus is None:
-        raise RunError("The text of this run is no longer kept; start it from the form.")
-    variant = space.entries[run.id].variant
-    again = workspaces.start(space, run.recipe, run.corpus, run.seed, paused=paused, variant=variant)
-    again.set_pace(run.pace)
-    return again
+def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
+    """A run's whole curve, thinned, to draw beside those of others."""
+    entry = space.entries[run.id]
+    return {
+        "name": space.title_of(run),
+        "colour": entry.colour,
+        "steps": run.recipe.training.total_steps,
+        "points": thin(run.history(), POINTS_AT_FIRST),
+    }
 
 
 def run_row(space: Workspace, run: Run) -> dict[str, Any]:
@@ -74,7 +78,7 @@ def run_row(space: Workspace, run: Run) -> dict[str, Any]:
         "number": entry.number,
         "variant": entry.variant,
         "colour": entry.colour,
-        "title": run.recipe.title,
+        "title": space.title_of(run),
         "seed": str(run.seed),
         "status": progress.status,
         "reason": progress.reason,

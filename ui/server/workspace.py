@@ -83,10 +83,19 @@ class Workspace:
             raise RunError(NOT_YOURS) from None
 
     def title_of(self, run: Run) -> str:
-        """The run's name on the page: the person's own, or its recipe's title, variant and number in the list."""
-        entry = self.entries[run.id]
-        variant = f", {entry.variant}" if entry.variant else ""
-        return self.names.get(run.id) or f"{run.recipe.title}{variant} (run {entry.number})"
+        """The run's name on the page: the person's own, or its text's or recipe's, its variant or missing objective,
+        and its number if an earlier run has the same."""
+        if own := self.names.get(run.id):
+            return own
+        alike = [other for other in self.runs.values() if self._plain_title(other) == self._plain_title(run)]
+        number = self.entries[run.id].number
+        return self._plain_title(run) + (f", run {number}" if alike[0] is not run else "")
+
+    def _plain_title(self, run: Run) -> str:
+        weights, variant = run.recipe.training, self.entries[run.id].variant
+        missing = [f"without {name.upper()}" for name in ("mlm", "nsp") if not getattr(weights, f"{name}_weight")]
+        title = run.recipe.title.removesuffix(".txt")
+        return ", ".join([title, *([variant] if variant else missing)])
 
     def rename(self, key: str, name: str) -> None:
         """Give a run or a model another name, "" for its first one. RunError for another visitor's."""

@@ -92,6 +92,16 @@ class Workspaces:
         space.add_run(run, variant)
         return run
 
+    def repeat(self, space: Workspace, run: Run, *, paused: bool) -> Run:
+        """Start a run with the same settings, text and seed; it begins with the same weights, bit for bit.
+
+        paused: before its first step. Raises RunError while another run is active, or if the text is no longer kept.
+        """
+        space.refuse_if_active()
+        if run.corpus is None:
+            raise RunError("The text of this run is no longer kept; start it from the form.")
+        return self.start(space, run.recipe, run.corpus, run.seed, paused=paused, variant=space.entries[run.id].variant)
+
     def resume(self, space: Workspace, folder: Path, corpus: Corpus | None = None) -> Run:
         """Resume a saved run. Errors as for `start` and `TrainingService.resume`."""
         self._check_room(space)

@@ -43,7 +43,7 @@ OWN_TEXT, PASTED, UPLOADED = "The recipe's own text", "Paste a text", "Upload a 
 
 @dataclass(frozen=True)
 class TrainingForm:
-    """What a person filled in. pace: steps per second, None for full speed. settings: the values of SHOWN, in order."""
+    """What a person filled in. pace: one of PACES in tab.py. settings: the values of SHOWN, in order."""
 
     source: str
     pasted: str
@@ -51,7 +51,7 @@ class TrainingForm:
     encoding: str | None
     recipe_name: str
     seed: int
-    pace: float | None
+    pace: float
     settings: tuple[Any, ...]
 
     def recipe(self) -> Recipe:
@@ -110,9 +110,14 @@ class FormControls:
             values[self.encoding] or None,
             values[self.recipe],
             int(values[self.seed] or 0),
-            values[self.pace] or None,
+            values[self.pace] or 0,
             tuple(values[control] for control in self.settings),
         )
+
+
+def title_in_list(recipe: Recipe) -> str:
+    """A recipe's title, and whether it needs a text of the person's own."""
+    return recipe.title if recipe.corpus.file else f"{recipe.title} (needs your text)"
 
 
 def encoding_control() -> gr.Radio:

@@ -3,6 +3,7 @@
 The page polls `ui.server.news`; what it needs less often, it requests here.
 """
 
+import json
 import math
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,7 +19,8 @@ from ui.handlers import on_error
 from ui.parts.downloads import PICTURES
 from ui.parts.export import history_numbers, write
 from ui.parts.figures import curves
-from ui.server.news import CURVES, MORE_CURVES, POINTS_AT_FIRST, thin
+from ui.parts.scripts import ASSETS
+from ui.server.news import CURVES, MORE_CURVES
 from ui.server.workspace import NO_MODEL_YET, Workspace
 from ui.server.workspaces import Workspaces
 from ui.train.guess_board import GuessBoard
@@ -32,7 +34,8 @@ _boards: WeakKeyDictionary[Run, GuessBoard] = WeakKeyDictionary()  # of the runs
 def run_monitor(workspaces: Workspaces) -> gr.HTML:
     """The component. Value: {"visitor", "run", "steps", "device", ...}; run is None before the first.
 
-    `.status` fires when the status changes, `.elsewhere` when another browser tab of the visitor changed something.
+    `.status` fires when the status changes, `.elsewhere` when another browser tab of the visitor changed something,
+    `.more` with {"run", "steps"} when a person lets an ended run go on.
     """
 
     @on_error(lambda sentence: {"error": sentence})
@@ -53,19 +56,18 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
             return {"title": f"{space.title_of(run)}, step {progress.step:,} of {progress.steps:,}"}
         return {"content": write(kind, history_numbers(run.history(), run.evaluations()))}
 
-    @on_error(lambda sentence: {"error": sentence})
-    def curve(arguments: list[Any]) -> dict[str, Any]:
-        visitor, run_id = arguments
-        space = workspaces.find(visitor)
-        return run_curve(space, space.run(run_id))
-
     return view(
         "runMonitor",
-        events=("status", "elsewhere"),
-        options={"figures": [curves(), curves(more=True)], "series": [*CURVES, *MORE_CURVES]},
-        server_functions=[guesses, table, curve],
+        events=("status", "elsewhere", "more"),
+        options=curve_options() | {"example": json.loads((ASSETS / "example-curve.json").read_text(encoding="utf-8"))},
+        server_functions=[guesses, table],
         elem_id="run-monitor",
     )
+
+
+def curve_options() -> dict[str, Any]:
+    """The figures of assets/js/train/curves.js, without and with more curves, and the names of a point's numbers."""
+    return {"figures": [curves(), curves(more=True)], "series": [*CURVES, *MORE_CURVES]}
 
 
 def run_guesses(space: Workspace, run: Run, step: int | None, *, first: bool) -> dict[str, Any]:
@@ -81,17 +83,6 @@ def run_guesses(space: Workspace, run: Run, step: int | None, *, first: bool) ->
     if first:
         guesses |= {"sentences": _boards[run].sentences, "baselines": baselines(run.corpus, run.snapshots[-1])}
     return guesses
-
-
-def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
-    """A run's whole curve, thinned, to draw over that of another run; the page asks for it once."""
-    entry = space.entries[run.id]
-    return {
-        "number": entry.number,
-        "colour": entry.colour,
-        "steps": run.recipe.training.total_steps,
-        "points": thin(run.history(), POINTS_AT_FIRST),
-    }
 
 
 def baselines(corpus: Corpus, model: Snapshot) -> dict[str, dict[str, Any]]:

@@ -1,6 +1,7 @@
 """The Train tab: choose a text and a recipe, start, and watch."""
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from ui.train.form import (
     encoding_choices,
     encoding_control,
     settings_controls,
+    title_in_list,
     values_of,
     with_labels,
 )
@@ -31,7 +33,17 @@ from ui.train.monitor import run_monitor
 from ui.train.saved_run import CLICK, packed, resumed, saved_run
 from ui.views import view
 
-PACES = [("Full speed", 0), ("20 steps a second", 20), ("5 steps a second", 5), ("1 step a second", 1)]
+AUTOMATIC, FULL_SPEED = 0, -1  # paces; others are steps a second
+PACES = [
+    ("Automatic pace", AUTOMATIC),
+    ("Full speed", FULL_SPEED),
+    ("20 steps a second", 20),
+    ("5 steps a second", 5),
+    ("1 step a second", 1),
+]
+FIRST_SENTENCES = 3
+MOST_WATCHED = 100  # steps a second; a longer first run goes at full speed
+FIRST_RUN_SECONDS = 10.0  # of a visitor's first run at the automatic pace, so that it can be watched
 
 
 @dataclass(frozen=True)
@@ -47,9 +59,10 @@ class Training:
 def train_tab(page: Page) -> Training:
     """Lay out the tab and connect it."""
     workspaces = page.workspaces
-    recipes = {recipe_named(name).title: name for name in recipe_names()}
-    with page.tab("Train", "train"), gr.Row(elem_classes="balcony-split"):
-        with gr.Column(scale=5, min_width=320):
+    recipes = [(title_in_list(recipe_named(name)), name) for name in recipe_names()]
+    with page.tab("Train", "train"), gr.Row(elem_id="train"):
+        facts = view("textPreview", elem_id="preview")
+        with gr.Column(elem_id="form"):
             source = gr.Radio([OWN_TEXT, PASTED, UPLOADED], value=OWN_TEXT, label="Training text", elem_id="source")
             pasted = gr.Textbox(
                 label="Your text",
@@ -63,44 +76,9 @@ def train_tab(page: Page) -> Training:
             encoding = encoding_control()
             with gr.Row():
                 recipe = gr.Dropdown(
-                    list(recipes.items()),
-                    value=DEFAULT_RECIPE,
-                    label="Recipe",
-                    elem_id="recipe",
-                    scale=3,
-                    min_width=180,
+                    recipes, value=DEFAULT_RECIPE, label="Recipe", elem_id="recipe", scale=3, min_width=180
                 )
-                seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=1, min_width=90)
-            facts = view("facts", elem_id="preview")
-            with gr.Row(elem_id="run-buttons"):
-                start = gr.Button("Start", variant="primary", elem_id="start", min_width=90)
-                pause = gr.Button("Pause", interactive=False, elem_id="pause", min_width=90)
-                step = gr.Button("Step", interactive=False, elem_id="step", min_width=70)
-                stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=70)
-            with gr.Accordion("Pace, learning rate, more steps", open=False, elem_id="more-control"):
-                pace = gr.Dropdown(
-                    PACES, value=0, label="Pace", info="Slow the training down to watch it.", elem_id="pace"
-                )
-                with gr.Row():
-                    rate = gr.Number(
-                        0.001,
-                        label="New learning rate",
-                        info="For the remaining steps. Pause the run first.",
-                        elem_id="new-rate",
-                        min_width=160,
-                    )
-                    change_rate = gr.Button("Change", elem_id="change-rate", min_width=90)
-                with gr.Row():
-                    extra = gr.Number(
-                        100,
-                        label="More steps",
-                        info="For an ended run.",
-                        precision=0,
-                        elem_id="extra-steps",
-                        min_width=160,
-                    )
-                    continue_run = gr.Button("Continue", elem_id="continue", min_width=90)
-            saved = saved_run()
+                seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=1, min_width=70)
             with gr.Accordion("About this recipe", open=False):
                 about = gr.Textbox(
                     recipe_named(DEFAULT_RECIPE).description,
@@ -114,13 +92,39 @@ def train_tab(page: Page) -> Training:
                 )
             with gr.Accordion("More settings", open=False, elem_id="more-settings"):
                 settings = settings_controls(recipe_named(DEFAULT_RECIPE))
-        with gr.Column(scale=8, min_width=340):
+            with gr.Accordion("Learning rate, more steps", open=False, elem_id="more-control"):
+                info = "For the remaining steps. Pause the run first."
+                with gr.Row():
+                    rate = gr.Number(0.001, label="New learning rate", info=info, elem_id="new-rate", min_width=140)
+                    change_rate = gr.Button("Change", elem_id="change-rate", min_width=90)
+                with gr.Row():
+                    extra = gr.Number(
+                        100,
+                        label="More steps",
+                        info="For an ended run.",
+                        precision=0,
+                        elem_id="extra-steps",
+                        min_width=140,
+                    )
+                    continue_run = gr.Button("Continue", elem_id="continue", min_width=90)
+            saved = saved_run()
+        with gr.Row(elem_id="run-buttons"):
+            start = gr.Button("Start", variant="primary", elem_id="start", min_width=90)
+            pause = gr.Button("Pause", variant="primary", interactive=False, elem_id="pause", min_width=90)
+            step = gr.Button("Step", elem_id="step", min_width=70)
+            reset = gr.Button("Reset", interactive=False, elem_id="reset", min_width=70)
+            stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=70)
+            pace = gr.Dropdown(
+                PACES, value=AUTOMATIC, label="Pace", show_label=False, container=False, elem_id="pace", min_width=150
+            )
+            faster = gr.Button("Faster", interactive=False, elem_id="faster", min_width=80)
+        with gr.Column(elem_id="watch"):
             monitor = run_monitor(workspaces)
             exam_view(workspaces)
 
     form = FormControls(source, pasted, uploaded, encoding, recipe, seed, pace, settings)
     with_form = {page.visitor, *form.all}
-    live = [page.visitor, monitor, page.frame, start, pause, step, stop]
+    live = [page.visitor, monitor, page.frame, start, pause, reset, stop, faster]
 
     def show(token: str | None) -> dict[gr.blocks.Block, Any]:
         """Values of `live` for a visitor: the current run as it is now."""
@@ -128,14 +132,16 @@ def train_tab(page: Page) -> Training:
         run = space.current_run
         is_active = run is not None and run.status in ACTIVE
         is_paused = run is not None and run.status == "paused"
+        is_variant = run is not None and bool(space.entries[run.id].variant)  # the page keeps the model it shows
         return {
             page.visitor: space.token,
             monitor: _monitor_value(page, space.token, run),
-            page.frame: {"visitor": space.token, "run": run.id if run else None},
+            page.frame: {"visitor": space.token} | ({} if is_variant else {"run": run.id if run else None}),
             start: gr.update(interactive=not is_active),
             pause: gr.update(interactive=is_active, value="Resume" if is_paused else "Pause"),
-            step: gr.update(interactive=is_active),
+            reset: gr.update(interactive=run is not None),
             stop: gr.update(interactive=is_active),
+            faster: gr.update(interactive=run is not None and is_active and run.pace is not None),
         }
 
     @on_error(lambda sentence: {"facts": [], "notes": [], "error": with_labels(sentence)})
@@ -145,10 +151,11 @@ def train_tab(page: Page) -> Training:
         recipe, service = filled.recipe(), workspaces.service
         if filled.missing:
             return {"facts": [], "notes": [filled.missing]}
-        return preview_value(preview(recipe, filled.corpus(recipe, service.limits), service.device, service.limits))
+        corpus = filled.corpus(recipe, service.limits)
+        return preview_value(preview(recipe, corpus, service.device, service.limits), corpus)
 
-    def start_run(values: dict[Any, Any]) -> dict[gr.blocks.Block, Any]:
-        """Start a run; a form that can't be trained starts nothing and loses nothing."""
+    def start_run(values: dict[Any, Any], *, steps: bool = False) -> dict[gr.blocks.Block, Any]:
+        """Start a run; a form that can't be trained starts nothing and loses nothing. steps: only its first step."""
         space, filled, shown = workspaces.enter(values[page.visitor]), form.read(values), values[facts]
 
         def begin() -> None:
@@ -156,7 +163,11 @@ def train_tab(page: Page) -> Training:
             recipe = filled.recipe()
             # The run reads the text itself, and its status line says so: a large file takes a while.
             read = functools.partial(filled.corpus, recipe, workspaces.service.limits)
-            workspaces.start(space, recipe, read, filled.seed).set_pace(filled.pace)
+            is_first = not space.runs
+            run = workspaces.start(space, recipe, read, filled.seed, paused=steps)
+            run.set_pace(pace_of(filled.pace, recipe.training.total_steps if is_first else None))
+            if steps:
+                run.step()
 
         if filled.source != UPLOADED or not shown or shown.get("error"):
             shown = show_preview(values)
@@ -182,6 +193,27 @@ def train_tab(page: Page) -> Training:
 
         button.click(handle, [page.visitor, *inputs], live, **QUIET)
 
+    def one_step(values: dict[Any, Any]) -> dict[gr.blocks.Block, Any]:
+        """One step of the active run, or the first one of a new run."""
+        token = values[page.visitor]
+        space = workspaces.lookup(token)
+        if space is None or space.active_run is None:
+            return start_run(values, steps=True)
+        on_error(warn)(space.active_run.step)()
+        return show(token)
+
+    @on_error(warn)
+    def repeat_paused(token: str) -> None:
+        space = workspaces.find(token)
+        if (run := space.current_run) is None:
+            raise RunError(NO_RUN_YET)
+        run.stop()
+        workspaces.repeat(space, run, paused=True)
+
+    def begin_again(token: str) -> dict[gr.blocks.Block, Any]:
+        repeat_paused(token)
+        return show(token)
+
     def stop_all(token: str) -> dict[gr.blocks.Block, Any]:
         """Stop the active run and those that wait for it."""
         if space := page.workspaces.lookup(token):
@@ -202,14 +234,23 @@ def train_tab(page: Page) -> Training:
         def resume() -> None:
             space.refuse_if_active()
             limits = workspaces.service.limits
-            resumed(functools.partial(workspaces.resume, space), path, own_text, limits).set_pace(filled.pace)
+            resumed(functools.partial(workspaces.resume, space), path, own_text, limits).set_pace(pace_of(filled.pace))
 
         problem = on_error(str)(resume)() if path else None
         return {saved.problem: {"facts": [], "notes": [], "error": problem}, **show(space.token)}
 
-    def change_pace(token: str, pace: float) -> None:
+    @on_error(warn)
+    def more_steps(token: str, event: gr.EventData) -> None:
+        workspaces.find(token).run(event.run).continue_for(int(event.steps))
+
+    def go_on(token: str, event: gr.EventData) -> dict[gr.blocks.Block, Any]:
+        more_steps(token, event)
+        return show(token)
+
+    def change_pace(token: str, pace: float) -> dict[gr.blocks.Block, Any]:
         if run := _current_run(page, token):
-            run.set_pace(pace or None)
+            run.set_pace(pace_of(pace))
+        return show(token)
 
     def show_source(kind: str, chosen: str | None) -> list[Any]:
         """Show the chosen source of the text; of an uploaded file also the encoding, unless it is UTF-8."""
@@ -232,22 +273,34 @@ def train_tab(page: Page) -> Training:
     reads.then(show_preview, form.all, facts, **QUIET)
     start.click(start_run, {facts, *with_form}, [facts, *live], **QUIET)
     on_click(pause, lambda run: run.resume() if run.status == "paused" else run.pause())
-    on_click(step, Run.step)
+    step.click(one_step, {facts, *with_form}, [facts, *live], **QUIET)
+    reset.click(begin_again, page.visitor, live, **QUIET)
+    on_click(faster, lambda run: run.set_pace(None))
+    faster.click(lambda: FULL_SPEED, None, pace, **QUIET)
     stop.click(stop_all, page.visitor, live, **QUIET)
-    pace.input(change_pace, [page.visitor, pace], None, **QUIET)
+    pace.input(change_pace, [page.visitor, pace], live, **QUIET)
     on_click(change_rate, lambda run, rate: run.set_learning_rate(rate or 0.0), rate)
     on_click(continue_run, lambda run, steps: run.continue_for(int(steps or 0)), extra)
     saved.save.click(save, page.visitor, saved.link, **QUIET).success(None, None, None, js=CLICK)
     saved.opened.upload(open_saved, {saved.opened, *with_form}, [saved.problem, *live], **QUIET).then(
         lambda: None, None, saved.opened, **QUIET
     )
+    monitor.more(go_on, page.visitor, live, **QUIET)
     monitor.elsewhere(show, page.visitor, live, **QUIET)
     monitor.status(show, page.visitor, live, **QUIET)
     return Training(form, live, show)
 
 
-def preview_value(found: Preview) -> dict[str, Any]:
-    """The sizes of a text, as the facts view shows them."""
+def pace_of(chosen: float, steps_to_watch: int | None = None) -> float | None:
+    """Steps per second for a chosen pace, None for full speed. steps_to_watch: of a visitor's first run."""
+    if chosen > 0:
+        return chosen
+    watched = (steps_to_watch or math.inf) / FIRST_RUN_SECONDS
+    return watched if chosen == AUTOMATIC and watched <= MOST_WATCHED else None
+
+
+def preview_value(found: Preview, corpus: Corpus) -> dict[str, Any]:
+    """The sizes of a text and its first sentences, as the preview shows them."""
     return {
         "facts": [
             ["Sentences", f"{found.sentences:,}"],
@@ -259,6 +312,7 @@ def preview_value(found: Preview) -> dict[str, Any]:
             ["Parameters", f"{found.parameters:,}"],
             ["Estimated time", duration(found.seconds)],
         ],
+        "first": list(corpus.sentences[:FIRST_SENTENCES]),
         "notes": list(found.warnings),
     }
 
@@ -287,4 +341,5 @@ def _monitor_value(page: Page, token: str, run: Run | None) -> dict[str, Any]:
         "device": page.workspaces.service.device_name,
         "step": run.progress().step,  # another value, so that the page asks at once after a button was pressed
         "status": run.status,
+        "isSlow": run.pace is not None,
     }

@@ -94,6 +94,7 @@ export function batch(root, { server, setValue, options }) {
   const pairs = el("div", { class: "balcony-pairs" });
   const key = el("div", {});
   root.append(
+    el("h2", {}, "What does one training step look like?"),
     el("p", { class: "balcony-empty" }, "In this step the model was asked for some words of each pair, and whether B follows A. Every step draws new "
       + "pairs and new words. The curve shows the loss before the update; these answers come after it, with dropout off."),
     tools, summaryLine, pairs, key);

@@ -4,6 +4,7 @@
 import { el, note } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { latest, on } from "../parts/page.js";
+import { curves } from "../train/curves.js";
 import { hasEnded, runs, STATUS_NAMES } from "../train/runs.js";
 
 /** @param {number | null} value */
@@ -13,15 +14,15 @@ const accuracy = (value) => (value === null ? "–" : percent(value));
 /** @type {[name: string, words: (value: number | null) => string][]} */
 const COLUMNS = [["MLM loss", loss], ["NSP loss", loss], ["Asked words right", accuracy], ["Pairs right", accuracy]];
 
-/** A dot in a run's colour; that of the shown run has the two colours of the curves. */
+/** A dot in a run's colour. */
 const dot = (row) => {
-  const swatch = el("span", { class: row.isShown ? "balcony-dot is-shown" : "balcony-dot", "aria-hidden": "true" });
+  const swatch = el("span", { class: "balcony-dot", "aria-hidden": "true" });
   swatch.style.setProperty("--dot", row.colour);
   return swatch;
 };
 
 /** @type {View} */
-export function runsList(root, { trigger, server }) {
+export function runsList(root, { trigger, server, options }) {
   const head = el("thead", {}, el("tr", {}, ...["In the curves", "Run", "Seed", "Steps", ...COLUMNS.map(([name]) => name), "Again"].map(
     (name, index) => el("th", { scope: "col", class: index > 1 && index < 8 ? "balcony-number" : null },
       index === 0 || index === 8 ? el("span", { class: "balcony-unseen" }, name) : name))));
@@ -29,13 +30,17 @@ export function runsList(root, { trigger, server }) {
   const table = el("table", { class: "balcony-runs", id: "runs-table" }, head, body);
   const empty = el("p", { class: "balcony-empty" }, "Each run that you start is listed here, with its last numbers.");
   const hint = el("p", { class: "balcony-empty" },
-    "Tick runs to draw them over the curves and to compare their settings. The numbers are means over the last 20 steps. " +
-    "Run again starts a run with the same settings, text and seed; Reset does the same and pauses at step 0. Both begin with " +
+    "Tick runs to see their curves and what differs. Numbers are means over the last 20 steps. Run again and Reset begin with " +
     "the same weights, bit for bit.");
   const differ = el("div", { id: "runs-differ" });
-  root.append(empty, el("div", { class: "balcony-scroll" }, table), hint, differ);
-  table.hidden = hint.hidden = true;
+  const side = el("div", {});
+  root.append(el("h2", {}, "Which of your runs learned more?"), empty,
+    el("div", { class: "balcony-beside" }, el("div", {}, el("div", { class: "balcony-scroll" }, table), hint, differ), side));
+  const chart = curves(side, options);
+  side.hidden = table.hidden = hint.hidden = true;
   let rows = [];
+  /** @type {string | null} */
+  let before = null;
 
   function button(row, label, paused, title) {
     const item = el("button", { type: "button", class: "balcony-small-button", title, "aria-label": `${label}: run ${row.number}` }, label);
@@ -56,11 +61,10 @@ export function runsList(root, { trigger, server }) {
       runs.choose(chosen);
     });
     const name = STATUS_NAMES[row.status].toLowerCase();
-    const detail = row.variant ? `${row.title} · ${name}` : name;
     const held = row.held || [];
     const item = el("tr", { "data-run": row.run, "data-status": row.status },
       el("td", { class: "balcony-tick" }, tick),
-      el("td", { class: "balcony-run-name" }, dot(row), el("div", {}, `${row.number} · ${row.variant || row.title}`, el("small", { title: row.reason || null }, detail))),
+      el("td", { class: "balcony-run-name" }, dot(row), el("div", {}, `${row.number} · ${row.title}`, el("small", { title: row.reason || null }, name))),
       el("td", { class: "balcony-number", "data-name": "Seed" }, row.seed),
       el("td", { class: "balcony-number", "data-name": "Steps" }, row.step === row.steps ? count(row.steps) : `${count(row.step)} of ${count(row.steps)}`),
       ...COLUMNS.map(([name, words], index) => el("td", { class: "balcony-number", "data-name": name },
@@ -89,8 +93,16 @@ export function runsList(root, { trigger, server }) {
     return parts;
   }
 
+  /** @type {Record<string, any>} */
+  const fetched = {}; // curves, by run
   const compare = latest(async () => {
-    const chosen = rows.filter((row) => row.canRepeat && (row.isShown || runs.chosen.has(row.run))).map((row) => row.run);
+    const ticked = rows.filter((row) => row.canRepeat && (row.isShown || runs.chosen.has(row.run)));
+    const chosen = ticked.map((row) => row.run);
+    for (const { run, status } of ticked) {
+      if (fetched[run]?.status === status && hasEnded(status)) continue; // that of an active run grows
+      fetched[run] = { ...(await server.curve(runs.visitor, run)), status };
+    }
+    chart.overlay(chosen.map((run) => fetched[run]).filter(({ error }) => !error));
     if (chosen.length < 2) { differ.replaceChildren(); return; }
     const answer = await server.differing(runs.visitor, chosen);
     differ.replaceChildren(...(answer.error ? [note(answer.error, true)] : difference(answer)));
@@ -100,7 +112,7 @@ export function runsList(root, { trigger, server }) {
     const focused = body.querySelector(":focus")?.getAttribute("aria-label");
     body.replaceChildren(...rows.map(line));
     if (focused) /** @type {HTMLElement | null} */ (body.querySelector(`[aria-label="${CSS.escape(focused)}"]`))?.focus();
-    table.hidden = hint.hidden = rows.length === 0;
+    side.hidden = table.hidden = hint.hidden = rows.length === 0;
     empty.hidden = rows.length > 0;
     compare().catch(console.warn);
   };
@@ -110,7 +122,10 @@ export function runsList(root, { trigger, server }) {
     const answer = await server.listing(runs.visitor);
     if (answer.error) return;
     rows = answer.map((row) => ({ ...row, isShown: row.run === runs.shown }));
-    const there = rows.map((row) => row.run).filter((id) => runs.chosen.has(id));
+    // The runs of an experiment are no longer beside a run that was started after it.
+    const isLater = before && before !== runs.shown && rows.at(-1)?.isShown && !rows.at(-1).variant;
+    before = runs.shown;
+    const there = rows.filter((row) => runs.chosen.has(row.run) && !(isLater && row.variant)).map((row) => row.run);
     if (there.length < runs.chosen.size) runs.choose(there); // the server dropped some; this shows the list too
     else show();
   });

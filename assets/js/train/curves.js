@@ -5,10 +5,13 @@ import { el } from "../parts/elements.js";
 import { saveMenu } from "../parts/downloads.js";
 import { newChart } from "../parts/figures.js";
 
+const NOTES = /** @type {[text: string, at: number, shift: number][]} */ ([
+  ["guessing blindly", 0, 70], ["knows how frequent words are", 0.04, 130], ["knows the text", 1, -50],
+]);
 const SMOOTHING = 0.02; // time constant of the smoothing, as a fraction of the run's steps
 
 /** @typedef {(number | null)[]} Point step, then the values of `options.series` */
-/** @typedef {{number: number, colour: string, steps: number, points: Point[]}} OtherRun */
+/** @typedef {{name: string, colour: string, steps: number, points: Point[]}} OtherRun */
 
 /** An exponential mean over steps; it does not depend on how many steps a point stands for. */
 function smoother(steps) {
@@ -37,15 +40,17 @@ function toggle(label, id, checked, change) {
 const literal = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("$", "$\u200b");
 
 /**
- * `options`: the figures without and with more curves, and the names of a point's numbers. `actions`: `more(is)`
- * after the toggle "More curves", `file(kind)` to save the numbers as a file or, with the title of a picture, `picture`.
+ * `options`: the figures without and with more curves, the names of a point's numbers, and the points of an example,
+ * which is shown before the first run. `actions`: `more(is)` after the toggle "More curves", `file(kind)` to save the
+ * numbers as a file or, with the title of a picture, `picture`; without them the chart has only the curves of other runs.
  */
-export function curves(root, options, actions) {
+export function curves(root, options, actions = null) {
   const view = { smooth: true, log: false, more: false };
   // Plotly adds the figure to the element that it draws in.
   const box = /** @type {HTMLDivElement & import("../parts/figures.js").Figure} */ (
-    el("div", { class: "balcony-chart balcony-curves", id: "run-curves" }));
-  root.append(box, el("div", { class: "balcony-toolbar" },
+    el("div", { class: "balcony-chart balcony-curves", id: actions ? "run-curves" : "other-curves" }));
+  root.append(box);
+  if (actions) root.append(el("div", { class: "balcony-toolbar" },
     toggle("Smoothed", "curves-smooth", view.smooth, (is) => whole(() => { view.smooth = is; })),
     toggle("Logarithmic loss", "curves-log", view.log, (is) => whole(() => { view.log = is; })),
     toggle("More curves", "curves-more", view.more, (is) => {
@@ -73,9 +78,11 @@ export function curves(root, options, actions) {
   let queue = Promise.resolve();
   const inOrder = (work) => { queue = queue.then(work).catch(console.error); };
   const figure = () => options.figures[view.more ? 1 : 0];
+  const isExample = () => !run && Boolean(actions);
 
   /** What a trace shows of some points: [x, y]. */
   function part({ series, kind, smoothed }, fresh) {
+    if (isExample()) fresh = options.example;
     if (kind === "baseline") return run && baselines[series] ? [[0, run.steps], Array(2).fill(baselines[series].loss)] : [[], []];
     const column = options.series.indexOf(series) + 1;
     const source = kind === "held" ? held : kind === "raw" && !view.smooth ? [] : fresh;
@@ -91,18 +98,18 @@ export function curves(root, options, actions) {
   /** The curves of other runs, each run in one colour. */
   function overlaid() {
     const own = figure().data.filter(({ meta }) => meta.smoothed);
-    return others.flatMap(({ number, colour, steps, points: other }) => own.map((trace) => {
+    return others.flatMap(({ name, colour, steps, points: other }) => own.map((trace) => {
       const column = options.series.indexOf(trace.meta.series) + 1;
       const smooth = view.smooth ? smoother(steps) : (step, value) => value;
       return {
         ...trace,
         x: other.map((point) => point[0]),
         y: other.map((point) => smooth(point[0], point[column])),
-        name: `Run ${number}`,
+        name,
         meta: { series: trace.meta.series, kind: "other" },
         line: { ...trace.line, color: colour, width: 1.5 },
-        hovertemplate: `Run ${number} ${trace.hovertemplate}`,
-        legendgroup: `run ${number}`,
+        hovertemplate: `${name} ${trace.hovertemplate}`,
+        legendgroup: name,
         showlegend: false,
       };
     }));
@@ -122,6 +129,15 @@ export function curves(root, options, actions) {
     });
   }
 
+  /** What the example's MLM loss means: at its start, in its middle, at its end. */
+  function notes() {
+    const { example } = options, last = example.length - 1;
+    return NOTES.map(([text, at, shift]) => {
+      const [step, loss] = example[Math.round(at * last)];
+      return { x: step, y: loss, text, showarrow: true, arrowhead: 0, ax: shift, ay: -28, arrowcolor: "#7c8594", font: { size: 13 } };
+    });
+  }
+
   function drawn() {
     const { data, layout } = structuredClone(figure());
     smoothers = {};
@@ -129,21 +145,20 @@ export function curves(root, options, actions) {
       const [x, y] = part(trace.meta, points);
       // An empty curve is missing in the legend, which would grow with the first point and push the chart down.
       Object.assign(trace, trace.meta.kind === "line" ? { x: [0, ...x], y: [null, ...y] } : { x, y });
+      if (isExample()) trace.opacity = trace.meta.kind === "raw" ? 0 : 0.4;
       if (trace.meta.kind === "held") trace.visible = held.length > 0;
     }
     data.push(...overlaid());
-    if (run) {
-      // The axis has the length of the whole run from the start, so that nothing jumps while the curve grows.
-      const end = Math.max(run.steps, ...others.map(({ steps }) => steps));
-      const axes = Object.keys(layout).filter((name) => name.startsWith("xaxis"));
-      for (const axis of axes) Object.assign(layout[axis], { range: [0, end], autorange: false });
-    }
+    // The axis has the length of the whole run from the start, so that nothing jumps while the curve grows.
+    const end = isExample() ? options.example.at(-1)[0] : Math.max(1, run?.steps ?? 0, ...others.map(({ steps }) => steps));
+    const axes = Object.keys(layout).filter((name) => name.startsWith("xaxis"));
+    for (const axis of axes) Object.assign(layout[axis], { range: [0, end], autorange: false });
     layout.uirevision = run ? run.run : "none";
     for (const axis of layout.meta.logarithmic) {
       layout[axis].uirevision = `${layout.uirevision} ${view.log}`;
       if (view.log) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
     }
-    Object.assign(layout, { shapes: shapes(), annotations: labels() });
+    Object.assign(layout, { shapes: shapes(), annotations: isExample() ? notes() : labels() });
     return { data, layout };
   }
 
@@ -163,6 +178,8 @@ export function curves(root, options, actions) {
 
   whole();
   return {
+    /** Call with all points, after those that are queued. */
+    whenDrawn(work) { inOrder(() => work(points)); },
     get more() { return view.more; },
     get size() { return points.length; },
     begin(next) {

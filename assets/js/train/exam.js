@@ -28,9 +28,12 @@ export function exam(root, { server }) {
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, `Step ${value.step.toLocaleString("en")}`),
         ...value.columns.map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, ...value.rows.map(([name, ...results]) => el("tr", {}, el("th", { scope: "row" }, name), ...results.map(cell)))));
-    root.replaceChildren(el("h3", {}, "Memorised or generalised?"), el("p", { class: "balcony-empty" }, value.text),
-      ...(value.verdict || []).map((sentence) => el("p", { class: "balcony-answer" }, sentence)),
-      ...(table ? [table, el("p", { class: "balcony-empty" }, value.rule)] : []));
+    const [verdict, ...more] = value.verdict || [];
+    const isOpen = root.querySelector("details")?.open;
+    root.replaceChildren(...(verdict ? [el("p", { class: "balcony-answer" }, verdict)] : []),
+      ...(table ? [el("details", isOpen ? { open: "" } : {}, el("summary", {}, "Memorised or generalised?"), el("p", {}, value.text),
+        ...more.map((sentence) => el("p", {}, sentence)), table, el("p", { class: "balcony-empty" }, value.rule))]
+        : [el("p", { class: "balcony-empty" }, value.text)]));
   }
 
   on("question", ({ changed }) => { if (changed.has("model") || changed.has("step")) ask(); });

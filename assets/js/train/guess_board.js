@@ -23,9 +23,9 @@ export function guessBoard(root) {
 
   return {
     begin() { table.hidden = true; empty.hidden = false; body.replaceChildren(); },
-    /** step: of the model that guessed, null for the newest. */
-    show({ sentences, words }, step) {
-      caption.textContent = step === null ? title : `${title} at step ${count(step)}`;
+    /** step: of the model that guessed. */
+    show({ sentences, words, step }) {
+      caption.textContent = `${title} at step ${count(step)}`;
       if (sentences) body.replaceChildren(...sentences.map(row));
       words.forEach(([guess, probability, isRight], index) => {
         const cells = body.children[index].children;

@@ -8,12 +8,12 @@ import { save as saveFile } from "../parts/downloads.js";
 import { question } from "../parts/question.js";
 import { curves } from "./curves.js";
 import { guessBoard } from "./guess_board.js";
+import { nextStep, stillFalls } from "./next_step.js";
 import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
 
 // What to do next, if the run gives no reason.
 const NEXT = {
   paused: "Step trains one step, Resume continues.",
-  finished: "Mask words, judge sentences and inspect attention in the other tabs; Models saves the model.",
 };
 const EAGER_MS = 120;
 const HIDDEN_MS = 60000; // a hidden page only renews the lease
@@ -38,7 +38,7 @@ async function news(run, more, cursors) {
 function dashboard(root) {
   const status = el("p", { class: "balcony-status", role: "status", id: "run-status" }, "No run yet");
   const reason = el("p", { class: "balcony-reason", dir: "auto" },
-    "Press Start. The loss curves appear here, and below them the model's guesses as they change.");
+    "Press Start to train a model of your own. The pale curves are those of an earlier run.");
   const fill = el("span", { class: "balcony-bar-fill" });
   fill.style.width = "0%";
   const bar = el("div", { class: "balcony-bar balcony-progress", role: "progressbar", "aria-label": "Training progress",
@@ -52,8 +52,13 @@ function dashboard(root) {
     return el("div", {}, el("dt", {}, label), tiles[key]);
   }));
   root.append(el("div", { class: "balcony-status-line" }, status, reason), bar, list);
-  let device = "";
+  let [device, advice] = ["", ""];
   return {
+    /** What to say of a finished run. @param {string} text */
+    advise(text) {
+      if (status.dataset.status === "finished") reason.textContent = text;
+      advice = text;
+    },
     begin(run) {
       for (const tile of Object.values(tiles)) tile.textContent = "–";
       device = tiles.device.textContent = run.device;
@@ -65,7 +70,7 @@ function dashboard(root) {
       status.dataset.status = state || "";
     },
     show(news) {
-      this.say(STATUS_NAMES[news.status], news.reason || NEXT[news.status], news.status);
+      this.say(STATUS_NAMES[news.status], news.reason || NEXT[news.status] || advice, news.status);
       const fraction = news.steps ? news.step / news.steps : 0;
       fill.style.width = `${fraction * 100}%`;
       bar.setAttribute("aria-valuenow", `${Math.round(fraction * 100)}`);
@@ -81,13 +86,17 @@ function dashboard(root) {
   };
 }
 
-/** @typedef {{visitor: string, run: string, device: string, steps: number}} ShownRun */
+/** @typedef {{visitor: string, run: string, device: string, steps: number, isSlow: boolean}} ShownRun */
 
 /** @type {View} */
 export function runMonitor(root, { trigger, server, options }) {
   const board = dashboard(root);
-  const chart = curves(root, options, { more: () => { cursors[0] = 0; later(0); }, file: save });
-  const table = guessBoard(root);
+  const next = nextStep(/** @type {HTMLElement} */ (root.querySelector(".balcony-status-line")),
+    (steps) => trigger("more", { run: run?.run, steps }));
+  const sides = el("div", { class: "balcony-watch" });
+  root.append(sides);
+  const chart = curves(sides, options, { more: () => { cursors[0] = 0; later(0); }, file: save });
+  const table = guessBoard(sides);
   /** @type {ShownRun | null} */
   let run = null;
   /** @type {string | null} */
@@ -157,6 +166,11 @@ export function runMonitor(root, { trigger, server, options }) {
     if (news.snapshots.length) announce("snapshots", { run: asked.run, steps: news.snapshots });
     if (news.status !== status) {
       status = news.status;
+      chart.whenDrawn((points) => {
+        const falls = status === "finished" && stillFalls(points);
+        board.advise(falls ? "The loss still falls; more steps would teach it more." : "");
+        next.show(status === "finished" || status === "stopped", falls ? news.steps : 0);
+      });
       announce("status", null);
       runs.show(visitor, asked.run);
       trigger("status");
@@ -168,14 +182,14 @@ export function runMonitor(root, { trigger, server, options }) {
   async function guess(asked) {
     const isFirst = guessed < 0, isOver = hasEnded(status), began = performance.now();
     if (guessing || cursors[1] <= guessed || (selected !== null && !isFirst)) return;
-    if (!isOver && (!cursors[0] || began < nextGuess)) return;
+    if (!isOver && !asked.isSlow && (!cursors[0] || began < nextGuess)) return;
     guessing = true;
     try {
       const answer = await server.guesses(asked.visitor, asked.run, null, isFirst);
       if (asked !== run || answer.error) return;
       guessed = answer.step;
       if (answer.baselines) chart.setBaselines(answer.baselines);
-      if (selected === null || isFirst) table.show(answer, null);
+      if (selected === null || isFirst) table.show(answer);
     } catch (error) {
       console.warn(error);
     } finally {
@@ -188,7 +202,7 @@ export function runMonitor(root, { trigger, server, options }) {
 
   const showStep = latest(async (/** @type {ShownRun} */ asked, /** @type {number | null} */ step) => {
     const answer = await server.guesses(asked.visitor, asked.run, step, false);
-    if (asked === run && !answer.error) table.show(answer, step === null ? null : answer.step);
+    if (asked === run && !answer.error) table.show(answer);
   });
 
   on("elsewhere", () => trigger("elsewhere"));
@@ -199,17 +213,6 @@ export function runMonitor(root, { trigger, server, options }) {
     chart.mark(selected);
     showStep(run, selected).catch(console.warn);
   });
-
-  const fetched = new Map(); // curves of other runs
-  const overlay = latest(async () => {
-    const wanted = [...runs.chosen].filter((id) => id !== run?.run);
-    for (const id of wanted.filter((other) => !fetched.has(other))) {
-      const answer = await server.curve(visitor, id);
-      if (!answer.error) fetched.set(id, answer);
-    }
-    chart.overlay(wanted.filter((id) => fetched.has(id)).map((id) => fetched.get(id)));
-  });
-  on("chosen", () => overlay().catch(console.warn));
 
   async function save(kind) {
     if (!run) { board.say("No file", "There is no run yet; press Start."); return; }
@@ -238,10 +241,10 @@ export function runMonitor(root, { trigger, server, options }) {
       board.begin(value);
       chart.begin(value);
       table.begin();
-      fetched.delete(value.run); // it grows; fetch it again when another run is shown
+      next.show(false);
       runs.show(visitor, value.run);
-      overlay().catch(console.warn);
     }
+    run.isSlow = value.isSlow;
     eager = 5;
     later(0);
   };

@@ -1,0 +1,54 @@
+// After a run: one thing to do next, and more steps while the loss still falls.
+
+import { el } from "../parts/elements.js";
+import { count } from "../parts/numbers.js";
+import { keep, kept, on, visitor } from "../parts/page.js";
+import { question } from "../parts/question.js";
+
+/** Tabs in the order of the story, with what to do there. @type {[tab: string, text: string][]} */
+const STORY = [
+  ["masked-words", "Now hide a word"], ["next-sentence", "Now judge a pair of sentences"],
+  ["attention", "Now see what each head attends to"], ["compare", "Now change one setting and compare"],
+];
+const FALL = 0.1; // the loss still falls if its last tenth is lower than the tenth before by this fraction
+
+/** Whether the MLM loss was still falling at the end. @param {(number | null)[][]} points */
+export function stillFalls(points) {
+  const losses = points.map(([, mlm, nsp]) => mlm ?? nsp ?? 0);
+  const size = Math.floor(losses.length / 10);
+  if (!size) return false;
+  /** @param {number[]} some */
+  const mean = (some) => some.reduce((sum, loss) => sum + loss, 0) / some.length;
+  return mean(losses.slice(-size)) < (1 - FALL) * mean(losses.slice(-2 * size, -size));
+}
+
+/** @param {HTMLElement} root @param {(steps: number) => void} more trains the run for more steps */
+export function nextStep(root, more) {
+  const go = el("button", { type: "button", class: "balcony-next", id: "next-step" });
+  const further = el("button", { type: "button", class: "balcony-small-button", id: "go-on" });
+  const line = el("p", { class: "balcony-next-line" }, go, further);
+  root.append(line);
+  let steps = 0;
+  const seen = () => new Set(kept("seen", visitor.token));
+  const next = () => STORY.find(([tab]) => !seen().has(tab));
+  go.addEventListener("click", () => document.getElementById(`tab-${next()?.[0]}-button`)?.click());
+  further.addEventListener("click", () => more(steps));
+  on("question", ({ changed }) => {
+    if (!changed.has("tab") || seen().has(question.tab)) return;
+    keep("seen", visitor.token, [...seen(), question.tab]);
+    paint();
+  });
+  let isOver = false;
+  function paint() {
+    const story = next();
+    go.textContent = story?.[1] ?? "";
+    go.style.display = isOver && story ? "" : "none";
+    further.style.display = isOver && steps ? "" : "none";
+    further.textContent = `Go on for ${count(steps)} steps`;
+  }
+  paint();
+  return {
+    /** @param {boolean} ended @param {number} [more] steps to offer */
+    show(ended, more = 0) { isOver = ended; steps = more; paint(); },
+  };
+}

@@ -1,0 +1,36 @@
+// What a run of the form will train: one line with its sizes, which also folds the form where the window is narrow, the
+// first sentences as they were cut, and more numbers.
+
+import { el, note } from "../parts/elements.js";
+
+/** @typedef {import("../parts/facts.js").Facts & {first?: string[]}} Preview */
+
+/** @type {View} */
+export function textPreview(root) {
+  const line = el("span", { class: "balcony-preview-line", id: "preview-line" });
+  const change = el("button", { type: "button", class: "balcony-small-button", id: "change-settings", "aria-expanded": false }, "Change");
+  const rest = el("div", {});
+  change.addEventListener("click", () => {
+    const isOpen = document.getElementById("train")?.classList.toggle("is-open") ?? false;
+    change.ariaExpanded = `${isOpen}`;
+    change.textContent = isOpen ? "Done" : "Change";
+  });
+  root.append(el("div", { class: "balcony-preview-head" }, line, change), rest);
+
+  return function draw(/** @type {Preview | null} */ value) {
+    if (!value) return;
+    root.classList.toggle("is-stale", Boolean(value.error));
+    if (value.facts.length) {
+      const of = Object.fromEntries(value.facts);
+      line.textContent = `${of.Sentences} sentences · ${of.Parameters} weights · ${of["Estimated time"]}`;
+    } else line.textContent = "No text yet";
+    rest.replaceChildren(
+      ...(value.error ? [note(value.error, true)] : []),
+      ...value.notes.map((text) => note(text)),
+      ...(value.first ? [el("details", { class: "balcony-preview-more", open: "" }, el("summary", {}, "The text begins"),
+        el("ol", {}, ...value.first.map((text) => el("li", { dir: "auto" }, text))))] : []),
+      ...(value.facts.length ? [el("details", { class: "balcony-preview-more" }, el("summary", {}, "More numbers"),
+        el("dl", { class: "balcony-facts" }, ...value.facts.map(([name, text]) =>
+          el("div", {}, el("dt", {}, name), el("dd", {}, el("bdi", {}, text))))))] : []));
+  };
+}
