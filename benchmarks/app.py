@@ -1,7 +1,7 @@
 """How quickly the page answers, alone and in a room of people, as Markdown tables.
 
-    python benchmarks/app.py [--only start poll page room slider click base matrix memory] [--repeat 40] [--seconds 5]
-                             [--visitors 30] [--leavers 100]
+    python benchmarks/app.py [--only start poll page room slider click base matrix memory load] [--repeat 40]
+                             [--seconds 5] [--visitors 30] [--leavers 100] [--crowd 200] [--minutes 15]
 
 Every part has a server process of its own on this machine, and asks it over loopback as the page does: in Chromium
 where something is drawn, else with the same questions from this process, which then needs the machine's cores too.
@@ -9,14 +9,19 @@ Run it on a machine that does nothing else. Needs Chromium and the packages of t
 """
 
 import argparse
+import contextlib
+import http.client
 import os
 import platform
+import random
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -59,6 +64,7 @@ def main() -> None:
         "base": base,
         "matrix": matrix,
         "memory": memory,
+        "load": load,
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=parts, default=list(parts), help="parts to measure")
@@ -66,6 +72,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5, help="length of an interval with or without a page")
     parser.add_argument("--visitors", type=int, default=30, help="people in the room")
     parser.add_argument("--leavers", type=int, default=100, help="visitors who come, train and leave, twice")
+    parser.add_argument("--crowd", type=int, default=200, help="visitors of the load, a quarter with their own texts")
+    parser.add_argument("--minutes", type=float, default=15, help="length of the load, its second half with a flood")
     options = parser.parse_args()
     print(f"{machine()}\n\n| what | measured | aim |\n|---|---|---|", flush=True)
     for name in options.only:
@@ -314,6 +322,75 @@ def memory(options: argparse.Namespace) -> None:
             row(f"when {wave} {options.leavers} visitors have trained", told(server.facts(count=True)))
             time.sleep(FREE_AFTER * LEASE_SECONDS + 4)
             row("after their lease", told(server.facts(count=True)), "as before")
+
+
+def load(options: argparse.Namespace) -> None:
+    """A crowd trains, watches and probes under the limits for strangers; in the second half a client floods."""
+    rng, half = random.Random(0), 30 * options.minutes
+    words = [f"{a}{b}{c}" for a in "bdfglm" for b in "aeiou" for c in ("n", "r", "st", "ll", "ck", "")]
+    clicks, polls, problems, ends = ([], []), ([], []), Counter(), Counter()  # the pairs: without and with the flood
+
+    def take_part(number: int) -> None:
+        time.sleep(rng.random() * ROOM_SECONDS)
+        try:
+            visitor = Visitor(server)
+            if number % 4 == 0:
+                visitor.set("source", "Paste a text")
+                visitor.set(
+                    "pasted", "\n".join(" ".join(random.Random(number).choices(words, k=8)) for _ in range(400))
+                )
+                visitor.set("setting-hidden-size", random.Random(number).choice([64, 128, 256]))
+            while time.monotonic() < began + 2 * half:
+                probed = time.monotonic()
+                visitor.start()
+                for _ in visitor.watch(until=began + 2 * half):
+                    is_late = time.monotonic() > began + half
+                    if time.monotonic() > probed + PROBE_SECONDS:
+                        asked, probed = len(visitor.spent), time.monotonic()
+                        visitor.fire("tab-masked-words", "select")
+                        clicks[is_late].extend(visitor.spent[asked:])
+                        del visitor.spent[asked:]
+                    polls[is_late].extend(visitor.spent)
+                    visitor.spent.clear()
+                ends[visitor.poll()["status"]] += 1
+        except (RuntimeError, OSError, http.client.HTTPException) as error:
+            problems[str(error)[:80]] += 1
+
+    def flood() -> None:
+        """50 requests a second, stalled uploads, and a field of 2 GB over and over."""
+        held: list[socket.socket] = []
+        time.sleep(max(0.0, began + half - time.monotonic()))
+        while time.monotonic() < began + 2 * half:
+            with contextlib.suppress(OSError):
+                one = socket.create_connection(("127.0.0.1", server.port), timeout=5)
+                kind = len(held) % 50
+                path = "upload" if kind == 0 else "run/predict" if kind == 1 else "component_server"
+                length = 2**31 if kind == 1 else 1000 if kind == 0 else 2
+                head = f"POST /gradio_api/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+                one.sendall(head.encode() + (b"{}" if kind > 1 else b"x" * 100))
+                held.append(one)
+            for old in held[:-200]:
+                old.close()
+            time.sleep(0.02)
+
+    crowd = options.crowd
+    with Server(lease=600.0, is_public=True) as server, ThreadPoolExecutor(crowd + 1) as people:
+        before, began = server.facts()["memory"], time.monotonic()
+        flooding = people.submit(flood)
+        working = [people.submit(take_part, number) for number in range(crowd)]
+        memory = []
+        while not all(each.done() for each in working):
+            memory.append((time.monotonic() > began + half, server.facts()["memory"]))
+            time.sleep(1)
+        flooding.result()
+    for name, times in (("clicks", clicks), ("polls", polls)):
+        for when, found in zip(("", ", beside a flood"), times):
+            row(f"{crowd} visitors, {name}{when}", spread([1000 * each for each in found] or [float("nan")]), "200 ms")
+    calm, late = (
+        max((found for is_late, found in memory if is_late == when), default=before) for when in (False, True)
+    )
+    row("memory at the most, before and during the flood", f"{calm:.0f} MB, {late:.0f} MB", "64 MB more")
+    row("runs by their end; problems", f"{dict(ends)}; {dict(problems) or 'none'}", "no problem")
 
 
 def open_tab(page: Page, tab: str, view: str) -> None:

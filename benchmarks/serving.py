@@ -43,13 +43,15 @@ FIRST_LOSS = """async () => {
 
 
 class Server:
-    """The app on a free port. lease: of its visitors, in seconds. shipped: folder of the model that comes with it."""
+    """The app on a free port. lease: of its visitors, in seconds. shipped: folder of the model that comes with it.
+    is_public: whether it has the limits for strangers."""
 
-    def __init__(self, *, lease: float | None = None, shipped: Path | None = None) -> None:
+    def __init__(self, *, lease: float | None = None, shipped: Path | None = None, is_public: bool = False) -> None:
         self.port = free_port()
         command = [sys.executable, __file__, "--port", str(self.port)]
         command += ["--lease", str(lease)] if lease else []
         command += ["--shipped", str(shipped)] if shipped else []
+        command += ["--public"] if is_public else []
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.facts()
 
@@ -243,9 +245,11 @@ def serve() -> None:
     parser.add_argument("--port", type=int)
     parser.add_argument("--lease", type=float)
     parser.add_argument("--shipped", type=Path)
+    parser.add_argument("--public", action="store_true")
     options = parser.parse_args()
     import ui
     from bert_core import BertForPreTraining, TrainingService
+    from bert_core.config import LOCAL, PUBLIC
     from bert_core.runs.run import Run
     from bert_core.runs.snapshots import Snapshot
     from ui.server.workspace import Workspace
@@ -265,7 +269,7 @@ def serve() -> None:
             told["alive"] = {kind.__name__: kinds[kind] for kind in (Workspace, Run, BertForPreTraining, Snapshot)}
         return told
 
-    service = Service()
+    service = Service(limits=PUBLIC if options.public else LOCAL)
     shipped = {"shipped": [options.shipped]} if options.shipped else {}
     ui.launch(
         service,

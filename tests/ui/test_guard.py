@@ -19,6 +19,7 @@ from ui.server.guard import (
     DEEPEST,
     LARGEST_QUESTION,
     LONGEST_SESSION,
+    MOST_UPLOADS_AT_ONCE,
     PAGE_BURST,
     PAGE_RATE,
     UPLOADS_AN_HOUR,
@@ -198,6 +199,11 @@ def test_a_page_that_floods_leaves_the_others_at_its_address_alone() -> None:
 
     most = int(PAGE_BURST)
     assert run(asked("a", most + 2)) == [200] * most + [429] * 2
+    nobodys = [status(guard, QUESTION, question([])) for _ in range(most + 1)]
+    assert nobodys.count(200) == most
+    assert run(asked("", 1)) == [429]
+    visitors = [status(guard, "/balcony/news", question([f"visitor{n}", "run"])) for n in range(40)]
+    assert visitors == [200] * 40
     assert run(asked("b", 1)) == [200]
     assert status(guard, "/", method="GET") == 200
     clock.now += 10 / PAGE_RATE
@@ -242,7 +248,7 @@ def test_an_upload_reaches_gradio_when_it_is_complete_and_leaves_nothing_when_it
     received.clear()
     assert status(guard, UPLOAD, [*parts(7, 7)[:1], {"type": "http.disconnect"}]) == 499
     assert status(guard, UPLOAD, parts(7, 7)[:1]) == 408, "it has stalled"
-    assert (received, list(tmp_path.iterdir()), guard._uploading) == ([], [], 0)
+    assert (received, list(tmp_path.iterdir()), guard._uploading.total()) == ([], [], 0)
     monkeypatch.setattr(module, "FREE_DISK", 2**80)
     assert status(guard, UPLOAD, parts(1)) == 507
 
@@ -254,8 +260,12 @@ def test_uploads_have_a_quota_by_address_and_a_number_at_once() -> None:
     assert status(guard, UPLOAD, parts(60), client=("::2", 1)) == 200
     clock.now += 3600
     assert status(guard, UPLOAD, parts(60)) == 200
-    guard._uploading = UPLOADS_AT_ONCE
+    guard._uploading["::1"] = UPLOADS_AT_ONCE
     assert status(guard, UPLOAD, parts(60)) == 503
+    assert status(guard, UPLOAD, parts(60), client=("::2", 1)) == 200
+    assert list(guard._uploading) == ["::1"]
+    guard._uploading["::3"] = MOST_UPLOADS_AT_ONCE
+    assert status(guard, UPLOAD, parts(60), client=("::2", 1)) == 503
 
 
 @pytest.mark.parametrize(("path", "is_known"), [("/gradio_api/run/predict", True), ("/gradio_api/queue/join", False)])

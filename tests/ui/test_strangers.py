@@ -110,7 +110,7 @@ def test_no_function_of_a_view_gives_a_stranger_anything(owner: tuple[str, Works
     for component in config["components"]:
         for name in component["props"].get("server_fns") or []:
             stranger = workspaces.enter(None).token
-            of_function = {"component_id": component["id"], "fn_name": name, "session_hash": SESSION}
+            of_function = {"component_id": component["id"], "fn_name": name, "session_hash": f"{SESSION}{asked // 20}"}
             owners += ask(url, "gradio_api/component_server", of_function | {"data": [space.token, run.id, None]})
             for key in keys_of(space, run):
                 question = {"model": key, "other": key, "text": "hello [MASK]", "step": None, "run": key}

@@ -11,6 +11,7 @@ import re
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import IO, Any
 from urllib.parse import parse_qs, urlsplit
@@ -25,16 +26,16 @@ from ui.server.probe_lock import Asker, asker
 LARGEST_QUESTION = 2**20  # or a 64th of the largest upload: on one's own machine, a long pasted text
 LONGEST_SESSION = 64  # characters
 DEEPEST = 64  # lists and objects within each other
-# Rates are of costs: a page polls for news at 2.5 a second, and opening it costs some 60. All visitors behind a proxy,
-# or in a school, have one address.
+# Rates are of costs. Opening a page costs some 60; a page that is used, a few a second. Its polls for news, which name
+# the visitor instead of the page, have a bucket of their own. All visitors behind a proxy have one address.
 COSTS = {"/gradio_api/upload": 20.0, "/gradio_api/call": 5.0, "/gradio_api/queue/join": 5.0, "/gradio_api/run": 2.0}
 COST, COST_OF_FILE, COST_OF_A_NEW_PAGE = 1.0, 0.2, 50.0
-PAGE_RATE, PAGE_BURST = 40.0, 600.0
+PAGE_RATE, PAGE_BURST = 15.0, 300.0  # all questions of an address that name no page count as those of one
 ADDRESS_RATE, ADDRESS_BURST = 2_000.0, 20_000.0
 MOST_KEYS = 16_384  # pages and addresses
 # Uploads of one address.
 UPLOADS_AN_HOUR = 60  # as large as they may be
-UPLOADS_AT_ONCE = 16
+UPLOADS_AT_ONCE, MOST_UPLOADS_AT_ONCE = 8, 64  # of one address, of all
 FREE_DISK = 2**30
 QUESTION_SECONDS, UPLOAD_SECONDS, SLOWEST = 20.0, 30.0, 16_384  # an upload also has a second for each SLOWEST bytes
 _NEEDED = re.compile(
@@ -92,7 +93,7 @@ class Guard:
         self._pages, self._addresses = Buckets(PAGE_RATE, PAGE_BURST), Buckets(ADDRESS_RATE, ADDRESS_BURST)
         most = float(UPLOADS_AN_HOUR * limits.upload_bytes)
         self._uploaded = Buckets(most / 3600, most)
-        self._uploading = 0
+        self._uploading: Counter[str] = Counter()  # by address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -138,7 +139,7 @@ class Guard:
         session = _checked_question(bytes(body)) if body else ""
         path = scope["path"]
         cost = next((cost for start, cost in COSTS.items() if path.startswith(start)), COST)
-        self._count(scope, session or _query_session(scope), cost)
+        self._count(scope, session or _query_session(scope) or "-", cost)
         sent = [{"type": "http.request", "body": bytes(body), "more_body": False}]
         sender = Asker(session)
 
@@ -163,21 +164,22 @@ class Guard:
 
     async def _upload(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._count(scope, _query_session(scope), COSTS[_UPLOADS])
-        limit, now = self._limits.upload_bytes, self._clock()
-        if self._uploading >= UPLOADS_AT_ONCE:
+        limit, now, address = self._limits.upload_bytes, self._clock(), _address(scope)
+        if self._uploading[address] >= UPLOADS_AT_ONCE or self._uploading.total() >= MOST_UPLOADS_AT_ONCE:
             raise _Refused(503, "Others upload files now; try again in a moment.")
         if shutil.disk_usage(tempfile.gettempdir()).free < FREE_DISK + 2 * limit:
             raise _Refused(507, "The disk is full; the file was not kept.")
-        self._uploading += 1
+        self._uploading[address] += 1
         try:
             with tempfile.TemporaryFile() as file:
                 await self._read(scope, receive, file.write, limit + 2**16, UPLOAD_SECONDS, SLOWEST)
-                if self._uploaded.is_full(_address(scope), file.tell(), now):
+                if self._uploaded.is_full(address, file.tell(), now):
                     raise _Refused(429, f"Too many files in an hour: {megabytes(int(self._uploaded.burst))} at most.")
                 file.seek(0)
                 await self._app(scope, _file_replay(file), send)
         finally:
-            self._uploading -= 1
+            self._uploading[address] -= 1
+            self._uploading += Counter()  # forgets addresses without an upload
 
     async def _read(
         self,
@@ -230,7 +232,8 @@ def _query_session(scope: Scope) -> str:
 
 
 def _checked_question(body: bytes) -> str:
-    """The session of a question in JSON. Refuses one that is malformed, too deep, or names a file by a web address."""
+    """The session, or the visitor, of a question in JSON. Refuses one that is malformed, too deep, or names a file by a
+    web address."""
     try:
         question = json.loads(body)
     except (ValueError, RecursionError):
@@ -244,6 +247,8 @@ def _checked_question(body: bytes) -> str:
         nested = (item.values() if isinstance(item, dict) else item for item in found)
         found, depth = [each for items in nested for each in items if isinstance(each, dict | list)], depth + 1
     session = question.get("session_hash") if isinstance(question, dict) else None
+    if isinstance(question, list) and question and isinstance(question[0], str):
+        session = question[0]  # the visitor of a poll for news
     if not isinstance(session, str | None):
         raise _Refused(400, "The session's name is no text.")
     return session or ""
