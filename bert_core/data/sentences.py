@@ -64,6 +64,7 @@ _PHRASE_END = re.compile(rf"(?<=[\u0e01-\u0edf])(?<!{_NOT_A_LETTER})\s+(?=[\u0e0
 _MARKDOWN_HEADING = re.compile(r"#{1,6} ")
 _MARKDOWN_RULE = re.compile(r"(?:-{3,}|\*{3,}|_{3,}|[*_-](?: [*_-]){2,})")
 _MARKDOWN_EMPHASIS = re.compile(r"(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)")
+_WRAPPED_LINE = 40  # characters; prose is seldom wrapped earlier
 _LONG_LINE = 200  # characters; longer than a sentence
 _MANY_SENTENCES = 3  # a line of a dialogue has one or two
 _LINES_TESTED = 1000
@@ -81,8 +82,8 @@ class SentenceReader:
         "documents": each line is a paragraph, which is split into sentences; a blank line ends a document. Headings are
             left out: short lines directly above a paragraph, and Markdown headings, which also end a document. In a
             text that begins with a Markdown heading, a blank line ends only a paragraph.
-        "auto": "documents" if the median of the first 1,000 lines has more than 200 characters or at least three
-            sentences, otherwise "lines".
+        "auto": "documents" for prose with hard line ends, whose lines are joined up to the next blank line, and if the
+            median of the first 1,000 lines has more than 200 characters or at least three sentences; else "lines".
         "wikitext": each line of at least two sentences, separated by " . ", is a document; headings are left out.
         "pairs": `text<TAB>text<TAB>label` per line, label 1 for positive and 0 for negative, or MRPC's five columns.
 
@@ -95,6 +96,7 @@ class SentenceReader:
             raise ConfigError(f"The corpus kind {kind!r} is unknown; it can be one of: {', '.join(CORPUS_KINDS)}.")
         self.kind, self.name, self.most_items = kind, name, most_items
         self.labels: list[bool] = []
+        self._has_text = False
         self._changes = {_CUT_LINES: 0, _CUT_WORDS: 0, _HEADINGS: 0}
 
     @property
@@ -111,8 +113,10 @@ class SentenceReader:
         if self.kind == "auto":
             blocks = iter(blocks)
             first = next(blocks, "")
-            self.kind = "documents" if _has_paragraphs(first) else "lines"
+            is_wrapped = _is_wrapped(first)
+            self.kind = "documents" if is_wrapped or _has_paragraphs(first) else "lines"
             blocks = itertools.chain([first], blocks)
+            blocks = _joined(blocks) if is_wrapped else blocks
         parse = {"lines": _sentence_lines, "documents": self._paragraphs, "wikitext": _wikitext, "pairs": self._pairs}
         is_empty = True
         for sentences in parse[self.kind](blocks):
@@ -121,6 +125,9 @@ class SentenceReader:
         if is_empty and self.kind == "pairs":
             raise CorpusError(f"{self.name} has no pairs; write text, tab, text, tab and 1 or 0 on each line.")
         if is_empty:
+            if self.kind == "wikitext" and self._has_text:
+                rule = "paragraphs of at least two sentences, each sentence ended by “ . ”"
+                raise CorpusError(f"The reader of WikiText found no {rule} in {self.name}; choose another recipe.")
             raise CorpusError(f"{self.name} is empty; type or paste at least two sentences.")
 
     def _checked(self, blocks: Iterable[str]) -> Iterator[str]:
@@ -128,6 +135,7 @@ class SentenceReader:
         items = 0
         for block in itertools.chain.from_iterable(divided(block, _BLOCK_CHARACTERS) for block in blocks):
             items += sum(map(block.count, _LINE_ENDS + _MARKS))
+            self._has_text = self._has_text or not block.isspace()
             if items > self.most_items:
                 limit = f"{self.most_items:,} lines and sentence marks, the limit here"
                 raise CorpusError(f"{self.name} has more than {limit}. Use a part.")
@@ -266,6 +274,26 @@ def _has_paragraphs(block: str) -> bool:
         statistics.median_high(map(len, lines)) > _LONG_LINE
         or statistics.median_high(len(_split_at_marks(line)) for line in lines) >= _MANY_SENTENCES
     )
+
+
+def _is_wrapped(block: str) -> bool:
+    """Whether prose has hard line ends: its sentences have final marks, but most lines end amid a sentence."""
+    lines = list(itertools.islice(_lines([block]), _LINES_TESTED))
+    inner = [(line, after) for line, after in itertools.pairwise(lines) if line and after]
+    broken = sum(after[0].islower() and not _SENTENCE_END.search(line[-2:]) for line, after in inner)
+    long = statistics.median_high(len(line) for line, _ in inner) >= _WRAPPED_LINE if inner else False
+    return long and 2 * broken > len(inner) and 10 * len(_SENTENCE_END.findall(block)) > len(inner)
+
+
+def _joined(blocks: Iterable[str]) -> Iterator[str]:
+    """Each paragraph as one line; a very long one is cut after a line that ends a sentence."""
+    part: list[str] = []
+    for line in itertools.chain(_lines(blocks), [""]):
+        if line:
+            part.append(line)
+        if not line or (len(part) > _LINES_TESTED and _SENTENCE_END.search(line[-2:])):
+            yield " ".join(part) + ("\n\n" if not line else "\n")
+            part = []
 
 
 def _lines(blocks: Iterable[str]) -> Iterator[str]:

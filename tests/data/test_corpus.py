@@ -363,3 +363,31 @@ def test_a_strangers_text_has_a_limit_on_bytes_lines_and_marks():
         Corpus.from_bytes(b"a " * PUBLIC.upload_bytes, limits=PUBLIC)
     with pytest.raises(CorpusError, match="the limit is 5,242,880"):
         Corpus.from_text("a " * PUBLIC.upload_bytes, limits=PUBLIC)
+
+
+WRAPPED = """The old house stood at the edge of the village, and no one
+had lived in it for many years. The windows were broken, and the
+garden was full of weeds and of the broken furniture of its
+last owner.
+
+It flows through three lakes before it reaches the city, and in
+the spring the water is high.
+"""
+
+
+def test_the_lines_of_hard_wrapped_prose_are_joined():
+    first, second = Corpus.from_text(WRAPPED).documents
+    assert first[0] == "The old house stood at the edge of the village, and no one had lived in it for many years."
+    assert [len(first), len(second)] == [2, 1]
+    assert len(read_corpus(WRAPPED, kind="lines").sentences) == 6
+    verse = "Rough winds do shake the darling buds of May,\nAnd summer's lease hath all too short a date.\n"
+    assert len(Corpus.from_text(verse).sentences) == 2
+    small = "one two three four five six seven eight nine ten eleven\n" * 3
+    assert len(Corpus.from_text(small).sentences) == 3, "lines without final marks"
+
+
+def test_a_text_that_is_not_wikitext_is_not_called_empty():
+    with pytest.raises(CorpusError, match=r"The reader of WikiText found no paragraphs .* in Your text"):
+        Corpus.from_text("Hello there. How are you?\n", "wikitext", "Your text")
+    with pytest.raises(CorpusError, match="is empty"):
+        Corpus.from_text(" \n", "wikitext")
