@@ -106,6 +106,8 @@ def _parser() -> argparse.ArgumentParser:
     held_out = "examples to choose the best epoch by; by default, a tenth of --train is held out"
     tune.add_argument("--validation", type=Path, metavar="FILE", help=held_out)
     tune.add_argument("--test", type=Path, metavar="FILE", help="examples to measure the result on")
+    separator = "what stands between the labels of a text that may have several, such as a comma"
+    tune.add_argument("--label-separator", metavar="TEXT", help=separator)
     _add_encoding(tune)
     tune.add_argument("--checkpoint", required=True, metavar="FOLDER_OR_NAME", help="the model to start from")
     tune.add_argument("--random-weights", action="store_true", help="keep only the tokenizer and sizes of --checkpoint")
@@ -383,7 +385,7 @@ def _finetune(options: argparse.Namespace) -> None:
     if options.task not in (None, recipe.task):
         raise ConfigError(f"The recipe {recipe.name} is for {recipe.task}; leave out --task.")
     parts = {
-        name: load_task(path, recipe.task, encoding=options.encoding)
+        name: load_task(path, recipe.task, encoding=options.encoding, label_separator=options.label_separator)
         for name in ("train", "validation", "test")
         if (path := getattr(options, name)) is not None
     }

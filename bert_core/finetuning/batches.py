@@ -24,8 +24,8 @@ class TaskBatch:
     """Rows as int64 tensors, padded to the longest; see `Row`.
 
     input_ids, token_type_ids, attention_mask: (R, T), for choices (R, C, T). target: (R,) label ids, numbers or indices
-    of choices, (R, 2) starts and ends, or (M,) tags; None without labels. positions: (M,) those of tagged words among
-    all R * T. packing: of the mask; ALL_ROWS if nothing is padding.
+    of choices, (R, L) 1.0 for each of several labels, (R, 2) starts and ends, or (M,) tags; None without labels.
+    positions: (M,) those of tagged words among all R * T. packing: of the mask; ALL_ROWS if nothing is padding.
     """
 
     input_ids: Tensor
@@ -83,7 +83,7 @@ class TaskBatch:
 
 class TaskMeasures(NamedTuple):
     """The loss in nats, for regression the mean squared error, and the fraction right; () each. Of an answer, start and
-    end count on their own. The accuracy of regression is nan."""
+    end count on their own; several labels are right if all of them are. The accuracy of regression is nan."""
 
     loss: Tensor
     accuracy: Tensor
@@ -91,6 +91,9 @@ class TaskMeasures(NamedTuple):
 
 def task_loss(logits: Tensor, target: Tensor) -> TaskMeasures:
     """Compare logits with targets, as the task classes of `transformers` do; see `TaskBatch`."""
+    if target.is_floating_point() and target.ndim == 2:
+        right = ((logits.detach() > 0) == (target > 0)).all(1)
+        return TaskMeasures(F.binary_cross_entropy_with_logits(logits, target), right.float().mean())
     if target.is_floating_point():
         return TaskMeasures(F.mse_loss(logits.squeeze(1), target), torch.full((), torch.nan, device=logits.device))
     if target.ndim == 2:

@@ -8,6 +8,7 @@ import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from bert_core.errors import CorpusError, first_three, quoted
 
@@ -16,11 +17,11 @@ MAX_LABELS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TextExample:
-    """A text, or a pair of texts, with a label or, for regression, a number. line: in its file, from 1."""
+    """A text, or a pair of texts, with a label, several or, for regression, a number. line: in its file, from 1."""
 
     text: str
     pair: str | None
-    label: str | float | None
+    label: str | tuple[str, ...] | float | None
     line: int = 0
 
 
@@ -75,6 +76,11 @@ class TaskData:
         first = self.examples[0]
         return len(first.choices) if isinstance(first, ChoiceExample) else None
 
+    @property
+    def is_multi_label(self) -> bool:
+        """Whether a text may have several labels, or none."""
+        return isinstance(getattr(self.examples[0], "label", None), tuple)
+
     def labels(self) -> tuple[str, ...]:
         """The labels to learn, in the order of their ids: numbers by size, others by alphabet, and O before tags.
 
@@ -87,15 +93,15 @@ class TaskData:
         for example in self.examples:
             if isinstance(example, TaggedExample):
                 found.update(example.tags or ())
-            elif isinstance(example, TextExample) and isinstance(example.label, str):
-                found.add(example.label)
+            elif isinstance(example, TextExample):
+                found.update((example.label,) if isinstance(example.label, str) else cast(tuple, example.label or ()))
         names = sorted(found, key=lambda name: (name != "O", not name.isdecimal(), len(name) * name.isdecimal(), name))
         if len(names) > MAX_LABELS:
             raise CorpusError(
                 f"{self.name} has {len(names):,} different labels; the limit is {MAX_LABELS:,}. The label is the last "
                 "column; for numbers, choose text-regression."
             )
-        if len(names) == 1:
+        if len(names) == 1 and not self.is_multi_label:
             raise CorpusError(
                 f"All {len(self.examples):,} examples of {self.name} have the label {quoted(names[0])}; there is "
                 "nothing to learn. Add examples with another label."
@@ -106,10 +112,11 @@ class TaskData:
         """Raise CorpusError, with the line, if an example has a label that is not one of `labels`."""
         known, unknown = set(labels), dict[object, int]()
         for example in self.examples if labels else ():
-            own = example.tags if isinstance(example, TaggedExample) else (getattr(example, "label", None),)
-            for i, label in enumerate(own or ()):  # a tag is on a line of its own
+            own = example.tags if isinstance(example, TaggedExample) else getattr(example, "label", None)
+            for i, label in enumerate(own if isinstance(own, tuple) else (own,)):
                 if label is not None and label not in known:
-                    unknown.setdefault(label, getattr(example, "line", 0) + i)
+                    # A tag is on a line of its own.
+                    unknown.setdefault(label, getattr(example, "line", 0) + i * isinstance(example, TaggedExample))
         if unknown:
             where = first_three(f"{quoted(label)} (line {line})" for label, line in unknown.items())
             raise CorpusError(f"{self.name} has labels that the training part lacks: {where}; add examples of them.")

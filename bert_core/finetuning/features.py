@@ -26,11 +26,12 @@ class Row:
     """[CLS] A [SEP] or [CLS] A [SEP] B [SEP], with what the model learns for it.
 
     ids: all tokens. second: index of the first token of B, or the number of tokens. example: index of its example.
-    target: (1,) the label's id, the number or the index of the right choice; (2,) the tokens where the answer starts
-    and ends; (M,) label ids of tagged words; None without labels. positions: for tagged words (M,), the first token of
-    each word. words: for tagged words, their indices in the sentence. offsets: for windows, (T, 2), the first character
-    of each token in the context and that after its last one; -1 outside the context. widest: for windows, (T,), whether
-    no other window shows the token with more context on both sides.
+    target: (1,) the label's id, the number or the index of the right choice; (1, L) 1.0 for each of several labels;
+    (2,) the tokens where the answer starts and ends; (M,) label ids of tagged words; None without labels. positions:
+    for tagged words (M,), the first token of each word. words: for tagged words, their indices in the sentence.
+    offsets: for windows, (T, 2), the first character of each token in the context and that after its last one; -1
+    outside the context. widest: for windows, (T,), whether no other window shows the token with more context on both
+    sides.
     """
 
     ids: Sequence[int]
@@ -86,6 +87,8 @@ class _Reader:
         label = example.label
         if label is None:
             return None
+        if isinstance(label, tuple):
+            return np.array([[float(name in label) for name in self.ids]])
         return np.array([self.ids[label] if isinstance(label, str) else label])
 
     def _row(self, example: int, a: Sequence[int], second: Encoding | None, target: np.ndarray | None) -> Row:

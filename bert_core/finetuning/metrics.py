@@ -37,6 +37,16 @@ def classification_metrics(labels: Sequence[str], predicted: Sequence[str], name
     }
 
 
+def multi_label_metrics(labels: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> Metrics:
+    """accuracy, the fraction of texts whose labels are all right, and f1 over all labels of all texts (micro)."""
+    pairs = [(set(a), set(b)) for a, b in zip(labels, predicted)]
+    right = sum(len(a & b) for a, b in pairs)
+    return {
+        "accuracy": _ratio(sum(a == b for a, b in pairs), len(pairs)),
+        "f1": _ratio(2 * right, sum(len(a) + len(b) for a, b in pairs)),
+    }
+
+
 def confusion(labels: Sequence[str], predicted: Sequence[str], names: Sequence[str]) -> list[list[int]]:
     """How often each label, a row, was predicted as each, a column; both in the order of `names`."""
     counts = Counter(zip(labels, predicted))

@@ -40,10 +40,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class LabelPrediction:
-    """The likeliest label, for choices its index, or for regression the number. probabilities: of each label or choice
-    in order; empty for regression."""
+    """The likeliest label, for choices its index, or for regression the number; of a model for several labels, those
+    above one half. probabilities: of each label or choice in order; empty for regression."""
 
-    label: str | int | float
+    label: str | int | float | tuple[str, ...]
     probabilities: tuple[float, ...] = ()
 
 
@@ -81,6 +81,7 @@ def predicting(
     config: FinetuningData,
     *,
     may_be_missing: bool = False,
+    is_multi_label: bool = False,
 ) -> Generator[float, None, tuple[list[Prediction], float]]:
     """Predict a batch at a time: yields the done fraction, and returns a prediction for each example, in their order,
     and their mean loss, nan without labels.
@@ -105,7 +106,7 @@ def predicting(
             outputs[number] = part.cpu().numpy()
         done += len(numbers)
         yield done / batches.count
-    found = _decoded(batches, outputs, examples, labels, config, may_be_missing)
+    found = _decoded(batches, outputs, examples, labels, config, may_be_missing, is_multi_label)
     return found, loss.item() / targets if targets else math.nan
 
 
@@ -116,6 +117,7 @@ def _decoded(
     labels: Sequence[str],
     config: FinetuningData,
     may_be_missing: bool,
+    is_multi_label: bool,
 ) -> list[Prediction]:
     each = batches.choices or 1
     of_example: list[list[tuple[Row, np.ndarray]]] = [[] for _ in examples]
@@ -135,6 +137,10 @@ def _decoded(
             found.append(TagPrediction(tuple(tags)))
         elif isinstance(example, TextExample) and not labels:
             found.append(LabelPrediction(float(parts[0][1][0])))
+        elif is_multi_label:
+            scores = torch.from_numpy(parts[0][1]).sigmoid().tolist()
+            chosen = tuple(label for label, probability in zip(labels, scores) if probability > 0.5)
+            found.append(LabelPrediction(chosen, tuple(scores)))
         else:
             scores = torch.from_numpy(parts[0][1]).softmax(-1).tolist()
             best = max(range(len(scores)), key=scores.__getitem__)
@@ -157,6 +163,8 @@ def score(data: TaskData, found: Sequence[Prediction], labels: Sequence[str]) ->
         return metrics.regression_metrics(wanted, predicted)
     if data.task == "multiple-choice":
         return metrics.choice_metrics(wanted, predicted)
+    if data.is_multi_label:
+        return metrics.multi_label_metrics(wanted, predicted)
     return metrics.classification_metrics(wanted, predicted, labels)
 
 
@@ -244,9 +252,9 @@ def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | E
     config = dataclasses.replace(config, sequence_length=length)
     rows = task_rows(data, (), checkpoint.tokenizer, config)
     batches = TaskBatches(rows, checkpoint.config.pad_token_id, _PREDICTED_TOGETHER, choices=data.choices, seed=0)
-    may_be_missing = recipe.get("may_be_missing") is True
     model = model_of(checkpoint)
-    work = predicting(model, batches, data.examples, head.labels, config, may_be_missing=may_be_missing)
+    options = {"may_be_missing": recipe.get("may_be_missing") is True, "is_multi_label": head.is_multi_label}
+    work = predicting(model, batches, data.examples, head.labels, config, **options)
     while True:
         try:
             next(work)
@@ -269,9 +277,9 @@ def _example(given: str | tuple[str, str] | Example) -> Example:
 class Judged:
     """A labelled example beside its prediction.
 
-    is_right: whether label, answer (as SQuAD's exact match) or all tags are right; None for regression. mistake: how
-    far off the prediction is: 1 - the probability of the label, 1 - the F1 of an answer, the fraction of wrong tags,
-    or for regression the absolute difference.
+    is_right: whether label, answer (as SQuAD's exact match), all of several labels or all tags are right; None for
+    regression. mistake: how far off the prediction is: 1 - the probability of the label (the least certain of several),
+    1 - the F1 of an answer, the fraction of wrong tags, or for regression the absolute difference.
     """
 
     example: Example
@@ -302,7 +310,7 @@ def review(checkpoint: Checkpoint, data: TaskData) -> Review:
     judged = [_judged(example, each, labels) for example, each in zip(data.examples, found)]
     judged.sort(key=lambda each: (bool(each.is_right), -each.mistake))
     pairs = [pair for each in judged for pair in _labels_of(each)]
-    table = metrics.confusion([a for a, _ in pairs], [b for _, b in pairs], labels)
+    table = metrics.confusion([a for a, _ in pairs], [b for _, b in pairs], labels) if pairs else []
     return Review(score(data, found, labels), tuple(judged), labels, tuple(map(tuple, table)))
 
 
@@ -318,6 +326,9 @@ def _judged(example: Example, found: Prediction, labels: Sequence[str]) -> Judge
     label = cast(TextExample | ChoiceExample, example).label
     if not found.probabilities:
         return Judged(example, found, None, abs(cast(float, label) - cast(float, found.label)))
+    if isinstance(label, tuple):
+        off = max(abs((name in label) - each) for name, each in zip(labels, found.probabilities))
+        return Judged(example, found, set(label) == set(cast(tuple, found.label)), off)
     names: Sequence[Any] = labels or range(len(found.probabilities))
     probability = found.probabilities[names.index(label)] if label in names else 0.0
     return Judged(example, found, found.label == label, 1 - probability)

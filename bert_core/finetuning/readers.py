@@ -7,13 +7,14 @@ a blank line between sentences (CoNLL).
 """
 
 import csv
+import dataclasses
 import io
 import json
 import math
 import string
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bert_core.config import LOCAL, Limits
 from bert_core.data.decoding import decoded_blocks
@@ -36,13 +37,20 @@ Lines = list[tuple[int, str]]  # numbers from 1, and the text of lines that are 
 
 
 def load_task(
-    path: str | Path, task: str, *, labelled: bool = True, encoding: str | None = None, limits: Limits = LOCAL
+    path: str | Path,
+    task: str,
+    *,
+    labelled: bool = True,
+    encoding: str | None = None,
+    label_separator: str | None = None,
+    limits: Limits = LOCAL,
 ) -> TaskData:
     """Read the examples of a task file.
 
     labelled: whether it has labels; without them, for `predict`, the same form has no label column. encoding: of a file
-    that is not UTF-8, see `decoded_blocks`. Raises CorpusError, with the line or the question, if a part cannot be
-    read, and for a file without examples or over the limits.
+    that is not UTF-8, see `decoded_blocks`. label_separator: what stands between the labels of a text that may have
+    several; alone, it means none of them. None: each text has one label. Raises CorpusError, with the line or the
+    question, if a part cannot be read, and for a file without examples or over the limits.
     """
     path = Path(path)
     if task not in _READERS:
@@ -58,7 +66,15 @@ def load_task(
     examples = _READERS[task](text, path.name, labelled, notes, limits.items)
     if not examples:
         raise CorpusError(f"{path.name} has no examples; a {task} file has {_FORMS[task]}.")
+    if label_separator and labelled and task == "text-classification":
+        examples = [_several(cast(TextExample, example), label_separator) for example in examples]
     return TaskData(task, examples, path.name, tuple(notes))
+
+
+def _several(example: TextExample, separator: str) -> TextExample:
+    """The example with all labels that its label names, each once."""
+    names = [name.strip() for name in str(example.label).split(separator)]
+    return dataclasses.replace(example, label=tuple(dict.fromkeys(filter(None, names))))
 
 
 def _all_lines(text: str) -> Iterator[tuple[int, str]]:

@@ -175,7 +175,8 @@ class PreparedTask:
         shape = self.model.output_layer.weight.shape
         weight = torch.empty(shape, device="meta")
         is_regression = self.recipe.task == "text-regression"
-        return TaskHead(type(self.model).__name__, self.labels, is_regression, weight, weight[:, 0])
+        is_multi_label = self.parts.train.is_multi_label
+        return TaskHead(type(self.model).__name__, self.labels, is_regression, weight, weight[:, 0], is_multi_label)
 
     def load(self, checkpoint: Checkpoint) -> None:
         """Take the weights of a checkpoint of this task. Raises CheckpointError for one of another task."""
@@ -237,6 +238,8 @@ def prepare_task(
     if data.most_examples is not None:
         train = train.sample(data.most_examples, seed)
     for part in (validation, given.test):
+        if part and part.is_multi_label != train.is_multi_label:
+            raise CorpusError(f"{part.name} and the training part must both have one label for a text, or several.")
         if part and part.choices != train.choices:
             raise CorpusError(f"{part.name} has {part.choices} choices where the training part has {train.choices}.")
     if given.test:
@@ -313,9 +316,10 @@ class TaskEvaluator:
             self.advance()
         prepared, recipe = self._prepared, self._prepared.recipe
         assert prepared.parts.validation is not None
-        asked = prepared.validation, prepared.parts.validation.examples
+        asked = prepared.validation, prepared.parts.validation.examples, prepared.labels, recipe.data
+        missing, several = recipe.may_be_missing, prepared.parts.train.is_multi_label
         self.latest_step = step
-        self._work = predicting(model, *asked, prepared.labels, recipe.data, may_be_missing=recipe.may_be_missing)
+        self._work = predicting(model, *asked, may_be_missing=missing, is_multi_label=several)
 
     def advance(self) -> None:
         """Evaluate one batch, if an evaluation is running."""
@@ -340,4 +344,6 @@ class TaskEvaluator:
         recipe = self._prepared.recipe
         if not self.points or not recipe.training.keep_best:
             return None
-        return max(self.points, key=lambda point: (getattr(point, MAIN_MEASURE[recipe.task]), point.step)).step
+        # The labels of a text with several are seldom all right.
+        measure = "f1" if self._prepared.parts.train.is_multi_label else MAIN_MEASURE[recipe.task]
+        return max(self.points, key=lambda point: (getattr(point, measure), point.step)).step

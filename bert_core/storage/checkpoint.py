@@ -73,7 +73,8 @@ class TaskHead:
     """The output layer of a fine-tuned model, L outputs over a hidden size of D.
 
     architecture: its Hugging Face class, one of `TASK_HEADS`. labels: the name of each output, empty if the outputs
-    have none. is_regression: whether the output is a number. weight: (L, D). bias: (L,).
+    have none. is_regression: whether the output is a number. weight: (L, D). bias: (L,). is_multi_label: whether a text
+    may have several labels.
     """
 
     architecture: str
@@ -81,6 +82,7 @@ class TaskHead:
     is_regression: bool
     weight: Tensor
     bias: Tensor
+    is_multi_label: bool = False
 
     def tensors(self) -> dict[str, Tensor]:
         """The weights under their names in a file."""
@@ -227,6 +229,8 @@ def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], dtype: torc
         task = {"id2label": dict(enumerate(head.labels)), "label2id": {name: i for i, name in enumerate(head.labels)}}
     elif head and head.is_regression:
         task = {"id2label": {0: "LABEL_0"}, "label2id": {"LABEL_0": 0}, "problem_type": "regression"}
+    if head and head.is_multi_label:
+        task["problem_type"] = "multi_label_classification"
     config = {
         "architectures": [head.architecture if head else "BertForPreTraining"],
         "model_type": "bert",
@@ -351,20 +355,21 @@ def _read_head(content: dict[str, Any], config: BertConfig) -> TaskHead | None:
     if not isinstance(architecture, str) or architecture not in TASK_HEADS:
         return None
     is_regression = content.get("problem_type") == "regression"
-    if content.get("problem_type") == "multi_label_classification":
-        raise CheckpointError(f"{CONFIG} has several labels for a text; this program supports one.")
+    is_multi_label = content.get("problem_type") == "multi_label_classification"
     labels: tuple[str, ...] = ()
     if architecture in _WITH_LABELS and not is_regression:
         names = content.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
         if not isinstance(names, dict) or {*names} != {str(i) for i in range(len(names))} or not names:
             raise CheckpointError(f"{CONFIG} must have a name for each output from 0 in id2label.")
         labels = tuple(str(names[str(i)]) for i in range(len(names)))
-        is_regression = len(labels) == 1 and architecture == "BertForSequenceClassification"
+        is_classifier = architecture == "BertForSequenceClassification"
+        is_regression = len(labels) == 1 and is_classifier and not is_multi_label
+        is_multi_label &= is_classifier
         if len(labels) > MAX_OUTPUTS:
             raise CheckpointError(f"{CONFIG} has {len(labels):,} labels; the limit is {MAX_OUTPUTS:,}.")
     outputs = len(labels) or (2 if architecture == "BertForQuestionAnswering" else 1)
     weight = torch.empty(outputs, config.hidden_size, device="meta")
-    return TaskHead(architecture, () if is_regression else labels, is_regression, weight, weight[:, 0])
+    return TaskHead(architecture, () if is_regression else labels, is_regression, weight, weight[:, 0], is_multi_label)
 
 
 def _fill(

@@ -75,6 +75,25 @@ def test_regression_equals_transformers(tiny_config):
     assert found.accuracy.isnan()
 
 
+def test_several_labels_equal_transformers(tiny_config, tiny_checkpoint, tmp_path):
+    ours, theirs = pair("BertForSequenceClassification", tiny_config)
+    theirs.config.problem_type = "multi_label_classification"
+    batch = batch_for("BertForSequenceClassification", tiny_config, torch.tensor([[1.0, 0, 1], [0, 0, 0], [0, 1, 0]]))
+    wanted = theirs(**inputs_of(batch), labels=batch.target)
+    logits = batch.to("cpu").logits(ours)
+    assert_same(logits, wanted.logits)
+    found = task_loss(logits, batch.target)
+    assert_same(found.loss, wanted.loss)
+    right = sum(bool(((row > 0) == (real > 0)).all()) for row, real in zip(logits, batch.target))
+    assert found.accuracy == pytest.approx(right / 3)
+
+    head = TaskHead("BertForSequenceClassification", ("a", "b"), False, torch.ones(2, 12), torch.zeros(2), True)
+    save_checkpoint(dataclasses.replace(tiny_checkpoint, head=head, missing=frozenset({"mlm", "nsp"})), tmp_path)
+    opened = transformers.BertForSequenceClassification.from_pretrained(tmp_path)
+    assert opened.config.problem_type == "multi_label_classification"
+    assert load_checkpoint(tmp_path).head.is_multi_label
+
+
 def test_answers_equal_transformers(tiny_config):
     ours, theirs = pair("BertForQuestionAnswering", tiny_config)
     batch = batch_for("BertForQuestionAnswering", tiny_config)

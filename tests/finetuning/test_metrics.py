@@ -9,6 +9,7 @@ from bert_core.finetuning.metrics import (
     confusion,
     entities,
     entity_metrics,
+    multi_label_metrics,
     regression_metrics,
 )
 
@@ -32,6 +33,11 @@ def test_three_labels_have_a_macro_f1_over_those_that_occur():
 def test_one_label_everywhere_has_no_correlation():
     found = classification_metrics(list("0011"), list("0000"), ["0", "1"])
     assert found == {"accuracy": 0.5, "f1": 0.0, "matthews_correlation": 0.0}
+
+
+def test_several_labels_of_a_text():
+    wanted, found = [("a", "b"), (), ("c",), ("a",)], [("a",), (), ("b",), ("a",)]
+    assert multi_label_metrics(wanted, found) == {"accuracy": 0.5, "f1": pytest.approx(4 / 7)}
 
 
 def test_correlations_share_the_ranks_of_ties():

@@ -13,6 +13,7 @@ from bert_core import __main__ as command_line
 from bert_core.errors import BertCoreError, CheckpointError, ConfigError, InputError
 from bert_core.finetuning.examples import ChoiceExample, TaskParts
 from bert_core.finetuning.prediction import predict, review
+from bert_core.finetuning.readers import load_task
 from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.finetuning.tuning import prepare_task
 from bert_core.runs.worker import finetune
@@ -211,6 +212,37 @@ def test_probabilities_of_transformers_on_the_written_folder(tiny_checkpoint, tm
         theirs = {entry["label"]: entry["score"] for entry in pipeline([text])[0]}
         ours = predict(result.checkpoint, [text])[0]
         assert dict(zip(result.checkpoint.head.labels, ours.probabilities)) == pytest.approx(theirs, abs=1e-5)
+
+
+def test_several_labels_for_a_text_are_learned(tiny_checkpoint, tmp_path, capsys):
+    save_checkpoint(tiny_checkpoint, tmp_path / "start")
+    names = [[word for word in ("nice", "romeo") if word in each.text] for each in texts(120).examples]
+    lines = [f"{each.text}\t{','.join(own) or ','}" for each, own in zip(texts(120).examples, names)]
+    (tmp_path / "train.tsv").write_text("\n".join(lines))
+    arguments = ["finetune", "--task", "text-classification", "--train", str(tmp_path / "train.tsv"), "--seed", "1"]
+    arguments += [
+        "--label-separator",
+        ",",
+        "--checkpoint",
+        str(tmp_path / "start"),
+        "--output",
+        str(tmp_path / "tuned"),
+    ]
+    arguments += ["--set", *(f"{name}={value}" for name, value in {**FAST, "epochs": 12}.items())]
+    assert command_line.main(arguments) == 0
+    measures = json.loads(capsys.readouterr().out.splitlines()[-1])["validation"]
+    assert {*measures} == {"accuracy", "f1"}
+    assert measures["f1"] >= 0.9
+    opened = load_checkpoint(tmp_path / "tuned")
+    found = predict(opened, ["nice romeo", "great team", "romeo great"])
+    assert [each.label for each in found] == [("nice", "romeo"), (), ("romeo",)]
+    task = load_task(tmp_path / "train.tsv", "text-classification", label_separator=",")
+    reviewed = review(opened, task)
+    assert [each.is_right for each in reviewed.judged] == sorted(each.is_right for each in reviewed.judged)
+    assert reviewed.confusion == ()
+    pipeline = transformers.pipeline("text-classification", str(tmp_path / "tuned"), top_k=None)
+    theirs = {entry["label"]: entry["score"] for entry in pipeline(["nice romeo"])[0]}
+    assert dict(zip(opened.head.labels, found[0].probabilities)) == pytest.approx(theirs, abs=1e-5)
 
 
 def test_the_model_to_start_from_does_not_change(tiny_checkpoint):
