@@ -156,7 +156,10 @@ def train_tab(page: Page) -> Training:
 
     def start_run(values: dict[Any, Any], *, steps: bool = False) -> dict[gr.blocks.Block, Any]:
         """Start a run; a form that can't be trained starts nothing and loses nothing. steps: only its first step."""
-        space, filled, shown = workspaces.enter(values[page.visitor]), form.read(values), values[facts]
+        space, filled, claimed = workspaces.enter(values[page.visitor]), form.read(values), values[facts]
+        # A large file is previewed once. What the page claims of it is never sent back.
+        is_claimed = isinstance(claimed, dict) and bool(claimed) and not claimed.get("error")
+        is_previewed = filled.source == UPLOADED and is_claimed
 
         def begin() -> None:
             space.refuse_if_active()
@@ -169,13 +172,13 @@ def train_tab(page: Page) -> Training:
             if steps:
                 run.step()
 
-        if filled.source != UPLOADED or not shown or shown.get("error"):
-            shown = show_preview(values)
+        shown = {"facts": [], "notes": []} if is_previewed else show_preview(values)
         if filled.missing:
             shown = {"facts": [], "notes": [], "error": filled.missing}
         if not shown.get("error"):
             shown["error"] = on_error(str)(begin)()
-        return {facts: shown, **show(space.token)}
+        has_news = not is_previewed or shown["error"]
+        return {**({facts: shown} if has_news else {}), **show(space.token)}
 
     def on_click(button: gr.Button, command: Callable[..., None], *inputs: gr.components.Component) -> None:
         """Connect a button to a command for the visitor's current run; inputs: its further arguments."""
