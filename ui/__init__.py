@@ -49,13 +49,14 @@ def build(service: TrainingService, workspaces: Workspaces | None = None) -> gr.
     workspaces = workspaces or open_workspaces(service)
     with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
         page = open_page(demo, workspaces)
-        with gr.Tabs(elem_id="tabs"):
+        with gr.Tabs(elem_id="tabs") as tabs:
             compare_tab(page, train_tab(page))
             masked_words_tab(page)
             next_sentence_tab(page)
             attention_tab(page)
             words_in_context_tab(page)
             models_tab(page)
+        page.open_tabs(tabs)
         endpoints(demo, workspaces)
     return demo.queue(api_open=False, max_size=MOST_QUEUED)
 

@@ -81,7 +81,7 @@ class Page:
     @contextmanager
     def tab(self, label: str, name: str) -> Iterator[None]:
         """Lay out a tab. name: its key in the question."""
-        with gr.Tab(label, elem_id=f"tab-{name}") as tab:
+        with gr.Tab(label, id=name, elem_id=f"tab-{name}") as tab:
             yield
         tab.select(None, None, None, js=f"() => Balcony.ask({{ tab: {name!r} }})", **QUIET)
 
@@ -109,6 +109,11 @@ class Page:
             }
 
         getattr(self.bar, event)(handle, self.inputs, set(outputs), trigger_mode="always_last", **QUIET)
+
+    def open_tabs(self, tabs: gr.Tabs) -> None:
+        """Let the page open the question's tab."""
+        js = "(question) => ({ selected: question.tab, __type__: 'update' })"
+        self.bar.open(None, self.bar, tabs, js=js, **QUIET)
 
     def on_restored(self, values: Callable[[Question], dict[Any, Any]], outputs: Iterable[Any]) -> None:
         """Set controls of a tab to the question of an address. values: of the controls."""
@@ -158,7 +163,7 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces) -> Page:
     bar = view(
         "sentenceBar",
         {},
-        events=("restored", *EVENTS),
+        events=("restored", "open", *EVENTS),
         options={"events": EVENTS},
         server_functions=[serve(sentences), serve(words)],
         elem_id="question",

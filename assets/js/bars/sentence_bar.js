@@ -222,13 +222,10 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     paint();
     respond().catch(console.warn);
   });
-  on("restored", () => { read = ""; setValue(value()); trigger("restored"); openTab(); if (offered) offer(offered).catch(console.warn); });
+  on("restored", () => { read = ""; setValue(value()); trigger("restored"); trigger("open"); if (offered) offer(offered).catch(console.warn); });
+  // Tabs that a narrow window does not show have no button to press.
+  on("open", () => { setValue(value()); trigger("open"); });
   root.hidden = true;
-
-  /** Open the question's tab in the strip of tabs. */
-  function openTab() {
-    document.getElementById(`tab-${question.tab}-button`)?.click();
-  }
 
   return function draw() {};
 }

@@ -43,6 +43,7 @@ const literal = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").
  * `options`: the figures without and with more curves, the names of a point's numbers, and the points of an example,
  * which is shown before the first run. `actions`: `more(is)` after the toggle "More curves", `file(kind)` to save the
  * numbers as a file or, with the title of a picture, `picture`; without them the chart has only the curves of other runs.
+ * @param {{more: (is: boolean) => void, file: (kind: any) => any} | null} [actions]
  */
 export function curves(root, options, actions = null) {
   const view = { smooth: true, log: false, more: false };

@@ -244,7 +244,7 @@ export function runMonitor(root, { trigger, server, options }) {
       next.show(false);
       runs.show(visitor, value.run);
     }
-    run.isSlow = value.isSlow;
+    if (run) run.isSlow = value.isSlow;
     eager = 5;
     later(0);
   };

@@ -2,8 +2,8 @@
 
 import { el } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
-import { keep, kept, on, visitor } from "../parts/page.js";
-import { question } from "../parts/question.js";
+import { announce, keep, kept, on, visitor } from "../parts/page.js";
+import { ask, question } from "../parts/question.js";
 
 /** Tabs in the order of the story, with what to do there. @type {[tab: string, text: string][]} */
 const STORY = [
@@ -31,7 +31,10 @@ export function nextStep(root, more) {
   let steps = 0;
   const seen = () => new Set(kept("seen", visitor.token));
   const next = () => STORY.find(([tab]) => !seen().has(tab));
-  go.addEventListener("click", () => document.getElementById(`tab-${next()?.[0]}-button`)?.click());
+  go.addEventListener("click", () => {
+    ask({ tab: next()?.[0] });
+    announce("open", null);
+  });
   further.addEventListener("click", () => more(steps));
   on("question", ({ changed }) => {
     if (!changed.has("tab") || seen().has(question.tab)) return;
