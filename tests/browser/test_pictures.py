@@ -33,8 +33,15 @@ def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page, tmp_
     page.evaluate("document.body.classList.remove('dark')")
 
     menu = page.locator("#attention-download details")
+    page.set_viewport_size({"width": 390, "height": 844})
     menu.locator("summary").click()
+    assert menu.locator("div").evaluate("list => list.getBoundingClientRect().right") <= 390
+    scrolled = (
+        "menu => { let x = 0; for (let each = menu; each; each = each.parentElement) x += each.scrollLeft; return x; }"
+    )
+    assert menu.evaluate(scrolled) == 0
     page.keyboard.press("Escape")
+    page.set_viewport_size({"width": 1280, "height": 900})
     expect(menu).not_to_have_attribute("open", "")
     expect(menu.locator("summary")).to_be_focused()
     press_save(page, "#attention-download-py")

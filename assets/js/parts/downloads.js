@@ -13,6 +13,8 @@ const KINDS = {
   py: ["Python", "code that computes the same"],
 };
 
+const EDGE = 12;  // pixels between the list and the end of the window
+
 /** @param {Blob} blob @param {string} name */
 export function save(blob, name) {
   const link = el("a", { href: URL.createObjectURL(blob), download: name });
@@ -49,7 +51,12 @@ export function saveMenu({ id, what, kinds }, press) {
   roam(items);
   const summary = el("summary", { class: "balcony-small", "aria-label": `Save ${what}` }, "Save ▾");
   const menu = el("details", { class: "balcony-save", "data-no-picture": "" }, summary, items);
-  menu.addEventListener("toggle", () => { if (menu.open) items.scrollIntoView({ block: "nearest" }); });
+  menu.addEventListener("toggle", () => {
+    if (!menu.open) return;
+    items.style.left = "0";  // or further to the left, where the window ends
+    items.style.left = `${Math.min(0, document.documentElement.clientWidth - EDGE - items.getBoundingClientRect().right)}px`;
+    items.scrollIntoView({ block: "nearest" });
+  });
   menu.addEventListener("focusout", ({ relatedTarget }) => {
     if (relatedTarget instanceof Node && !menu.contains(relatedTarget)) menu.open = false;
   });
