@@ -20,6 +20,7 @@ from bert_core.storage.checkpoint import Checkpoint
 
 settings.register_profile("quick", max_examples=60, deadline=None)
 settings.register_profile("long", max_examples=2_000, deadline=None)
+settings.register_profile("release", max_examples=600, deadline=None)
 settings.load_profile("quick")
 
 DIALOGUE = """\
