@@ -44,6 +44,7 @@ def load_tokenizer(path: Path, settings: dict[str, Any] | None = None, limits: L
     """
     settings = settings or {}
     is_vocab_txt = path.suffix == ".txt"
+    data = read_limited(path, min(MAX_JSON_BYTES, limits.upload_bytes)) if is_vocab_txt else b""
     content = {} if is_vocab_txt else read_json(path, limits)
     merges: list[list[str]] = []
     try:
@@ -54,7 +55,6 @@ def load_tokenizer(path: Path, settings: dict[str, Any] | None = None, limits: L
                 "that of a BertTokenizer; choose a model with a tokenizer.json or a BertTokenizer."
             )
         if is_vocab_txt:
-            data = read_limited(path, min(MAX_JSON_BYTES, limits.upload_bytes))
             vocabulary, kind = _read_vocab_txt(data, limits.tokens), "WordPiece"
         else:
             vocabulary, kind = _read_tokenizer_json(content, limits.tokens)
