@@ -102,8 +102,13 @@ def words_in_context_tab(page: Page) -> None:
         [facts, level, cosine, points, word, sentences],
         lambda sentence: {facts: {"facts": [], "notes": [], "error": sentence}, cosine: None, points: None},
     )
+    # Where the question has none, the answer sets the controls to an example.
     page.on_restored(
-        lambda question: {word: question.word or "", sentences: "\n".join(question.contexts or ())}, [word, sentences]
+        lambda question: {
+            word: gr.skip() if question.word is None else question.word,
+            sentences: gr.skip() if question.contexts is None else "\n".join(question.contexts),
+        },
+        [word, sentences],
     )
     # Not input: a text box triggers that by keys with a letter only. An example changes a box without focus.
     mine = "document.activeElement?.closest('#context-{}') && Balcony.ask"

@@ -32,13 +32,16 @@ class Tabs:
         self._profiles: list[BrowserContext] = []
         self._used: list[Page] = []
 
-    def open(self, profile: BrowserContext | None = None) -> Page:
-        """Load the page in a tab that the test does not use yet: of this profile, or of one without a visitor."""
+    def open(self, profile: BrowserContext | None = None, *, at: str = "") -> Page:
+        """Load the page in a tab that the test does not use yet: of this profile, or of one without a visitor.
+
+        at: the part of its address after and with #.
+        """
         taken = {page.context for page in self._used}
         profile = profile or next((each for each in self._profiles if each not in taken), None) or self._new_profile()
         page = next((each for each in profile.pages if each not in self._used), None) or self._new_tab(profile)
         self._used.append(page)
-        page.goto(self.address)
+        page.goto(self.address + at)
         expect(page.locator("#start")).to_be_enabled()
         return page
 

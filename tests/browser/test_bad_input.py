@@ -112,7 +112,7 @@ def test_a_learning_rate_out_of_range(page: Page) -> None:
         change_setting(page, "learning-rate", rate)
         expect(page.locator("#preview").get_by_role("alert")).to_contain_text(shown)
         page.locator("#start").click()
-        expect(page.locator("#run-status")).to_have_text("No run yet")
+        expect(page.locator("#run-step")).to_have_text("–")
     change_setting(page, "learning-rate", "0.001")
     expect(page.locator("#preview").get_by_role("alert")).to_have_count(0)
 
@@ -128,7 +128,7 @@ def test_text_that_cannot_be_trained_on(page: Page) -> None:
             expect(alert).to_contain_text(sentence)
         page.locator("#start").click()
         expect(alert).to_contain_text(sentence)
-        expect(page.locator("#run-status")).to_have_text("No run yet")
+        expect(page.locator("#run-step")).to_have_text("–")
         expect(page.locator("#pasted textarea")).to_have_value(text)
     choose_source(page, "The recipe's own text")
     expect(alert).to_have_count(0)

@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from browser_steps import FIRST, download, press_save, show, shown_model
+from browser_steps import FIRST, download, press_save, show, shown_model, words_of
 from playwright.sync_api import Page, expect
 
 MARKUP = "<img src=x onerror=document.title='gone'> $x$ romeo"
@@ -20,8 +20,13 @@ def page(shared: Page, complaints: list[str]) -> Page:
 def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
     show(page, "words-in-context", **FIRST)
     facts, title = page.locator("#context-facts"), page.locator("#context-points .gtitle")
-    expect(facts).to_contain_text("Occurrences3")
+    word = page.locator("#context-word input, #context-word textarea")
+    expect(facts).to_contain_text("Occurrences2")
+    expect(word).to_have_value("juliet")
     expect(title).to_have_text("Layer 2: the vectors in two dimensions")
+    words_of(page).filter(has_text="Romeo").first.click()
+    expect(facts).to_contain_text("Occurrences3")
+    expect(word).to_have_value("Romeo")
     expect(page.locator("#context-points .points path")).to_have_count(3)
     page.locator("#context-level input[type=number]").fill("0")
     expect(title).to_have_text("Word vectors alone: the vectors in two dimensions")
@@ -31,10 +36,10 @@ def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
     expect(page.locator("#context-cosine .balcony-map-word title").nth(1)).to_contain_text("e'>")
     assert page.locator("#context-cosine img").count() == 0
     assert page.title() == "Balcony"
-    page.locator("#context-word input, #context-word textarea").fill("zebra")
+    word.fill("zebra")
     expect(facts).to_contain_text("is in none of the sentences")
     expect(title).to_be_hidden()
-    page.locator("#context-word input, #context-word textarea").fill("")
+    word.fill("")
     expect(facts).to_contain_text("Type a word")
 
 
@@ -42,7 +47,8 @@ def test_guesses_and_attention_are_downloaded(page: Page, tmp_path: Path) -> Non
     show(page, "masked-words", **FIRST)
     expect(page.locator("#masked-guesses section")).to_have_count(1)
     guesses = json.loads(download(page, "#masked-download-json", tmp_path, "guesses.json"))
-    assert guesses["text"].count("[MASK]") == len(guesses["masks"]) == 1
+    assert (guesses["text"], guesses["text_pair"]) == (FIRST["text"], FIRST["pair"].replace("Juliet", "[MASK]"))
+    assert len(guesses["masks"]) == 1
     rows = list(csv.DictReader(download(page, "#masked-download-csv", tmp_path, "guesses.csv").splitlines()))
     assert [row["token"] for row in rows] == [guess["token"] for guess in guesses["masks"][0]]
     picture = download(page, "#masked-download-svg", tmp_path, "guesses.svg")

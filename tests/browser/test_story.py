@@ -197,14 +197,15 @@ def test_another_browser_tab_of_the_visitor_shows_the_run_without_a_reload(
     expect(shown_model(other)).to_have_text(f"{RECIPE.title} (run 1)")
     open_tab(other, "Models")
     other.get_by_role("radio", name="comes with Balcony").check()
-    expect(shown_model(page)).to_have_text("romeo-juliet")
+    expect(shown_model(other)).to_have_text("romeo-juliet")
+    expect(shown_model(page)).to_have_text(f"{RECIPE.title} (run 1)")  # each browser tab has a question of its own
     open_tab(other, "Train")
     other.locator("#stop").click()
     wait_for_status(page, "Stopped")
     expect(page.locator("#start")).to_be_enabled()
     start(page)
     wait_for_status(other, "Training")
-    expect(shown_model(other)).to_have_text(f"{RECIPE.title} (run 1)")
+    expect(shown_model(other)).to_have_text(f"{RECIPE.title} (run 2)")
     page.locator("#stop").click()
     wait_for_status(other, "Stopped")
 

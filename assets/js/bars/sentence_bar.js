@@ -98,7 +98,12 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
 
   /** @param {number} index @param {boolean} alone */
   function press(index, alone) {
-    if (question.tab === "words-in-context") { ask({ word: words.words[index] }); return; }
+    if (question.tab === "words-in-context") {
+      ask({ word: words.words[index] });
+      setValue(value());
+      trigger("restored");  // the tab's own box shows the word
+      return;
+    }
     const hidden = new Set(question.hidden);
     if (alone) { hidden.clear(); hidden.add(index); } else if (!hidden.delete(index)) hidden.add(index);
     ask({ hidden: [...hidden].sort((a, b) => a - b) });
@@ -140,6 +145,8 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
       item.setAttribute("aria-pressed", `${pressable && (hidden.has(index) || isWord)}`);
       /** @type {HTMLButtonElement} */ (item).disabled = !pressable;
     });
+    // A field that scrolls can be reached by keyboard, by its words or by itself.
+    for (const { chips } of Object.values(fields)) pressable ? chips.removeAttribute("tabindex") : (chips.tabIndex = 0);
     root.classList.toggle("is-word", question.tab === "words-in-context");
     for (const key of FIELDS) if (document.activeElement !== fields[key].editor) fields[key].close();
     hint.textContent = PRESSES[question.tab];
