@@ -16,7 +16,7 @@ from bert_core.probes.reading import read_words, unknown_words
 from bert_core.runs.prepare import preview
 from bert_core.runs.recipe import recipe_named
 from bert_core.storage.checkpoint import Checkpoint
-from ui.masked_words.token_picker import mask_words
+from ui.parts.masking import mask_words
 from ui.parts.question import Question
 
 SENTENCES = {
