@@ -40,11 +40,11 @@ def test_views_that_are_opened_before_the_server_answers_are_filled_when_it_does
         page.reload()
         open_tab(page, "Compare")
         batch.scroll_into_view_if_needed()
-        exam.scroll_into_view_if_needed()
         expect(batch).to_be_visible()
         page.wait_for_timeout(100)
         expect(batch).not_to_contain_text("Press Start")
     expect(batch).to_contain_text("Press Start")
+    open_tab(page, "Train")
     expect(exam).to_contain_text("words are hidden one at a time")
 
 
@@ -53,14 +53,17 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
     batch = page.locator("#batch")
     expect(batch).to_contain_text("Press Start")
     expect(page.locator("#batch-next")).to_be_hidden()
+    open_tab(page, "Train")
     change_setting(page, "steps", "40")
     start(page)
     wait_for_status(page, "Finished")
+    open_tab(page, "Compare")
     summary, pairs, words = (
         batch.locator(".balcony-batch-summary"),
         batch.locator(".balcony-batch-range"),
         batch.locator("ol"),
     )
+    batch.scroll_into_view_if_needed()
     expect(summary).to_contain_text("Batch of step 40")
     expect(summary).to_contain_text(re.compile(r"\d+ of \d+ asked words right \(masked \d+ of \d+"))
     expect(pairs).to_have_text("Pairs 1 to 4 of 48")
@@ -97,6 +100,7 @@ def test_the_dialogue_is_memorised_and_a_longer_text_has_held_out_sentences(page
     expect(exam).to_contain_text("There is nothing to hold out: all 9 sentences")
     expect(exam.locator(".balcony-answer").first).to_contain_text("cannot be measured without held-out words")
     expect(exam).to_contain_text("sign test")
+    exam.locator("summary").click()
     expect(exam.get_by_role("columnheader")).to_have_text(["Step 110", "Training text"])
     words = ["one", "two", "three", "four", "five", "six", "seven"]
     paste(page, "\n".join(f"{words[i % 7]} {words[(i * j) % 7]} {words[j % 6]}" for i in range(30) for j in range(8)))

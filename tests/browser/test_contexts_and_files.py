@@ -61,7 +61,7 @@ def test_guesses_and_attention_are_downloaded(page: Page, tmp_path: Path) -> Non
     show(page, "attention", text="thank you romeo")
     expect(page.locator("#attention-map .balcony-map-word")).to_have_count(10)
     maps = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json"))
-    assert maps["tokens"] == ["[CLS]", "thank", "you", "romeo", "[SEP]"]
+    assert maps["tokens"] == ["[CLS]", "[MASK]", "you", "romeo", "[SEP]"], "what is hidden is hidden here too"
     assert len(download(page, "#attention-download-csv", tmp_path, "attention.csv").splitlines()) == 1 + 2 * 4 * 25
 
 

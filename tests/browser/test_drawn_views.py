@@ -41,7 +41,7 @@ def test_no_word_of_a_map_touches_the_next_and_no_line_crosses_a_label(page: Pag
             root.remove();
             return [text, fill, behind];
         }}""",
-        {"figures": [curves()], "series": ["mlm_loss"]},
+        {"figures": [curves()], "series": ["mlm_loss"], "example": [[0, 4.0], [9, 1.0]]},
     )
     assert fill[0] == "always the same"
     assert fill[1] == fill[2] != "rgba(0, 0, 0, 0)"

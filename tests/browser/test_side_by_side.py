@@ -93,6 +93,7 @@ def test_a_tick_of_a_freed_run_is_dropped(page: Page) -> None:
     expect(page.locator("#runs-differ tbody tr")).to_have_count(2)
     page.evaluate("localStorage.clear()")  # another visitor in the same browser tab begins with nothing ticked
     page.reload()
+    open_tab(page, "Train")
     start(page)
     assert page.evaluate(f"async () => ({RUNS_LIST}).runs.chosen.size") == 0
 

@@ -24,7 +24,7 @@ from bert_core.runs.recipe import recipe_names
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.evaluation import EvaluationPoint
 from ui.masked_words.closer_view import LENS, MATTERED, SWEEP, VIEWS, closer_code, closer_numbers, closer_value
-from ui.masked_words.tab import all_guesses, beside_value, guesses_code, guesses_value, put_guess
+from ui.masked_words.tab import all_guesses, beside_value, guesses_code, guesses_value, put_guess, still_hidden
 from ui.models_tab import name_in_files, open_files
 from ui.next_sentence.tab import verdict_value
 from ui.parts.downloads import file_name
@@ -93,6 +93,11 @@ def test_a_guess_replaces_the_word_or_its_piece(pieces: Checkpoint) -> None:
     assert put_guess(asked, unkind, 1, "##s").texts == ("Say Uns please", asked.pair)
     assert put_guess(asked, typed, 0, "un").texts == (asked.text, "say un kind")
     assert put_guess(asked, typed, 0, "##s").texts == (asked.text, "says kind")
+    assert still_hidden(pieces, asked, put_guess(asked, say, 0, "please"), say) == [1]
+    hidden = dataclasses.replace(asked, hidden=(0, 4))
+    typed = mask_words(pieces, hidden)[1][1]
+    assert still_hidden(pieces, hidden, put_guess(hidden, typed, 0, "un"), typed) == [0, 5], "un is a new word"
+    assert still_hidden(pieces, hidden, put_guess(hidden, typed, 0, "##s"), typed) == [0, 4]
 
 
 def test_a_guess_of_ones_own_gets_as_many_masks_as_it_has_pieces(pieces: Checkpoint) -> None:
@@ -353,7 +358,8 @@ def test_the_numbers_of_a_run_are_given_as_files(finished) -> None:
 def test_typed_masks_and_clicked_words_are_answered_in_reading_order(finished) -> None:
     checkpoint = finished.snapshots[-1].checkpoint()
     asked = Question("hello [MASK] my name", "[MASK] you", hidden=(2, 0))
-    assert words_value(checkpoint, asked, None)["words"] == ["hello", "my", "name", "you"]
+    shown = words_value(checkpoint, asked, None)
+    assert (shown["words"], shown["typed"]) == (["hello", "my", "name", "you"], [(0, 1), (1, 3)])
     value = guesses_value(checkpoint, asked)
     assert [mask["word"] for mask in value["masks"]] == ["hello", "", "name", ""]
     assert all(len(mask["pieces"][0]["guesses"]) == 5 for mask in value["masks"])

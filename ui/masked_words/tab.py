@@ -113,11 +113,7 @@ def put_into(page: Page) -> Callable[[list[Any]], dict[str, Any]]:
         checkpoint = Asked(page.workspaces, page.workspaces.find(token), question).checkpoint
         word = mask_words(checkpoint, question)[1][int(mask)]
         edited = put_guess(question, word, int(piece), str(guess)[:200])
-        return {
-            "text": edited.text,
-            "pair": edited.pair,
-            "hidden": [index for index in question.hidden if index != word.index],
-        }
+        return {"text": edited.text, "pair": edited.pair, "hidden": still_hidden(checkpoint, question, edited, word)}
 
     return put
 
@@ -202,6 +198,15 @@ def put_guess(question: Question, masked: MaskedWord, piece: int, token: str) ->
     return (
         dataclasses.replace(question, text=edited) if word.sentence == 0 else dataclasses.replace(question, pair=edited)
     )
+
+
+def still_hidden(checkpoint: Checkpoint, question: Question, edited: Question, put: MaskedWord) -> list[int]:
+    """Numbers of the words that stay hidden after a guess was put in: one for a typed [MASK] is a new word, after which
+    the others have other numbers."""
+    before, place = maskable(checkpoint, question), (put.word.sentence, put.word.start)
+    added = len(maskable(checkpoint, edited)) - len(before)
+    first = sum((word.sentence, word.start) < place for word in before)
+    return [index + added * (index >= first) for index in question.hidden if index != put.index]
 
 
 def all_guesses(checkpoint: Checkpoint, question: Question) -> Numbers:

@@ -27,14 +27,22 @@ def words_value(checkpoint: Checkpoint, question: Question, before: dict[str, An
 
     before: this value for the texts before, None to hide the longest word that the model knows in one piece.
     {"words": texts, "cuts": where each word's pieces begin, "known": whether the model has the word, "second": number
-    of the second sentence's first word, "hidden": numbers of hidden words}
+    of the second sentence's first word, "typed": (sentence, number of the word after it) of each typed [MASK],
+    "hidden": numbers of hidden words}
     """
-    words = maskable(checkpoint, question)
+    words: list[Word] = []
+    typed = []
+    for word in _all_words(checkpoint, question):
+        if word.pieces == (MASK,):
+            typed.append((word.sentence, len(words)))
+        elif not word.is_special:
+            words.append(word)
     value = {
         "words": [word.text for word in words],
         "cuts": [list(word.cuts) for word in words],
         "known": [word.is_known for word in words],
         "second": sum(word.sentence == 0 for word in words),
+        "typed": typed,
     }
     if before is None:
         whole = [index for index, word in enumerate(words) if word.is_known and len(word.pieces) == 1]
@@ -44,9 +52,12 @@ def words_value(checkpoint: Checkpoint, question: Question, before: dict[str, An
 
 def maskable(checkpoint: Checkpoint, question: Question) -> list[Word]:
     """The words that can be masked, without any typed [MASK]."""
-    if not question.text.strip() and not question.pair.strip():
-        return []
-    return [word for word in read_words(checkpoint, *question.texts) if not word.is_special]
+    return [word for word in _all_words(checkpoint, question) if not word.is_special]
+
+
+def _all_words(checkpoint: Checkpoint, question: Question) -> list[Word]:
+    is_empty = not question.text.strip() and not question.pair.strip()
+    return [] if is_empty else read_words(checkpoint, *question.texts)
 
 
 def keep_hidden(before: dict[str, Any], now: dict[str, Any]) -> list[int]:

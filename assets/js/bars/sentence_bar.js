@@ -23,6 +23,7 @@ const LABELS = { text: "Sentence", pair: "Second sentence" };
  * @property {number[][]} cuts
  * @property {boolean[]} known
  * @property {number} second
+ * @property {[sentence: number, index: number][]} typed a typed [MASK] and the word after it
  * @property {number[]} hidden
  * @property {string} [error]
  */
@@ -30,7 +31,7 @@ const LABELS = { text: "Sentence", pair: "Second sentence" };
 /** @type {View} */
 export function sentenceBar(root, { trigger, server, setValue, options }) {
   /** @type {Words} */
-  let words = { words: [], cuts: [], known: [], second: 0, hidden: [] };
+  let words = { words: [], cuts: [], known: [], second: 0, typed: [], hidden: [] };
   let read = "";  // the model and the texts that the words belong to
   let built = "";
   /** @type {string[]} */
@@ -127,13 +128,16 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     const isShown = question.tab in PRESSES, pressable = Boolean(PRESSES[question.tab]);
     root.hidden = !isShown;
     if (!isShown) return;
-    const shape = JSON.stringify([words.words, words.cuts, words.known, words.second]);
+    const shape = JSON.stringify([words.words, words.cuts, words.known, words.second, words.typed]);
     // The same words keep their buttons, and with them the keyboard focus.
     if (shape !== built) {
       const all = words.words.map((_, index) => chip(index));
-      for (const key of FIELDS) {
-        const part = key === "text" ? all.slice(0, words.second) : all.slice(words.second);
-        fields[key].chips.replaceChildren(...part);
+      for (const [sentence, key] of FIELDS.entries()) {
+        const [start, end] = sentence ? [words.second, all.length] : [0, words.second], part = all.slice(start, end);
+        const items = [...part, ""].flatMap((item, i) => [
+          ...words.typed.filter(([of, index]) => of === sentence && index === start + i).map(() => el("span", { class: "balcony-typed" }, "[MASK]")),
+          item]);
+        fields[key].chips.replaceChildren(...items);
         fields[key].chips.dir = direction(part.map((item) => item.textContent ?? ""));
         if (part.length) roam(fields[key].chips);
       }
@@ -165,7 +169,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     const isTheirs = !read || isGiven;
     if (question.text !== text || question.pair !== pair) return false;
     read = key;
-    words = found.error ? { words: [], cuts: [], known: [], second: 0, hidden: [], error: found.error } : found;
+    words = found.error ? { words: [], cuts: [], known: [], second: 0, typed: [], hidden: [], error: found.error } : found;
     const kept = hidden !== null && isTheirs ? hidden.filter((index) => index < words.words.length) : words.hidden;
     ask({ hidden: found.error ? hidden ?? [] : kept });
     return true;

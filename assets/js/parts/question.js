@@ -35,12 +35,14 @@ const NOTHING = {
   head: [0, 0], hide_special: false, off: [], across: null, start: 0, word: null, contexts: null, level: null,
   heads: {}, order: "text", recipe: null,
 };
-const WRITE_MS = 200;
+const WRITE_MS = 350; // browsers forbid more than about three changes of the address in a second
 const NUMBER = /^\d{1,9}$/;
 
 /** The question, and beside it what an answer needs: a number that counts the changes, and the newest step if live. */
 export const question = { ...NOTHING, number: 0, newest: 0 };
 let writing = 0;
+let written = -Infinity;
+addEventListener("beforeunload", () => { if (writing) write(); });
 
 /**
  * Change the question, and tell the views which parts changed.
@@ -53,7 +55,7 @@ export function ask(update) {
   if (!changed.length) return;
   Object.assign(question, update, { number: question.number + 1 });
   clearTimeout(writing);
-  writing = setTimeout(write, WRITE_MS);
+  writing = setTimeout(write, Math.max(0, written + WRITE_MS - performance.now()));
   announce("question", { changed: new Set(changed) });
 }
 
@@ -109,6 +111,8 @@ export function parsed(hash) {
 export const restore = (found) => ask({ ...NOTHING, ...found });
 
 function write() {
+  writing = 0;
+  written = performance.now();
   history.replaceState(history.state, "", `${location.pathname}${location.search}${address()}`);
 }
 

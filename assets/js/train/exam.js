@@ -13,6 +13,7 @@ function cell([right, all]) {
 /** @type {View} */
 export function exam(root, { server }) {
   let isVisible = false;
+  let isOpen = false;
 
   const ask = latest(async () => {
     if (!isVisible) return;
@@ -29,7 +30,7 @@ export function exam(root, { server }) {
         ...value.columns.map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, ...value.rows.map(([name, ...results]) => el("tr", {}, el("th", { scope: "row" }, name), ...results.map(cell)))));
     const [verdict, ...more] = value.verdict || [];
-    const isOpen = root.querySelector("details")?.open;
+    isOpen = root.querySelector("details")?.open ?? isOpen; // as the person left it, also before the next table
     root.replaceChildren(...(verdict ? [el("p", { class: "balcony-answer" }, verdict)] : []),
       ...(table ? [el("details", isOpen ? { open: "" } : {}, el("summary", {}, "Memorised or generalised?"), el("p", {}, value.text),
         ...more.map((sentence) => el("p", {}, sentence)), table, el("p", { class: "balcony-empty" }, value.rule))]
