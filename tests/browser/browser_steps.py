@@ -8,10 +8,11 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, ViewportSize, expect
 from playwright.sync_api import Error as PlaywrightError
 
 WAIT_MS = 45_000
+VIEWPORT: ViewportSize = {"width": 1600, "height": 900}
 # The question of a new visitor: the first two sentences of the dialogue, and of their words the longest hidden.
 FIRST = {
     "text": "Hello, how are you? I am Romeo.",
@@ -41,6 +42,7 @@ class Tabs:
         profile = profile or next((each for each in self._profiles if each not in taken), None) or self._new_profile()
         page = next((each for each in profile.pages if each not in self._used), None) or self._new_tab(profile)
         self._used.append(page)
+        page.set_viewport_size(VIEWPORT)  # an earlier test may have changed it
         page.goto(self.address + at)
         expect(page.locator("#start")).to_be_enabled()
         return page
@@ -63,7 +65,7 @@ class Tabs:
             del self._used[earlier:]
 
     def _new_profile(self) -> BrowserContext:
-        profile = self.browser.new_context(viewport={"width": 1600, "height": 900}, accept_downloads=True)
+        profile = self.browser.new_context(viewport=VIEWPORT, accept_downloads=True)
         profile.set_default_timeout(WAIT_MS)
         self._profiles.append(profile)
         return profile
