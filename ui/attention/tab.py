@@ -82,8 +82,12 @@ def attention_tab(page: Page) -> None:
 
     def show_layer(asked: Asked) -> dict[Any, Any]:
         """One layer in detail; the grids mark the chosen head by themselves."""
-        shown = show(asked)
-        return {detail: shown[detail], other_detail: shown[other_detail]}
+        if not asked.question.text.strip():
+            return {detail: None, other_detail: None}
+        first = attention_of(asked.checkpoint, asked.question)
+        head = attention.nearest_head(asked.question.head, first)
+        others = beside(first, head, asked)
+        return {detail: attention.detail_value(first, head), other_detail: others[other_detail]}
 
     def numbers(asked: Asked) -> Numbers | dict[str, Numbers]:
         return numbers_of_models(asked, lambda each: attention_numbers(attention_of(each, asked.question).maps))

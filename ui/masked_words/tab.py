@@ -55,7 +55,7 @@ def masked_words_tab(page: Page) -> None:
         with probe_lock:
             value = guesses_value(asked.checkpoint, asked.question)
         if not asked.question.other:
-            return {guesses: value, guesses_beside: {**NO_GUESSES}}
+            return {guesses: value, guesses_beside: NO_GUESSES}
         return {guesses: value | {"caption": caption(asked.model)}, guesses_beside: beside(asked)}
 
     @on_error(lambda sentence: no_guesses(sentence) | {"caption": "The other model"})
@@ -91,7 +91,7 @@ def masked_words_tab(page: Page) -> None:
         "guesses",
         guess,
         [guesses, guesses_beside],
-        lambda sentence: {guesses: no_guesses(sentence), guesses_beside: {**NO_GUESSES}},
+        lambda sentence: {guesses: no_guesses(sentence), guesses_beside: NO_GUESSES},
     )
     page.on("closer", look_closer, [closer], lambda sentence: {closer: {"kind": "", "text": sentence}})
     page.on_restored(lambda question: {own: question.guess, kind: question.view}, [own, kind])

@@ -64,7 +64,7 @@ def next_sentence_tab(page: Page) -> None:
     def cross(asked: Asked) -> dict[Any, Any]:
         """The attention across the pair."""
         if not is_whole(asked.question):
-            return {across: {**HIDDEN}}
+            return {across: HIDDEN}
         with probe_lock:
             return {across: pairs.across_value(asked.checkpoint, asked.question)}
 
@@ -83,7 +83,7 @@ def next_sentence_tab(page: Page) -> None:
         one = judged(asked, model.checkpoint, size)
         value = pairs.matrix_value(one, corpus, size, model.checkpoint)
         if second is None:
-            return {matrix: value | {"caption": ALL}, matrix_beside: {"error": why} if why else {**HIDDEN}}
+            return {matrix: value | {"caption": ALL}, matrix_beside: {"error": why} if why else HIDDEN}
         return {
             matrix: value | {"caption": caption(model)},
             matrix_beside: beside_matrix(asked, second, size, one),
@@ -120,12 +120,12 @@ def next_sentence_tab(page: Page) -> None:
         return pairs.matrix_code(asked.checkpoint.name, asked.corpus, asked.question.start, shown_size(asked))
 
     page.on("verdict", judge, [verdict], lambda sentence: {verdict: {"error": sentence}})
-    page.on("across", cross, [across], lambda sentence: {across: {**HIDDEN}})
+    page.on("across", cross, [across], lambda sentence: {across: HIDDEN})
     page.on(
         "matrix",
         matrices,
         [matrix, matrix_beside],
-        lambda sentence: {matrix: {"error": sentence}, matrix_beside: {**HIDDEN}},
+        lambda sentence: {matrix: {"error": sentence}, matrix_beside: HIDDEN},
     )
     offer(page, pair_export, "pair", numbers_of_pair, code=code_of_pair)
     offer(page, matrix_export, "matrix", numbers_of_matrix, title=(), code=code_of_matrix)
