@@ -26,11 +26,11 @@ from ui.masked_words.tab import masked_words_tab
 from ui.models_tab import models_tab
 from ui.next_sentence.tab import next_sentence_tab
 from ui.parts.page import open_page
-from ui.parts.scripts import scripts_route
 from ui.server.endpoints import endpoints
 from ui.server.guard import Guard
 from ui.server.news import health_route, news_route
 from ui.server.probe_lock import probe_lock
+from ui.server.scripts import scripts_route
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
 from ui.theme import head, plotly_script, style_sheet, theme
 from ui.train.tab import train_tab

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from ui.parts.scripts import ASSETS, tags
+from ui.server.scripts import ASSETS, tags
 
 SYSTEM_FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]
 SYSTEM_MONO = ["ui-monospace", "SF Mono", "Consolas", "monospace"]

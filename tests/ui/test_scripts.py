@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ui.parts import scripts
+from ui.server import scripts
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from bert_core.storage.checkpoint import Checkpoint
 from ui.parts.export import MAX_WEIGHTS, python_code
 from ui.parts.masking import mask_words
 from ui.parts.question import Head, Question
-from ui.parts.scripts import ASSETS, in_one_piece
+from ui.server.scripts import ASSETS, in_one_piece
 
 DIFFERENCE = {"difference": "Difference from the other model"}
 LABEL_HINT = (

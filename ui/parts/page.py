@@ -14,8 +14,8 @@ from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, on_error
 from ui.parts.masking import words_value
 from ui.parts.question import EVENTS, Question, Values
-from ui.parts.scripts import ASSETS
 from ui.parts.shown_model import choices, comparisons, first_pair, repeated_run, shown_model
+from ui.server.scripts import ASSETS
 from ui.server.workspace import Model, Workspace
 from ui.server.workspaces import Workspaces
 from ui.views import view

@@ -19,8 +19,8 @@ from ui.handlers import on_error
 from ui.parts.downloads import PICTURES
 from ui.parts.export import history_numbers, write
 from ui.parts.figures import curves
-from ui.parts.scripts import ASSETS
 from ui.server.news import CURVES, MORE_CURVES
+from ui.server.scripts import ASSETS
 from ui.server.workspace import NO_MODEL_YET, Workspace
 from ui.server.workspaces import Workspaces
 from ui.train.guess_board import GuessBoard
