@@ -17,8 +17,8 @@ from bert_core.data.tokenizer import UNK
 from bert_core.probes.forward import require, word_scores
 from bert_core.probes.reading import Row, masked_row, pair_row, token_text
 from bert_core.probes.sentence_pairs import judge_pairs, label_pairs
-from bert_core.probes.verdicts import Tally
 from bert_core.storage.checkpoint import Checkpoint
+from bert_core.training.verdicts import Tally
 
 EXAM_SENTENCES = 200  # limit; of a longer text, a window of this many sentences is examined
 MOST_WORDS = 200  # of a part, drawn by chance; an answer takes a moment

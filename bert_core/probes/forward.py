@@ -145,25 +145,34 @@ def _forward_one(checkpoint: Checkpoint, encoding: Encoding, **options: bool) ->
     return _forward(checkpoint, padded(checkpoint, [row_of(encoding)]), asked_positions=_NO_POSITIONS, **options)
 
 
-@torch.inference_mode()
 def _forward(checkpoint: Checkpoint, inputs: Inputs, **options: Any) -> BertOutput:
     """One forward pass; options: as for `BertModel.forward`."""
     ids, mask, segments = (each.to(checkpoint.model.device) for each in inputs)
-    (rows, T), config = ids.shape, checkpoint.config
-    if options.get("output_attentions") or options.get("head_scale") is not None:
-        layers = config.num_hidden_layers if options.get("output_attentions") else 1
-        weights = rows * layers * config.num_attention_heads * T * T
-        if weights > MOST_WEIGHTS:
-            longest = int(T * (MOST_WEIGHTS / weights) ** 0.5)
-            raise InputError(
-                f"Attention over {T} tokens has {weights / 1e6:,.0f} million weights in this model; the limit is "
-                f"{MOST_WEIGHTS / 1e6:.0f} million. Shorten the text to {longest} tokens."
-            )
-    scored = len(options["asked_positions"])
-    _watch.get()(probe_seconds(config, rows, rows * T, scored, checkpoint.model.device.type))
-    with suitable_threads(checkpoint, ids.numel()):
+    all_layers = checkpoint.config.num_hidden_layers
+    layers = all_layers if options.get("output_attentions") else int(options.get("head_scale") is not None)
+    with forward_pass(checkpoint, ids, len(options["asked_positions"]), layers):
         # Without padding, attention needs no mask.
         return checkpoint.model(ids, None if bool(mask.all()) else mask, segments, **options)
+
+
+@contextmanager
+def forward_pass(checkpoint: Checkpoint, ids: Tensor, scored: int, layers: int) -> Iterator[None]:
+    """Everything around a forward pass: its limit, its estimated seconds for whoever watches, its threads.
+
+    ids: (B, T). scored: number of positions at which words are scored. layers: number of layers whose attention weights
+    are held at once. Raises InputError for too many weights.
+    """
+    (rows, T), config = ids.shape, checkpoint.config
+    weights = rows * layers * config.num_attention_heads * T * T
+    if weights > MOST_WEIGHTS:
+        longest = int(T * (MOST_WEIGHTS / weights) ** 0.5)
+        raise InputError(
+            f"Attention over {T} tokens has {weights / 1e6:,.0f} million weights in this model; the limit is "
+            f"{MOST_WEIGHTS / 1e6:.0f} million. Shorten the text to {longest} tokens."
+        )
+    _watch.get()(probe_seconds(config, rows, rows * T, scored, checkpoint.model.device.type))
+    with torch.inference_mode(), suitable_threads(checkpoint, ids.numel()):
+        yield
 
 
 @contextmanager

@@ -16,9 +16,9 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import CorpusError
 from bert_core.probes.forward import suitable_threads
-from bert_core.probes.verdicts import Comparison, Spread, compare
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.losses import DeviceBatch, kinds_asked, pretraining_losses
+from bert_core.training.verdicts import Comparison, Spread, compare
 
 PAIRS = 512  # that each model judges, down to whole batches
 MAX_SENTENCES = 2000  # of the text, from its start

@@ -11,9 +11,9 @@ import torch
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError, RunError
-from bert_core.probes.verdicts import Spread
 from bert_core.runs.experiments import Marks, load_experiments
 from bert_core.runs.run import ENDED, Run
+from bert_core.training.verdicts import Spread
 from ui.compare.experiments import answer, experiment_named, format_number, start_trial, trial_news
 from ui.compare.runs_list import in_words, label_of, run_curve, run_row, what_differs
 from ui.parts.shown_model import choices

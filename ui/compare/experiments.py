@@ -12,7 +12,6 @@ import gradio as gr
 from bert_core.config import check_seed
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, ConfigError
-from bert_core.probes.verdicts import MARGIN, MARGIN_RATIO, SEEDS, STANDARD_ERRORS, Spread
 from bert_core.runs.experiments import (
     MEASURES,
     Contrast,
@@ -27,6 +26,7 @@ from bert_core.runs.experiments import (
 from bert_core.runs.prepare import preview
 from bert_core.runs.recipe import Recipe, recipe_corpus
 from bert_core.runs.run import ACTIVE, Run
+from bert_core.training.verdicts import MARGIN, MARGIN_RATIO, SEEDS, STANDARD_ERRORS, Spread
 from ui.handlers import QUIET, on_error
 from ui.parts.page import Page
 from ui.server.probe_lock import probe_lock

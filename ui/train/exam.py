@@ -7,8 +7,8 @@ import gradio as gr
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.probes.exam import MOST_WORDS, PartExam, examine_part
-from bert_core.probes.verdicts import CHANCE, Tally, judge_memory
 from bert_core.runs.run import TRAINING, Run
+from bert_core.training.verdicts import CHANCE, Tally, judge_memory
 from ui.handlers import on_error
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace

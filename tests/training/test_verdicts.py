@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from bert_core.probes.verdicts import CONSTANT, MARGIN, Comparison, Memory, Spread, Tally, compare, judge_memory
+from bert_core.training.verdicts import CONSTANT, MARGIN, Comparison, Memory, Spread, Tally, compare, judge_memory
 
 DRAWS = 1000
 

@@ -1,0 +1,164 @@
+"""Every stage of one text's way through a model: the numbers between the tokens and the answers.
+
+The pass is written out with the model's own weights, so each intermediate result has a name. It gives the same numbers
+as `BertForPreTraining`, to rounding.
+
+Shapes: T tokens, D hidden size, H heads, d = D / H, F feed-forward size, L layers, V vocabulary.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from bert_core.data.encoding import IS_NEXT
+from bert_core.errors import InputError
+from bert_core.model import BertEmbeddings, BertLayer, BertSelfAttention
+from bert_core.probes.attention import without
+from bert_core.probes.forward import forward_pass, log_probabilities, padded
+from bert_core.probes.reading import encode_text, row_of
+from bert_core.storage.checkpoint import Checkpoint
+
+Numbers = dict[str, Tensor]
+# The parts of a layer besides its heads. Without a residual, LayerNorm gets the block's output alone.
+PARTS = ("attention", "attention residual", "feed-forward", "feed-forward residual")
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The numbers of one pass, float32 on the CPU.
+
+    tokens, ids, segments: T each.
+    embeddings: word, position, segment, sum, each (T, D); the LayerNorm of the sum is states[0].
+    states: (L + 1, T, D), the embeddings first, then each layer's output.
+    layer: of the chosen layer: query, key, value (H, T, d); products, scores = products / sqrt(d), weights, each
+    (H, T, T); context = weights value (H, T, d); joined = the heads side by side, projected, attention_sum = residual +
+    projected, attended = its LayerNorm, each (T, D); inner, activated (T, F); fed, output_sum = attended + fed, output,
+    each (T, D).
+    words: at the asked position: dense, activated, transformed, each (D,), and logits and log_probabilities (V,); after
+    each layer, by_layer (L + 1, V), the log-probabilities that the same output layer reads there. Empty without an
+    asked position or a masked-word head.
+    pair: pooled (D,), logits and probabilities (2,), IsNext first. Empty without a next-sentence head.
+    norms: gain and bias, (2, D), of the LayerNorms after "embeddings", "attention", "output" and "transform".
+    """
+
+    tokens: list[str]
+    ids: list[int]
+    segments: list[int]
+    embeddings: Numbers
+    states: Tensor
+    layer: Numbers
+    words: Numbers
+    pair: Numbers
+    norms: Numbers
+
+    @property
+    def is_next(self) -> float | None:
+        """P(IsNext), None without a next-sentence head."""
+        return self.pair["probabilities"][IS_NEXT].item() if self.pair else None
+
+
+def follow(
+    checkpoint: Checkpoint,
+    text: str,
+    text_pair: str | None = None,
+    *,
+    layer: int = 0,
+    position: int | None = None,
+    heads_off: Sequence[tuple[int, int]] = (),
+    zeroed: Collection[tuple[int, int]] = (),
+) -> Stages:
+    """Follow one or two sentences through a model.
+
+    layer: the layer, from 0, whose inner numbers are returned. position: of the token at which words are scored, where
+    [CLS] is 0. heads_off: heads, (layer, head) from 0, whose output is set to zero. zeroed: the same for other parts,
+    (layer, index in PARTS). Raises InputError for an empty or too long text, and for a layer, position, head or part
+    that does not exist.
+    """
+    model, L, encoding = checkpoint.model, checkpoint.config.num_hidden_layers, encode_text(checkpoint, text, text_pair)
+    scale = without(checkpoint, heads_off).to(model.device)
+    if not 0 <= layer < L:
+        raise InputError(f"The model has {L} layers, and no layer {layer + 1}.")
+    if position is not None and not 0 <= position < len(encoding):
+        raise InputError(f"The text has {len(encoding)} tokens, and no token {position}.")
+    if not set(zeroed) <= {(number, part) for number in range(L) for part in range(len(PARTS))}:
+        raise InputError(f"A part to set to zero is a layer below {L} and one of {len(PARTS)} parts, both from 0.")
+    (ids, _, segments), scored = padded(checkpoint, [row_of(encoding)]), "mlm" not in checkpoint.missing
+    with forward_pass(checkpoint, ids, L + 1 if position is not None and scored else 0, 1):
+        embeddings = _embed(model.bert.embeddings, ids[0], segments[0])
+        states = [model.bert.embeddings.LayerNorm(embeddings["sum"])]
+        chosen: Numbers = {}
+        for number, each in enumerate(cast(Any, model.bert.encoder["layer"])):
+            keep = [(number, part) not in zeroed for part in range(len(PARTS))]
+            numbers = _layer(each, states[-1], scale[number], keep)
+            chosen = numbers if number == layer else chosen
+            states.append(numbers["output"])
+        shown, words, pair = torch.stack(states), {}, {}
+        if position is not None and scored:
+            words = _words(checkpoint, shown[:, position])
+        if "nsp" not in checkpoint.missing:
+            pooled = torch.tanh(model.bert.pooler["dense"](shown[-1, 0]))
+            logits = model.cls["seq_relationship"](pooled)
+            pair = {"pooled": pooled, "logits": logits, "probabilities": logits.softmax(-1)}
+        block = cast(Any, model.bert.encoder["layer"])[layer]
+        norms = {
+            "embeddings": model.bert.embeddings.LayerNorm,
+            "attention": block.attention["output"].LayerNorm,
+            "output": block.output.LayerNorm,
+            "transform": cast(Any, model.cls["predictions"]).transform["LayerNorm"],
+        }
+        gains = {name: torch.stack([norm.weight, norm.bias]) for name, norm in norms.items()}
+    found = [
+        {name: numbers.float().cpu() for name, numbers in group.items()}
+        for group in (embeddings, chosen, words, pair, gains)
+    ]
+    embedded, inside, scores, judged, normed = found
+    state = shown.float().cpu()
+    return Stages(encoding.tokens, encoding.ids, encoding.type_ids, embedded, state, inside, scores, judged, normed)
+
+
+def _embed(embeddings: BertEmbeddings, ids: Tensor, segments: Tensor) -> Numbers:
+    word, segment = embeddings.word_embeddings(ids), embeddings.token_type_embeddings(segments)
+    position = embeddings.position_embeddings.weight[: len(ids)]
+    return {"word": word, "position": position, "segment": segment, "sum": word + segment + position}
+
+
+def _layer(block: BertLayer, x: Tensor, scale: Tensor, keep: Sequence[bool]) -> Numbers:
+    """A layer's numbers for its input (T, D). scale: (H,) factors on the heads. keep: for each of PARTS."""
+    attention, output = cast(BertSelfAttention, block.attention["self"]), cast(Any, block.attention["output"])
+    query, key, value = attention.qkv(x).view(len(x), 3, attention.num_heads, -1).permute(1, 2, 0, 3)  # (H, T, d) each
+    products = query @ key.transpose(1, 2)  # (H, T, T)
+    scores = products * query.shape[-1] ** -0.5
+    weights = scores.softmax(-1)
+    context = weights @ value * scale[:, None, None]
+    joined = context.transpose(0, 1).flatten(1)  # (T, D)
+    projected = output.dense(joined) * keep[0]
+    attention_sum = x * keep[1] + projected
+    attended = output.LayerNorm(attention_sum)
+    inner = block.intermediate["dense"](attended)  # (T, F)
+    activated = block.activation(inner)
+    fed = block.output.dense(activated) * keep[2]
+    output_sum = attended * keep[3] + fed
+    numbers = {"query": query, "key": key, "value": value, "products": products, "scores": scores, "weights": weights}
+    numbers |= {"context": context, "joined": joined, "projected": projected, "attention_sum": attention_sum}
+    numbers |= {"attended": attended, "inner": inner, "activated": activated, "fed": fed, "output_sum": output_sum}
+    return numbers | {"output": block.output.LayerNorm(output_sum)}
+
+
+def _words(checkpoint: Checkpoint, states: Tensor) -> Numbers:
+    """The masked-word head's numbers for the states of one token, (L + 1, D), the last of which it was trained on."""
+    head, model = cast(Any, checkpoint.model.cls["predictions"]), checkpoint.model
+    dense = head.transform["dense"](states[-1])
+    activated = head.activation(dense)
+    logits = model.score_words(states).float()  # (L + 1, V)
+    by_layer = log_probabilities(checkpoint, logits)
+    return {
+        "dense": dense,
+        "activated": activated,
+        "transformed": head.transform["LayerNorm"](activated),
+        "logits": logits[-1, : by_layer.shape[1]],
+        "log_probabilities": by_layer[-1],
+        "by_layer": by_layer,
+    }

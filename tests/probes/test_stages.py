@@ -1,0 +1,160 @@
+"""Every stage's numbers against `transformers`: its own outputs, and its weights applied by hand."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+from bert_core.config import BertConfig
+from bert_core.data.encoding import IS_NEXT
+from bert_core.data.tokenizer import MASK
+from bert_core.errors import InputError
+from bert_core.model import BertForPreTraining
+from bert_core.probes.attention import answers, without
+from bert_core.probes.masked_words import fill_mask, layer_lens
+from bert_core.probes.sentence_pairs import next_sentence
+from bert_core.probes.stages import PARTS, follow
+from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+
+SHIPPED = Path(__file__).resolve().parents[2] / "checkpoints"
+TEXTS = ("hello how [MASK] you i am romeo", "hello romeo my name is juliet")
+
+
+@pytest.fixture(scope="module", params=["romeo-juliet", "english-mini", "12 x 12"])
+def folder(request, tmp_path_factory, word_tokenizer) -> Path:
+    if request.param != "12 x 12":
+        return SHIPPED / request.param
+    size = word_tokenizer.get_vocab_size()
+    config = BertConfig(
+        size, hidden_size=144, num_hidden_layers=12, num_attention_heads=12, intermediate_size=200, hidden_act="relu"
+    )
+    model = BertForPreTraining(config, generator=torch.Generator().manual_seed(0)).eval()
+    path = tmp_path_factory.mktemp("models") / "random"
+    save_checkpoint(Checkpoint(model, word_tokenizer), path)
+    return path
+
+
+@torch.no_grad()
+def test_every_number_is_that_of_transformers(folder):
+    checkpoint = load_checkpoint(folder)
+    theirs = transformers.BertForPreTraining.from_pretrained(
+        folder, attn_implementation="eager", dtype=torch.float32
+    ).eval()
+    encoding = checkpoint.tokenizer.encode(*TEXTS)
+    position, layer = encoding.tokens.index(MASK), theirs.config.num_hidden_layers - 1
+    inputs = {"input_ids": torch.tensor([encoding.ids]), "token_type_ids": torch.tensor([encoding.type_ids])}
+    out = theirs(**inputs, output_hidden_states=True, output_attentions=True)
+    found = follow(checkpoint, *TEXTS, layer=layer, position=position)
+    assert (found.tokens, found.ids, found.segments) == (encoding.tokens, encoding.ids, encoding.type_ids)
+
+    def same(ours, expected):
+        torch.testing.assert_close(ours, expected.float(), rtol=1e-5, atol=1e-5)
+
+    tables, block = theirs.bert.embeddings, theirs.bert.encoder.layer[layer]
+    same(found.states, torch.cat(out.hidden_states))
+    same(found.embeddings["word"], tables.word_embeddings(inputs["input_ids"])[0])
+    same(found.embeddings["position"], tables.position_embeddings.weight[: len(encoding)])
+    same(found.embeddings["segment"], tables.token_type_embeddings(inputs["token_type_ids"])[0])
+    same(found.embeddings["sum"], sum(found.embeddings[name] for name in ("word", "position", "segment")))
+    x, numbers, own = out.hidden_states[layer][0], found.layer, block.attention.self
+    heads = theirs.config.num_attention_heads
+    for name in ("query", "key", "value"):
+        same(numbers[name], getattr(own, name)(x).view(len(x), heads, -1).transpose(0, 1))
+    same(numbers["products"], torch.einsum("hid,hjd->hij", numbers["query"], numbers["key"]))
+    same(numbers["scores"], numbers["products"] / math.sqrt(x.shape[1] // heads))
+    same(numbers["weights"], out.attentions[layer][0])
+    same(numbers["context"], torch.einsum("hij,hjd->hid", numbers["weights"], numbers["value"]))
+    joined = torch.cat(list(numbers["context"]), 1)
+    same(numbers["joined"], joined)
+    same(numbers["projected"], block.attention.output.dense(joined))
+    same(numbers["attention_sum"], x + numbers["projected"])
+    same(numbers["attended"], block.attention(x[None])[0][0])
+    same(numbers["inner"], block.intermediate.dense(numbers["attended"]))
+    same(numbers["activated"], block.intermediate(numbers["attended"]))
+    same(numbers["fed"], block.output.dense(numbers["activated"]))
+    same(numbers["output_sum"], numbers["attended"] + numbers["fed"])
+    same(numbers["output"], out.hidden_states[layer + 1][0])
+
+    transform = theirs.cls.predictions.transform
+    same(found.words["dense"], transform.dense(out.hidden_states[-1][0, position]))
+    same(found.words["activated"], transform.transform_act_fn(found.words["dense"]))
+    same(found.words["transformed"], transform(out.hidden_states[-1][0, position]))
+    logits = out.prediction_logits[0, position]
+    same(found.words["logits"], logits[: len(found.words["logits"])])
+    same(found.words["log_probabilities"], logits.log_softmax(-1)[: len(found.words["logits"])])
+    by_layer = theirs.cls.predictions(torch.cat(out.hidden_states)[:, position]).log_softmax(-1)
+    same(found.words["by_layer"], by_layer[:, : len(found.words["logits"])])
+    same(found.pair["pooled"], theirs.bert.pooler(out.hidden_states[-1])[0])
+    same(found.pair["logits"], out.seq_relationship_logits[0])
+    assert found.is_next == pytest.approx(out.seq_relationship_logits.softmax(-1)[0, IS_NEXT].item(), abs=1e-5)
+    for name, before, after in [
+        ("embeddings", found.embeddings["sum"], found.states[0]),
+        ("attention", numbers["attention_sum"], numbers["attended"]),
+        ("output", numbers["output_sum"], numbers["output"]),
+        ("transform", found.words["activated"], found.words["transformed"]),
+    ]:
+        deviation = (before.var(-1, correction=0, keepdim=True) + theirs.config.layer_norm_eps).sqrt()
+        gain, bias = found.norms[name]
+        same((before - before.mean(-1, keepdim=True)) / deviation * gain + bias, after)
+
+
+def test_it_agrees_with_the_other_probes_and_with_heads_off(tiny_checkpoint):
+    position = follow(tiny_checkpoint, *TEXTS).tokens.index(MASK)
+    found = follow(tiny_checkpoint, *TEXTS, position=position)
+    [[(best, probability)]] = fill_mask(tiny_checkpoint, *TEXTS, top_k=1)
+    token = tiny_checkpoint.tokenizer.token_to_id(best)
+    assert found.words["log_probabilities"][token].exp().item() == pytest.approx(probability, abs=1e-5)
+    lens = layer_lens(tiny_checkpoint, *TEXTS, top_k=1)
+    torch.testing.assert_close(found.words["by_layer"][:, token].exp(), lens.probabilities[:, 0], rtol=0, atol=1e-5)
+    assert found.is_next == pytest.approx(next_sentence(tiny_checkpoint, *TEXTS), abs=1e-5)
+    off = [(0, 1), (1, 2)]
+    both = torch.stack([without(tiny_checkpoint, []), without(tiny_checkpoint, off)])
+    expected = answers(tiny_checkpoint, both, *TEXTS, position=position)
+    less = follow(tiny_checkpoint, *TEXTS, position=position, heads_off=off)
+    token = tiny_checkpoint.tokenizer.token_to_id(expected.answer)
+    assert less.words["log_probabilities"][token].exp().item() == pytest.approx(expected.word[1].item(), abs=1e-5)
+    assert less.is_next == pytest.approx(expected.is_next[1].item(), abs=1e-5)
+    assert less.layer["context"][1].abs().max() == 0 != less.layer["context"][0].abs().max()
+
+
+def test_a_part_set_to_zero_adds_nothing(tiny_checkpoint):
+    whole = follow(tiny_checkpoint, *TEXTS, layer=1)
+    for part, (block, added) in enumerate([("projected", 1), ("attention_sum", 0), ("fed", 1), ("output_sum", 0)]):
+        numbers = follow(tiny_checkpoint, *TEXTS, layer=1, zeroed=[(1, part)]).layer
+        if added:
+            assert numbers[block].abs().max() == 0, PARTS[part]
+        else:
+            assert torch.equal(numbers[block], numbers["projected" if part == 1 else "fed"]), PARTS[part]
+        assert not torch.allclose(numbers["output"], whole.layer["output"])
+    first = follow(tiny_checkpoint, *TEXTS, layer=1, zeroed=[(0, 2)])
+    assert not torch.allclose(first.states[1], whole.states[1])
+
+
+def test_a_model_without_output_heads_has_no_scores(tiny_checkpoint):
+    bare = Checkpoint(tiny_checkpoint.model, tiny_checkpoint.tokenizer, missing=frozenset({"mlm", "nsp"}))
+    found = follow(bare, TEXTS[0], position=1)
+    assert (found.words, found.pair, found.is_next) == ({}, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("hello", {"layer": 2}, "no layer 3"),
+        ("hello", {"position": 3}, "3 tokens, and no token 3"),
+        ("hello", {"heads_off": [(0, 3)]}, "no head 4 in layer 1"),
+        ("hello", {"zeroed": [(0, 4)]}, "part to set to zero"),
+        ("", {}, "no word"),
+        ("you " * 40, {}, "the model reads 17"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused(text, options, message, tiny_checkpoint):
+    with pytest.raises(InputError, match=message):
+        follow(tiny_checkpoint, text, **options)
+
+
+def test_a_wide_model_over_many_tokens_is_refused_before_its_weights_are_made(monkeypatch, tiny_checkpoint):
+    monkeypatch.setattr("bert_core.probes.forward.MOST_WEIGHTS", 100)
+    with pytest.raises(InputError, match="Shorten the text to 5 tokens"):
+        follow(tiny_checkpoint, *TEXTS)
