@@ -18,7 +18,7 @@ from browser_steps import (
     wait_for_status,
     words_of,
 )
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 STRANGE = ["<b>bold</b>", "${1+1}", "$x$", "{{7*7}}", "שלום", "&amp;"]
 
@@ -115,6 +115,23 @@ def test_a_learning_rate_out_of_range(page: Page) -> None:
         expect(page.locator("#run-step")).to_have_text("–")
     change_setting(page, "learning-rate", "0.001")
     expect(page.locator("#preview").get_by_role("alert")).to_have_count(0)
+
+
+def test_a_late_answer_of_start_leaves_a_newer_preview(page: Page) -> None:
+    alert = page.locator("#preview").get_by_role("alert")
+    change_setting(page, "learning-rate", "0")
+    expect(alert).to_contain_text("Learning rate is 0")
+    held: list[Route] = []
+    page.route("**/run/**", lambda route: route.continue_() if held else held.append(route))
+    page.locator("#start").click()
+    change_setting(page, "learning-rate", "0.001")
+    expect(alert).to_have_count(0)
+    with page.expect_response(lambda response: response.url == held[0].request.url) as answered:
+        held[0].continue_()
+    answered.value.finished()
+    page.wait_for_timeout(500)  # to draw the answer
+    expect(alert).to_have_count(0)
+    page.unroute_all()
 
 
 def test_text_that_cannot_be_trained_on(page: Page) -> None:

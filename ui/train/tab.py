@@ -158,8 +158,8 @@ def train_tab(page: Page) -> Training:
         """Start a run; a form that can't be trained starts nothing and loses nothing. steps: only its first step."""
         space, filled, claimed = workspaces.enter(values[page.visitor]), form.read(values), values[facts]
         # A large file is previewed once. What the page claims of it is never sent back.
-        is_claimed = isinstance(claimed, dict) and bool(claimed) and not claimed.get("error")
-        is_previewed = filled.source == UPLOADED and is_claimed
+        claimed_error = bool(claimed.get("error")) if isinstance(claimed, dict) else False
+        is_previewed = filled.source == UPLOADED and bool(claimed) and isinstance(claimed, dict) and not claimed_error
 
         def begin() -> None:
             space.refuse_if_active()
@@ -175,9 +175,12 @@ def train_tab(page: Page) -> Training:
         shown = {"facts": [], "notes": []} if is_previewed else show_preview(values)
         if filled.missing:
             shown = {"facts": [], "notes": [], "error": filled.missing}
-        if not shown.get("error"):
+        elif shown.get("error"):
+            # The preview shows it already. Sent again, it might arrive after the preview of a newer value.
+            return show(space.token)
+        else:
             shown["error"] = on_error(str)(begin)()
-        has_news = not is_previewed or shown["error"]
+        has_news = shown["error"] or claimed_error
         return {**({facts: shown} if has_news else {}), **show(space.token)}
 
     def on_click(button: gr.Button, command: Callable[..., None], *inputs: gr.components.Component) -> None:
