@@ -31,7 +31,7 @@ WINGS = {
         {"parts"},
         {"theme"},
         {"train", "masked_words", "next_sentence", "attention", "models_tab", "words_in_context_tab"},
-        {"compare"},
+        {"compare", "finetune"},
         {"__init__"},
     ],
 }

@@ -22,6 +22,7 @@ from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
 from ui.attention.tab import attention_tab
 from ui.compare.tab import compare_tab
+from ui.finetune.tab import finetune_tab
 from ui.masked_words.tab import masked_words_tab
 from ui.models_tab import models_tab
 from ui.next_sentence.tab import next_sentence_tab
@@ -55,6 +56,7 @@ def build(service: TrainingService, workspaces: Workspaces | None = None) -> gr.
             next_sentence_tab(page)
             attention_tab(page)
             words_in_context_tab(page)
+            finetune_tab(page)
             models_tab(page)
         page.open_tabs(tabs)
         endpoints(demo, workspaces)

@@ -14,7 +14,8 @@ from typing import Any
 import gradio as gr
 
 from bert_core.config import LOCAL, Limits
-from bert_core.errors import CheckpointError
+from bert_core.errors import CheckpointError, first_three
+from bert_core.finetuning.heads import task_of
 from bert_core.storage.checkpoint import (
     CONFIG,
     MODEL_FILES,
@@ -173,12 +174,15 @@ def models_tab(page: Page) -> None:
 
 
 def model_facts(model: Model) -> dict[str, Any]:
-    """Sizes of a model, for the facts view."""
-    config = model.checkpoint.config
+    """Sizes of a model and the task that it does, for the facts view."""
+    config, head = model.checkpoint.config, model.checkpoint.head
+    task = "masked words and next sentence" if head is None else task_of(model.checkpoint).replace("-", " ")
+    labels = f": {first_three(head.labels)}" if head and head.labels else ""
     return {
         "facts": [
             ["Model", model.title],
             ["State", model.detail],
+            ["Task", task + labels],
             ["Layers", f"{config.num_hidden_layers}"],
             ["Heads per layer", f"{config.num_attention_heads}"],
             ["Hidden size", f"{config.hidden_size}"],

@@ -16,6 +16,8 @@ import { on } from "./parts/page.js";
 import { ask, question } from "./parts/question.js";
 import { sentenceBar } from "./bars/sentence_bar.js";
 import { batch } from "./compare/batch.js";
+import { fineTune } from "./finetune/run.js";
+import { transfer } from "./finetune/transfer.js";
 import { exam } from "./train/exam.js";
 import { experiment } from "./compare/experiments.js";
 import { runMonitor } from "./train/monitor.js";
@@ -26,8 +28,8 @@ import { similarityMap } from "./words_in_context.js";
 
 /** @type {Record<string, View>} */
 const views = {
-  batch, closer, exam, experiment, exporter, facts, frame, guesses, headDetail, headGrid, headSwitches, pairAcross,
-  pairMatrix, plot, runMonitor, runsList, sentenceBar, similarityMap, textPreview, verdict,
+  batch, closer, exam, experiment, exporter, facts, fineTune, frame, guesses, headDetail, headGrid, headSwitches, pairAcross,
+  pairMatrix, plot, runMonitor, runsList, sentenceBar, similarityMap, textPreview, transfer, verdict,
 };
 
 /** @param {WaitingView} view */

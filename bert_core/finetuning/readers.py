@@ -65,7 +65,7 @@ def load_task(
         raise CorpusError(f"{path.name} cannot be read ({error.strerror or error}).") from None
     examples = _READERS[task](text, path.name, labelled, notes, limits.items)
     if not examples:
-        raise CorpusError(f"{path.name} has no examples; a {task} file has {_FORMS[task]}.")
+        raise CorpusError(f"{path.name} has no examples; a {task} file has {FORMS[task]}.")
     if label_separator and labelled and task == "text-classification":
         examples = [_several(cast(TextExample, example), label_separator) for example in examples]
     return TaskData(task, examples, path.name, tuple(notes))
@@ -348,7 +348,7 @@ _READERS: dict[str, Callable[[str, str, bool, list[str], int], list[Example]]] =
     "question-answering": _answers,
     "token-classification": _tagged,
 }
-_FORMS = {
+FORMS = {
     "text-classification": "a text, a tab and a label on each line",
     "text-regression": "one or two texts and a number on each line",
     "multiple-choice": "SWAG's csv columns or CODAH's tsv columns",

@@ -12,7 +12,7 @@ from ui.parts.export import Numbers, table
 from ui.parts.notes import pair_labels
 from ui.parts.page import Asked, Page
 from ui.server.probe_lock import probe_lock
-from ui.server.workspace import NO_MODEL_YET, Workspace
+from ui.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
 from ui.views import view
 
 PAIRS_SHOWN = 4
@@ -30,7 +30,7 @@ def batch_view(page: Page) -> None:
         """Some pairs of the batch of a step, None for the newest."""
         token, key, step, first, again = arguments
         space = page.workspaces.find(token)
-        if (run := space.runs.get(key)) is None:
+        if (run := space.runs.get(key)) is None or is_finetuning(run):
             return {"text": NO_RUN_SELECTED if space.runs else NO_RUN}
         return batch_value(space, run, None if step is None else int(step), max(0, int(first)), max(0, int(again)))
 

@@ -29,7 +29,7 @@ def runs_list(page: Page, training: Training) -> None:
     @on_error(lambda sentence: {"error": sentence})
     def listing(visitor: str) -> list[dict[str, Any]]:
         space = page.workspaces.find(visitor)
-        return [run_row(space, run) for run in space.runs.values()]
+        return [run_row(space, run) for run in space.pretraining_runs]
 
     @on_error(lambda sentence: {"error": sentence})
     def differing(arguments: list[Any]) -> dict[str, Any]:

@@ -58,6 +58,7 @@ _LOSS = _Panel("", "Loss", ".3f", 0.27, _FROM_ZERO, logarithmic=True)
 _ACCURACY = _Panel("2", "Accuracy", ".0%", 0.23, _FRACTIONS)
 _BY_KIND = _Panel("3", "Asked words", ".0%", 0.22, _FRACTIONS)
 _LEARNING_RATE = _Panel("4", "Learning rate", ".3g", 0.12, _FROM_ZERO)
+_MEASURE = _Panel("2", "Held out", ".2f", 0.23, {"range": [-0.05, 1.02]})
 _GRADIENT = _Panel("5", "Gradient norm", ".3g", 0.12, _FROM_ZERO, logarithmic=True)
 
 
@@ -105,6 +106,7 @@ class _Objective:
 
 _MLM = _Objective("mlm", "Masked words (MLM)", "Asked words right", MLM, "solid")
 _NSP = _Objective("nsp", "Next sentence (NSP)", "Pairs right", NSP, "dash")
+_TASK = _Objective("task", "Training loss", "", MLM, "solid")
 
 
 def _baseline(name: str, colour: str, *, side: str = "bottom") -> dict[str, Any]:
@@ -138,7 +140,56 @@ def curves(*, more: bool = False) -> dict[str, Any]:
             _curve(_GRADIENT, "grad_norm", "Gradient norm", _GREY, "solid", showlegend=False),
         ]
         panels += [_BY_KIND, _LEARNING_RATE, _GRADIENT]
-    gap, last = 0.035 if more else 0.04, panels[-1]
+    return _stacked(data, panels)
+
+
+def task_curves() -> dict[str, Any]:
+    """The loss of fine-tuning above the measure of its task; the latter only on the validation part."""
+    raw, line, held = _TASK.curves(_LOSS, "loss")
+    name = {"name": "On held-out examples", "hovertemplate": "held out %{y:.3f}<extra></extra>"}
+    below = {"xaxis": "x2", "yaxis": "y2", "showlegend": False}
+    measure = held | name | below | {"meta": {"series": "measure", "kind": "held"}}
+    # Plotly cannot draw a panel without a visible curve; one of this kind is visible from the start.
+    empty = raw | below | {"meta": {"series": "measure", "kind": "line"}}
+    return _stacked([raw, line, held | name, empty, measure], [_LOSS, _MEASURE])
+
+
+def transfer_chart(
+    starts: Sequence[tuple[str, Sequence[Sequence[Sequence[float]]], Sequence[Sequence[float]]]], measure: str
+) -> dict[str, Any]:
+    """A measure after each epoch, beside the same at the end for each number of labelled examples.
+
+    starts: for each kind of initial weights its name; for each of its runs the [step, value] points; and [examples,
+    mean, standard deviation] points.
+    """
+    data: list[dict[str, Any]] = []
+    for (name, runs, sizes), (colour, dash) in zip(starts, ((NSP, "dash"), (MLM, "solid"))):
+        line, hover = {"color": colour, "width": 2, "dash": dash}, f"{name} %{{y:.2f}}<extra></extra>"
+        shared = {"type": "scatter", "name": name, "legendgroup": name, "line": line, "hovertemplate": hover}
+        for run in runs:
+            x, y = zip(*run)
+            data.append(shared | {"mode": "lines", "x": x, "y": y, "showlegend": False, "opacity": 0.7})
+        if sizes:
+            x, y, deviations = zip(*sizes)
+            error = {"type": "data", "array": deviations, "color": colour}
+            sized = {"mode": "lines+markers", "x": x, "y": y, "error_y": error, "xaxis": "x2", "yaxis": "y2"}
+            data.append(shared | sized)
+    examples = sorted({point[0] for _, _, sizes in starts for point in sizes})
+    ticks = {"type": "log", "tickmode": "array", "tickvals": examples, "ticktext": [f"{each:g}" for each in examples]}
+    layout = _layout(
+        margin={"l": 56, "r": 16, "t": 34, "b": 44},
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "xanchor": "left"},
+        xaxis=_axis(domain=[0, 0.46], title={"text": "Step, with all examples", "standoff": 6}, **_FROM_ZERO),
+        xaxis2=_axis(domain=[0.56, 1], anchor="y2", title={"text": "Labelled examples", "standoff": 6}, **ticks),
+        yaxis=_axis(title={"text": measure, "standoff": 6}, **_MEASURE.scale),
+        yaxis2=_axis(anchor="x2", matches="y", **_MEASURE.scale),
+    )
+    return {"data": data, "layout": layout}
+
+
+def _stacked(data: list[dict[str, Any]], panels: list[_Panel]) -> dict[str, Any]:
+    """A figure of panels one below the other."""
+    gap, last = 0.035 if len(panels) > 2 else 0.04, panels[-1]
     unit = (1 - gap * (len(panels) - 1)) / sum(panel.height for panel in panels)
     top, axes = 1.0, {}
     for panel in panels:

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -16,7 +17,7 @@ from ui.parts.masking import words_value
 from ui.parts.question import EVENTS, Question, Values
 from ui.parts.shown_model import choices, comparisons, first_pair, repeated_run, shown_model
 from ui.server.scripts import ASSETS
-from ui.server.workspace import Model, Workspace
+from ui.server.workspace import Model, Workspace, is_finetuning
 from ui.server.workspaces import Workspaces
 from ui.views import view
 
@@ -172,10 +173,13 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces) -> Page:
 
 
 def corpus_of(space: Workspace, key: str) -> Corpus:
-    """The text of a run; for a model without a run the dialogue, or plain English for the shipped model of it."""
+    """The text of a run; without a text the dialogue, or plain English for the shipped model of it and what began as
+    that model."""
     run = space.runs.get(key)
     if run is not None and run.corpus is not None:
         return run.corpus
+    if run is not None and is_finetuning(run):
+        key = Path(run.recipe.start).name
     return shipped_texts()[key == ENGLISH_MODEL]
 
 

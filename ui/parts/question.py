@@ -26,6 +26,7 @@ EVENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "layer": ("attention", ("head",)),  # "heads" answers it as well
     "switches": ("attention", (*_INPUT, "hidden", "off")),
     "contexts": ("words-in-context", (*_INPUT, "word", "contexts", "level")),
+    "task": ("fine-tune", _MODEL),
     "facts": ("models", _MODEL),
 }
 
@@ -39,8 +40,8 @@ class Question:
     the hidden words, counted through both sentences. guess: a person's own guess. view: key of the closer view. mask:
     number of the mask that it shows. head: the one shown in detail. hide_special: leave out [CLS] and [SEP]. off: heads
     switched off. across: the head whose attention across the pair is shown, None for the mean. start: first sentence
-    of the matrix. word, contexts: the word to follow and sentences with it, None for an example. level: None for the
-    model's last.
+    of the matrix. choices: of which one follows the sentence. word, contexts: the word to follow and sentences with it,
+    None for an example. level: None for the model's last.
     """
 
     text: str = ""
@@ -58,6 +59,7 @@ class Question:
     off: tuple[Head, ...] = ()
     across: Head | None = None
     start: int = 0
+    choices: tuple[str, ...] | None = None
     word: str | None = None
     contexts: tuple[str, ...] | None = None
     level: int | None = None

@@ -8,8 +8,8 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError
 from bert_core.runs.recipe import Recipe, recipe_content, recipe_named
 from bert_core.runs.run import ACTIVE, Run
-from ui.server.news import thin
-from ui.server.workspace import Model, Workspace
+from ui.server.news import series_of, thin
+from ui.server.workspace import Model, Workspace, is_finetuning
 from ui.server.workspaces import Workspaces
 
 MOST_STEPS = 12  # of one run in the list of models to compare with
@@ -74,7 +74,7 @@ def shown_model(workspaces: Workspaces, space: Workspace, key: str, step: int | 
         "run": run.id,
         "steps": [snapshot.step for snapshot in snapshots],
         "at": nearest,
-        "curve": [point[:2] for point in thin(run.history(), CURVE_POINTS)],
+        "curve": [point[:2] for point in thin(run.history(), CURVE_POINTS, series_of(run)[0])],
         "active": run.status in ACTIVE,
         "recipe": description(run),
     }
@@ -90,6 +90,8 @@ def description(run: Run) -> dict[str, Any]:
     """How a link describes a run: recipe, seed and changed settings, with which it trains again bit for bit; or, for a
     text of one's own or settings that were changed during the run, why it cannot: {"missing": sentence}."""
     recipe = run.recipe
+    if is_finetuning(run):
+        return {"missing": f"It was fine-tuned, which a link does not repeat: {recipe.title}."}
     if run.corpus is None or recipe.corpus.file is None:
         return {"missing": f"It was trained on a text that a link does not carry: {recipe.title}."}
     own, changed = _settings(recipe_named(recipe.name).at_scale()), _settings(recipe)

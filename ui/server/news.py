@@ -15,10 +15,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from bert_core.runs.run import ACTIVE, Progress
+from bert_core.finetuning.tuning import MAIN_MEASURE
+from bert_core.runs.run import ACTIVE, Progress, Run
 from ui.handlers import on_error
 from ui.server.probe_lock import probe_lock
-from ui.server.workspace import Workspace
+from ui.server.workspace import Workspace, is_finetuning
 from ui.server.workspaces import Workspaces
 
 ADDRESS = "/balcony/news"
@@ -83,7 +84,8 @@ def run_news(
     progress = run.progress()
     rows = run.history(since=row)
     snapshots = [kept.step for kept in run.snapshots if kept.step > snapshot]
-    names = CURVES + MORE_CURVES if more else CURVES
+    names, held = series_of(run)
+    names += MORE_CURVES if more and names is CURVES else ()
     live = POINTS_LIVE_MORE if more else POINTS_LIVE
     news = {
         "status": progress.status,
@@ -94,16 +96,25 @@ def run_news(
         "left": None if progress.seconds_left is None else round(progress.seconds_left, 1),
         "points": thin(rows, live if row else POINTS_AT_FIRST, names),
         # The curve's last point is a mean over some steps; the numbers beside it are those of the newest step.
-        "last": _mean(rows[-1:], CURVES[:2]) if rows else None,
+        "last": _mean(rows[-1:], names[:2]) if rows else None,
         "snapshots": snapshots,
         "poll_ms": poll_delay(progress),
     }
     if not row and rows:
         news["precision"] = run.recipe.training.precision
     if evaluations := run.evaluations(since=evaluation):
-        news["held"] = thin(evaluations, len(evaluations))
+        news["held"] = thin(evaluations, len(evaluations), held)
     news["cursors"] = [row + len(rows), max([snapshot, *snapshots]), evaluation + len(evaluations)]
     return news
+
+
+def series_of(run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The numbers of a step and those of an evaluation that a page draws."""
+    if not is_finetuning(run):
+        return CURVES, CURVES
+    # The labels of a text with several are seldom all right.
+    several = run.parts is not None and run.parts.train.is_multi_label
+    return ("loss",), ("loss", "f1" if several else MAIN_MEASURE[run.recipe.task])
 
 
 def poll_delay(progress: Progress) -> int:

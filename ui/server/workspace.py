@@ -9,6 +9,7 @@ import threading
 from dataclasses import dataclass, field
 
 from bert_core.errors import RunError
+from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.runs.run import ACTIVE, Run
 from bert_core.runs.snapshots import Budget
 from bert_core.storage.checkpoint import Checkpoint
@@ -22,6 +23,11 @@ LONGEST_NAME = 60
 RUN_COLOURS = ("#8b5cf6", "#64748b", "#ec4899", "#65a30d", "#ef4444", "#a8715a")
 MODEL_BYTES = 2**20  # of a model beside its weights: modules, tokenizer
 MOST_BUILT = 2  # checkpoints built from snapshots and kept: the newest and the selected one
+
+
+def is_finetuning(run: Run) -> bool:
+    """Whether a run learns a task, from labelled examples."""
+    return isinstance(run.recipe, FinetuningRecipe)
 
 
 @dataclass(eq=False)
@@ -54,14 +60,16 @@ class Workspace:
 
     token: "" until the visitor of a run that was kept on the disk comes back. caller: address of the program whose
     run it is, None for a page's.
-    entries: the list of runs, by run id. names: that the person gave to runs and models. budget: bytes for all of it.
-    last_seen: when the lease was renewed, by the service's clock.
+    entries: the list of runs, by run id. unlisted: runs that end when they are measured, and no list shows. names: that
+    the person gave to runs and models. budget: bytes for all of it. last_seen: when the lease was renewed, by the
+    service's clock.
     """
 
     token: str
     budget: Budget = field(default_factory=Budget)
     runs: dict[str, Run] = field(default_factory=dict)
     entries: dict[str, Entry] = field(default_factory=dict)
+    unlisted: list[Run] = field(default_factory=list)
     models: dict[str, Model] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     last_seen: float = 0.0
@@ -72,7 +80,7 @@ class Workspace:
     def touch(self, now: float) -> None:
         """Renew the lease of the workspace and its runs."""
         self.last_seen = now
-        for run in list(self.runs.values()):
+        for run in self.all_runs:
             run.touch()
 
     def run(self, run_id: str) -> Run:
@@ -93,7 +101,10 @@ class Workspace:
 
     def _plain_title(self, run: Run) -> str:
         weights, variant = run.recipe.training, self.entries[run.id].variant
-        missing = [f"without {name.upper()}" for name in ("mlm", "nsp") if not getattr(weights, f"{name}_weight")]
+        if is_finetuning(run):
+            missing = ["random start"] * run.recipe.random_weights
+        else:
+            missing = [f"without {name.upper()}" for name in ("mlm", "nsp") if not getattr(weights, f"{name}_weight")]
         title = run.recipe.title.removesuffix(".txt")
         return ", ".join([title, *([variant] if variant else missing)])
 
@@ -104,19 +115,36 @@ class Workspace:
         self.names[key] = " ".join(name.split())[:LONGEST_NAME]
 
     @property
+    def all_runs(self) -> list[Run]:
+        """The listed runs and the others."""
+        return [*self.runs.values(), *self.unlisted]
+
+    @property
     def active_run(self) -> Run | None:
         """The first run that has not ended; later ones wait for it."""
-        return next((run for run in self.runs.values() if run.status in ACTIVE), None)
+        return next((run for run in self.all_runs if run.status in ACTIVE), None)
+
+    @property
+    def pretraining_runs(self) -> list[Run]:
+        """The listed runs without those that fine-tune."""
+        return [run for run in self.runs.values() if not is_finetuning(run)]
+
+    @property
+    def finetuning_run(self) -> Run | None:
+        """The newest listed run that fine-tunes."""
+        return next((run for run in reversed(self.runs.values()) if is_finetuning(run)), None)
 
     @property
     def current_run(self) -> Run | None:
-        """The active run, else the one that was started last; those of experiments come after all others."""
-        ended = sorted(self.runs.values(), key=lambda run: not self.entries[run.id].variant)
-        return self.active_run or next(reversed(ended), None)
+        """The active pretraining run, else the newest one; those of experiments come after all others."""
+        runs = self.pretraining_runs
+        active = (run for run in runs if run.status in ACTIVE)
+        ended = sorted(runs, key=lambda run: not self.entries[run.id].variant)
+        return next(active, None) or next(reversed(ended), None)
 
     def stop(self) -> None:
         """Stop the active run and those that wait for it."""
-        for run in reversed(self.runs.values()):
+        for run in reversed(self.all_runs):
             if run.status in ACTIVE:
                 run.stop(wait=False)
 

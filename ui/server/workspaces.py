@@ -13,6 +13,8 @@ from typing import Any
 
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, RunError, one_line
+from bert_core.finetuning.examples import TaskParts
+from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import TRAINING, Run, Text
 from bert_core.runs.service import TrainingService
@@ -92,6 +94,17 @@ class Workspaces:
         space.add_run(run, variant)
         return run
 
+    def finetune(
+        self, space: Workspace, recipe: FinetuningRecipe, start: Checkpoint, parts: TaskParts, *, listed: bool = True
+    ) -> Run:
+        """Start a visitor's run that fine-tunes the model `start`, queued after the active ones. Errors as for `start`.
+
+        listed: whether it is among the visitor's runs, or only for the caller, who removes it from `unlisted`."""
+        self._check_room(space)
+        run = self.service.finetune(recipe, start, parts, lease=self._lease, budget=space.budget)
+        space.add_run(run) if listed else space.unlisted.append(run)
+        return run
+
     def repeat(self, space: Workspace, run: Run, *, paused: bool) -> Run:
         """Start a run with the same settings, text and seed; it begins with the same weights, bit for bit.
 
@@ -132,7 +145,7 @@ class Workspaces:
         if visitor.caller is not None:
             return
         others = [space for space in self._all() if space is not visitor and space.caller is None]
-        training = sum(any(run.status in TRAINING for run in list(space.runs.values())) for space in others)
+        training = sum(any(run.status in TRAINING for run in space.all_runs) for space in others)
         if training >= MOST_TRAINING:
             raise RunError(f"{training} others are training on this machine, which is the limit. Try again later.")
 

@@ -120,10 +120,10 @@ def title_in_list(recipe: Recipe) -> str:
     return recipe.title if recipe.corpus.file else f"{recipe.title} (needs your text)"
 
 
-def encoding_control() -> gr.Radio:
+def encoding_control(elem_id: str = "encoding") -> gr.Radio:
     """The encoding of an uploaded file; `encoding_choices` shows it for a file that is not UTF-8."""
     info = "The file is not UTF-8. Choose the encoding in which it reads right, or save it as UTF-8."
-    return gr.Radio(list(ENCODINGS), label="Encoding", info=info, visible=False, elem_id="encoding")
+    return gr.Radio(list(ENCODINGS), label="Encoding", info=info, visible=False, elem_id=elem_id)
 
 
 def encoding_choices(path: str | None) -> dict[str, Any]:

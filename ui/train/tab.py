@@ -202,10 +202,10 @@ def train_tab(page: Page) -> Training:
     def one_step(values: dict[Any, Any]) -> dict[gr.blocks.Block, Any]:
         """One step of the active run, or the first one of a new run."""
         token = values[page.visitor]
-        space = workspaces.lookup(token)
-        if space is None or space.active_run is None:
+        run = _current_run(page, token)
+        if run is None or run.status not in ACTIVE:
             return start_run(values, steps=True)
-        on_error(warn)(space.active_run.step)()
+        on_error(warn)(run.step)()
         return show(token)
 
     @on_error(warn)

@@ -12,6 +12,7 @@ const PRESSES = {
   attention: "Click a word to hide it from the model.",
   "words-in-context": "Click a word to follow it through several sentences.",
   "next-sentence": "",
+  "fine-tune": "",
 };
 const COMPARES = new Set(["masked-words", "next-sentence", "attention"]);
 const FIELDS = /** @type {const} */ (["text", "pair"]);

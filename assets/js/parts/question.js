@@ -21,6 +21,7 @@ import { announce } from "./page.js";
  * @property {Head[]} off
  * @property {Head | null} across
  * @property {number} start
+ * @property {string[] | null} choices
  * @property {string | null} word
  * @property {string[] | null} contexts
  * @property {number | null} level
@@ -32,11 +33,12 @@ import { announce } from "./page.js";
 /** @type {Question} */
 const NOTHING = {
   model: "", step: null, other: "", tab: "train", text: "", pair: "", hidden: null, guess: "", view: "lens", mask: 0,
-  head: [0, 0], hide_special: false, off: [], across: null, start: 0, word: null, contexts: null, level: null,
+  head: [0, 0], hide_special: false, off: [], across: null, start: 0, choices: null, word: null, contexts: null, level: null,
   heads: {}, order: "text", recipe: null,
 };
 const WRITE_MS = 350; // browsers forbid more than about three changes of the address in a second
 const NUMBER = /^\d{1,9}$/;
+const LINES = ["choices", "contexts"];  // lists of texts
 
 /** The question, and beside it what an answer needs: a number that counts the changes, and the newest step if live. */
 export const question = { ...NOTHING, number: 0, newest: 0 };
@@ -65,7 +67,7 @@ export function address() {
   for (const [key, first] of Object.entries(NOTHING)) {
     const value = question[key];
     if (JSON.stringify(value) === JSON.stringify(first)) continue;
-    if (key === "contexts") for (const line of value) parts.append(key, line);
+    if (LINES.includes(key)) for (const line of value) parts.append(key, line);
     else if (["heads", "recipe"].includes(key)) parts.set(key, JSON.stringify(value));
     else if (key === "off") parts.set(key, value.map((head) => head.join(".")).join(","));
     else if (["head", "across"].includes(key)) parts.set(key, value.join("."));
@@ -94,7 +96,7 @@ export function parsed(hash) {
     const first = NOTHING[key];
     const list = text.split(",").filter(Boolean);
     let value;
-    if (key === "contexts") value = parts.getAll(key);
+    if (LINES.includes(key)) value = parts.getAll(key);
     else if (key === "heads" || key === "recipe") value = json(text) ?? undefined;
     else if (key === "hidden") value = list.every((each) => NUMBER.test(each)) ? list.map(Number) : undefined;
     else if (key === "off") value = list.every(head) ? list.map(head) : undefined;

@@ -41,7 +41,7 @@ const literal = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").
 
 /**
  * `options`: the figures without and with more curves, the names of a point's numbers, and the points of an example,
- * which is shown before the first run. `actions`: `more(is)` after the toggle "More curves", `file(kind)` to save the
+ * which is shown before the first run, and the id of the chart. `actions`: `more(is)` after the toggle "More curves", `file(kind)` to save the
  * numbers as a file or, with the title of a picture, `picture`; without them the chart has only the curves of other runs.
  * @param {{more: (is: boolean) => void, file: (kind: any) => any} | null} [actions]
  */
@@ -49,7 +49,7 @@ export function curves(root, options, actions = null) {
   const view = { smooth: true, log: false, more: false };
   // Plotly adds the figure to the element that it draws in.
   const box = /** @type {HTMLDivElement & import("../parts/figures.js").Figure} */ (
-    el("div", { class: "balcony-chart balcony-curves", id: actions ? "run-curves" : "other-curves" }));
+    el("div", { class: "balcony-chart balcony-curves", id: options.id ?? (actions ? "run-curves" : "other-curves") }));
   root.append(box);
   if (actions) root.append(el("div", { class: "balcony-toolbar" },
     toggle("Smoothed", "curves-smooth", view.smooth, (is) => whole(() => { view.smooth = is; })),

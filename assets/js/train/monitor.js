@@ -25,14 +25,13 @@ const FIRST = [0, -1, 0]; // the cursors of a new page; later ones come with eac
 const MOST_POINTS = 3000; // with more, the page fetches the curve again, thinned
 
 /** News of a run since the cursors, see ui/server/news.py. */
-async function news(run, more, cursors) {
+export async function news(run, more, cursors) {
   const answer = await fetch(new URL("balcony/news", document.baseURI), {
     method: "POST", body: JSON.stringify([run.visitor, run.run, more, cursors]),
   });
   if (!answer.ok) throw new Error(`News: ${answer.status}`);
   return answer.json();
 }
-
 
 /** Status in words, progress bar and numbers. */
 function dashboard(root) {

@@ -1,0 +1,66 @@
+"""A model learns a task in the page; it is tried, shown in all tabs, and compared with random weights."""
+
+import random
+import re
+
+from browser_steps import change_setting, open_tab, show, type_sentence
+from playwright.sync_api import Page, expect
+
+WORDS = ["hello", "juliet", "nice", "great", "today", "name", "team", "won"]
+
+
+def own_task(count: int = 40) -> str:
+    rng = random.Random(0)
+    texts = [" ".join(rng.choices([*WORDS, "romeo"], k=4)) for _ in range(count)]
+    return "".join(f"{text}\t{'him' if 'romeo' in text else 'nobody'}\n" for text in texts)
+
+
+def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page) -> None:
+    open_tab(page, "Fine-tune")
+    facts = page.locator("#task-facts")
+    expect(facts).to_contain_text("text classification")
+    expect(facts).to_contain_text("Choose one at the top")  # the model of the dialogue knows few of those words
+    page.get_by_role("button", name="Examples of your own").click()
+    file = {"name": "own.tsv", "mimeType": "text/plain", "buffer": b"hello\tyes\nromeo\n"}
+    page.locator("#task-file input[type=file]").set_input_files(file)
+    expect(facts).to_contain_text("Line 2 of own.tsv")
+    page.locator("#task-file").get_by_label("Clear").click()
+    page.locator("#task-file input[type=file]").set_input_files(file | {"buffer": own_task().encode()})
+    expect(facts).to_contain_text("him, nobody")
+    page.get_by_role("button", name="Training settings").click()
+    page.locator("#task-epochs").locator("input, textarea").fill("4")
+    page.locator("#task-start").click()
+    expect(page.locator("#task-status")).to_have_text("Finished")
+    expect(page.locator("#task-measures")).to_contain_text("accuracy")
+    expect(page.locator("#task-confusion svg").first).to_be_visible()
+    expect(page.locator("#task-examples li").first).to_have_attribute("data-right", re.compile("true|false"))
+    page.locator("#task-examples").get_by_role("button").first.click()
+    expect(page.locator("#task-answer li")).to_have_count(2)
+    type_sentence(page, "romeo")
+    expect(page.locator("#question")).to_contain_text("romeo")
+    page.locator("#task-show").click()
+    expect(page.locator("#model-picker option:checked")).to_have_text("own.tsv")
+    page.locator("#transfer-start").click()
+    expect(page.locator("#transfer-answer")).to_contain_text("One seed cannot settle it")
+    page.reload()
+    expect(page.locator("#task-status")).to_have_text("Finished")
+    open_tab(page, "Models")
+    expect(page.locator("#model-facts")).to_contain_text("text classification: him, nobody")
+    open_tab(page, "Compare")
+    expect(page.locator("#runs-list")).to_contain_text("Each run that you start is listed here")
+
+
+def test_a_run_is_paused_and_stopped_beside_the_train_tab(page: Page) -> None:
+    show(page, "fine-tune", text="hello romeo")
+    page.get_by_role("button", name="Training settings").click()
+    page.locator("#task-epochs").locator("input, textarea").fill("900")
+    page.locator("#task-start").click()
+    page.locator("#task-pause").click()
+    expect(page.locator("#task-status")).to_have_text("Paused")
+    open_tab(page, "Train")
+    change_setting(page, "steps", "5")
+    page.locator("#start").click()
+    expect(page.locator("#preview")).to_contain_text("One of your runs has not ended")
+    open_tab(page, "Fine-tune")
+    page.locator("#task-stop").click()
+    expect(page.locator("#task-status")).to_have_text("Stopped")

@@ -1,0 +1,206 @@
+"""The Fine-tune tab: its runs beside those of pretraining, what a tuned model answers, and what pre-training bought."""
+
+import csv
+import json
+import time
+
+import pytest
+from helpers import labelled
+
+from bert_core import TrainingService, load_recipe
+from bert_core.errors import CorpusError, RunError
+from bert_core.finetuning.examples import TaskData, TaskParts, TextExample
+from bert_core.finetuning.readers import TASKS
+from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe
+from bert_core.runs.run import ACTIVE, Run
+from ui.finetune.answers import cut, results_numbers, results_value, tried_value, tuned_model, word_spans
+from ui.finetune.tab import UNKNOWN, setting_of, task_facts
+from ui.finetune.transfer import Mark, Transfer, answer, figure, start_transfer, transfer_news
+from ui.models_tab import model_facts
+from ui.parts.export import write
+from ui.parts.page import Asked
+from ui.parts.question import Question
+from ui.parts.shown_model import choices, description, shown_model
+from ui.server.news import run_news
+from ui.server.workspace import Workspace
+from ui.server.workspaces import Workspaces
+
+QUICK = {"epochs": 1, "batch_size": 20}
+
+
+@pytest.fixture
+def workspaces(service: TrainingService, tiny_checkpoint) -> Workspaces:
+    return Workspaces(service, {"shipped": lambda: tiny_checkpoint})
+
+
+@pytest.fixture
+def space(workspaces: Workspaces) -> Workspace:
+    return workspaces.enter(None)
+
+
+def recipe_of(kind: str) -> FinetuningRecipe:
+    return FinetuningRecipe("own", kind, "A task").override(QUICK)
+
+
+def tuned(workspaces: Workspaces, space: Workspace, checkpoint, kind: str = "text-classification") -> Run:
+    """A finished run on a small task of a kind."""
+    parts = TaskParts(labelled(kind), labelled(kind, seed=1), labelled(kind, seed=2))
+    run = workspaces.finetune(space, recipe_of(kind), checkpoint, parts)
+    deadline = time.monotonic() + 60
+    while run.status in ACTIVE:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert run.status == "finished", run.reason
+    return run
+
+
+def test_a_run_is_beside_those_of_the_train_tab_and_a_model_for_all_tabs(workspaces, space, tiny_checkpoint) -> None:
+    run = tuned(workspaces, space, tiny_checkpoint)
+    assert space.runs[run.id] is run is space.finetuning_run
+    assert (space.current_run, space.pretraining_runs) == (None, [])
+    assert [run.id, "A task", "finished"] in choices(workspaces, space)
+    shown = shown_model(workspaces, space, run.id, None)
+    assert [step for step, loss in shown["curve"] if loss > 0] == [1, 2, 3, 4]
+    assert "fine-tuned" in description(run)["missing"]
+    pretraining = workspaces.start(space, load_recipe("romeo-juliet").override({"training.steps": 1}), None, 0)
+    assert space.current_run is pretraining
+    space.stop()
+
+
+def test_news_have_the_loss_and_the_measure_of_the_validation_part(workspaces, space, tiny_checkpoint) -> None:
+    run = tuned(workspaces, space, tiny_checkpoint)
+    news = run_news(space, run.id, 0, -1, 0)
+    point = run.evaluations()[0]
+    assert [each[0] for each in news["points"]] == [1, 2, 3, 4]
+    assert news["held"] == [[4, pytest.approx(point.loss, rel=1e-3), pytest.approx(point.accuracy, rel=1e-3)]]
+    assert run_news(space, run.id, *news["cursors"])["points"] == []
+    json.dumps(news, allow_nan=False)
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_examples_and_a_typed_sentence_are_answered(kind, workspaces, space, tiny_checkpoint) -> None:
+    question = Question(text="nice romeo", pair="great juliet today", choices=("nice team", "great name"))
+    asked = Asked(workspaces, space, question)
+    assert results_value(asked) == tried_value(asked) == {}
+    run = tuned(workspaces, space, tiny_checkpoint, kind)
+    value = results_value(asked)
+    assert (value["key"], value["task"], value["before"], value["part"]) == (
+        run.id,
+        kind,
+        "shipped",
+        "80 test examples",
+    )
+    right = [example["right"] for example in value["examples"]]
+    assert right == sorted(right, key=bool)
+    assert bool(value["confusion"]) == (kind in ("text-classification", "token-classification"))
+    tried = tried_value(asked)
+    json.dumps([value, tried], allow_nan=False)
+    if "marked" in tried:
+        whole = {"question-answering": question.pair, "token-classification": question.text}[kind]
+        assert "".join(text for text, _ in tried["marked"]) == whole
+    else:
+        assert tried["guess"]
+    if kind == "multiple-choice":
+        assert tried["guess"] in question.choices
+        assert tried["bars"][0][1] + tried["bars"][1][1] == pytest.approx(1, abs=1e-3)
+    rows = list(csv.DictReader(write("csv", results_numbers(asked)).splitlines()))
+    assert [row["right"] for row in rows] == ["" if each is None else str(each) for each in right]
+    facts = dict(model_facts(tuned_model(asked).model)["facts"])
+    assert facts["Task"].startswith(kind.replace("-", " "))
+
+
+def test_what_is_missing_is_asked_for_and_what_is_not_used_is_named(workspaces, space, tiny_checkpoint) -> None:
+    tuned(workspaces, space, tiny_checkpoint)
+    assert "hint" in tried_value(Asked(workspaces, space, Question()))
+    pair = tried_value(Asked(workspaces, space, Question(text="nice romeo", pair="great")))
+    alone = tried_value(Asked(workspaces, space, Question(text="nice romeo")))
+    assert pair["bars"] == alone["bars"]
+    assert (len(pair["notes"]), len(alone["notes"])) == (1, 0)
+
+
+def test_a_run_shown_at_a_step_answers_with_that_step(workspaces, space, tiny_checkpoint) -> None:
+    run = tuned(workspaces, space, tiny_checkpoint)
+    assert tuned_model(Asked(workspaces, space, Question(model=run.id, step=0))).step == 0
+    assert tuned_model(Asked(workspaces, space, Question(model=run.id))).step == run.best.step
+
+
+def test_a_text_is_cut_where_it_is_marked() -> None:
+    assert word_spans(["In", "New", "York"]) == [(0, 2), (3, 6), (7, 11)]
+    assert cut("In New York.", [("place", 3, 11)]) == [["In ", ""], ["New York", "place"], [".", ""]]
+    assert cut("Anna", [("person", 0, 4)]) == [["Anna", "person"]]
+    assert cut("none", []) == [["none", ""]]
+
+
+def test_the_facts_of_a_task_count_unknown_words_and_refuse_what_cannot_be_learned(tiny_checkpoint) -> None:
+    recipe = finetuning_recipe("subjects")
+    found = task_facts(recipe, recipe.parts(), tiny_checkpoint)
+    assert dict(found["facts"])["Examples"] == "108"
+    assert found["notes"] == [UNKNOWN]
+    assert task_facts(recipe, TaskParts(labelled("text-classification")), tiny_checkpoint)["notes"] == []
+    alike = TaskParts(TaskData("text-classification", [TextExample("hello", None, "yes")] * 9))
+    with pytest.raises(CorpusError, match="nothing to learn"):
+        task_facts(recipe, alike, tiny_checkpoint)
+    assert setting_of(recipe, "training.learning_rate") == "0.001"
+    assert setting_of(recipe, "data.most_examples") == ""
+
+
+def test_pretraining_is_compared_with_random_weights(workspaces, space, tiny_checkpoint) -> None:
+    parts = TaskParts(labelled("text-classification"), labelled("text-classification", seed=1))
+    start_transfer(workspaces, space, recipe_of("text-classification"), tiny_checkpoint, parts, 1)
+    assert (len(space.unlisted), space.runs) == (6, {})
+    news = {}
+    deadline = time.monotonic() + 60
+    while "answer" not in news:
+        assert time.monotonic() < deadline, news
+        news = transfer_news(space)
+        time.sleep(0.01)
+    assert (news["done"], news["of"], news["reason"]) == (6, 6, "")
+    assert space.unlisted == []
+    for words in ("8 examples", "32 examples", "80 examples", "from random ones"):
+        assert words in news["answer"]
+    assert "80 held-out examples" in news["how"]
+    assert len(news["figure"]["data"]) == 4
+    json.dumps(news, allow_nan=False)
+    assert "figure" not in transfer_news(space, news["number"], news["done"]), "the page has it"
+
+
+def test_a_comparison_is_stopped_and_the_next_one_begins_anew(workspaces, space, tiny_checkpoint) -> None:
+    recipe, parts = recipe_of("text-classification"), TaskParts(labelled("text-classification"))
+    assert transfer_news(space) == {}
+    start_transfer(workspaces, space, recipe.override({"epochs": 1000}), tiny_checkpoint, parts, 3)
+    assert len(space.unlisted) == 18
+    assert 0 <= transfer_news(space)["fraction"] < 1
+    with pytest.raises(RunError, match="has not ended"):
+        space.refuse_if_active()
+    space.stop()
+    while space.active_run:
+        time.sleep(0.01)
+    news = transfer_news(space)
+    assert (news["done"], "answer" in news) == (18, False)
+    assert "Stopped by you" in news["reason"]
+    start_transfer(workspaces, space, recipe, tiny_checkpoint, parts, 1)
+    assert (transfer_news(space)["number"], transfer_news(space)["of"]) == (2, 6)
+    space.stop()
+
+
+def marks(random: list[float], pretrained: list[float], examples: int) -> list[Mark]:
+    sides = ((True, random), (False, pretrained))
+    return [
+        Mark(is_random, examples, seed, [[4, value]], value, 0.5)
+        for is_random, values in sides
+        for seed, value in enumerate(values)
+    ]
+
+
+def test_the_sentence_says_what_the_numbers_carry() -> None:
+    trial = Transfer(1, "A task", [], 12, measure="accuracy", part="75 test examples")
+    trial.marks = marks([0.6, 0.61, 0.62], [0.8, 0.82, 0.81], 32) + marks([0.5, 0.52, 0.51], [0.52, 0.5, 0.51], 8)
+    assert answer(trial) == (
+        "Neither is more than 5 points above always giving the most frequent answer (8 examples: 51% ± 1 from "
+        "pretrained weights, 51% ± 1 from random ones); pre-training helps (32 examples: 81% ± 1 from "
+        "pretrained weights, 61% ± 1 from random ones)."
+    )
+    trial.marks = marks([0.6], [0.8], 32)
+    assert answer(trial).startswith("One seed cannot settle it (32 examples: 80% from")
+    chart = figure(trial)
+    assert [trace["name"] for trace in chart["data"]] == 2 * ["Random weights"] + 2 * ["Pretrained weights"]

@@ -1,0 +1,237 @@
+"""A fine-tuned model's answers as the page shows them: about labelled examples, and about the page's sentences."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+from bert_core.errors import InputError, RunError
+from bert_core.finetuning.examples import (
+    AnswerExample,
+    ChoiceExample,
+    Example,
+    TaggedExample,
+    TaskData,
+    TaskParts,
+    TextExample,
+)
+from bert_core.finetuning.heads import task_of
+from bert_core.finetuning.metrics import entities
+from bert_core.finetuning.prediction import AnswerPrediction, Judged, Prediction, TagPrediction, predict, review
+from bert_core.probes.reading import read_words
+from bert_core.storage.checkpoint import Checkpoint
+from ui.parts.export import Numbers
+from ui.parts.notes import unknown_note
+from ui.parts.page import Asked
+from ui.parts.question import Question
+from ui.parts.shown_model import caption
+from ui.server.probe_lock import probe_lock
+from ui.server.workspace import Model, is_finetuning
+
+MOST_JUDGED = 200  # examples
+MOST_SHOWN = 25
+MOST_BARS = 8
+LONGEST_SHOWN = 4_000  # characters of a text
+COLUMNS = ("text", "pair", "label", "guess", "right")
+NO_EXAMPLES = "Fine-tune a model first; its answers about held-out examples can be saved then."
+NOTHING = "no answer"
+HINTS = {
+    "multiple-choice": "Type a sentence above, and below at least two choices, one on each line.",
+    "question-answering": "Type a question above, and in the second box the text that has the answer.",
+}
+HINT = "Type a sentence above, or press an example."
+ALONE = "This model learned from single texts; the second sentence above is not used."
+
+Span = tuple[str, int, int]  # kind, first character, and the one after the last
+Pieces = list[list[str]]  # of a text: [characters, kind], "" between the marked ones
+
+
+class Tuned(NamedTuple):
+    """A fine-tuned model. key, step: by which the page shows it. parts: its run's examples, if there is a run."""
+
+    model: Model
+    key: str
+    step: int | None
+    parts: TaskParts | None
+
+
+def tuned_model(asked: Asked) -> Tuned | None:
+    """The shown model if it does a task, else that of the newest run that fine-tunes; None if there is neither.
+
+    Of a run it is the best step, unless the page shows another."""
+    space, question = asked.space, asked.question
+    run = space.runs.get(question.model)
+    if run is None and asked.checkpoint.head is not None:
+        return Tuned(asked.model, question.model, None, None)
+    is_shown = run is not None and is_finetuning(run)
+    run = run if is_shown else space.finetuning_run
+    best = run.best.step if run and run.best else None
+    step = question.step if is_shown and question.step is not None else best
+    if run is None or (found := space.checkpoint(run, step)) is None:
+        return None
+    return Tuned(Model(space.title_of(run), f"step {found[0]:,}", found[1]), run.id, found[0], run.parts)
+
+
+def results_value(asked: Asked) -> dict[str, Any]:
+    """How the fine-tuned model does on held-out examples, {} without a model. See `Results` in
+    assets/js/finetune/results.js."""
+    if (tuned := tuned_model(asked)) is None:
+        return {}
+    checkpoint = tuned.model.checkpoint
+    value: dict[str, Any] = {
+        "key": tuned.key,
+        "step": tuned.step,
+        "name": caption(tuned.model),
+        "task": task_of(checkpoint),
+        "before": comparison_key(asked),
+    }
+    if tuned.parts is None:
+        return value
+    part, name = (tuned.parts.test, "test") if tuned.parts.test else (tuned.parts.validation, "held-out")
+    if part is None:
+        raise RunError("The examples of this run are no longer kept; fine-tune it again.")
+    with probe_lock:
+        found = review(checkpoint, part.sample(MOST_JUDGED, 0))
+    return value | {
+        "part": f"{len(found.judged):,} {name} examples",
+        "measures": [[title.replace("_", " "), round(number, 4)] for title, number in found.measures.items()],
+        "mistakes": sum(each.is_right is False for each in found.judged),
+        "labels": list(found.labels),
+        "confusion": [list(row) for row in found.confusion],
+        "examples": [example_value(each, found.labels) for each in found.judged[:MOST_SHOWN]],
+    }
+
+
+def results_numbers(asked: Asked) -> Numbers:
+    """A row for each shown example; JSON: all of `results_value`. Raises InputError without examples."""
+    value = results_value(asked)
+    if "examples" not in value:
+        raise InputError(NO_EXAMPLES)
+    return Numbers(COLUMNS, [[each.get(name) for name in COLUMNS] for each in value["examples"]], lambda: value)
+
+
+def comparison_key(asked: Asked) -> str:
+    """The shown model in the list of models to compare with."""
+    key = asked.question.model or asked.workspaces.shipped_names[0]
+    run = asked.space.runs.get(key)
+    found = asked.space.checkpoint(run, asked.question.step) if run else None
+    return f"{key}@{found[0]}" if found else key
+
+
+def example_value(judged: Judged, labels: Sequence[str]) -> dict[str, Any]:
+    """A labelled example beside what the model predicted."""
+    example, text = judged.example, text_of(judged.example)
+    spans = word_spans(example.words) if isinstance(example, TaggedExample) else []
+    value = {"text": text[:LONGEST_SHOWN], "right": judged.is_right}
+    value |= prediction_value(example, judged.prediction, labels, text, spans)
+    if isinstance(example, TaggedExample):
+        return value | {"true": cut(text, tagged(example.tags or (), spans))}
+    if isinstance(example, AnswerExample):
+        answers = dict.fromkeys(answer for answer, _ in example.answers or ())
+        return value | {"pair": example.context[:LONGEST_SHOWN], "label": " / ".join(answers) or NOTHING}
+    if isinstance(example, ChoiceExample):
+        return value | {"choices": list(example.choices), "label": example.choices[cast(int, example.label)]}
+    return value | {"pair": (example.pair or "")[:LONGEST_SHOWN], "label": in_words(example.label)}
+
+
+def tried_value(asked: Asked) -> dict[str, Any]:
+    """The fine-tuned model's answer about the page's sentences, {} without a model, {"hint"} without a sentence."""
+    if (tuned := tuned_model(asked)) is None:
+        return {}
+    checkpoint, question = tuned.model.checkpoint, asked.question
+    first = tuned.parts.train.examples[0] if tuned.parts else None
+    is_alone = isinstance(first, TextExample) and first.pair is None
+    if (example := example_of(checkpoint, question, is_alone=is_alone)) is None:
+        return {"hint": HINTS.get(task_of(checkpoint), HINT)}
+    with probe_lock:
+        [found] = predict(checkpoint, [example])
+    text, spans = question.text, []
+    if isinstance(example, TaggedExample):
+        spans = [(word.start, word.end) for word in read_words(checkpoint, text) if not word.is_special]
+    assert checkpoint.head is not None
+    value = prediction_value(example, found, checkpoint.head.labels, text, spans)
+    notes = unknown_note(checkpoint, text) + ([ALONE] if is_alone and question.pair.strip() else [])
+    return value | {"name": caption(tuned.model), "notes": notes}
+
+
+def example_of(checkpoint: Checkpoint, question: Question, *, is_alone: bool) -> Example | None:
+    """The page's sentences as an example of the model's task, None if one is missing. is_alone: without the second."""
+    task, (text, pair) = task_of(checkpoint), question.texts
+    if not text.strip():
+        return None
+    if task == "multiple-choice":
+        choices = tuple(choice for choice in question.choices or () if choice.strip())
+        return ChoiceExample(text, choices, None) if len(choices) > 1 else None
+    if task == "question-answering":
+        return AnswerExample(text, pair, None) if pair and pair.strip() else None
+    if task == "token-classification":
+        words = tuple(word.text for word in read_words(checkpoint, text) if not word.is_special)
+        return TaggedExample(words, None) if words else None
+    return TextExample(text, None if is_alone else pair, None)
+
+
+def prediction_value(
+    example: Example, found: Prediction, labels: Sequence[str], text: str, spans: Sequence[tuple[int, int]]
+) -> dict[str, Any]:
+    """A prediction: "guess" in words, "bars" with the likeliest answers, "marked" with the parts of a text.
+
+    spans: characters of the text that each word of a `TaggedExample` has.
+    """
+    if isinstance(found, TagPrediction):
+        return {"marked": cut(text, tagged(found.tags, spans))}
+    if isinstance(found, AnswerPrediction):
+        best, context = found.answers[0], cast(AnswerExample, example).context
+        bars = [[answer.text or NOTHING, round(answer.probability, 4)] for answer in found.answers[:MOST_BARS]]
+        span = [("answer", best.start, best.start + len(best.text))] if best.text else []
+        return {"guess": best.text or NOTHING, "bars": bars, "marked": cut(context[:LONGEST_SHOWN], span)}
+    names = example.choices if isinstance(example, ChoiceExample) else labels
+    guess = names[found.label] if isinstance(example, ChoiceExample) else in_words(found.label)  # type: ignore[index]
+    bars = [[name, round(probability, 4)] for name, probability in zip(names, found.probabilities)]
+    return {"guess": guess, "bars": sorted(bars, key=lambda each: -cast(float, each[1]))[:MOST_BARS]}
+
+
+def in_words(label: Any) -> str:
+    """A label, several, or a number as text."""
+    if isinstance(label, tuple):
+        return ", ".join(label) or "none"
+    return f"{label:.2f}".rstrip("0").rstrip(".") if isinstance(label, float) else str(label)
+
+
+def text_of(example: Example) -> str:
+    """The first text of an example; words stand apart."""
+    return " ".join(example.words) if isinstance(example, TaggedExample) else example.text
+
+
+def word_spans(words: Sequence[str]) -> list[tuple[int, int]]:
+    """The characters of each word in the words joined by spaces."""
+    spans, start = [], 0
+    for word in words:
+        spans.append((start, start + len(word)))
+        start += len(word) + 1
+    return spans
+
+
+def tagged(tags: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[Span]:
+    """The entities that tags mark, in characters."""
+    return [(kind, spans[first][0], spans[after - 1][1]) for kind, first, after in entities(tags)]
+
+
+def cut(text: str, marks: Sequence[Span]) -> Pieces:
+    """A text in pieces, of which some have a kind. marks: in order, not overlapping."""
+    pieces, end = [], 0
+    for kind, start, after in marks:
+        pieces += [[text[end:start], ""], [text[start:after], kind]]
+        end = after
+    return [piece for piece in [*pieces, [text[end:], ""]] if piece[0]]
+
+
+def texts_of(part: TaskData, most: int) -> list[str]:
+    """All texts of the first examples."""
+    texts = []
+    for example in part.examples[:most]:
+        texts.append(text_of(example))
+        if isinstance(example, ChoiceExample):
+            texts += example.choices
+        elif isinstance(example, AnswerExample):
+            texts.append(example.context)
+        elif isinstance(example, TextExample) and example.pair:
+            texts.append(example.pair)
+    return texts

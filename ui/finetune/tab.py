@@ -1,0 +1,230 @@
+"""The Fine-tune tab: choose a task and initial weights, train, try the model, see its mistakes."""
+
+import dataclasses
+from typing import Any
+
+import gradio as gr
+
+from bert_core.config import FinetuningConfig, FinetuningData
+from bert_core.data.tokenizer import UNK
+from bert_core.errors import RunError, first_three
+from bert_core.finetuning.examples import TaskParts
+from bert_core.finetuning.readers import FORMS, load_task
+from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
+from bert_core.storage.checkpoint import Checkpoint
+from ui.finetune.answers import results_numbers, results_value, texts_of, tried_value
+from ui.finetune.transfer import start_transfer, transfer_news
+from ui.handlers import QUIET, on_error
+from ui.parts.downloads import exporter, offer
+from ui.parts.figures import task_curves
+from ui.parts.page import Asked, Page
+from ui.parts.question import Question, Values
+from ui.server.workspace import Workspace
+from ui.train.form import encoding_choices, encoding_control
+from ui.views import view
+
+RANDOM = "Random weights of the same sizes"
+STARTS = ("The shown model, at the step above", RANDOM)
+SHOWN = {  # settings
+    "training.epochs": "Epochs",
+    "training.learning_rate": "Learning rate",
+    "data.batch_size": "Batch size",
+    "data.most_examples": "Labelled examples",
+    "training.frozen_layers": "Frozen layers",
+}
+_CLASSES = {"training": FinetuningConfig, "data": FinetuningData}
+MOST_READ = 200  # examples whose words are counted
+MANY_UNKNOWN = 0.25
+UNKNOWN = "The shown model knows few of these words. Choose one at the top that does, such as english-mini."
+TUNED = "The shown model is fine-tuned already; its encoder learns on, with a new output layer."
+SEEDS = [("One seed", 1), ("Three seeds", 3)]
+
+
+def finetune_tab(page: Page) -> None:
+    """Lay out the tab and connect it."""
+    workspaces, recipes = page.workspaces, finetuning_recipes()
+    titles = [(each.title if each.files else f"{each.title} (needs your file)", each.name) for each in recipes]
+    with page.tab("Fine-tune", "fine-tune"), gr.Row(elem_classes="balcony-split"):
+        with gr.Column(scale=4, min_width=320):
+            task = gr.Dropdown(titles, value=recipes[0].name, label="Task", elem_id="task")
+            facts = view("facts", elem_id="task-facts")
+            initial = gr.Radio(
+                list(STARTS), value=STARTS[0], label="Initial weights", elem_id="initial", elem_classes="balcony-list"
+            )
+            with gr.Accordion("Examples of your own", open=False, elem_id="own-examples"):
+                uploaded = gr.File(label=f"A file with {FORMS[recipes[0].task]}", elem_id="task-file", height=120)
+                encoding = encoding_control("task-encoding")
+                separator = gr.Textbox(
+                    label="Between several labels of one text",
+                    info="Empty: each text has one label.",
+                    max_lines=1,
+                    elem_id="label-separator",
+                )
+            with gr.Accordion("Training settings", open=False, elem_id="task-settings"):
+                settings = {key: _control(key, recipes[0]) for key in SHOWN}
+                seed = gr.Number(0, label="Seed", precision=0, elem_id="task-seed")
+            start = gr.Button("Fine-tune", variant="primary", elem_id="task-start")
+            with gr.Row():
+                seeds = gr.Radio(
+                    SEEDS, value=1, label="Seeds", show_label=False, container=False, elem_id="transfer-seeds"
+                )
+                compare = gr.Button("What did pre-training buy?", elem_id="transfer-start", min_width=200)
+        with gr.Column(scale=8, min_width=340):
+            functions = _functions(page)
+            monitor = view(
+                "fineTune",
+                server_functions=functions[:3],
+                options={"figures": [task_curves()], "series": ["loss", "measure"], "id": "task-curves"},
+                elem_id="fine-tune",
+            )
+            export = exporter("the answers", of="task-results", elem_id="task-download", kinds=("json", "csv"))
+            transfer = view("transfer", server_functions=functions[3:], elem_id="transfer")
+
+    examples = {task, uploaded, encoding, separator}
+    form = {*page.inputs, *examples, initial, seed, *settings.values()}
+
+    def parts_of(values: Values) -> TaskParts:
+        recipe = finetuning_recipe(values[task])
+        if not values[uploaded]:
+            return recipe.parts()
+        read_as, between = values[encoding] or None, values[separator] or None
+        limits = workspaces.service.limits
+        own = load_task(values[uploaded], recipe.task, encoding=read_as, label_separator=between, limits=limits)
+        return TaskParts(own)
+
+    def recipe_of(values: Values) -> FinetuningRecipe:
+        recipe = finetuning_recipe(values[task])
+        typed = {key: str(values[control]).strip() for key, control in settings.items()}
+        changed = {key: text for key, text in typed.items() if text != setting_of(recipe, key)}
+        recipe = recipe.override(changed).with_seed(int(values[seed] or 0))
+        return dataclasses.replace(recipe, random_weights=values[initial] == RANDOM)
+
+    @on_error(lambda sentence: {"facts": [], "notes": [], "error": sentence})
+    def describe(values: Values) -> dict[str, Any]:
+        recipe = finetuning_recipe(values[task])
+        value = task_facts(recipe, parts_of(values), page.asked(values).checkpoint)
+        return value if values[uploaded] else value | {"notes": [recipe.description, *value["notes"]]}
+
+    @on_error(lambda sentence: sentence)
+    def begin(space: Workspace, values: Values) -> str:
+        space.refuse_if_active()
+        workspaces.finetune(space, recipe_of(values), page.asked(values).checkpoint, parts_of(values))
+        return ""
+
+    @on_error(lambda sentence: sentence)
+    def begin_transfer(space: Workspace, values: Values) -> int:
+        space.refuse_if_active()
+        checkpoint, parts = page.asked(values).checkpoint, parts_of(values)
+        return start_transfer(workspaces, space, recipe_of(values), checkpoint, parts, values[seeds])
+
+    def started(problem: str, space: Workspace, values: Values) -> dict[Any, Any]:
+        shown = {"facts": [], "notes": [], "error": problem} if problem else describe(values)
+        return {facts: shown, page.visitor: space.token, page.frame: {"visitor": space.token}}
+
+    def press_start(values: Values) -> dict[Any, Any]:
+        space = workspaces.enter(values[page.visitor])
+        return started(begin(space, values), space, values) | {monitor: shown_run(space)}
+
+    def press_compare(values: Values) -> dict[Any, Any]:
+        space = workspaces.enter(values[page.visitor])
+        found = begin_transfer(space, values)
+        problem = found if isinstance(found, str) else ""
+        return started(problem, space, values) | {transfer: {"visitor": space.token, "number": found}}
+
+    def choose(name: str) -> list[Any]:
+        recipe = finetuning_recipe(name)
+        return [gr.update(label=f"A file with {FORMS[recipe.task]}"), *(setting_of(recipe, key) for key in SHOWN)]
+
+    def restore(token: str | None) -> list[Any]:
+        """After a reload; the Train tab gives a new visitor a workspace."""
+        space = workspaces.lookup(token)
+        return [shown_run(space), {"visitor": token}] if space else [None, None]
+
+    live = {facts, page.visitor, page.frame}
+    offer(page, export, "answers", results_numbers, title=())
+    page.demo.load(restore, page.visitor, [monitor, transfer], **QUIET)
+    task.input(choose, task, [uploaded, *settings.values()], **QUIET)
+    uploaded.change(encoding_choices, uploaded, encoding, **QUIET)
+    described = {"fn": describe, "inputs": {*page.inputs, *examples}, "outputs": facts, "trigger_mode": "always_last"}
+    changes = [task.input, uploaded.change, encoding.input, separator.change]
+    gr.on(changes, **described, **QUIET)
+    page.bar.task(**described, **QUIET)
+    start.click(press_start, form, {*live, monitor}, **QUIET)
+    compare.click(press_compare, {*form, seeds}, {*live, transfer}, **QUIET)
+
+
+def shown_run(space: Workspace) -> dict[str, Any]:
+    """The value of the view that watches a run."""
+    run = space.finetuning_run
+    return {"visitor": space.token, "run": run.id if run else None}
+
+
+def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoint) -> dict[str, Any]:
+    """What a task asks, its examples, and how many of their words the model lacks. Raises CorpusError for examples
+    that cannot be learned."""
+    train, labels = parts.train, parts.train.labels()
+    tokenized = checkpoint.tokenizer.encode_batch(texts_of(train, MOST_READ), add_special_tokens=False)
+    tokens = [token for encoding in tokenized for token in encoding.tokens]
+    unknown = tokens.count(UNK) / max(1, len(tokens))
+    held_out = [f"{len(part.examples):,}" for part in (parts.validation, parts.test) if part]
+    facts = [
+        ["Kind", recipe.task.replace("-", " ")],
+        ["Examples", f"{len(train.examples):,}"],
+        ["Held out", " and ".join(held_out) or f"{recipe.data.validation_share:.0%}"],
+        ["Unknown words", f"{unknown:.0%}"],
+        *([["Labels", first_three(labels)]] if labels else []),
+    ]
+    warnings = {UNKNOWN: unknown > MANY_UNKNOWN, TUNED: checkpoint.head is not None}
+    return {"facts": facts, "notes": [*train.notes, *(note for note, applies in warnings.items() if applies)]}
+
+
+def setting_of(recipe: FinetuningRecipe, key: str) -> str:
+    """A setting as a field shows it."""
+    section, name = key.split(".")
+    value = getattr(getattr(recipe, section), name)
+    return "" if value is None else f"{value:g}"
+
+
+def _control(key: str, recipe: FinetuningRecipe) -> gr.Textbox:
+    section, name = key.split(".")
+    hint = next(item.metadata["hint"] for item in dataclasses.fields(_CLASSES[section]) if item.name == name)
+    options = {"info": hint, "max_lines": 1, "elem_id": "task-" + name.replace("_", "-")}
+    return gr.Textbox(setting_of(recipe, key), label=SHOWN[key], **options)
+
+
+def _functions(page: Page) -> list[Any]:
+    """What the two views ask the server: results, tried, command; news, stop."""
+
+    @on_error(lambda sentence: {"error": sentence})
+    def results(arguments: list[Any]) -> dict[str, Any]:
+        return results_value(_asked(page, *arguments))
+
+    @on_error(lambda sentence: {"error": sentence})
+    def tried(arguments: list[Any]) -> dict[str, Any]:
+        return tried_value(_asked(page, *arguments))
+
+    @on_error(lambda sentence: {"error": sentence})
+    def command(arguments: list[Any]) -> dict[str, Any]:
+        token, run_id, what = arguments
+        run = page.workspaces.find(token).run(run_id)
+        commands = {"pause": run.pause, "resume": run.resume, "stop": lambda: run.stop(wait=False)}
+        if what not in commands:
+            raise RunError("There is no such command; reload the page.")
+        commands[what]()
+        return {}
+
+    @on_error(lambda sentence: {"error": sentence})
+    def comparison(arguments: list[Any]) -> dict[str, Any]:
+        token, number, done = arguments
+        return transfer_news(page.workspaces.find(token), int(number), int(done))
+
+    @on_error(lambda sentence: {"error": sentence})
+    def stop(token: str) -> dict[str, Any]:
+        page.workspaces.find(token).stop()
+        return {}
+
+    return [results, tried, command, comparison, stop]
+
+
+def _asked(page: Page, token: str, question: Any) -> Asked:
+    return Asked(page.workspaces, page.workspaces.find(token), Question.read(question))
