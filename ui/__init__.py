@@ -31,9 +31,9 @@ from ui.server.endpoints import endpoints
 from ui.server.guard import Guard
 from ui.server.news import health_route, news_route
 from ui.server.probe_lock import probe_lock
-from ui.server.scripts import scripts_route
+from ui.server.scripts import script_route, style_sheet
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
-from ui.theme import head, plotly_script, style_sheet, theme
+from ui.theme import head, plotly_script, theme
 from ui.train.tab import train_tab
 from ui.words_in_context_tab import words_in_context_tab
 
@@ -103,7 +103,7 @@ def launch(
     demo = build(service, workspaces)
     served = demo.launch(
         theme=theme(),
-        css_paths=[style_sheet()],
+        css=style_sheet(),
         head=head(),
         run_history=False,
         ssr_mode=False,
@@ -113,7 +113,7 @@ def launch(
         max_threads=MOST_THREADS,
         prevent_thread_lock=True,
         app_kwargs={
-            "routes": [news_route(workspaces), health_route(workspaces), scripts_route()],
+            "routes": [news_route(workspaces), health_route(workspaces), script_route()],
             "middleware": [guard],
         },
         **options,

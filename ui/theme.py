@@ -6,7 +6,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from ui.server.scripts import ASSETS, tags
+from ui.server.scripts import tag
 
 SYSTEM_FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]
 SYSTEM_MONO = ["ui-monospace", "SF Mono", "Consolas", "monospace"]
@@ -46,11 +46,6 @@ def theme() -> gr.themes.Base:
     )
 
 
-def style_sheet() -> Path:
-    """The style sheet of our own components."""
-    return ASSETS / "css" / "balcony.css"
-
-
 def plotly_script() -> Path:
     """The plotly.min.js of the installed package, found without importing plotly."""
     package = importlib.util.find_spec("plotly")
@@ -60,7 +55,7 @@ def plotly_script() -> Path:
 
 
 def head() -> str:
-    """What the document's head gets: the scripts, and a list for views that are mounted before these have loaded."""
+    """What the document's head gets: the script, and a list for views that are mounted before it has loaded."""
     plotly = json.dumps(f"gradio_api/file={plotly_script().as_posix()}")
     early = f"{{ plotly: {plotly}, waiting: [], mount(...view) {{ this.waiting.push(view); }} }}"
-    return f"<script>window.Balcony ||= {early};</script>\n{tags()}"
+    return f"<script>window.Balcony ||= {early};</script>\n{tag()}"

@@ -11,6 +11,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, ViewportSize, expect
 from playwright.sync_api import Error as PlaywrightError
 
+from ui.server.scripts import sources
+
 WAIT_MS = 45_000
 VIEWPORT: ViewportSize = {"width": 1600, "height": 900}
 # The question of a new visitor: the first two sentences of the dialogue, and of their words the longest hidden.
@@ -75,6 +77,19 @@ class Tabs:
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("console", lambda each: self.complaints.append(each.text) if each.type == "error" else None)
         return page
+
+
+def serve_modules(page: Page) -> None:
+    """Let the page import every script by its path, as in `import("/modules/parts/question.js")`.
+
+    The page's own script is in one piece and shares nothing with them.
+    """
+    page.route(
+        "**/modules/**",
+        lambda route: route.fulfill(
+            body=sources()[route.request.url.split("/modules/")[1]], content_type="text/javascript"
+        ),
+    )
 
 
 def press_save(page: Page, item: str) -> None:

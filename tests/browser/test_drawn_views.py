@@ -1,46 +1,50 @@
 """Views that are drawn from given values, without a server's answer: what lies over what, and which curves stay."""
 
+import pytest
+from browser_steps import serve_modules
 from playwright.sync_api import Page
 
 from ui.parts.figures import curves
 
-MODULE = "const module = (name) => import(document.querySelector(`link[href$='/${name}.js']`).href);"
+
+@pytest.fixture(autouse=True)
+def modules(page: Page) -> None:
+    serve_modules(page)
 
 
 def test_no_word_of_a_map_touches_the_next_and_no_line_crosses_a_label(page: Page) -> None:
     """A large model's map of 32 sentences, a narrow one, one of many words; the names of the losses to compare with."""
     for rows, room, letters in [(32, 640, 36), (32, 350, 14), (9, 900, 36), (120, 600, 14)]:
         overlap = page.evaluate(
-            f"""async ([count, room, letters]) => {{
-                {MODULE}
-                const readout = document.createElement("p"), map = (await module("heat_map")).heatMap(readout);
+            """async ([count, room, letters]) => {
+                const { heatMap } = await import("/modules/parts/heat_map.js");
+                const readout = document.createElement("p"), map = heatMap(readout);
                 document.querySelector(".gradio-container").append(map.element);
-                const rows = Array.from({{ length: count }}, (_, i) => `${{i + 1}} A sentence that is quite long`);
-                map.draw({{ rows, columns: rows.map((_, i) => `${{i + 1}}`), values: new Float32Array(count * count),
-                    room, letters, measure: "P", largest: 44, label: "", hint: "", describe: () => [] }});
+                const rows = Array.from({ length: count }, (_, i) => `${i + 1} A sentence that is quite long`);
+                map.draw({ rows, columns: rows.map((_, i) => `${i + 1}`), values: new Float32Array(count * count),
+                    room, letters, measure: "P", largest: 44, label: "", hint: "", describe: () => [] });
                 const boxes = [...map.element.querySelectorAll("text")].slice(0, count).map((text) => text.getBBox());
                 map.element.remove();
                 return Math.max(...boxes.slice(1).map((box, i) => boxes[i].y + boxes[i].height - box.y),
                     ...boxes.map((box) => -box.x));
-            }}""",
+            }""",
             [rows, room, letters],
         )
         assert overlap <= 0, (rows, room)
 
     fill = page.evaluate(
-        f"""async (options) => {{
-            {MODULE}
+        """async (options) => {
             const root = document.createElement("div"), page = document.querySelector(".gradio-container");
             page.append(root);
-            const chart = (await module("curves")).curves(root, options, {{}});
-            chart.begin({{ run: "x", steps: 100 }});
-            chart.setBaselines({{ unigram: {{ loss: 3.2, label: "always the same" }} }});
+            const chart = (await import("/modules/train/curves.js")).curves(root, options, {});
+            chart.begin({ run: "x", steps: 100 });
+            chart.setBaselines({ unigram: { loss: 3.2, label: "always the same" } });
             while (!root.querySelector(".annotation .bg")) await new Promise((resolve) => setTimeout(resolve, 20));
             const shown = root.querySelector(".annotation"), fill = getComputedStyle(shown.querySelector(".bg")).fill;
             const text = shown.textContent, behind = getComputedStyle(document.body).backgroundColor;
             root.remove();
             return [text, fill, behind];
-        }}""",
+        }""",
         {"figures": [curves()], "series": ["mlm_loss"], "example": [[0, 4.0], [9, 1.0]]},
     )
     assert fill[0] == "always the same"
@@ -50,22 +54,22 @@ def test_no_word_of_a_map_touches_the_next_and_no_line_crosses_a_label(page: Pag
 def test_curves_of_an_experiment_leave_with_its_runs(page: Page) -> None:
     """They are drawn over each other while the page shows one of them, and never over another run."""
     found = page.evaluate(
-        f"""async () => {{
-            {MODULE}
-            const {{ runs }} = await module("runs"), {{ experiment }} = await module("experiments");
-            const during = {{ number: 1, of: 2, done: 2, cursor: 2, ended: ["a", "b"], title: "", question: "" }};
-            const {{ ended, ...after }} = during, chosen = [];
+        """async () => {
+            const { runs } = await import("/modules/train/runs.js");
+            const { experiment } = await import("/modules/compare/experiments.js");
+            const during = { number: 1, of: 2, done: 2, cursor: 2, ended: ["a", "b"], title: "", question: "" };
+            const { ended, ...after } = during, chosen = [];
             let news = during;
             runs.visitor = "v";
-            const draw = experiment(document.createElement("div"), {{ server: {{ news: async () => news }} }});
-            for (const next of [during, after, after]) {{
+            const draw = experiment(document.createElement("div"), { server: { news: async () => news } });
+            for (const next of [during, after, after]) {
                 news = next;
                 draw(null);
                 await new Promise((resolve) => setTimeout(resolve, 50));
                 chosen.push([...runs.chosen]);
                 if (next === after) runs.choose(["b"]);  // by hand: that one stays
-            }}
+            }
             return chosen;
-        }}"""
+        }"""
     )
     assert found == [["a", "b"], [], ["b"]]

@@ -6,10 +6,10 @@ import re
 import pytest
 
 from ui.parts import figures
-from ui.theme import style_sheet
+from ui.server.scripts import ASSETS
 
 LIGHT, DARK = re.findall(
-    r"\{\n((?:\s*--balcony[^{}]*)+?)\}", re.sub(r"/\*.*?\*/", "", style_sheet().read_text("utf-8"))
+    r"\{\n((?:\s*--balcony[^{}]*)+?)\}", re.sub(r"/\*.*?\*/", "", (ASSETS / "css" / "balcony.css").read_text("utf-8"))
 )
 BACKGROUNDS = {LIGHT: "#ffffff", DARK: "#0f172a"}  # of panels, in Gradio's theme
 

@@ -1,10 +1,12 @@
-"""The scripts as modules and as one piece: none missing, none twice, an address that follows their content."""
+"""The scripts in one piece: none missing, none twice, small, at an address that follows their content."""
 
 import re
 
 import pytest
 
 from ui.server import scripts
+
+MOST_BYTES = 120_000  # of script and style sheet together, before compression
 
 
 @pytest.fixture
@@ -25,24 +27,24 @@ def test_modules_come_after_what_they_import_and_once(sources):
 
 
 def test_one_piece_has_no_import_and_keeps_names_apart(sources):
-    assert scripts.in_one_piece("parts/b.js") == (
-        '"use strict";\nconst modules = {};\n'
-        'modules["a.js"] = (() => {\nconst a = 1;\nreturn { a };\n})();\n'
-        'modules["parts/b.js"] = (() => {\nconst { a } = modules["a.js"];\n\n'
-        "const b = a + 1;\nasync function wait() {}\nreturn { b, wait };\n})();"
+    assert scripts.joined("main.js") == (
+        '(() => {\n"use strict";\n'
+        "const [a$0] = (() => {\nconst a = 1;\nreturn [a];\n})();\n"
+        "const [b$1, wait$1] = ((a) => {\n\n\nconst b = a + 1;\nasync function wait() {}\nreturn [b, wait];\n})(a$0);\n"
+        "const [] = ((a, c) => {\n\n\n\nshow(a, c);\nreturn [];\n})(a$0, b$1);\n"
+        "})();"
     )
-    assert 'const { a, b: c } = modules["parts/b.js"];' in scripts.in_one_piece("main.js")
 
 
 def test_the_address_changes_with_any_script(sources):
     before = scripts.address()
     assert scripts.address() == before
-    sources["a.js"] += " "
+    sources["a.js"] = "export const a = 2;\n"
     assert scripts.address() != before
 
 
 def test_every_script_of_the_page_is_understood_and_used():
-    """An import or export in another form would be lost in the preload links and in the saved page."""
+    """An import or export in another form would be lost."""
     used = {*scripts.modules(scripts.ENTRY), *scripts.modules("attention/page.js")}
     assert used == set(scripts.sources())
     for name, source in scripts.sources().items():
@@ -50,7 +52,6 @@ def test_every_script_of_the_page_is_understood_and_used():
         assert forms == tuple(len(re.findall(rf"^{word}\b", source, re.MULTILINE)) for word in ("import", "export")), (
             name
         )
-    assert scripts.tags().count("modulepreload") == len(scripts.modules(scripts.ENTRY))
 
 
 def test_folders_of_scripts_have_at_most_nine():
@@ -58,11 +59,13 @@ def test_folders_of_scripts_have_at_most_nine():
     assert max(folders.count(folder) for folder in folders) <= 9
 
 
-def test_a_script_is_served_without_comments_and_keeps_its_code():
-    script = (
-        "// one\n/**\n * two\n */\nexport const a = /** @type {B} */ (b);\n\n  // three\n  const c = '//d'; // kept\n"
-    )
-    assert scripts.bare(script) == "export const a = (b);\nconst c = '//d'; // kept\n"
-    files = (scripts.ASSETS / "js").rglob("*.js")
-    whole = sum(path.stat().st_size for path in files)
-    assert sum(len(source.encode()) for source in scripts.sources().values()) < 0.75 * whole
+def test_script_and_style_sheet_are_small_and_can_stand_in_a_page():
+    script, style = scripts.in_one_piece(scripts.ENTRY), scripts.style_sheet()
+    assert len(script.encode()) + len(style.encode()) <= MOST_BYTES
+    assert "</" not in script + style
+
+
+def test_no_key_is_a_text_that_the_minifier_takes_for_a_number():
+    """It writes {"1.0": a} as {1.0: a}, whose key is "1"."""
+    for name, source in scripts.sources().items():
+        assert re.findall(r"""["']\d*\.\d*["']\s*[:\]]""", source) == [], name

@@ -31,7 +31,7 @@ from bert_core.storage.checkpoint import Checkpoint
 from ui.parts.export import MAX_WEIGHTS, python_code
 from ui.parts.masking import mask_words
 from ui.parts.question import Head, Question
-from ui.server.scripts import ASSETS, in_one_piece
+from ui.server.scripts import ASSETS, in_one_piece, style_sheet
 
 DIFFERENCE = {"difference": "Difference from the other model"}
 LABEL_HINT = (
@@ -156,10 +156,10 @@ def attention_page(shown: ShownAttention, picked: Head, title: str) -> str:
     }
     # A person's text must not end the script element.
     data = json.dumps(content, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
-    style = (ASSETS / "css" / "balcony.css").read_text(encoding="utf-8")
     page = Template((ASSETS / "attention-page.html").read_text(encoding="utf-8"))
-    scripts = in_one_piece("attention/page.js")
-    return page.substitute(style=style, data=data, scripts=scripts)  # one pass: inserted text is not substituted
+    script = in_one_piece("attention/page.js")
+    # one pass: inserted text is not substituted
+    return page.substitute(style=style_sheet(), data=data, script=script)
 
 
 def attention_code(checkpoint: Checkpoint, question: Question) -> str:

@@ -1,16 +1,16 @@
-"""The scripts of assets/js: ES modules for the page, or all modules of one entry in one piece for a page on disk.
+"""The scripts of assets/js and the style sheet, minified: all modules that an entry needs are served in one piece.
 
-The page's modules have an address with a fingerprint of their content, so that a browser may keep them for good and
-an updated program is never served with old scripts.
+The page's script has an address with a fingerprint of its content, so that a browser may keep it for good and an
+updated program is never served with an old script.
 """
 
 import functools
 import hashlib
-import json
 import posixpath
 import re
 from pathlib import Path
 
+import minify
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,8 +18,6 @@ from starlette.routing import Route
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 ENTRY = "main.js"
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";$', re.MULTILINE)
-_COMMENT = re.compile(r"/\*\*(?:[^*]|\*(?!/))*\*/[ \t]*|^[ \t]*//.*\n", re.MULTILINE)
-_INDENT = re.compile(r"^\s+", re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function|const) (\w+)", re.MULTILINE)
 
 
@@ -27,20 +25,7 @@ _EXPORT = re.compile(r"^export ((?:async )?function|const) (\w+)", re.MULTILINE)
 def sources() -> dict[str, str]:
     """Every script by its path below assets/js, read once: a running program keeps serving what it started with."""
     folder = ASSETS / "js"
-    return {
-        path.relative_to(folder).as_posix(): bare(path.read_text(encoding="utf-8")) for path in folder.rglob("*.js")
-    }
-
-
-def bare(script: str) -> str:
-    """A script without its comments and indentation, a third of it. A // comment goes if it has a line of its own."""
-    return _INDENT.sub("", _COMMENT.sub("", script))
-
-
-def address() -> str:
-    """Where the page finds the scripts, relative to its own address."""
-    content = json.dumps(sorted(sources().items())).encode()
-    return f"balcony/scripts/{hashlib.sha256(content).hexdigest()[:16]}"
+    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in folder.rglob("*.js")}
 
 
 def modules(entry: str) -> list[str]:
@@ -56,42 +41,62 @@ def modules(entry: str) -> list[str]:
     return list(found)
 
 
-def tags() -> str:
-    """HTML that loads the page's scripts; the preload links fetch all modules at once, not import by import."""
-    names = modules(ENTRY)
-    links = [f'<link rel="modulepreload" href="{address()}/{name}">' for name in names]
-    return "\n".join([*links, f'<script type="module" src="{address()}/{ENTRY}"></script>'])
+def joined(entry: str) -> str:
+    """An entry and its modules as one classic script, which a page on disk may contain: it may not import.
 
+    Each module becomes a function from what it imports to what it exports, so names of two modules do not collide.
+    """
+    names = modules(entry)
 
-def scripts_route() -> Route:
-    """GET address()/name answers with a script."""
+    def outer(module: str, name: str) -> str:
+        return f"{name}${names.index(module)}"
 
-    async def answer(request: Request) -> Response:
-        source = sources().get(request.path_params["name"])
-        if source is None:
-            return Response("There is no such script.", 404)
-        keep = {"Cache-Control": "public, max-age=31536000, immutable"}
-        return Response(source, media_type="text/javascript", headers=keep)
-
-    return Route(f"/{address()}/{{name:path}}", answer)
+    parts = []
+    for module in names:
+        source = sources()[module]
+        given = {}  # the name in this module: the name outside
+        for imported, path in _IMPORT.findall(source):
+            for each in filter(None, map(str.strip, imported.split(","))):
+                name, _, local = each.partition(" as ")
+                given[local or name] = outer(_resolve(module, path), name)
+        exported = [name for _, name in _EXPORT.findall(source)]
+        source = _EXPORT.sub(r"\1 \2", _IMPORT.sub("", source))
+        parts.append(
+            f"const [{', '.join(outer(module, name) for name in exported)}] = (({', '.join(given)}) => {{\n"
+            f"{source}return [{', '.join(exported)}];\n}})({', '.join(given.values())});\n"
+        )
+    return f'(() => {{\n"use strict";\n{"".join(parts)}}})();'
 
 
 def in_one_piece(entry: str) -> str:
-    """An entry and its modules as one classic script: a page that is opened from disk may not import.
+    """The same, minified."""
+    return minify.string("application/javascript", joined(entry))
 
-    Each module becomes a function that returns what it exports, so names of two modules do not collide.
-    """
 
-    def imported(match: re.Match[str], name: str) -> str:
-        return f"const {{{match[1].replace(' as ', ': ')}}} = modules[{json.dumps(_resolve(name, match[2]))}];"
+def style_sheet() -> str:
+    """The style sheet of our own components, minified."""
+    return minify.string("text/css", (ASSETS / "css" / "balcony.css").read_text(encoding="utf-8"))
 
-    parts = ['"use strict";\nconst modules = {};']
-    for name in modules(entry):
-        exported = ", ".join(found for _, found in _EXPORT.findall(sources()[name]))
-        source = _IMPORT.sub(functools.partial(imported, name=name), sources()[name])
-        source = _EXPORT.sub(r"\1 \2", source)
-        parts.append(f"modules[{json.dumps(name)}] = (() => {{\n{source}return {{ {exported} }};\n}})();")
-    return "\n".join(parts)
+
+def address() -> str:
+    """Where the page finds its script, relative to its own address."""
+    return f"balcony/{hashlib.sha256(in_one_piece(ENTRY).encode()).hexdigest()[:16]}.js"
+
+
+def tag() -> str:
+    """HTML that loads the page's script."""
+    return f'<script type="module" src="{address()}"></script>'
+
+
+def script_route() -> Route:
+    """GET address() answers with the script."""
+    script = in_one_piece(ENTRY)
+
+    async def answer(request: Request) -> Response:
+        keep = {"Cache-Control": "public, max-age=31536000, immutable"}
+        return Response(script, media_type="text/javascript", headers=keep)
+
+    return Route(f"/{address()}", answer)
 
 
 def _resolve(name: str, imported: str) -> str:
