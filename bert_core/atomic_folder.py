@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import errno
 import glob
 import os
 import secrets
@@ -31,19 +32,26 @@ def replacing(folder: Path, *, last: str, members: Collection[str]) -> Iterator[
     new.mkdir()
     try:
         yield new
-        for path in [*new.iterdir(), new]:
-            _sync(path)
+        written = sorted(new.iterdir(), key=lambda path: path.name == last)
         if os.path.ismount(folder):
             raise OSError("a mounted folder cannot be replaced; choose a folder inside it")
-        if (folder / last).exists():
-            _link_others(folder, new, members)
-            _exchange(new, folder)
-        else:
-            folder.mkdir(exist_ok=True)
-            for path in sorted(new.iterdir(), key=lambda path: path.name == last):
-                os.replace(path, folder / path.name)
-                _sync(folder)
-        _sync(folder.parent)
+        is_complete = (folder / last).exists()
+        if is_complete:
+            _link_others(folder, new, {path.name for path in written} | set(members))
+        for path in [*written, new]:
+            _sync(path)
+        with contextlib.ExitStack() as undo:
+            if is_complete:
+                _exchange(new, folder, undo)
+            else:
+                folder.mkdir(exist_ok=True)
+                for path in written:
+                    _rename(path, folder / path.name, undo)
+                    _sync(folder)
+            _sync(folder.parent)
+            undo.pop_all()
+        if is_complete:
+            shutil.rmtree(_backup(folder), ignore_errors=True)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
@@ -66,30 +74,38 @@ def _remove_leftovers(folder: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _link_others(old: Path, new: Path, members: Collection[str]) -> None:
+def _link_others(old: Path, new: Path, dropped: Collection[str] = ()) -> None:
     """Link every file of `old` that stays into `new`, so that a program that is writing to it can continue."""
-    dropped = {path.name for path in new.iterdir()} | set(members)
+    for path in old.iterdir():
+        target = new / path.name
+        if path.name in dropped:
+            continue
+        if path.is_symlink():
+            target.symlink_to(os.readlink(path))
+        elif path.is_dir():
+            target.mkdir()
+            _link_others(path, target)
+        else:
+            try:
+                os.link(path, target)
+            except OSError:  # a file system without hard links
+                shutil.copy2(path, target)
+    shutil.copystat(old, new)
 
-    def link(source: str, target: str) -> None:
-        try:
-            os.link(source, target)
-        except OSError:  # a file system without hard links
-            shutil.copy2(source, target)
 
-    def ignore(directory: str, _names: list[str]) -> set[str]:
-        return dropped if Path(directory) == old else set()
-
-    shutil.copytree(old, new, symlinks=True, dirs_exist_ok=True, copy_function=link, ignore=ignore)
-
-
-def _exchange(new: Path, folder: Path) -> None:
-    """Swap two folders; afterwards `new` holds the old files or does not exist."""
+def _exchange(new: Path, folder: Path, undo: contextlib.ExitStack) -> None:
+    """Swap two folders; afterwards the old files are in `new` or in the backup. undo: gets what swaps them back."""
     if _exchange_at_once(new, folder):
+        undo.callback(_exchange_at_once, new, folder)
         return
     shutil.rmtree(_backup(folder), ignore_errors=True)
-    os.rename(folder, _backup(folder))
-    os.rename(new, folder)
-    shutil.rmtree(_backup(folder), ignore_errors=True)
+    _rename(folder, _backup(folder), undo)
+    _rename(new, folder, undo)
+
+
+def _rename(path: Path, target: Path, undo: contextlib.ExitStack) -> None:
+    os.replace(path, target)
+    undo.callback(os.replace, target, path)
 
 
 def _exchange_at_once(new: Path, folder: Path) -> bool:
@@ -103,10 +119,14 @@ def _exchange_at_once(new: Path, folder: Path) -> bool:
 
 
 def _sync(path: Path) -> None:
-    if os.name == "nt" and path.is_dir():  # Windows cannot sync a folder
-        return
-    descriptor = os.open(path, os.O_RDONLY)
+    is_folder = path.is_dir()
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        # Windows syncs no file that is open only for reading, and opens no folder.
+        descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if not (is_folder and error.errno in (errno.EACCES, errno.EBADF, errno.EINVAL)):  # it syncs no folders
+            raise

@@ -1,10 +1,12 @@
 """The training state that is saved beside a model, so that its training continues as if it had never stopped.
 
 training_state.safetensors holds the optimizer's averages and the numbers of all steps so far, training_state.json the
-step and the fingerprint of the text. recipe.json, which every model has, holds the settings and the seed.
+step, the fingerprint of the text and the SHA-256 of all other files of the save. recipe.json, which every model has,
+holds the settings and the seed.
 """
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,16 +19,23 @@ from torch import Tensor
 
 from bert_core.config import check_seed
 from bert_core.data.corpus import Corpus
-from bert_core.errors import CheckpointError, CorpusError
+from bert_core.errors import CheckpointError, CorpusError, quoted
 from bert_core.finetuning.examples import TaskParts
 from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.finetuning.tuning import EpochMetrics, PreparedTask, TaskMetrics
 from bert_core.runs.prepare import Prepared
 from bert_core.runs.recipe import Recipe, recipe_corpus
-from bert_core.storage.checkpoint import RECIPE, TRAINING_STATE, TRAINING_TENSORS, Checkpoint
+from bert_core.storage.checkpoint import (
+    MODEL_FILES,
+    RECIPE,
+    TOKENIZER,
+    TRAINING_STATE,
+    TRAINING_TENSORS,
+    Checkpoint,
+)
 from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header, read_tensor
 from bert_core.storage.untrusted import read_json
-from bert_core.storage.weights import check_finite
+from bert_core.storage.weights import CONFIG, WEIGHTS, check_finite
 from bert_core.training.evaluation import EvaluationPoint
 from bert_core.training.metrics import StepMetrics
 from bert_core.training.trainer import Trainer, TrainerState
@@ -36,7 +45,7 @@ _TABLES: dict[type, dict[str, type]] = {
     FinetuningRecipe: {"history": TaskMetrics, "evaluations": EpochMetrics},
 }
 _BEST = "best"  # the weights of the epoch that did best, with the layout of the averages
-_FACTS = ("step", "seconds", "updates", "text", "columns")
+_FACTS = ("step", "seconds", "updates", "text", "columns", "sha256")
 _MAX_SETTINGS_BYTES = 256 * 2**10  # of recipe.json and of training_state.json, which have a few kB
 _MAX_STEPS = 1_000_000  # the numbers of each are kept in memory
 
@@ -102,7 +111,7 @@ class TrainingState:
         return trainer
 
     def write(self, folder: Path) -> None:
-        """Write the two files into a folder, for `save_checkpoint`."""
+        """Write the two files into a folder that has the model's files and no others, for `save_checkpoint`."""
         check_finite(self.trainer.averages, "The training was not saved", "train it again with a lower learning rate")
         tensors = {name: average.cpu().contiguous() for name, average in self.trainer.averages.items()}
         for name in _TABLES[type(self.recipe)]:
@@ -112,7 +121,9 @@ class TrainingState:
             tensors[_BEST] = self.best.cpu()
         save_file(tensors, folder / TRAINING_TENSORS)
         (folder / TRAINING_TENSORS).chmod(0o644)
-        facts = self.trainer.step, self.trainer.seconds, list(self.trainer.updates), self.text, _columns(self.recipe)
+        trainer, columns = self.trainer, _columns(self.recipe)
+        hashes = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
+        facts = trainer.step, trainer.seconds, list(trainer.updates), self.text, columns, hashes
         content = dict(zip(_FACTS, facts))
         (folder / TRAINING_STATE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
@@ -130,15 +141,22 @@ def read_training_state(folder: str | Path) -> TrainingState:
     recipe: Any = kind.from_dict("saved", settings)
     if not facts.keys() >= set(_FACTS):
         raise _mismatch()
-    step, seconds, updates, text, columns = (facts[name] for name in _FACTS)
+    step, seconds, updates, text, columns, hashes = (facts[name] for name in _FACTS)
     if (
         not (_is_count(step) and step <= recipe.training.total_steps)
         or not isinstance(seconds, float | int)
         or not (isinstance(updates, list) and all(map(_is_count, updates)))
         or not isinstance(text, str)
         or columns != _columns(recipe)
+        or not (isinstance(hashes, dict) and {CONFIG, WEIGHTS, TOKENIZER, RECIPE, TRAINING_TENSORS} <= hashes.keys())
     ):
         raise _mismatch()
+    for name, digest in hashes.items():
+        if not MODEL_FILES.fullmatch(name) or not (folder / name).is_file() or _sha256(folder / name) != digest:
+            raise CheckpointError(
+                f"{quoted(name)} is not the file that was saved with {TRAINING_STATE}; the model may work, but its "
+                "training cannot continue. Save or download it again."
+            )
     if step > _MAX_STEPS:
         raise CheckpointError(f"This training has done {step:,} steps; the limit is {_MAX_STEPS:,}. Start it again.")
     entries = read_header(folder / TRAINING_TENSORS)
@@ -153,6 +171,11 @@ def read_training_state(folder: str | Path) -> TrainingState:
     best = averages.pop(_BEST, None)
     trainer = TrainerState(step, float(seconds), tuple(updates), averages)
     return TrainingState(recipe, text, trainer, history, evaluations, best)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _columns(recipe: Recipe | FinetuningRecipe) -> dict[str, list[str]]:

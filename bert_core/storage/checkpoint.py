@@ -192,7 +192,8 @@ def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, limits: Limit
 
 
 def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
+    of_system = re.search(r"([^:]+) \(os error \d+\)", str(error))  # as Rust shows it
+    return of_system[1].strip() if of_system else getattr(error, "strerror", None) or str(error)
 
 
 def _tensors_to_write(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -110,6 +110,12 @@ def test_a_zip_that_is_not_a_saved_run_is_refused(service, tiny_checkpoint, tmp_
         ("recipe.json", lambda facts: facts | {"title": "long " * 60_000}, "larger than the limit of 256 kB"),
         ("training_state.json", lambda facts: facts | {"step": 1_000_001}, "the limit is 1,000,000"),
         ("training_state.json", lambda facts: facts | {"step": 3}, "do not belong together"),
+        ("training_state.json", lambda facts: facts | {"sha256": {}}, "do not belong together"),
+        (
+            "tokenizer_config.json",
+            lambda facts: facts | {"saved": "at another step"},
+            "not the file that was saved with",
+        ),
     ],
 )
 def test_a_zip_that_would_fill_the_memory_is_refused(service, link, tmp_path, file, change, message) -> None:

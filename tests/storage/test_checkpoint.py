@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import fcntl
 import json
 import os
 import pickle
@@ -684,40 +685,76 @@ def in_a_child(work) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def killed_at(point: int, work) -> bool:
-    """Run `work` in a child that dies at its `point`th use of the file system; False if it ends before."""
+def stopped_at(point: int, work, stop) -> int:
+    """Run `work` in a child that calls `stop` at its `point`th use of the file system; return the child's exit code."""
 
     def run():
         count = 0
 
-        def hook(event: str, _arguments: tuple) -> None:
+        def step() -> None:
             nonlocal count
-            if event == "open" or event.startswith(("os.", "shutil.", "ctypes.dlsym")):
-                count += 1
-                if count == point:
-                    os._exit(77)
+            count += 1
+            if count == point:
+                stop()
 
+        def hook(event: str, _arguments: tuple) -> None:
+            if event == "open" or event.startswith(("os.", "ctypes.dlsym")):
+                step()
+
+        def counted(function):  # which raises no event itself
+            def call(*arguments, **options):
+                step()
+                result = function(*arguments, **options)
+                step()
+                return result
+
+            return call
+
+        os.fsync = counted(lambda descriptor: None)  # no power fails here
+        checkpoint_module.save_file = counted(checkpoint_module.save_file)
         sys.addaudithook(hook)
-        work()
+        return work()
 
-    code = in_a_child(run)
-    assert code in (0, 77)
-    return code == 77
+    return in_a_child(run)
 
 
-def kill_everywhere(folder: Path, prepare, check) -> int:
-    """Kill a save of the other model at each point, one after the other; return the number of points."""
-    new = other_checkpoint()
-    point = 0
+def kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def no_room() -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def save_or_explain(checkpoint: Checkpoint, folder: Path, reason: str = "No space left on device") -> int:
+    """Save a model: 0, or 1 when it was not saved and says so."""
+    expected = f"The model was not saved to {folder.name} ({reason}); an earlier model there is kept."
+    try:
+        save_checkpoint(checkpoint, folder)
+    except CheckpointError as error:
+        return 1 if str(error) == expected else 2
+    return 0
+
+
+def stop_everywhere(folder: Path, work, stop, prepare, check) -> int:
+    """Stop a save at each point, one after the other; return the number of points. check: called with the exit code."""
+    point, first, reached = 0, folder.parent.with_name("first"), folder.parent.with_name("reached")
+    folder.parent.mkdir()
+    prepare()
+    folder.parent.rename(first)
     while True:
         point += 1
         shutil.rmtree(folder.parent, ignore_errors=True)
-        folder.parent.mkdir()
-        prepare()
-        died = killed_at(point, lambda: save_checkpoint(new, folder))
-        check(died)
-        if not died:
+        shutil.copytree(first, folder.parent)
+
+        def mark() -> None:
+            os.mkdir(reached)
+            stop()
+
+        check(stopped_at(point, work, mark))
+        if not reached.exists():
             return point - 1
+        reached.rmdir()
 
 
 @pytest.mark.parametrize("exchange", ["at once", "two renames"])
@@ -732,7 +769,8 @@ def test_a_kill_while_saving_leaves_the_old_model_or_the_new_one(exchange, tiny_
         save_checkpoint(tiny_checkpoint, folder)
         (folder / "metrics.csv").write_text("step")
 
-    def check(died: bool) -> None:
+    def check(code: int) -> None:
+        assert code in (0, -signal.SIGKILL)
         if exchange == "at once":
             assert (folder / "config.json").exists()
         elif not folder.exists():  # between the two renames; here the next save repairs it, below the next load
@@ -743,13 +781,15 @@ def test_a_kill_while_saving_leaves_the_old_model_or_the_new_one(exchange, tiny_
             repaired.add(folder)
         size = load_checkpoint(folder).config.hidden_size
         assert size in (12, 10)
-        assert died or size == 10
+        assert code or size == 10
         assert (folder / "metrics.csv").read_text() == "step"
         seen.add(size)
+        monkeypatch.setattr(os, "fsync", lambda descriptor: None)
         save_checkpoint(tiny_checkpoint, folder)  # leftovers do not prevent another save
         assert load_checkpoint(folder).config.hidden_size == 12
 
-    assert kill_everywhere(folder, prepare, check) > 20
+    new = other_checkpoint()
+    assert stop_everywhere(folder, lambda: save_checkpoint(new, folder), kill, prepare, check) > 40
     assert seen == {12, 10}
     assert bool(repaired) == (exchange == "two renames")
 
@@ -761,29 +801,87 @@ def test_a_kill_in_the_first_save_leaves_no_half_model(tmp_path):
         folder.mkdir()
         (folder / "metrics.csv").write_text("step")
 
-    def check(died: bool) -> None:
+    def check(code: int) -> None:
+        assert code in (0, -signal.SIGKILL)
         assert (folder / "metrics.csv").read_text() == "step"
-        if (folder / "config.json").exists() or not died:
+        if (folder / "config.json").exists() or not code:
             assert load_checkpoint(folder).config.hidden_size == 10
 
-    assert kill_everywhere(folder, prepare, check) > 10
-
-
-def test_a_full_disk_keeps_the_old_model_and_raises_an_error(tiny_checkpoint, folder):
     new = other_checkpoint()
+    assert stop_everywhere(folder, lambda: save_checkpoint(new, folder), kill, prepare, check) > 30
 
-    def save_with_little_room() -> int:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-        try:
-            save_checkpoint(new, folder)
-        except CheckpointError as error:
-            return 1 if "was not saved to tiny" in str(error) and "kept" in str(error) else 2
-        return 3
 
-    assert in_a_child(save_with_little_room) == 1
-    assert load_checkpoint(folder).config.hidden_size == 12
-    assert [path.name for path in folder.parent.iterdir()] == ["tiny"]
+@pytest.mark.parametrize("exchange", ["at once", "two renames"])
+def test_a_full_disk_at_any_operation_keeps_the_old_model_and_says_so(exchange, tiny_checkpoint, tmp_path, monkeypatch):
+    if exchange == "two renames":
+        monkeypatch.setattr(atomic_folder, "_exchange_at_once", lambda new, folder: False)
+    folder, codes = tmp_path / "models" / "tiny", []
+
+    def prepare() -> None:
+        save_checkpoint(tiny_checkpoint, folder)
+        (folder / "metrics.csv").write_text("step")
+
+    def check(code: int) -> None:
+        assert code in (0, 1)
+        assert load_checkpoint(folder).config.hidden_size == (12 if code else 10)
+        assert (folder / "metrics.csv").read_text() == "step"
+        codes.append(code)
+
+    new = other_checkpoint()
+    assert stop_everywhere(folder, lambda: save_or_explain(new, folder), no_room, prepare, check) > 40
+    assert sum(codes) > 30, "the others only remove what is no longer needed"
+
+
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "refused"])
+def test_a_write_that_ends_in_the_middle_of_any_file_keeps_the_old_model(is_killed, folder, tmp_path):
+    new = other_checkpoint()
+    save_checkpoint(new, tmp_path / "other")
+    sizes = [path.stat().st_size for path in (tmp_path / "other").iterdir()]
+    shutil.rmtree(tmp_path / "other")
+
+    def save_with_little_room(limit: int) -> int:
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL if is_killed else signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        return save_or_explain(new, folder, "File too large")
+
+    for limit in {0, 1, *(size // 2 for size in sizes), max(sizes) - 1}:
+        assert in_a_child(lambda limit=limit: save_with_little_room(limit)) == (-signal.SIGXFSZ if is_killed else 1)
+        assert load_checkpoint(folder).config.hidden_size == 12
+        assert is_killed or [path.name for path in folder.parent.iterdir()] == ["tiny"]
+
+
+def test_a_save_needs_no_more_than_windows_and_macos_have(tiny_checkpoint, tmp_path, monkeypatch):
+    """Without Linux's exchange, hard links, opening folders, and syncing what is open for reading only."""
+
+    def gone(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    def open_file(path, flags, *arguments, **options):
+        if Path(path).is_dir() and "dir_fd" not in options and not flags & os.O_NOFOLLOW:  # rmtree's are POSIX's own
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real_open(path, flags, *arguments, **options)
+
+    def sync(descriptor: int) -> None:
+        if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        synced.append(descriptor)
+        real_sync(descriptor)
+
+    real_open, real_sync, synced = os.open, os.fsync, []
+    monkeypatch.setattr(atomic_folder.ctypes, "CDLL", gone)
+    monkeypatch.setattr(os, "link", gone)
+    monkeypatch.setattr(os, "fsync", sync)
+    for opening in (open_file, real_open):  # then a file system that opens folders, but does not sync them
+        monkeypatch.setattr(os, "open", opening)
+        folder = tmp_path / opening.__name__ / "tiny"
+        save_checkpoint(tiny_checkpoint, folder)
+        (folder / "metrics.csv").write_text("step")
+        synced.clear()
+        save_checkpoint(other_checkpoint(), folder)
+        assert len(synced) == 4, "every written file"
+        assert load_checkpoint(folder).config.hidden_size == 10
+        assert (folder / "metrics.csv").read_text() == "step"
+        assert [path.name for path in folder.parent.iterdir()] == ["tiny"]
 
 
 def test_a_failing_write_at_any_file_keeps_the_old_model(folder, monkeypatch):
