@@ -30,6 +30,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--keep", type=Path, metavar="DIR", help="keep unfinished runs in this folder; they go on after a restart"
     )
+    parser.add_argument("--lesson", type=Path, metavar="FILE", help="begin with the lesson in this file")
     parser.add_argument("--share", action="store_true", help="ask Gradio for a public link to this machine")
     return parser.parse_args()
 
@@ -41,6 +42,7 @@ def main() -> None:
     # Imported here, so that --help and a mistyped option need not wait for torch.
     import ui
     from bert_core.config import LOCAL, PUBLIC
+    from bert_core.errors import BertCoreError
     from bert_core.runs.service import TrainingService
 
     is_space = "SPACE_ID" in os.environ
@@ -49,11 +51,12 @@ def main() -> None:
     if host not in ui.LOOPBACK and not is_space:
         logging.warning("Other machines can open this page at %s; the connection is not encrypted.", host)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    service = TrainingService(limits=PUBLIC if is_public else LOCAL)
+    service, status = TrainingService(limits=PUBLIC if is_public else LOCAL), 0
     try:
         ui.launch(
             service,
             keep=options.keep,
+            lesson=options.lesson,
             server_name=host,
             server_port=options.port,
             inbrowser=not (options.no_browser or is_space),
@@ -61,13 +64,16 @@ def main() -> None:
         )
     except KeyboardInterrupt:
         pass
+    except BertCoreError as error:
+        print(error, file=sys.stderr, flush=True)
+        status = 1
     finally:
         end = threading.Timer(END_SECONDS, os._exit, [0])
         end.daemon = True
         end.start()
         service.close()
     sys.stdout.flush()
-    os._exit(0)  # the interpreter's own end aborts a thread that is in the middle of a step
+    os._exit(status)  # the interpreter's own end aborts a thread that is in the middle of a step
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_check
 from bert_core.storage.safetensors_file import read_header, read_tensor
 from bert_core.storage.tokenizer_file import load_tokenizer
 from bert_core.storage.untrusted import parse_json
+from ui.parts.lessons import lessons, read_lesson
 
 pytestmark = pytest.mark.fuzz
 
@@ -175,7 +176,7 @@ def replaced(path: Path, data: bytes) -> Iterator[None]:
         path.write_bytes(original)
 
 
-@cases(900)
+@cases(600)
 @given(TEXTS, st.sampled_from(CORPUS_KINDS))
 def test_texts(text, kind):
     with bounded():
@@ -289,6 +290,17 @@ def test_task_files(model, content, task, labelled):
         data = load_task(path, task, labelled=labelled, limits=PUBLIC)
         assert data.examples
         data.check_labels(data.labels())
+
+
+@cases(300)
+@given(
+    st.one_of(
+        changed(next(iter(lessons().values()))).map(json_bytes), TEXTS.map(lambda text: text.encode("utf-8", "ignore"))
+    )
+)
+def test_lessons(data):
+    with bounded():
+        assert read_lesson(data, "fuzz.json")["steps"]
 
 
 _MANY = 5 * 2**20

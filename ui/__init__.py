@@ -26,6 +26,7 @@ from ui.finetune.tab import finetune_tab
 from ui.masked_words.tab import masked_words_tab
 from ui.models_tab import models_tab
 from ui.next_sentence.tab import next_sentence_tab
+from ui.parts.lessons import load_lesson
 from ui.parts.page import open_page
 from ui.server.endpoints import endpoints
 from ui.server.guard import Guard
@@ -45,11 +46,13 @@ MOST_THREADS = 64  # more than wait for a probe
 MOST_QUEUED = 256  # requests of programs
 
 
-def build(service: TrainingService, workspaces: Workspaces | None = None) -> gr.Blocks:
-    """The whole page for one training service and the workspaces of its visitors."""
+def build(
+    service: TrainingService, workspaces: Workspaces | None = None, lesson: dict[str, Any] | None = None
+) -> gr.Blocks:
+    """The whole page for one training service and the workspaces of its visitors. lesson: to begin with."""
     workspaces = workspaces or open_workspaces(service)
     with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
-        page = open_page(demo, workspaces)
+        page = open_page(demo, workspaces, lesson)
         with gr.Tabs(elem_id="tabs") as tabs:
             compare_tab(page, train_tab(page))
             masked_words_tab(page)
@@ -83,6 +86,7 @@ def launch(
     shipped: Sequence[Path] = SHIPPED,
     lease: float | None = None,
     keep: Path | None = None,
+    lesson: Path | None = None,
     prevent_thread_lock: bool = False,
     **options: Any,
 ) -> tuple[Any, str, str]:
@@ -90,8 +94,10 @@ def launch(
 
     lease: seconds without a request after which a visitor's runs are paused, and later freed; None takes LEASE_SECONDS
     on a shared machine and no lease otherwise. keep: a folder for unfinished runs, which go on from there.
+    lesson: a file with a lesson that the page begins with; raises BertCoreError where it cannot be read.
     prevent_thread_lock: serve in the background and return at once.
     """
+    begin_with = load_lesson(lesson) if lesson else None
     host = options.get("server_name") or LOOPBACK[0]
     is_shared = host not in LOOPBACK or options.get("share") or "SPACE_ID" in os.environ
     workspaces = open_workspaces(service, shipped=shipped, lease=lease or (LEASE_SECONDS if is_shared else None))
@@ -100,7 +106,7 @@ def launch(
     guard = Middleware(Guard, limits=service.limits, hosts=None if is_shared else LOOPBACK)
     probe_lock.limit_seconds = service.limits.probe_seconds
     gr.set_static_paths([plotly_script()])
-    demo = build(service, workspaces)
+    demo = build(service, workspaces, begin_with)
     served = demo.launch(
         theme=theme(),
         css=style_sheet(),

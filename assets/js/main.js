@@ -4,6 +4,7 @@ import { headDetail } from "./attention/head_detail.js";
 import { headGrid } from "./attention/head_grid.js";
 import { headSwitches } from "./attention/head_switches.js";
 import { change, FIRST, onChange, settings } from "./attention/heads.js";
+import { lessonBar } from "./lessons/lesson_bar.js";
 import { closer } from "./masked_words/closer_view.js";
 import { guesses } from "./masked_words/guesses.js";
 import { pairAcross, pairMatrix } from "./next_sentence/pair_views.js";
@@ -28,8 +29,8 @@ import { similarityMap } from "./words_in_context.js";
 
 /** @type {Record<string, View>} */
 const views = {
-  batch, closer, exam, experiment, exporter, facts, fineTune, frame, guesses, headDetail, headGrid, headSwitches, pairAcross,
-  pairMatrix, plot, runMonitor, runsList, sentenceBar, similarityMap, textPreview, transfer, verdict,
+  batch, closer, exam, experiment, exporter, facts, fineTune, frame, guesses, headDetail, headGrid, headSwitches, lessonBar,
+  pairAcross, pairMatrix, plot, runMonitor, runsList, sentenceBar, similarityMap, textPreview, transfer, verdict,
 };
 
 /** @param {WaitingView} view */

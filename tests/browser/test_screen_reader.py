@@ -12,6 +12,7 @@ HEIGHT = 900
 NARROW, WIDE = 390, 1280
 # What is shown, with an element that exists only once the server has answered, and what is pressed then.
 STATES = {
+    "lesson": ("masked-words", {"lesson": "what-bert-learns"}, "#lesson-choice-0", "#lesson-choice-0"),
     "masked words": ("masked-words", {}, "#masked-closer table", ""),
     "which words mattered": ("masked-words", {"view": "mattered"}, "#masked-closer .balcony-seen", ""),
     "sweep": ("masked-words", {"view": "sweep"}, "#masked-closer button", "#masked-closer button"),

@@ -44,7 +44,7 @@ def masked_words_tab(page: Page) -> None:
                 elem_id="masked-own",
             )
             downloads = exporter("the guesses", of="masked-stage", elem_id="masked-download")
-        with gr.Column(scale=7, min_width=340):
+        with gr.Column(scale=7, min_width=340, elem_id="masked-beside"):
             kinds = [(LABELS[key], key) for key in VIEWS]
             kind = gr.Radio(kinds, value=VIEWS[0], label="A closer view", elem_id="masked-kind")
             closer = view("closer", elem_id="masked-closer")

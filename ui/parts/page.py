@@ -1,6 +1,7 @@
 """The frame of the page, shared by all tabs: the visitor, the shown model, and the question that is asked of it."""
 
 import functools
+import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,9 +11,11 @@ from typing import Any
 import gradio as gr
 
 from bert_core.data.corpus import Corpus, read_corpus
+from bert_core.errors import InputError, quoted
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_corpus, recipe_named
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, on_error
+from ui.parts.lessons import LESSON_BYTES, PARTS, lessons, read_lesson
 from ui.parts.masking import words_value
 from ui.parts.question import EVENTS, Question, Values
 from ui.parts.shown_model import choices, comparisons, first_pair, repeated_run, shown_model
@@ -24,6 +27,7 @@ from ui.views import view
 MOST_CHOICES = 200
 ENGLISH = "english.txt"  # sentences for the shipped model of plain English, whose own text is not shipped
 ENGLISH_MODEL = "english-mini"
+GIVEN = "given"  # the lesson of `app.py --lesson`
 
 
 @dataclass(frozen=True)
@@ -121,8 +125,9 @@ class Page:
         self.bar.restored(lambda value: values(Question.read(value)), self.bar, list(outputs), **QUIET)
 
 
-def open_page(demo: gr.Blocks, workspaces: Workspaces) -> Page:
-    """Lay out what stands above all tabs."""
+def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | None = None) -> Page:
+    """Lay out what stands above all tabs. given: a lesson with which the page begins, named GIVEN."""
+    shipped = lessons() | ({GIVEN: given} if given else {})
     visitor = gr.BrowserState(None, storage_key="balcony-visitor", secret="balcony")
 
     def serve(work: Callable) -> Callable:
@@ -158,9 +163,29 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces) -> Page:
     def repeat(space: Workspace, recipe: Any, step: Any) -> str:
         return repeated_run(workspaces, space, recipe, step if type(step) is int else None).id
 
+    def lesson(space: Workspace, name: str, text: str | None = None) -> dict[str, Any]:
+        """A shipped lesson, or the one in the text of a file."""
+        if text is not None:
+            return read_lesson(str(text)[: LESSON_BYTES + 1].encode("utf-8", "replace"), str(name)[:60])
+        if str(name) not in shipped:
+            raise InputError(f"There is no lesson {quoted(str(name))}; choose one from the list.")
+        return shipped[str(name)]
+
     with gr.Row(elem_id="header"):
         functions = [serve(each) for each in (models, model, rename, repeat)]
         frame = view("frame", server_functions=functions, elem_id="frame")
+    view(
+        "lessonBar",
+        options={
+            "lessons": [[name, each["title"]] for name, each in shipped.items()],
+            "begin": GIVEN if given else "",
+            "parts": PARTS,
+            "most": LESSON_BYTES + 1,
+            "terms": json.loads((ASSETS / "terms.json").read_text(encoding="utf-8")),
+        },
+        server_functions=[serve(lesson)],
+        elem_id="lesson",
+    )
     bar = view(
         "sentenceBar",
         {},

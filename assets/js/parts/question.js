@@ -27,6 +27,8 @@ import { announce } from "./page.js";
  * @property {number | null} level
  * @property {object} heads how the views of heads are drawn
  * @property {string} order of the rows of the matrix
+ * @property {string} lesson name of the open lesson, "file" for one of a file
+ * @property {number} at step of the lesson, from 0
  * @property {object | null} recipe how the shown run is trained again, or why it cannot be
  */
 
@@ -34,7 +36,7 @@ import { announce } from "./page.js";
 const NOTHING = {
   model: "", step: null, other: "", tab: "train", text: "", pair: "", hidden: null, guess: "", view: "lens", mask: 0,
   head: [0, 0], hide_special: false, off: [], across: null, start: 0, choices: null, word: null, contexts: null, level: null,
-  heads: {}, order: "text", recipe: null,
+  heads: {}, order: "text", recipe: null, lesson: "", at: 0,
 };
 const WRITE_MS = 350; // browsers forbid more than about three changes of the address in a second
 const NUMBER = /^\d{1,9}$/;
@@ -61,12 +63,14 @@ export function ask(update) {
   announce("question", { changed: new Set(changed) });
 }
 
+/** The parts of the question that are not as they are at first. @returns {Record<string, any>} */
+export const changes = () => Object.fromEntries(Object.entries(NOTHING)
+  .filter(([key, first]) => JSON.stringify(question[key]) !== JSON.stringify(first)).map(([key]) => [key, question[key]]));
+
 /** The question as the part of an address after #; what is as it is at first is left out. */
 export function address() {
   const parts = new URLSearchParams();
-  for (const [key, first] of Object.entries(NOTHING)) {
-    const value = question[key];
-    if (JSON.stringify(value) === JSON.stringify(first)) continue;
+  for (const [key, value] of Object.entries(changes())) {
     if (LINES.includes(key)) for (const line of value) parts.append(key, line);
     else if (["heads", "recipe"].includes(key)) parts.set(key, JSON.stringify(value));
     else if (key === "off") parts.set(key, value.map((head) => head.join(".")).join(","));

@@ -1,0 +1,64 @@
+// Words to learn by: the first time that a tab has a term, it is underlined and carries its explanation, which the
+// pointer, the keyboard's focus and a press show, and which Escape hides. Screen readers find it by aria-describedby, in a
+// list that nobody sees. The views draw themselves anew whenever they like; the terms are looked for again after that.
+
+import { el } from "../parts/elements.js";
+
+// Text that the page writes; what a person or a model wrote is never underlined.
+const WHERE = ".balcony-view :is(h2, h3, dt, th, caption, .balcony-empty, .balcony-lesson-text), .balcony-view dd:not(bdi *), .balcony-hint p, .balcony-heading h2";
+const NOT = "button, a, summary, label, svg, bdi, mark, dfn, [data-field], [aria-hidden=true]";
+const WAIT_MS = 400;
+
+/** @param {Record<string, string>} all by term; several names of one are divided by | */
+export function terms(all) {
+  const tip = el("div", { class: "balcony-tip", "aria-hidden": "true", hidden: "" });
+  const words = Object.keys(all).map((names, k) => ({ k, text: all[names], find: new RegExp(`(?<![\\w[-])(?:${names})(?![\\w\\]-])`, /[A-Z]/.test(names) ? "" : "i") }));
+  const described = el("div", { hidden: "" }, ...words.map(({ k, text }) => el("p", { id: `term-${k}` }, text)));
+  document.querySelector(".gradio-container")?.append(tip, described);
+
+  /** @param {Element} place @param {typeof words[0]} word */
+  function mark(place, { k, find }) {
+    const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      const found = find.exec(node.textContent ?? "");
+      if (!found || node.parentElement?.closest(NOT)) continue;
+      const rest = /** @type {Text} */ (node).splitText(found.index);
+      rest.splitText(found[0].length);
+      const term = el("dfn", { class: "balcony-term", tabindex: 0, "aria-describedby": `term-${k}` });
+      rest.replaceWith(term);
+      term.append(rest);
+      return true;
+    }
+    return false;
+  }
+
+  function scan() {
+    for (const panel of document.querySelectorAll("[role=tabpanel], #lesson")) {
+      if (!(panel instanceof HTMLElement) || !panel.offsetHeight) continue;
+      const places = [...panel.querySelectorAll(WHERE)];
+      for (const word of words) {
+        if (!panel.querySelector(`[aria-describedby=term-${word.k}]`)) places.some((place) => mark(place, word));
+      }
+    }
+  }
+
+  /** @param {EventTarget | null} target */
+  function show(target) {
+    const term = target instanceof Element ? target.closest(".balcony-term") : null;
+    tip.hidden = !term;
+    if (!term) return;
+    tip.textContent = document.getElementById(term.getAttribute("aria-describedby") ?? "")?.textContent ?? "";
+    const { left, bottom, top } = term.getBoundingClientRect(), { width, height } = tip.getBoundingClientRect();
+    tip.style.left = `${Math.max(8, Math.min(left, document.documentElement.clientWidth - width - 8))}px`;
+    tip.style.top = `${bottom + height + 12 > innerHeight ? top - height - 6 : bottom + 6}px`;
+  }
+  for (const event of ["pointerover", "focusin", "click"]) document.addEventListener(event, ({ target }) => show(target));
+  for (const event of ["focusout", "scroll"]) document.addEventListener(event, () => show(null), true);
+  document.addEventListener("keydown", ({ key }) => { if (key === "Escape") show(null); });
+
+  let waiting = 0;
+  new MutationObserver(() => {
+    waiting ||= setTimeout(() => { waiting = 0; scan(); }, WAIT_MS);
+  }).observe(document.body, { childList: true, subtree: true, attributeFilter: ["hidden", "style"] });
+  scan();
+}

@@ -1,0 +1,91 @@
+"""Lessons: made in the page, saved, opened by file in another browser, and the shipped ones by link."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from browser_steps import FIRST, show, type_sentence, wait_for_question
+from playwright.sync_api import Page, expect
+
+HOSTILE = '{"title": "<img src=x onerror=alert(1)>", "steps": [{"text": "<b>$x$</b>", "question": {"tab": "?"}}]}'
+REFUSED = "broken.json, step 1: its “hide” cannot be used; see Lessons in the README."
+
+
+def test_a_lesson_is_made_saved_and_opened_elsewhere(visit: Callable[..., Page], tmp_path: Path) -> None:
+    page = visit()
+    show(page, "masked-words", **FIRST)
+    expect(page.locator("#masked-guesses section")).to_have_count(1)
+    page.locator("#lessons-list").click()
+    page.locator("#lesson-new").click()
+    page.locator("#lesson-title").fill("Mine")
+    page.locator("#lesson-add").click()
+    page.locator("#lesson-text").fill("A hidden word")
+    page.locator("#lesson-ask").fill("Which?")
+    page.locator("#lesson-choices").fill("romeo\n* juliet")
+    page.locator("#lesson-answer").fill("It is her name.")
+    show(page, "attention", text="thank you romeo", head="1.2", lesson="file")
+    expect(page.locator("#lesson-text")).to_have_value("A hidden word")
+    page.locator("#lesson-add").click()
+    expect(page.locator("#lesson-step")).to_have_text("Step 2 of 2")
+    with page.expect_download() as waiting:
+        page.locator("#lesson-save").click()
+    waiting.value.save_as(tmp_path / "lesson.json")
+    assert waiting.value.suggested_filename == "lesson.json"
+
+    other = visit()
+    other.locator("#lesson-file").set_input_files(tmp_path / "lesson.json")
+    expect(other.locator("#lesson-body h2")).to_have_text("Mine")
+    wait_for_question(other, **FIRST, tab="masked-words")
+    expect(other.locator("#masked-guesses section")).to_have_count(1)
+    other.locator("#lesson-choice-0").click()
+    expect(other.locator("#lesson-body [role=status]")).to_have_text("Not this one.")
+    other.locator("#lesson-choice-1").click()
+    expect(other.locator("#lesson-body [role=status]")).to_have_text("Right. It is her name.")
+    other.locator("#lesson-next").click()
+    wait_for_question(other, tab="attention", text="thank you romeo", head="1.2", pair=None)
+    expect(other.locator("#attention-map .balcony-map-word").first).to_be_visible()
+    other.reload()
+    expect(other.locator("#lesson-step")).to_have_text("Step 2 of 2")
+    (tmp_path / "hostile.json").write_text(HOSTILE)
+    other.locator("#lesson-file").set_input_files(tmp_path / "hostile.json")
+    expect(other.locator("#lesson-body")).to_contain_text("<b>$x$</b>")
+    assert other.title() == "Balcony"
+    (tmp_path / "broken.json").write_text('{"title": "T", "steps": [{"hide": ["body"]}]}')
+    other.locator("#lesson-file").set_input_files(tmp_path / "broken.json")
+    expect(other.locator("#lesson [role=alert]")).to_have_text(REFUSED)
+
+
+def test_a_link_opens_a_lesson_and_the_page_answers(visit: Callable[..., Page]) -> None:
+    page = visit(at="#lesson=what-bert-learns")
+    expect(page.locator("#lesson-step")).to_contain_text("Step 1 of")
+    wait_for_question(page, lesson="what-bert-learns", tab="masked-words", hidden="12")
+    expect(page.locator("#masked-guesses section")).to_have_count(1)
+    expect(page.locator("#masked-beside")).to_be_hidden()
+    type_sentence(page, "thank you")
+    page.wait_for_function("location.hash.includes('thank')")
+    page.reload()
+    expect(page.locator("#lesson-step")).to_contain_text("Step 1 of")
+    wait_for_question(page, text="thank you", lesson="what-bert-learns")
+    page.locator("#lesson-close").click()
+    expect(page.locator("#lesson-body")).to_be_hidden()
+    expect(page.locator("#masked-beside")).to_be_visible()
+    wait_for_question(page, lesson=None, text="thank you")
+
+
+def test_a_term_explains_itself_and_the_tour_ends_with_escape(page: Page) -> None:
+    term, tip = page.locator(".balcony-term", has_text="MLM loss"), page.locator(".balcony-tip")
+    term.focus()
+    expect(tip).to_contain_text("−ln p")
+    described = term.get_attribute("aria-describedby")
+    assert page.locator(f"#{described}").text_content() == tip.text_content()
+    page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    expect(page.locator(".balcony-tour")).to_have_count(0)
+    page.locator("#lessons-list").click()
+    page.locator("#take-tour").click()
+    box = page.locator(".balcony-tour")
+    for k in range(1, 7):
+        expect(box).to_contain_text(f"{k} of 6")
+        if k < 6:
+            box.get_by_role("button", name="Next").click()
+    page.keyboard.press("Escape")
+    expect(box).to_have_count(0)
