@@ -166,6 +166,14 @@ def start(page: Page) -> None:
     wait_for_points(page, 1)
 
 
+def fine_tune(page: Page, epochs: int) -> None:
+    """Press Fine-tune in its tab, with a number of epochs, and wait for the end."""
+    page.get_by_role("button", name="Training settings").click()
+    page.locator("#task-epochs").locator("input, textarea").fill(str(epochs))
+    page.locator("#task-start").click()
+    expect(page.locator("#task-status")).to_have_text("Finished")
+
+
 def assert_curve_is_whole(page: Page) -> None:
     """Each point of the curve is the mean of the steps since the point before: none is missing, none counts twice."""
     with page.expect_download() as waiting:

@@ -3,7 +3,7 @@
 import random
 import re
 
-from browser_steps import change_setting, open_tab, show, type_sentence
+from browser_steps import change_setting, fine_tune, open_tab, show, type_sentence
 from playwright.sync_api import Page, expect
 
 WORDS = ["hello", "juliet", "nice", "great", "today", "name", "team", "won"]
@@ -27,10 +27,7 @@ def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page) -> None:
     page.locator("#task-file").get_by_label("Clear").click()
     page.locator("#task-file input[type=file]").set_input_files(file | {"buffer": own_task().encode()})
     expect(facts).to_contain_text("him, nobody")
-    page.get_by_role("button", name="Training settings").click()
-    page.locator("#task-epochs").locator("input, textarea").fill("4")
-    page.locator("#task-start").click()
-    expect(page.locator("#task-status")).to_have_text("Finished")
+    fine_tune(page, epochs=4)
     expect(page.locator("#task-measures")).to_contain_text("accuracy")
     expect(page.locator("#task-confusion svg").first).to_be_visible()
     expect(page.locator("#task-examples li").first).to_have_attribute("data-right", re.compile("true|false"))

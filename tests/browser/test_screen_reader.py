@@ -4,7 +4,7 @@ import json
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser_steps import FIRST, change_setting, press_save, show, start, wait_for_status
+from browser_steps import FIRST, change_setting, fine_tune, press_save, show, start, wait_for_status
 from playwright.sync_api import Page, expect
 
 GRAVE = ("serious", "critical")
@@ -21,6 +21,7 @@ STATES = {
     "lines": ("attention", {"mode": "lines"}, "#attention-map .balcony-lines path", ""),
     "averages": ("attention", {"mode": "average"}, "#attention-map .balcony-map svg", ""),
     "words in context": ("words-in-context", {}, "#context-points .points path", ""),
+    "fine-tune": ("fine-tune", {}, "#task-examples li", ""),
     "models": ("models", {}, "#model-facts dt", ""),
 }
 
@@ -31,6 +32,9 @@ def page(shared: Page) -> Page:
     start(shared)
     wait_for_status(shared, "Finished")
     expect(shared.locator("#time-slider")).to_be_enabled()
+    show(shared, "fine-tune")
+    fine_tune(shared, epochs=1)
+    show(shared, "train")
     return shared
 
 
