@@ -35,7 +35,8 @@ from bert_core.storage.tokenizer_file import load_tokenizer
 from bert_core.storage.untrusted import parse_json
 from ui.parts.lessons import lessons, read_lesson
 
-pytestmark = pytest.mark.fuzz
+# Tracing would double their time; each reader has tests of its own, which are counted.
+pytestmark = [pytest.mark.fuzz, pytest.mark.no_cover]
 
 SECONDS, BYTES = 2.0, 256 * 2**20
 

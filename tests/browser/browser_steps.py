@@ -129,7 +129,7 @@ def wait_for_points(page: Page, at_least: int) -> None:
 
 def wait_for_status(page: Page, *words: str) -> None:
     """Wait until the run's status is one of these words."""
-    expect(page.locator("#run-status")).to_have_text(re.compile("|".join(words)), timeout=30_000)
+    expect(page.locator("#run-status")).to_have_text(re.compile("|".join(words)))
 
 
 def wait_for_visitor(page: Page) -> None:

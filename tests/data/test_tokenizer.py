@@ -126,11 +126,12 @@ def test_ids_are_the_same_in_every_process(dialogue):
             text=True,
             encoding="utf-8",
         )
-        for seed in (0, 1, 2)
+        for seed in (1, 2)
     ]
     outputs = [process.communicate(text, timeout=120)[0] for process in processes]
-    assert outputs[0].count('"model"') == 3
-    assert outputs[0] == outputs[1] == outputs[2]
+    corpus = Corpus.from_text(text)
+    here = [train_tokenizer(corpus, kind=kind, vocab_size=120).to_str() for kind in ("word", "wordpiece", "bpe")]
+    assert [output.splitlines() for output in outputs] == [here, here]
 
 
 def test_wordpiece_keeps_its_vocabulary_limit_and_knows_every_character_that_fits(dialogue):
