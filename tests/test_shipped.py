@@ -7,8 +7,9 @@ import torch
 from transformers import BertForPreTraining, PreTrainedTokenizerFast
 
 import ui
-from bert_core import fill_mask, load_checkpoint, next_sentence
+from bert_core import attention, encode, fill_mask, load_checkpoint, next_sentence
 from bert_core.probes.exam import exam
+from bert_core.probes.reading import unknown_words
 from bert_core.runs.recipe import load_recipe, recipe_corpus
 
 MEGABYTES = 10
@@ -62,3 +63,30 @@ def test_the_english_model_separates_a_next_sentence_from_another() -> None:
     asked = '"Where are you going?" she asked.'
     follows = next_sentence(checkpoint, asked, '"To the village," he said.')
     assert follows > next_sentence(checkpoint, asked, "The species is found in the rivers of Brazil.")
+
+
+def test_the_numbers_of_the_lessons() -> None:
+    """What the lessons state of the shipped models."""
+    dialogue, english = map(load_checkpoint, ui.SHIPPED)
+    first, second = "Hello, how are you? I am Romeo.", "Hello, Romeo My name is Juliet. Nice to meet you."
+    [[(word, probability), *_]] = fill_mask(dialogue, first, second.replace("Juliet", "[MASK]"))
+    assert (word, round(probability, 2)) == ("juliet", 0.94)
+    assert next_sentence(dialogue, first, second) > 0.99
+    assert next_sentence(dialogue, second, first) < 0.01
+    sizes = dialogue.config.vocab_size, dialogue.config.hidden_size // dialogue.config.num_attention_heads
+    assert (*sizes, english.config.vocab_size) == (41, 12, 6000)
+    maps = attention(english, "He put his hand on her head.", '"Are you ill?" he asked.')
+    assert round(float(maps.weights[0, 3].diagonal(1).mean()), 2) == 0.91
+    separators = [i for i, token in enumerate(maps.tokens) if token == "[SEP]"]
+    assert sum(head[:, separators].sum(1).mean() > 0.5 for head in maps.weights[1]) == 5
+    texts = ["he sat on the bank of the river", "she took her money to the bank"]
+    texts += ["they walked along the bank of the lake", "the bank lent him the money"]
+    states = [encode(english, text) for text in texts]
+    vectors = torch.stack([each.states[-1, each.tokens.index("bank")] for each in states])
+    similar = torch.cosine_similarity(vectors[:, None], vectors, dim=-1)
+    assert round(float(similar[0, 2]), 2) == 0.97
+    similar[[0, 2], [2, 0]] = 0
+    assert round(float(similar.fill_diagonal_(0).max()), 2) == 0.68
+    unseen, known = "the king of france is old", "the album was [MASK] in 1999."
+    assert len(unknown_words(dialogue, unseen)) >= 3
+    assert fill_mask(english, known)[0][0][0] == "released"

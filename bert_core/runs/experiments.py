@@ -4,7 +4,8 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Literal
 
 import torch
@@ -16,9 +17,10 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import CorpusError
 from bert_core.probes.forward import suitable_threads
+from bert_core.runs.recipe import Recipe
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.losses import DeviceBatch, kinds_asked, pretraining_losses
-from bert_core.training.verdicts import Comparison, Spread, compare
+from bert_core.training.verdicts import MARGIN, Comparison, Spread, compare
 
 PAIRS = 512  # that each model judges, down to whole batches
 MAX_SENTENCES = 2000  # of the text, from its start
@@ -49,10 +51,17 @@ MEASURES = {  # by field of Marks, in the order of the columns
 
 @dataclass(frozen=True)
 class Variant:
-    """One side of an experiment; settings as `Recipe.override` takes them."""
+    """One side of an experiment. settings: as `Recipe.override` takes them. factors: of the recipe's own settings."""
 
     title: str
-    settings: dict[str, Any]
+    settings: dict[str, Any] = field(default_factory=dict)
+    factors: dict[str, float] = field(default_factory=dict)
+
+    def apply(self, recipe: Recipe) -> Recipe:
+        """The recipe with this variant's settings. Raises ConfigError where one exceeds its limit."""
+        own = recipe.at_scale()
+        scaled = {name: factor * attrgetter(name)(own) for name, factor in self.factors.items()}
+        return recipe.override({**self.settings, **scaled})
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,8 @@ class Contrast:
     """A comparison of another variant with the first one.
 
     measure: a key of MEASURES. other: index of the other variant. higher, alike, lower: the conclusion if the other's
-    number is higher, about the same, or lower.
+    number is higher, about the same, or lower. fallback: the conclusion, for any number of seeds, if the other variant
+    is no better than the most frequent answer while the first one is.
     """
 
     measure: str
@@ -68,6 +78,7 @@ class Contrast:
     higher: str
     alike: str
     lower: str
+    fallback: str = ""
 
 
 @dataclass(frozen=True)
@@ -178,13 +189,15 @@ def spread(marks: Sequence[Marks], measure: str) -> Spread:
     return Spread(tuple(getattr(each, measure) for each in marks))
 
 
-def outcome(contrast: Contrast, marks: Sequence[Sequence[Marks]]) -> Comparison | Literal["not trained"]:
+def outcome(contrast: Contrast, marks: Sequence[Sequence[Marks]]) -> Comparison | Literal["not trained", "fallback"]:
     """What the numbers carry about a contrast. marks: for each variant those of its runs, one for each seed."""
     measure, sides = MEASURES[contrast.measure], (marks[0], marks[contrast.other])
     if measure.objective and not all(measure.objective in each.trained for side in sides for each in side):
         return "not trained"
     baseline = baseline_of(marks[0][0], contrast.measure) if measure.unit == "fraction" else None
     first, other = (spread(side, contrast.measure) for side in sides)
+    if contrast.fallback and baseline is not None and max(other.values) <= baseline + MARGIN < min(first.values):
+        return "fallback"
     return compare(first, other, baseline)
 
 

@@ -21,6 +21,7 @@ from bert_core.runs.experiments import (
     outcome,
 )
 from bert_core.runs.recipe import load_recipe
+from ui.compare.experiments import experiment_named
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 7, "data.batch_size": 4})
 
@@ -126,6 +127,14 @@ def test_every_contrast_has_an_outcome(contrast):
         assert found([0.8] * 3, trained=()) == "not trained"
         assert found([0.24] * 3, [0.18] * 3) == "no better"
         assert baseline_of(marked(), contrast.measure) == 0.2
+        fallback = "fallback" if contrast.fallback else "few seeds"
+        assert (found([0.2], [0.5]), found([0.5], [0.2])) == (fallback, "few seeds")
+
+
+def test_a_factor_multiplies_the_recipes_own_setting():
+    [slow] = [variant.apply(RECIPE) for variant in experiment_named("learning-rate").variants if "÷" in variant.title]
+    assert slow.training.learning_rate == pytest.approx(RECIPE.training.learning_rate / 10)
+    assert dataclasses.replace(slow.training, learning_rate=RECIPE.training.learning_rate) == RECIPE.training
 
 
 def test_the_other_variants_of_an_experiment_are_compared_with_the_first():

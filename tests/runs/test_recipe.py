@@ -1,6 +1,7 @@
 """Recipes: read, checked, overridden; what they build; what a text gives before training."""
 
 import dataclasses
+import itertools
 import json
 
 import pytest
@@ -390,17 +391,17 @@ def test_explicit_steps_override_epochs_and_parts(recipe):
 @pytest.mark.parametrize("experiment", load_experiments(), ids=lambda experiment: experiment.name)
 def test_the_variants_of_an_experiment_train_and_differ_in_one_thing(recipe, experiment):
     assert experiment.question.endswith("?")
-    prepared = [prepare(recipe.override(variant.settings), seed=3) for variant in experiment.variants]
+    prepared = [prepare(variant.apply(recipe), seed=3) for variant in experiment.variants]
     assert len({variant.title for variant in experiment.variants}) == len(prepared) >= 2
     differing = {
         name
         for variant in experiment.variants
-        for name in variant.settings
-        if len({other.settings[name] for other in experiment.variants}) > 1
+        for name in variant.settings | variant.factors
+        if len({(other.settings | other.factors)[name] for other in experiment.variants}) > 1
     }
     assert differing
     assert len({name.split(".")[0] for name in differing}) == 1
-    losses = [read_metrics([next(each.trainer())])[0] for each in prepared]
+    losses = [read_metrics([*itertools.islice(each.trainer(), 2)])[1] for each in prepared]
     assert len({(row.mlm_loss, row.nsp_loss, row.grad_norm) for row in losses}) == len(prepared)
 
 

@@ -132,7 +132,7 @@ def start_trial(
     """
     space.refuse_if_active()
     check_seed(seeds[-1])
-    recipes = [recipe.override(variant.settings) for variant in experiment.variants]
+    recipes = [variant.apply(recipe) for variant in experiment.variants]
     vocabulary = preview(recipe, corpus or recipe_corpus(recipe), workspaces.service.device).vocabulary
     _check_bytes(recipes, vocabulary, len(seeds), space.budget.limit)
     runs = [
@@ -239,7 +239,7 @@ def _numbers(experiment: Experiment, contrast: Contrast, marks: Sequence[Sequenc
     if found in ("not asked", "not trained"):
         return phrase
     numbers = [f"{experiment.variants[n].title} {_cell(marks[n], measure)}" for n in (0, contrast.other)]
-    if found == "no better":
+    if found in ("no better", "fallback"):
         numbers.append(f"always the most frequent answer {baseline_of(marks[0][0], measure):.0%}")
     return f"{phrase}: {', '.join(numbers)}"
 
