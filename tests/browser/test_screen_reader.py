@@ -77,7 +77,6 @@ def test_a_tab(page: Page, state: str, complaints: list[str]) -> None:
     assert grave_at_both_widths(page) == {}
 
 
-@pytest.mark.xfail(reason="after a change of theme some words keep a colour with too little contrast", strict=False)
 @pytest.mark.parametrize("state", STATES)
 def test_a_tab_in_the_dark(page: Page, state: str, complaints: list[str]) -> None:
     page.evaluate("document.body.classList.add('dark')")

@@ -71,7 +71,7 @@ export const changes = () => Object.fromEntries(Object.entries(NOTHING)
 export function address() {
   const parts = new URLSearchParams();
   for (const [key, value] of Object.entries(changes())) {
-    if (LINES.includes(key)) for (const line of value) parts.append(key, line);
+    if (LINES.includes(key)) for (const line of value.length ? value : [""]) parts.append(key, line);
     else if (["heads", "recipe"].includes(key)) parts.set(key, JSON.stringify(value));
     else if (key === "off") parts.set(key, value.map((head) => head.join(".")).join(","));
     else if (["head", "across"].includes(key)) parts.set(key, value.join("."));
@@ -96,11 +96,11 @@ export function parsed(hash) {
   /** @param {string} text */
   const json = (text) => { try { return JSON.parse(text); } catch { return undefined; } };
   for (const [key, text] of parts) {
-    if (!(key in NOTHING)) continue;
+    if (!Object.hasOwn(NOTHING, key)) continue;
     const first = NOTHING[key];
     const list = text.split(",").filter(Boolean);
     let value;
-    if (LINES.includes(key)) value = parts.getAll(key);
+    if (LINES.includes(key)) value = parts.getAll(key).filter(Boolean);
     else if (key === "heads" || key === "recipe") value = json(text) ?? undefined;
     else if (key === "hidden") value = list.every((each) => NUMBER.test(each)) ? list.map(Number) : undefined;
     else if (key === "off") value = list.every(head) ? list.map(head) : undefined;

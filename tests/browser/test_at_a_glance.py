@@ -1,0 +1,83 @@
+"""A laptop and a keyboard are enough: results on screen without scrolling, nothing jumps, no mouse."""
+
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+from browser_steps import FIRST, change_setting, show, wait_for_status, words_of
+from playwright.sync_api import Page, ViewportSize, expect
+
+LAPTOP: ViewportSize = {"width": 1280, "height": 720}
+MOST_SHIFT = 0.05
+MOST_KEYS = 60
+# Of each tab: what a person comes for, which is there once the server has answered.
+RESULTS = {
+    "masked-words": "#masked-guesses section",
+    "next-sentence": "#next-verdict .balcony-ends",
+    "attention": "#attention-heads .balcony-heads",
+    "words-in-context": "#context-facts dl",
+    "models": "#model-facts dl",
+    "train": "#run-curves",
+}
+SHIFTS = """window.shift = 0;
+new PerformanceObserver((list) => {
+    for (const { value, hadRecentInput } of list.getEntries()) if (!hadRecentInput) window.shift += value;
+}).observe({ type: "layout-shift", buffered: true });"""
+
+
+def test_results_are_on_screen_and_nothing_jumps(visit: Callable[..., Page]) -> None:
+    page = visit()
+    page.set_viewport_size(LAPTOP)
+    page.evaluate(SHIFTS)
+    jumps, outside = {}, {}
+    for tab, result in RESULTS.items():
+        page.evaluate("shift = 0")
+        show(page, tab, **FIRST)
+        shown = page.locator(result).first
+        expect(shown).to_be_visible()
+        page.evaluate("new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))")
+        jumps[tab] = page.evaluate("shift")
+        box = shown.bounding_box()
+        assert box is not None
+        if box["y"] < 0 or box["y"] + box["height"] > LAPTOP["height"]:
+            outside[tab] = (box["y"], box["y"] + box["height"])
+    # The first page of a visitor who opens a link.
+    page.add_init_script(SHIFTS)
+    page.goto("about:blank")
+    page.goto(f"{visit.__self__.address}#{urlencode({'tab': 'masked-words', **FIRST})}")  # type: ignore[attr-defined]
+    expect(page.locator(RESULTS["masked-words"]).first).to_be_visible()
+    jumps["link"] = page.evaluate("shift")
+    assert outside == {}
+    assert {tab: shift for tab, shift in jumps.items() if shift > MOST_SHIFT} == {}
+
+
+def press_until_focused(page: Page, part: str, key: str = "Tab") -> None:
+    """Press a key until a part of the page has the focus."""
+    for _ in range(MOST_KEYS):
+        if page.evaluate("part => document.activeElement.matches(part)", part):
+            return
+        page.keyboard.press(key)
+    raise AssertionError(f"{MOST_KEYS} keys do not reach {part}")
+
+
+def test_the_keyboard_trains_hides_a_word_and_reads_a_head(page: Page) -> None:
+    change_setting(page, "steps", "20")
+    page.locator("body").press("Escape")
+    press_until_focused(page, "#start", "Shift+Tab")
+    page.keyboard.press("Enter")
+    wait_for_status(page, "Finished")
+    press_until_focused(page, "#tab-masked-words-button", "Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(words_of(page)).to_have_count(17)
+    press_until_focused(page, ".balcony-word")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for how", "Mask 2 for Juliet"])
+    press_until_focused(page, "#tab-attention-button", "Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 1, head 1")
+    press_until_focused(page, ".balcony-head")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 2, head 2")
+    expect(page.locator(".balcony-head:focus")).to_have_attribute("aria-pressed", "true")
