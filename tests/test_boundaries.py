@@ -30,7 +30,7 @@ WINGS = {
         {"server"},
         {"parts"},
         {"theme"},
-        {"train", "masked_words", "next_sentence", "attention", "models_tab", "words_in_context_tab"},
+        {"train", "masked_words", "next_sentence", "attention", "models_tab", "vectors"},
         {"compare", "finetune"},
         {"__init__"},
     ],

@@ -36,7 +36,8 @@ from ui.server.scripts import script_route, style_sheet
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
 from ui.theme import head, plotly_script, theme
 from ui.train.tab import train_tab
-from ui.words_in_context_tab import words_in_context_tab
+from ui.vectors.step_by_step import step_by_step_tab
+from ui.vectors.words_in_context import words_in_context_tab
 
 _ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = (_ROOT / "checkpoints" / "romeo-juliet", _ROOT / "checkpoints" / "english-mini")
@@ -60,6 +61,7 @@ def build(
             attention_tab(page)
             words_in_context_tab(page)
             finetune_tab(page)
+            step_by_step_tab(page)
             models_tab(page)
         page.open_tabs(tabs)
         endpoints(demo, workspaces)

@@ -25,12 +25,13 @@ import { runMonitor } from "./train/monitor.js";
 import { textPreview } from "./train/preview.js";
 import { runsList } from "./compare/runs_list.js";
 import { mount } from "./views.js";
-import { similarityMap } from "./words_in_context.js";
+import { stepByStep } from "./vectors/step_by_step.js";
+import { similarityMap } from "./vectors/words_in_context.js";
 
 /** @type {Record<string, View>} */
 const views = {
   batch, closer, exam, experiment, exporter, facts, fineTune, frame, guesses, headDetail, headGrid, headSwitches, lessonBar,
-  pairAcross, pairMatrix, plot, runMonitor, runsList, sentenceBar, similarityMap, textPreview, transfer, verdict,
+  pairAcross, pairMatrix, plot, runMonitor, runsList, sentenceBar, similarityMap, stepByStep, textPreview, transfer, verdict,
 };
 
 /** @param {WaitingView} view */

@@ -110,12 +110,13 @@ def follow(
             "transform": cast(Any, model.cls["predictions"]).transform["LayerNorm"],
         }
         gains = {name: torch.stack([norm.weight, norm.bias]) for name, norm in norms.items()}
+    # Clones outside the inference mode can be used in any computation.
     found = [
-        {name: numbers.float().cpu() for name, numbers in group.items()}
+        {name: numbers.detach().float().cpu().clone() for name, numbers in group.items()}
         for group in (embeddings, chosen, words, pair, gains)
     ]
     embedded, inside, scores, judged, normed = found
-    state = shown.float().cpu()
+    state = shown.float().cpu().clone()
     return Stages(encoding.tokens, encoding.ids, encoding.type_ids, embedded, state, inside, scores, judged, normed)
 
 

@@ -22,6 +22,9 @@ STATES = {
     "averages": ("attention", {"mode": "average"}, "#attention-map .balcony-map svg", ""),
     "words in context": ("words-in-context", {}, "#context-points .points path", ""),
     "fine-tune": ("fine-tune", {}, "#task-examples li", ""),
+    "strips": ("step-by-step", {"stage": "feed-forward"}, "#steps canvas", ""),
+    "unfolded": ("step-by-step", {"stage": "weights"}, "#steps .balcony-map svg", "#steps .balcony-map svg"),
+    "probabilities": ("step-by-step", {"stage": "probabilities"}, "#steps table", "#steps summary"),
     "models": ("models", {}, "#model-facts dt", ""),
 }
 

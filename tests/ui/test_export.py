@@ -24,7 +24,7 @@ from ui.next_sentence.pair_views import matrix_code, pair_code
 from ui.parts import export
 from ui.parts.export import attention_numbers, guesses_numbers, table, write
 from ui.parts.question import Question
-from ui.words_in_context_tab import contexts_code
+from ui.vectors.words_in_context import contexts_code
 
 NASTY = [
     "=1+1",

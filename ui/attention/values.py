@@ -1,6 +1,5 @@
 """The values that the views of attention draw, a page of its own that holds them, and Python code for them."""
 
-import base64
 import json
 import math
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from bert_core.probes.attention import (
     without_special,
 )
 from bert_core.storage.checkpoint import Checkpoint
-from ui.parts.export import MAX_WEIGHTS, python_code
+from ui.parts.export import MAX_WEIGHTS, packed, python_code
 from ui.parts.masking import mask_words
 from ui.parts.question import Head, Question
 from ui.server.scripts import ASSETS, in_one_piece, style_sheet
@@ -108,7 +107,7 @@ def grid_value(shown: ShownAttention, picked: Head, apart: Tensor | None = None)
         "layers": L,
         "heads": H,
         "size": size,
-        "weights": _base64((weights.sqrt() * 255).round().clamp(0, 255).byte()),
+        "weights": packed((weights.sqrt() * 255).round().clamp(0, 255).byte()),
         "picked": list(picked),
         "facts": {name: _numbers(facts[name]) for name in titles},
         "titles": titles,
@@ -131,9 +130,9 @@ def detail_value(shown: ShownAttention, picked: Head, apart: Tensor | None = Non
         "head": head,
         "layers": L,
         "heads": H,
-        "weights": _base64(_two_bytes(shown.maps.weights[layer])),
-        "averages": _base64(_two_bytes(shown.average)),
-        "rollout": _base64(_two_bytes(shown.rollout)),
+        "weights": packed(_two_bytes(shown.maps.weights[layer])),
+        "averages": packed(_two_bytes(shown.average)),
+        "rollout": packed(_two_bytes(shown.rollout)),
         "apart": None if apart is None else [round(fraction, 4) for fraction in apart[layer].tolist()],
     }
 
@@ -147,7 +146,7 @@ def nearest_head(head: Head, shown: ShownAttention) -> Head:
 
 def attention_page(shown: ShownAttention, picked: Head, title: str) -> str:
     """An HTML page with the same views that needs no network: it contains scripts, style and numbers."""
-    layers = [_base64(_two_bytes(layer)) for layer in shown.maps.weights]
+    layers = [packed(_two_bytes(layer)) for layer in shown.maps.weights]
     content = {
         "grid": grid_value(shown, picked),
         "detail": detail_value(shown, picked),
@@ -181,10 +180,6 @@ def attention_code(checkpoint: Checkpoint, question: Question) -> str:
 
 def _two_bytes(weights: Tensor) -> Tensor:
     return (weights * 65535).round().clamp(0, 65535).to(torch.uint16)
-
-
-def _base64(numbers: Tensor) -> str:
-    return base64.b64encode(numbers.contiguous().numpy().tobytes()).decode("ascii")
 
 
 def _numbers(values: Tensor) -> list[list[float | None]]:

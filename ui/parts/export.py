@@ -5,6 +5,7 @@ to a spreadsheet, which may run programs; such a text gets an apostrophe in fron
 apostrophe itself. A reader who removes one leading apostrophe has the token again. Numbers are never changed.
 """
 
+import base64
 import csv
 import dataclasses
 import io
@@ -65,6 +66,11 @@ def python_code(model: str, functions: Sequence[str], *lines: str) -> str:
     return "\n".join(
         [f"from bert_core import {names}\n", *hint, f"checkpoint = load_checkpoint({model!r})", *lines, ""]
     )
+
+
+def packed(numbers: Tensor) -> str:
+    """The bytes of a tensor in base64."""
+    return base64.b64encode(numbers.contiguous().numpy().tobytes()).decode("ascii")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> Numbers:

@@ -27,6 +27,7 @@ EVENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "switches": ("attention", (*_INPUT, "hidden", "off")),
     "contexts": ("words-in-context", (*_INPUT, "word", "contexts", "level")),
     "task": ("fine-tune", _MODEL),
+    "steps": ("step-by-step", (*_INPUT, "hidden", "mask", "head", "off", "zeroed", "token")),
     "facts": ("models", _MODEL),
 }
 
@@ -39,9 +40,10 @@ class Question:
     model to compare with, "" for none. tab: the open one. pair: the second sentence, "" for none. hidden: numbers of
     the hidden words, counted through both sentences. guess: a person's own guess. view: key of the closer view. mask:
     number of the mask that it shows. head: the one shown in detail. hide_special: leave out [CLS] and [SEP]. off: heads
-    switched off. across: the head whose attention across the pair is shown, None for the mean. start: first sentence
-    of the matrix. choices: of which one follows the sentence. word, contexts: the word to follow and sentences with it,
-    None for an example. level: None for the model's last.
+    switched off. zeroed: other parts set to zero, (layer, index in `bert_core.probes.stages.PARTS`). across: the head
+    whose attention across the pair is shown, None for the mean. start: first sentence of the matrix. choices: of which
+    one follows the sentence. word, contexts: the word to follow and sentences with it, None for an example. level: None
+    for the model's last. token: the position followed through the stages, None for that of the shown mask.
     """
 
     text: str = ""
@@ -57,12 +59,14 @@ class Question:
     head: Head = (0, 0)
     hide_special: bool = False
     off: tuple[Head, ...] = ()
+    zeroed: tuple[Head, ...] = ()
     across: Head | None = None
     start: int = 0
     choices: tuple[str, ...] | None = None
     word: str | None = None
     contexts: tuple[str, ...] | None = None
     level: int | None = None
+    token: int | None = None
 
     @classmethod
     def read(cls, value: Any) -> "Question":

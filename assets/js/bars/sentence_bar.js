@@ -10,6 +10,7 @@ const TYPING_MS = 300;
 const PRESSES = {
   "masked-words": "Click a word to hide it from the model; double-click to hide only that one.",
   attention: "Click a word to hide it from the model.",
+  "step-by-step": "Click a word to hide it from the model; a hidden word becomes [MASK].",
   "words-in-context": "Click a word to follow it through several sentences.",
   "next-sentence": "",
   "fine-tune": "",

@@ -16,3 +16,6 @@ export function duration(seconds) {
 
 /** A whole number with its thousands apart. */
 export const count = new Intl.NumberFormat("en").format;
+
+/** A number of a vector, with four decimals. @param {number} value */
+export const number = (value) => value.toFixed(4).replace("-", "−");

@@ -19,12 +19,15 @@ import { announce } from "./page.js";
  * @property {Head} head
  * @property {boolean} hide_special
  * @property {Head[]} off
+ * @property {Head[]} zeroed other parts set to zero: layer and number of the part
  * @property {Head | null} across
  * @property {number} start
  * @property {string[] | null} choices
  * @property {string | null} word
  * @property {string[] | null} contexts
  * @property {number | null} level
+ * @property {number | null} token followed through the stages
+ * @property {string} stage
  * @property {object} heads how the views of heads are drawn
  * @property {string} order of the rows of the matrix
  * @property {string} lesson name of the open lesson, "file" for one of a file
@@ -35,8 +38,8 @@ import { announce } from "./page.js";
 /** @type {Question} */
 const NOTHING = {
   model: "", step: null, other: "", tab: "train", text: "", pair: "", hidden: null, guess: "", view: "lens", mask: 0,
-  head: [0, 0], hide_special: false, off: [], across: null, start: 0, choices: null, word: null, contexts: null, level: null,
-  heads: {}, order: "text", recipe: null, lesson: "", at: 0,
+  head: [0, 0], hide_special: false, off: [], zeroed: [], across: null, start: 0, choices: null, word: null, contexts: null,
+  level: null, token: null, stage: "pieces", heads: {}, order: "text", recipe: null, lesson: "", at: 0,
 };
 const WRITE_MS = 350; // browsers forbid more than about three changes of the address in a second
 const NUMBER = /^\d{1,9}$/;
@@ -73,7 +76,7 @@ export function address() {
   for (const [key, value] of Object.entries(changes())) {
     if (LINES.includes(key)) for (const line of value.length ? value : [""]) parts.append(key, line);
     else if (["heads", "recipe"].includes(key)) parts.set(key, JSON.stringify(value));
-    else if (key === "off") parts.set(key, value.map((head) => head.join(".")).join(","));
+    else if (key === "off" || key === "zeroed") parts.set(key, value.map((head) => head.join(".")).join(","));
     else if (["head", "across"].includes(key)) parts.set(key, value.join("."));
     else parts.set(key, `${value === true ? 1 : value}`);
   }
@@ -103,7 +106,7 @@ export function parsed(hash) {
     if (LINES.includes(key)) value = parts.getAll(key).filter(Boolean);
     else if (key === "heads" || key === "recipe") value = json(text) ?? undefined;
     else if (key === "hidden") value = list.every((each) => NUMBER.test(each)) ? list.map(Number) : undefined;
-    else if (key === "off") value = list.every(head) ? list.map(head) : undefined;
+    else if (key === "off" || key === "zeroed") value = list.every(head) ? list.map(head) : undefined;
     else if (key === "head" || key === "across") value = head(text);
     else if (typeof first === "boolean") value = text === "1";
     else if (typeof first === "string" || key === "word") value = text;

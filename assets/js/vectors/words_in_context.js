@@ -1,7 +1,7 @@
 // How similar the vectors of one word are in different sentences: a map of cosine similarities.
 
-import { el } from "./parts/elements.js";
-import { heatMap } from "./parts/heat_map.js";
+import { el } from "../parts/elements.js";
+import { heatMap } from "../parts/heat_map.js";
 
 const HINT = "Point at a cell to read how similar the two vectors are.";
 

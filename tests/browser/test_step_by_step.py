@@ -1,0 +1,77 @@
+"""The Step by step tab in the browser: stages by key, formulas with the model's numbers, parts set to zero."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from browser_steps import FIRST, show, wait_for_question
+from playwright.sync_api import Page, expect
+
+from bert_core.probes.stages import Stages, follow
+from bert_core.storage.checkpoint import load_checkpoint
+
+MASKED = FIRST["pair"].replace("Juliet", "[MASK]")
+
+
+@pytest.fixture(scope="module")
+def found(shipped: Path) -> Stages:
+    return follow(load_checkpoint(shipped), FIRST["text"], MASKED, layer=1, position=2)
+
+
+def numbers(text: str | None) -> list[float]:
+    return [float(each.replace("−", "-")) for each in re.findall(r"−?\d+\.\d{4}", text or "")]
+
+
+def test_stages_follow_the_arrow_keys_and_show_the_models_numbers(shared: Page, found: Stages, complaints) -> None:
+    show(shared, "step-by-step", **FIRST, head="1.0", stage="scores")
+    steps = shared.locator("#steps")
+    title, readout = steps.locator("h3").first, steps.locator(".balcony-readout").first
+    expect(title).to_have_text("4 Scores: layer 2, head 1")
+    steps.locator(".balcony-map").press("ArrowDown")  # the first cell
+    expect(readout).to_contain_text("÷ √")
+    products, scores, weights = (found.layer[name][0, 0] for name in ("products", "scores", "weights"))
+    assert numbers(readout.text_content()) == pytest.approx([products[0].item(), scores[0].item()], abs=1e-4)
+    steps.locator(".balcony-map").press("Enter")
+    card = steps.locator(".balcony-unfolded")
+    shown = numbers(card.locator("tbody").text_content())
+    assert shown[2::3] == pytest.approx(weights.tolist(), abs=1e-4)
+    expect(card).to_contain_text("The weights sum to 1.0000")
+    card.get_by_role("slider").first.press("ArrowUp")
+    assert numbers(card.locator("tbody").text_content()) != shown  # computed in the browser, so at once
+    card.get_by_role("button", name="Reset").click()
+    assert numbers(card.locator("tbody").text_content()) == pytest.approx(shown, abs=1e-4)
+    steps.locator("button[aria-current=step]").press("ArrowRight")
+    expect(title).to_have_text("5 Weights: layer 2, head 1")
+    steps.get_by_role("button", name="Back").click()
+    expect(title).to_have_text("4 Scores: layer 2, head 1")
+    wait_for_question(shared, stage="scores")
+
+
+def test_a_part_set_to_zero_changes_the_answer_beside_the_whole_models(shared: Page, complaints) -> None:
+    show(shared, "step-by-step", **FIRST, stage="feed-forward")
+    steps = shared.locator("#steps")
+    expect(steps.locator(".balcony-strip canvas")).to_have_count(6)
+    expect(steps).to_contain_text("The answer. juliet")
+    steps.get_by_role("button", name="Feed-forward", exact=True).click()
+    expect(steps).to_contain_text("the whole model")
+    wait_for_question(shared, zeroed="0.2")
+    steps.get_by_role("button", name="Feed-forward", exact=True).click()
+    expect(steps).not_to_contain_text("the whole model")
+
+
+def test_every_stage_is_drawn_and_has_python(shared: Page, complaints: list[str]) -> None:
+    show(shared, "step-by-step", **FIRST)
+    steps = shared.locator("#steps")
+    names = steps.get_by_role("group", name=re.compile("^Stages")).get_by_role("button")
+    expect(names).to_have_count(12)
+    for index in range(12):
+        names.nth(index).click()
+        expect(steps.locator("h3").first).to_contain_text((names.nth(index).text_content() or "").strip())
+        assert steps.locator(".balcony-strip canvas, .balcony-map svg, table").count()
+        assert "found" in (steps.locator("pre").text_content() or "")
+
+
+def test_a_visit_without_a_hidden_word_says_what_to_do(visit: Callable[..., Page], complaints: list[str]) -> None:
+    page = visit(at="#tab=step-by-step&stage=probabilities&text=hello&hidden=")
+    expect(page.locator("#steps")).to_contain_text("No word is hidden")

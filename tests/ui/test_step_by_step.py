@@ -1,0 +1,91 @@
+"""What the Step by step tab shows, as plain values: each vector of the page against the probe."""
+
+import base64
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from bert_core import save_checkpoint
+from bert_core.errors import InputError
+from bert_core.probes.masked_words import fill_mask
+from bert_core.probes.sentence_pairs import next_sentence
+from bert_core.probes.stages import PARTS, follow
+from ui.parts.export import write
+from ui.parts.question import Question
+from ui.vectors.step_by_step import LINES, STAGES, steps_code, steps_numbers, steps_value, way_of
+
+TEXTS = ("hello how are you i am romeo", "hello romeo my name is juliet")
+MASKED = ("hello how [MASK] you i am romeo", TEXTS[1])
+ASKED = Question(*TEXTS, hidden=(2,), head=(1, 2), tab="step-by-step")
+
+
+def unpacked(value, name):
+    return np.frombuffer(base64.b64decode(value["vectors"][name]), dtype=np.float32)
+
+
+def test_the_vectors_are_those_of_the_probe(tiny_checkpoint):
+    value = steps_value(tiny_checkpoint, ASKED)
+    assert (value["token"], value["head"], value["words"]["position"]) == (3, (1, 2), 3)
+    found = follow(tiny_checkpoint, *MASKED, layer=1, position=3)
+    expected = {name: found.layer[name][3] for name in ("joined", "attended", "inner", "fed", "output")}
+    expected |= {name: found.layer[name][2].flatten() for name in ("query", "key", "value")}
+    expected |= {"word": found.embeddings["word"][3], "input": found.states[1, 3], "after2": found.states[2, 3]}
+    expected |= {"last": found.states[2, 3], "pooled": found.pair["pooled"], "outputGain": found.norms["output"][0]}
+    for name, numbers in expected.items():
+        np.testing.assert_array_equal(unpacked(value, name), numbers.numpy(), err_msg=name)
+    [[(best, probability)]] = fill_mask(tiny_checkpoint, *MASKED, top_k=1)
+    assert value["words"]["top"][0][::2] == [best, pytest.approx(probability, abs=1e-5)]
+    assert value["words"]["answer"] == "are"
+    own = next(p for token, _, p in value["words"]["top"] if token == "are")
+    assert value["words"]["loss"] == pytest.approx(-math.log(own), abs=1e-5)
+    assert value["words"]["by_layer"][-1] == pytest.approx(own, abs=1e-5)
+    assert value["words"]["chance"] == pytest.approx(math.log(tiny_checkpoint.tokenizer.get_vocab_size()))
+    assert value["pair"]["probabilities"][0] == pytest.approx(next_sentence(tiny_checkpoint, *MASKED), abs=1e-5)
+    json.dumps(value, allow_nan=False)
+
+
+def test_parts_set_to_zero_change_the_answer_and_the_whole_models_stands_beside_it(tiny_checkpoint):
+    whole = steps_value(tiny_checkpoint, ASKED)
+    assert whole["before"] is None
+    less = steps_value(tiny_checkpoint, dataclasses.replace(ASKED, off=((1, 2), (7, 0)), zeroed=((0, 2), (0, 9))))
+    assert (less["off"], less["zeroed"]) == (((1, 2),), ((0, 2),))
+    assert not unpacked(less, "context").any()
+    assert less["before"]["answer"] == "are"
+    assert less["before"]["probability"] == pytest.approx(math.exp(-whole["words"]["loss"]))
+    assert less["words"]["loss"] != pytest.approx(whole["words"]["loss"], abs=1e-3)
+    assert len(less["parts"]) == len(PARTS)
+
+
+def test_a_question_for_another_model_or_text_shows_the_nearest(tiny_checkpoint):
+    way = way_of(tiny_checkpoint, dataclasses.replace(ASKED, head=(9, 9), token=99, mask=5))
+    assert (way.head, way.token, way.asked) == ((1, 2), 15, 3)
+    nothing_hidden = steps_value(tiny_checkpoint, dataclasses.replace(ASKED, hidden=(), pair=""))
+    assert (nothing_hidden["words"], nothing_hidden["token"]) == (None, 1)
+    typed = steps_value(tiny_checkpoint, Question("hello [MASK]"))
+    assert (typed["words"]["hidden"], typed["words"]["answer"]) == (False, typed["words"]["top"][0][0])
+    with pytest.raises(InputError, match="sentence first"):
+        steps_value(tiny_checkpoint, Question(" "))
+
+
+def test_each_stage_has_python_that_runs_and_gives_its_numbers(tiny_checkpoint, tmp_path):
+    assert [key for key, _, _ in STAGES] == [*LINES]
+    save_checkpoint(tiny_checkpoint, tmp_path / "model")
+    named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
+    question = dataclasses.replace(ASKED, off=((0, 1),))
+    value, way = steps_value(named, question), way_of(named, question)
+    for key in LINES:
+        scope = {}
+        *setup, last = value["code"][key].strip().split("\n")
+        exec("\n".join(setup), scope)
+        result, _, commented = last.partition("  # ")
+        computed = eval(result, scope)
+        if commented.startswith("found."):
+            torch.testing.assert_close(computed, eval(commented.split(" (")[0], scope), rtol=0, atol=1e-5)
+    exec(steps_code(named, way, *LINES), {})
+    rows = json.loads(write("json", steps_numbers(named, question)))
+    joined = [row["value"] for row in rows if row["name"] == "joined"]
+    assert joined == pytest.approx(unpacked(value, "joined"), abs=1e-6)

@@ -1,0 +1,1 @@
+"""The tabs that show vectors: one word in several sentences, and one sentence from stage to stage."""
