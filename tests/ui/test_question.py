@@ -44,6 +44,7 @@ def test_a_question_is_read_as_the_page_sends_it():
         "hidden": [1, 4],
         "head": [1, 0],
         "off": [[0, 1], [1, 1]],
+        "zeroed": [[0, 2]],
         "across": [0, 2],
         "contexts": ["a", "b"],
         "number": 7,
