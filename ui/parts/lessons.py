@@ -31,7 +31,8 @@ PARTS = {
     "switches": "#attention-switches",
     "downloads": ".balcony-save",
 }
-_PAGE_ONLY = {"heads": dict, "order": str, "stage": str, "recipe": dict}  # parts of a question that the server does not read
+# Parts of a question that the server does not read.
+_PAGE_ONLY = {"heads": dict, "order": str, "stage": str, "recipe": dict}
 _STRINGS = ("text", "ask", "answer")
 
 
