@@ -10,6 +10,7 @@ import weakref
 
 import pytest
 import torch
+from hypothesis import settings
 
 from bert_core.data import encoding as encoding_module
 from bert_core.data.corpus import Corpus, read_corpus
@@ -724,3 +725,22 @@ def test_a_zero_gpu_space_trains_on_the_cpu(monkeypatch):
     service = TrainingService("auto")
     assert service.device == ("mps" if torch.backends.mps.is_available() else "cpu")
     service.close()
+
+
+@pytest.mark.fuzz
+def test_runs_cut_anywhere_go_on_bit_for_bit_while_others_train(service, recipe, tmp_path):
+    """At 8 random cuts, or at 100 in a release run (see test_fuzz.py)."""
+    draw = random.Random(0)
+    cuts = [(draw.randint(1, 8), draw.randrange(3)) for _ in range(8 if settings.default.max_examples == 60 else 100)]
+    recipe = recipe.override({"training.steps": 9, "data.batch_size": 2})
+    expected = [alone(recipe, seed) for seed in range(3)]
+    noise = service.start(recipe.override({"training.steps": 100_000}), seed=6)
+    noise.set_pace(100)
+    again = []
+    for cut, seed in cuts:
+        stepped(service.start(recipe, seed=seed, paused=True), cut).save(tmp_path / "cut")
+        again.append(service.resume(tmp_path / "cut"))
+    for (cut, seed), run in zip(cuts, again):
+        assert numbers(finished(run).history()) == expected[seed], (cut, seed)
+    assert noise.history(), "it trained beside them"
+    assert noise.status == "running"

@@ -3,6 +3,7 @@
 The test walks the app's own lists of events, functions and routes, so that a new one is covered.
 """
 
+import itertools
 import json
 import time
 import urllib.error
@@ -101,6 +102,59 @@ def test_no_event_of_the_page_gives_a_stranger_anything(owner: tuple[str, Worksp
     assert asked > 60
     assert answered > asked / 4, "the questions reach the handlers"
     assert (run.status, run.steps_done, len(space.runs), len(space.models)) == ("paused", 1, 1, 1)
+
+
+NO_FREE_VALUES = ("checkbox", "downloadbutton", "dropdown", "number", "slider", "uploadbutton")
+# Of the kinds that lists of naughty strings collect, all in one text.
+NAUGHTY = (
+    "\"'; DROP TABLE x;-- `id` $(id) ${7*7} {{7*7}} %s%n ../../etc/passwd C:\\con file:///etc/passwd <img onerror=a()>"
+    " [MASK] [PAD] ##a 1e1000 NaN None \x00\x7f\x85\u200b \u202e\u2066 \ufeff\u2028\ufffe \U0010ffff \ud800"
+    " ½ ١٢٣ ﷽ 田中さん İ ß z͑ͫ 👩‍👩‍👧‍👦 🇺🇸🇷"
+)
+
+
+def test_no_handler_gives_back_what_a_client_claims(owner: tuple[str, Workspaces, Workspace, Run]) -> None:
+    """Whatever is in a view on the page, the server sends only what it has found itself. Texts are asked about, and
+    come back as words; a naughty one is answered as any other."""
+    url, workspaces, _, _ = owner
+    config = json.loads(ask(url, "config"))
+    components = {each["id"]: each for each in config["components"]}
+    form = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\na b\nc d\n\r\n--b--\r\n'
+    upload = urllib.request.Request(
+        f"{url}gradio_api/upload", form, {"Content-Type": "multipart/form-data; boundary=b"}
+    )
+    with urllib.request.urlopen(upload, timeout=60) as sent:
+        [uploaded] = json.load(sent)
+    asked, answered, mark = 0, 0, "claimed7f3"
+    claim = {"facts": [[mark, mark]], "notes": [mark], "error": "", "html": mark, "figure": {"data": [mark]}}
+    for event in config["dependencies"]:
+        inputs = [components[number] for number in event["inputs"]]
+        # Each choice once: of what is pasted, uploaded or chosen, another part of the page is read.
+        variants = max((len(each["props"]["choices"]) for each in inputs if each["type"] == "radio"), default=1)
+        for variant, number in itertools.product(range(variants if event["backend_fn"] else 0), (None, -1)):
+            data: list[Any] = []
+            for each in inputs:
+                kind, value = each["type"], each["props"].get("value")
+                if kind == "browserstate":
+                    value = workspaces.enter(None).token
+                elif kind == "textbox":
+                    value = NAUGHTY
+                elif kind == "radio":
+                    choices = each["props"]["choices"]
+                    value = choices[variant % len(choices)][1]
+                elif kind == "file":
+                    value = {"path": uploaded, "meta": {"_type": "gradio.FileData"}}
+                elif kind == "number" and number is not None:
+                    value = number
+                elif kind not in NO_FREE_VALUES:
+                    value = {**value, **claim} if isinstance(value, dict) else claim
+                data.append(value)
+            question = {"fn_index": event["id"], "data": data, "session_hash": f"{SESSION}9{asked // 50}"}
+            answer = ask(url, "gradio_api/run/predict", question)
+            asked, answered = asked + 1, answered + ('"data"' in answer)
+            assert mark not in answer, event
+    assert asked > 60
+    assert answered > asked / 2, "the questions reach the handlers"
 
 
 def test_no_function_of_a_view_gives_a_stranger_anything(owner: tuple[str, Workspaces, Workspace, Run]) -> None:

@@ -132,8 +132,8 @@ def start_trial(
     """
     space.refuse_if_active()
     check_seed(seeds[-1])
-    recipes = [variant.apply(recipe) for variant in experiment.variants]
-    vocabulary = preview(recipe, corpus or recipe_corpus(recipe), workspaces.service.device).vocabulary
+    recipes, service = [variant.apply(recipe) for variant in experiment.variants], workspaces.service
+    vocabulary = preview(recipe, corpus or recipe_corpus(recipe), service.device, service.limits).vocabulary
     _check_bytes(recipes, vocabulary, len(seeds), space.budget.limit)
     runs = [
         (number, seed, workspaces.start(space, recipes[number], corpus, seed, variant=variant.title).id)
