@@ -1,9 +1,10 @@
 """Runs side by side in a real browser: the list, curves over one another, what differs, repeated runs, experiments."""
 
 import re
+from pathlib import Path
 from typing import Any
 
-from browser_steps import change_setting, open_tab, start, wait_for_status
+from browser_steps import change_setting, open_tab, press_save, start, wait_for_status
 from playwright.sync_api import Locator, Page, expect
 
 LONG = 60_000
@@ -53,6 +54,10 @@ def test_an_earlier_run_is_drawn_over_the_curves_and_differing_settings_are_list
         (NAMES[0], 30, 30),
         (NAMES[1], 40, 40),
     }
+    with page.expect_download() as waiting:
+        press_save(page, "#compared-svg")
+    drawing = Path(waiting.value.path()).read_text(encoding="utf-8")
+    assert all(text in drawing for text in ("Compared runs", *NAMES))
     settings = page.locator("#runs-differ tbody tr")
     expect(settings).to_have_count(2)
     expect(settings.nth(0)).to_have_text(re.compile("Fraction to predict.*0.15.*0.3", re.DOTALL))

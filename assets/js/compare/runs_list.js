@@ -1,6 +1,7 @@
 // The visitor's runs side by side: their last numbers, the runs chosen to be drawn over the curves, and the settings that
 // differ between these.
 
+import { saveMenu } from "../parts/downloads.js";
 import { el, note } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { latest, on } from "../parts/page.js";
@@ -37,6 +38,8 @@ export function runsList(root, { trigger, server, options }) {
   root.append(el("h2", {}, "Which of your runs learned more?"), empty,
     el("div", { class: "balcony-beside" }, el("div", {}, el("div", { class: "balcony-scroll" }, table), hint, differ), side));
   const chart = curves(side, options);
+  side.append(saveMenu({ id: "compared", what: "the compared curves", kinds: ["png", "svg"] },
+    (kind) => chart.picture(kind, "Compared runs")));
   side.hidden = table.hidden = hint.hidden = true;
   let rows = [];
   /** @type {string | null} */
