@@ -5,14 +5,58 @@ python app.py --port 8000 --host 0.0.0.0 --no-browser
 """
 
 import argparse
+import http.server
 import logging
 import os
 import signal
 import sys
 import threading
+import webbrowser
 from pathlib import Path
 
 END_SECONDS = 1.5  # for all threads to end after an interrupt
+PORTS = range(7860, 7960)  # the first free one
+WAITING = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Balcony</title>
+<style>body { font: 20px system-ui; margin: 20vh auto; max-width: 30em; padding: 1em; color-scheme: light dark }</style>
+<h1>Balcony</h1><p>Train a small BERT in your browser, watch it learn, and look inside it.</p>
+<p role="status">Balcony is starting. The page opens in a few seconds.</p>
+<script>
+async function open_when_ready() {
+    const answer = await fetch("health").catch(() => null);
+    if (answer?.ok) location.reload();
+    else setTimeout(open_when_ready, 200);
+}
+open_when_ready();
+</script></html>"""
+
+
+class WaitingPage(http.server.BaseHTTPRequestHandler):
+    """The page while PyTorch and Gradio are imported. Its script opens the app once that answers."""
+
+    timeout = 5  # seconds
+
+    def do_GET(self) -> None:
+        self.send_response(http.HTTPStatus.SERVICE_UNAVAILABLE)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(WAITING)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(WAITING)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Keep the log free of visits."""
+
+
+def serve_waiting_page(host: str, port: int | None) -> http.server.HTTPServer | None:
+    """Serve the waiting page at this port, by default the first free one of PORTS; None if no port is free."""
+    for each in PORTS if port is None else [port]:
+        try:
+            server = http.server.ThreadingHTTPServer((host, each), WaitingPage)
+        except OSError:
+            continue
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        return server
+    return None
 
 
 def arguments() -> argparse.Namespace:
@@ -39,27 +83,36 @@ def main() -> None:
     """Start the training service and the page, and serve until Ctrl-C."""
     options = arguments()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    # Imported here, so that --help and a mistyped option need not wait for torch.
+    is_space = "SPACE_ID" in os.environ
+    is_public = options.limits == "public" if options.limits else is_space or options.share
+    host = options.host or ("0.0.0.0" if is_space else "127.0.0.1")
+    opens_browser = not (options.no_browser or is_space)
+    waiting = serve_waiting_page(host, options.port)
+    if waiting and opens_browser and not options.share:
+        address = f"http://localhost:{waiting.server_port}/"
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # some browsers block it
+        opens_browser = False
+    # Imported here, so that the waiting page, --help and a mistyped option need not wait for torch.
     import ui
     from bert_core.config import LOCAL, PUBLIC
     from bert_core.errors import BertCoreError
     from bert_core.runs.service import TrainingService
 
-    is_space = "SPACE_ID" in os.environ
-    is_public = options.limits == "public" if options.limits else is_space or options.share
-    host = options.host or ("0.0.0.0" if is_space else "127.0.0.1")
     if host not in ui.LOOPBACK and not is_space:
         logging.warning("Other machines can open this page at %s; the connection is not encrypted.", host)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     service, status = TrainingService(limits=PUBLIC if is_public else LOCAL), 0
+    if waiting:
+        waiting.shutdown()
+        waiting.server_close()
     try:
         ui.launch(
             service,
             keep=options.keep,
             lesson=options.lesson,
             server_name=host,
-            server_port=options.port,
-            inbrowser=not (options.no_browser or is_space),
+            server_port=waiting.server_port if waiting else options.port,
+            inbrowser=opens_browser,
             share=options.share,
         )
     except KeyboardInterrupt:

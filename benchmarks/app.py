@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -43,6 +44,7 @@ PROBE_SECONDS = 3  # how often each of them looks at masked words meanwhile
 LEASE_SECONDS = 1.0  # of visitors who leave
 ENDLESS = 1_000_000  # steps
 SHORT = 20
+HELLO = "import sys, gradio; gradio.Interface(str, 'text', 'text').launch(server_port=int(sys.argv[1]), quiet=True)"
 # Tab, what is pressed there, what is drawn, and within how many milliseconds.
 CLICKS = [
     ("Masked words", "#question .balcony-word", "masked-guesses", "200 ms"),
@@ -107,17 +109,20 @@ def _lines(path: str) -> list[str]:
 
 def start(options: argparse.Namespace) -> None:
     """From nothing to a page, and from Start to a loss."""
-    served, opened, losses = [], [], []
+    readable, served, plain, opened, losses = [], [], [], [], []
     for _ in range(3):
-        port, began = free_port(), time.perf_counter()
-        command = [sys.executable, str(ROOT / "app.py"), "--no-browser", "--port", str(port)]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        while not answers(f"http://127.0.0.1:{port}"):
-            time.sleep(0.02)
-        served.append(time.perf_counter() - began)
-        process.terminate()
-        process.wait()
-    row("`python app.py` until the page is served", spread(served, "s", 1))
+        port = str(free_port())
+        first, whole = until_served([str(ROOT / "app.py"), "--no-browser", "--port", port], port)
+        readable.append(first)
+        served.append(whole)
+        plain.append(until_served(["-c", HELLO, port], port)[1])
+    row("`python app.py` until a page can be read", spread(readable, "s", 1), "3 s")
+    row("`python app.py` until the app is served", spread(served, "s", 1))
+    ratio = f"{statistics.median(served) / statistics.median(plain):.2f}"
+    row(
+        "a page of Gradio alone, alternating with it",
+        f"{spread(plain, 's', 1)}; the app takes {ratio} times as long",
+    )
     with Server() as server:
         for _ in range(5):
             with chromium(server) as page:
@@ -129,12 +134,23 @@ def start(options: argparse.Namespace) -> None:
     row("Start pressed until the first loss is drawn", spread(losses))
 
 
-def answers(address: str) -> bool:
-    """Whether the page is served yet."""
-    try:
-        return urllib.request.urlopen(address, timeout=PATIENCE).status == 200
-    except OSError:
-        return False
+def until_served(arguments: list[str], port: str) -> tuple[float, float]:
+    """Seconds from the start of a Python program until its address answers anything, and until it serves its page."""
+    began, first, status = time.perf_counter(), 0.0, 0
+    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
+    while status != http.HTTPStatus.OK:
+        time.sleep(0.02)
+        try:
+            status = urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=PATIENCE).status
+        except urllib.error.HTTPError as error:
+            status = error.code
+        except OSError:
+            continue
+        first = first or time.perf_counter() - began
+    whole = time.perf_counter() - began
+    process.terminate()
+    process.wait()
+    return first, whole
 
 
 def poll(options: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ from browser_steps import WAIT_MS, Tabs
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 CHROMIUM = next((path for name in ("chromium", "chromium-browser") if (path := shutil.which(name))), None)
+ENDLESS = 10_000  # steps
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -58,13 +59,18 @@ def shipped(service: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def _pace_of(chosen: float, steps_to_watch: int | None = None) -> float | None:
+    """Full speed, except that a visitor's first run without an end leaves the processor to the pages."""
+    return chosen if chosen > 0 else 25 if (steps_to_watch or 0) >= ENDLESS else None
+
+
 @pytest.fixture(scope="session")
 def address(service: Any, shipped: Path) -> Iterator[str]:
     """The address of the served page."""
     import ui
     import ui.train.tab
 
-    ui.train.tab.MOST_WATCHED = 0  # no run is slowed down
+    ui.train.tab.pace_of = _pace_of
     app, url, _ = ui.launch(service, shipped=[shipped], server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
     yield url
     app.get_blocks().close(verbose=False)

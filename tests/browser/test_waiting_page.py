@@ -1,0 +1,33 @@
+"""The page that stands at the address while the app is loaded."""
+
+import http.server
+import threading
+
+from playwright.sync_api import Browser, expect
+
+import app
+
+
+class Ready(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<h1>Ready</h1>")
+
+
+def test_the_waiting_page_is_readable_and_opens_the_app_where_the_address_points(browser: Browser) -> None:
+    waiting = app.serve_waiting_page("127.0.0.1", 0)
+    assert waiting is not None
+    port = waiting.server_port
+    assert app.serve_waiting_page("127.0.0.1", port) is None
+    page = browser.new_page()
+    page.goto(f"http://127.0.0.1:{port}/#tab=attention")
+    expect(page.get_by_role("status")).to_contain_text("Balcony is starting")
+    waiting.shutdown()
+    waiting.server_close()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), Ready) as ready:
+        threading.Thread(target=ready.serve_forever, args=(0.05,), daemon=True).start()
+        expect(page.get_by_role("heading")).to_have_text("Ready")
+        assert page.url.endswith("#tab=attention")
+        page.close()
+        ready.shutdown()
