@@ -8,7 +8,7 @@ import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from bert_core.errors import CorpusError, first_three, quoted
 
@@ -56,6 +56,13 @@ class TaggedExample:
 
 
 Example = TextExample | ChoiceExample | AnswerExample | TaggedExample
+KINDS: dict[str, type] = {
+    "text-classification": TextExample,
+    "text-regression": TextExample,
+    "multiple-choice": ChoiceExample,
+    "question-answering": AnswerExample,
+    "token-classification": TaggedExample,
+}
 
 
 @dataclass(frozen=True)
@@ -166,8 +173,34 @@ class TaskParts:
         examples = [part and list(part.examples) for part in (self.train, self.validation, self.test)]
         return hashlib.sha256(repr(examples).encode("utf-8", "surrogatepass")).hexdigest()
 
+    def as_json(self) -> dict[str, Any]:
+        """All examples as JSON data, for `from_json`."""
+        parts = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        return {
+            name: part
+            and dataclasses.asdict(part) | {"examples": [dataclasses.astuple(each) for each in part.examples]}
+            for name, part in parts.items()
+        }
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any]) -> "TaskParts":
+        """The parts that `as_json` wrote. Raises KeyError, TypeError or ValueError for other data."""
+        parts = {}
+        for name, part in content.items():
+            kind = KINDS[part["task"]] if part else TextExample
+            parts[name] = part and TaskData(
+                *(part["task"], [kind(*map(_frozen, row)) for row in part["examples"]]),
+                *(part["name"], _frozen(part["notes"])),
+            )
+        return cls(**parts)
+
     @property
     def nbytes(self) -> int:
         """Estimated bytes of all examples."""
         parts = (part for part in (self.train, self.validation, self.test) if part)
         return sum(500 + len(repr(example)) for part in parts for example in part.examples)
+
+
+def _frozen(value: Any) -> Any:
+    """JSON data with tuples in place of lists."""
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

@@ -18,7 +18,15 @@ from bert_core.data.tokenizer import end_of_marks
 from bert_core.errors import ConfigError, InputError
 from bert_core.finetuning import metrics
 from bert_core.finetuning.batches import TaskBatches, task_loss
-from bert_core.finetuning.examples import AnswerExample, ChoiceExample, Example, TaggedExample, TaskData, TextExample
+from bert_core.finetuning.examples import (
+    KINDS,
+    AnswerExample,
+    ChoiceExample,
+    Example,
+    TaggedExample,
+    TaskData,
+    TextExample,
+)
 from bert_core.finetuning.features import Row, task_rows
 from bert_core.finetuning.heads import BertForTask, model_of, task_of
 from bert_core.storage.checkpoint import Checkpoint
@@ -64,12 +72,6 @@ class TagPrediction:
 Prediction = LabelPrediction | AnswerPrediction | TagPrediction
 
 _PREDICTED_TOGETHER = 64  # examples
-_KINDS = {  # for each class of examples, the tasks that it is for
-    TextExample: ("text-classification", "text-regression"),
-    ChoiceExample: ("multiple-choice",),
-    AnswerExample: ("question-answering",),
-    TaggedExample: ("token-classification",),
-}
 
 
 @torch.inference_mode()
@@ -238,7 +240,7 @@ def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | E
     task, head = task_of(checkpoint), checkpoint.head
     assert head is not None
     data = TaskData(task, [_example(each) for each in examples])
-    if any(task not in _KINDS[type(each)] for each in data.examples):
+    if any(type(each) is not KINDS[task] for each in data.examples):
         raise InputError(f"This model does {task}; give it examples of that task.")
     if not data.examples:
         return []

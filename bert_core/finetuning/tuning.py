@@ -6,6 +6,7 @@ result.validation["accuracy"], predict(result.checkpoint, ["a fine film"])
 """
 
 import dataclasses
+import functools
 import math
 import re
 from collections.abc import Callable, Generator, Sequence
@@ -139,19 +140,24 @@ class PreparedTask:
     """A task and a model that are ready to train.
 
     recipe: with its number of steps. parts: the examples to train on, and those held out, which are never None but for
-    the test. fingerprint: of the parts as they were given. labels: of the model's outputs, empty for regression,
+    the test. given: the parts as they were given. labels: of the model's outputs, empty for regression,
     choices and answers. batches, validation: of the parts. notes: what the readers changed, one sentence each.
     """
 
     recipe: FinetuningRecipe
     parts: TaskParts
-    fingerprint: str
+    given: TaskParts
     labels: tuple[str, ...]
     tokenizer: Tokenizer
     model: heads.BertForTask
     batches: TaskBatches
     validation: TaskBatches
     notes: tuple[str, ...]
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Of the given parts; see `TaskParts.fingerprint`."""
+        return self.given.fingerprint
 
     def trainer(self, device: str = "cpu") -> Trainer:
         """A trainer of the model on a device."""
@@ -268,7 +274,7 @@ def prepare_task(
     outputs = len(labels) or (2 if recipe.task == "question-answering" else 1)
     with torch.device("meta"):
         sizes = heads.MODEL_CLASSES[recipe.task](start.config, outputs)
-    task = PreparedTask(prepared, used, given.fingerprint, labels, start.tokenizer, sizes, batches, held_out, notes)
+    task = PreparedTask(prepared, used, given, labels, start.tokenizer, sizes, batches, held_out, notes)
     check_size(task.config, task.training_bytes, device)
     admit(task)
     progress("drawing the initial weights")

@@ -96,9 +96,9 @@ class Run:
     the schedule. status: "paused" means that only `step` trains. reason: why it failed, was stopped or paused itself.
     corpus, training_text, held_out: the text and its parts, None until it was read; held_out stays None if the model
     can only memorise. parts: instead of these for a task, with the examples that it trains on; validation is never None
-    then. snapshots: oldest first. best: of a task, the one that did best on the validation part; None before the first
-    epoch is evaluated, and if its recipe keeps the last weights. worker: None until it is prepared and after its
-    state was freed.
+    then. given: the parts as they were given. snapshots: oldest first. best: of a task, the one that did best on the
+    validation part; None before the first epoch is evaluated, and if its recipe keeps the last weights. worker: None
+    until it is prepared and after its state was freed.
     """
 
     def __init__(
@@ -122,6 +122,7 @@ class Run:
         self.training_text: Corpus | None = None
         self.held_out: Corpus | None = None
         self.parts: TaskParts | None = None
+        self.given: TaskParts | None = None
         self.snapshots: tuple[Snapshot, ...] = ()
         self.best: Snapshot | None = None
         self.worker: Worker | None = None
@@ -385,7 +386,7 @@ class Run:
                 if self.status in ENDED:
                     return
                 if isinstance(prepared, PreparedTask):
-                    self.parts = prepared.parts
+                    self.parts, self.given = prepared.parts, prepared.given
                     self._text_bytes += prepared.nbytes
                 else:
                     self.corpus, self.training_text = prepared.corpus, prepared.training_text
@@ -574,5 +575,5 @@ class Run:
         if self.status in ENDED:
             self.give_up()
             self.snapshots, self._batches, self._evaluations = (), None, ()
-            self.corpus = self.training_text = self.held_out = self.parts = self.best = None
+            self.corpus = self.training_text = self.held_out = self.parts = self.given = self.best = None
             self._text_bytes, self._lease.seconds = 0, None

@@ -2,9 +2,12 @@
 
 import random
 import re
+import zipfile
+from pathlib import Path
 
 from browser_steps import change_setting, fine_tune, open_tab, show, type_sentence
 from playwright.sync_api import Page, expect
+from transformers import pipeline
 
 WORDS = ["hello", "juliet", "nice", "great", "today", "name", "team", "won"]
 
@@ -15,7 +18,7 @@ def own_task(count: int = 40) -> str:
     return "".join(f"{text}\t{'him' if 'romeo' in text else 'nobody'}\n" for text in texts)
 
 
-def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page) -> None:
+def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page, tmp_path: Path) -> None:
     open_tab(page, "Fine-tune")
     facts = page.locator("#task-facts")
     expect(facts).to_contain_text("text classification")
@@ -37,12 +40,23 @@ def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page) -> None:
     expect(page.locator("#question")).to_contain_text("romeo")
     page.locator("#task-show").click()
     expect(page.locator("#model-picker option:checked")).to_have_text("own.tsv")
+    open_tab(page, "Attention")  # before and after, side by side
+    expect(page.locator("#compare-with option:checked")).to_have_text(re.compile("romeo-juliet"))
+    expect(page.locator("#attention-other-heads h3")).to_contain_text("romeo-juliet")
+    expect(page.locator("#attention-other-map .balcony-map-title")).to_have_text("Layer 1, head 1")
+    open_tab(page, "Fine-tune")
     page.locator("#transfer-start").click()
     expect(page.locator("#transfer-answer")).to_contain_text("One seed cannot settle it")
     page.reload()
     expect(page.locator("#task-status")).to_have_text("Finished")
     open_tab(page, "Models")
     expect(page.locator("#model-facts")).to_contain_text("text classification: him, nobody")
+    with page.expect_download() as waiting:
+        page.locator("#download").click()
+    zipfile.ZipFile(waiting.value.path()).extractall(tmp_path)
+    [folder] = tmp_path.iterdir()
+    [found] = pipeline("text-classification", str(folder))("romeo")
+    assert found["label"] in ("him", "nobody")
     open_tab(page, "Compare")
     expect(page.locator("#runs-list")).to_contain_text("Each run that you start is listed here")
 
@@ -59,5 +73,6 @@ def test_a_run_is_paused_and_stopped_beside_the_train_tab(page: Page) -> None:
     page.locator("#start").click()
     expect(page.locator("#preview")).to_contain_text("One of your runs has not ended")
     open_tab(page, "Fine-tune")
+    page.evaluate("document.body.classList.toggle('dark')")  # with no picture yet
     page.locator("#task-stop").click()
     expect(page.locator("#task-status")).to_have_text("Stopped")

@@ -55,6 +55,10 @@ def test_only_the_documented_endpoints_are_public(client: Client) -> None:
         "fill_mask",
         "next_sentence",
         "attention",
+        "classify",
+        "answer",
+        "tag",
+        "start_finetuning",
         "start_training",
         "training_status",
         "stop_training",
@@ -68,6 +72,10 @@ def test_only_the_documented_endpoints_are_public(client: Client) -> None:
     assert parameters["/fill_mask"] == [("text", None), ("text_pair", ""), ("top_k", 5), ("run_id", "")]
     assert parameters["/next_sentence"] == [("sentence_a", None), ("sentence_b", None), ("run_id", "")]
     assert parameters["/attention"] == [("text", None), ("text_pair", ""), ("run_id", "")]
+    assert parameters["/classify"] == [("text", None), ("text_pair", ""), ("run_id", "")]
+    assert parameters["/answer"] == [("question", None), ("context", None), ("run_id", "")]
+    assert parameters["/tag"] == [("text", None), ("run_id", "")]
+    assert parameters["/start_finetuning"] == [("recipe", "subjects"), ("seed", 0)]
     assert parameters["/download"] == [("run_id", None)]
     assert parameters["/start_training"] == [("recipe", "romeo-juliet"), ("corpus_text", ""), ("seed", 0)]
 
@@ -143,6 +151,44 @@ def test_a_programs_own_run_is_probed_and_downloaded(client: Client, tmp_path: P
         with pytest.raises(AppError) as caught:
             client.predict("one [MASK]", run_id="0" * 32, api_name=name)
         assert str(caught.value) == NOT_YOURS
+
+
+TRIED = [
+    ("subjects", "/classify", ("hello romeo", "")),
+    ("who-when-where", "/answer", ("who are you?", "Hello, I am Romeo.")),
+    ("persons-and-places", "/tag", ("Hello, I am Romeo.",)),
+]
+
+
+@pytest.mark.parametrize(("recipe", "endpoint", "texts"), TRIED)
+def test_a_task_is_learned_and_answered(client: Client, recipe: str, endpoint: str, texts: tuple[str, ...]) -> None:
+    run_id = client.predict(recipe, api_name="/start_finetuning")
+    status = wait_for(client, run_id, lambda status: status["step"] > 0)
+    assert list(status)[4:] == ["loss", {"/tag": "f1", "/answer": "f1"}.get(endpoint, "accuracy")]
+    client.predict(run_id, api_name="/stop_training")
+    wait_for(client, run_id, lambda status: status["status"] in ENDED)
+    found = client.predict(*texts, run_id, api_name=endpoint)
+    if endpoint == "/classify":
+        assert found["label"] == max(found["probabilities"], key=found["probabilities"].get)
+        assert sum(found["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+    elif endpoint == "/answer":
+        start = found["start"]
+        assert texts[1][start : start + len(found["answer"])] == found["answer"] != ""
+    else:
+        assert all(texts[0][each["start"] : each["end"]] == each["text"] for each in found["entities"])
+    for other in {each[1:] for each in TRIED} - {(endpoint, texts)}:
+        with pytest.raises(AppError, match="give it examples of that task"):
+            client.predict(*other[1], run_id, api_name=other[0])
+
+
+@pytest.mark.parametrize(("recipe", "endpoint", "texts"), TRIED)
+def test_a_task_needs_a_model_that_has_learned_it(
+    client: Client, recipe: str, endpoint: str, texts: tuple[str, ...]
+) -> None:
+    with pytest.raises(AppError, match="give the run_id of a run that /start_finetuning began"):
+        client.predict(*texts, api_name=endpoint)
+    with pytest.raises(AppError, match=NOT_YOURS):
+        client.predict(*texts, "0" * 32, api_name=endpoint)
 
 
 @pytest.mark.parametrize("endpoint", ["/training_status", "/stop_training", "/download"])

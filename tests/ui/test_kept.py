@@ -1,5 +1,6 @@
 """Unfinished runs go on after the server has restarted, bit for bit, and answer to their visitor's old token alone."""
 
+import json
 import shutil
 import time
 from collections.abc import Callable
@@ -7,12 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers import labelled
 
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import CheckpointError, RunError
+from bert_core.finetuning.examples import TaskParts
+from bert_core.finetuning.readers import TASKS
+from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ENDED, Run
+from bert_core.storage.checkpoint import Checkpoint
 from ui.server import kept as module
 from ui.server.kept import digest
 from ui.server.workspace import NOT_YOURS
@@ -91,6 +97,39 @@ def test_runs_go_on_bit_for_bit_in_a_new_server(recipe: Recipe, tmp_path: Path) 
     for token in (spaces[0].token[:-1], "0" * 32, digest(spaces[0].token)):
         with pytest.raises(RunError, match=NOT_YOURS):
             workspaces.find(token)
+    service.close()
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_examples_are_written_and_read(kind: str) -> None:
+    parts = TaskParts(labelled(kind), None, labelled(kind, seed=1))
+    again = TaskParts.from_json(json.loads(json.dumps(parts.as_json())))
+    assert again == parts
+    assert again.fingerprint == parts.fingerprint
+
+
+def test_a_run_that_fine_tunes_goes_on_in_a_new_server(tmp_path: Path, tiny_checkpoint: Checkpoint) -> None:
+    service, workspaces = server(tmp_path)
+    parts = TaskParts(labelled("text-classification"))
+    tuning = FinetuningRecipe("own", "text-classification", "A task").override({"epochs": 3, "batch_size": 9})
+    whole = service.finetune(tuning, tiny_checkpoint, parts)
+    wait(lambda: whole.status in ENDED)
+    space = workspaces.enter(None)
+    run = workspaces.finetune(space, tuning, tiny_checkpoint, parts)
+    run.pause()
+    wait(lambda: run.status == "paused")
+    cut = run.steps_done
+    assert workspaces.kept is not None
+    workspaces.kept.close()
+    service.close()
+
+    service, workspaces = server(tmp_path)
+    again = workspaces.find(space.token).run(run.id)
+    again.resume()
+    wait(lambda: again.status in ENDED)
+    assert again.status == "finished", again.reason
+    assert cut < again.steps_done == whole.steps_done
+    assert [row.loss for row in again.history()] == [row.loss for row in whole.history()]
     service.close()
 
 

@@ -16,18 +16,23 @@ from gradio.data_classes import FileData
 
 from bert_core.data.corpus import Corpus
 from bert_core.errors import InputError, RunError
+from bert_core.finetuning.examples import AnswerExample, Example, TaggedExample, TextExample
+from bert_core.finetuning.prediction import as_json, predict
+from bert_core.finetuning.recipe import finetuning_recipe
 from bert_core.probes.attention import attention as attention_maps
 from bert_core.probes.masked_words import fill_mask as guess_masks
+from bert_core.probes.reading import read_words
 from bert_core.probes.sentence_pairs import next_sentence as judge_pair
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_named
 from bert_core.storage.checkpoint import Checkpoint, folder_name, pack_checkpoint
 from ui.handlers import sentence_of
-from ui.server.news import CURVES
+from ui.server.news import series_of
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import NO_MODEL_YET
 from ui.server.workspaces import Workspaces
 
 MOST_NUMBERS = 2**21  # of an answer: some 40 MB of JSON
+NO_TASK = "No model for a task comes with Balcony; give the run_id of a run that /start_finetuning began."
 
 
 def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
@@ -37,7 +42,8 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
         if not run_id:
             return workspaces.shipped().checkpoint
         space = workspaces.find(run_id)
-        if (found := space.checkpoint(space.run(run_id))) is None:
+        run = space.run(run_id)
+        if (found := space.checkpoint(run, run.best.step if run.best else None)) is None:
             raise RunError(NO_MODEL_YET)
         return found[1]
 
@@ -69,6 +75,35 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
             "weights": maps.weights.tolist(),
         }
 
+    def predicted(run_id: str, example: Example) -> dict[str, Any]:
+        if not run_id:
+            raise InputError(NO_TASK)
+        checkpoint = model_of(run_id)
+        with probe_lock:
+            [found] = predict(checkpoint, [example])
+        return as_json(example, found, checkpoint.head.labels if checkpoint.head else ())
+
+    def classify(text: str, text_pair: str = "", run_id: str = "") -> dict[str, Any]:
+        """Label and probabilities of a text or a pair of texts; of a regression, the number as "label"."""
+        return predicted(run_id, TextExample(text, text_pair or None, None))
+
+    def answer(question: str, context: str, run_id: str = "") -> dict[str, Any]:
+        """The part of the context that answers the question, its first character, and its probability."""
+        return predicted(run_id, AnswerExample(question, context, None))
+
+    def tag(text: str, run_id: str = "") -> dict[str, Any]:
+        """The entities of a text: the type of each, its words, and the characters where it starts and ends."""
+        words = [word for word in read_words(model_of(run_id), text) if not word.is_special] if run_id else []
+        found = predicted(run_id, TaggedExample(tuple(word.text for word in words), None))
+        for entity in found["entities"]:
+            start, end = words[entity["start"]].start, words[entity["end"] - 1].end
+            entity |= {"text": text[start:end], "start": start, "end": end}
+        return found
+
+    def start_finetuning(recipe: str = "subjects", seed: int = 0) -> str:
+        """Start to fine-tune the shipped English model on the recipe's examples; returns a run id."""
+        return workspaces.start_for_program(finetuning_recipe(recipe), None, seed, caller=_caller()).id
+
     def start_training(recipe: str = DEFAULT_RECIPE, corpus_text: str = "", seed: int = 0) -> str:
         """Start a run and return its id, the only credential for it. An empty text means the recipe's own corpus."""
         chosen = recipe_named(recipe)
@@ -78,11 +113,14 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
         return workspaces.start_for_program(chosen, corpus, seed, caller=_caller()).id
 
     def training_status(run_id: str) -> dict[str, Any]:
-        """A run's status, reason, step and steps, and the losses and accuracies of its newest step (null before)."""
+        """A run's status, reason, step and steps, and the losses and accuracies of its newest step (null before); of
+        a run that fine-tunes, its loss, and its measure after the newest epoch."""
         run = workspaces.find(run_id).run(run_id)
         progress = run.progress()
-        last = run.history(since=max(0, progress.step - 1))[-1:]
-        numbers = {name: _finite(getattr(last[0], name)) if last else None for name in CURVES}
+        last, epochs = run.history(since=max(0, progress.step - 1))[-1:], run.evaluations()[-1:]
+        names, held_out = series_of(run)
+        rows = ((held_out, epochs), (names, last))
+        numbers = {name: _finite(getattr(row[0], name)) if row else None for each, row in rows for name in each}
         return {
             "status": progress.status,
             "reason": progress.reason,
@@ -106,7 +144,8 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
             pack_checkpoint(checkpoint, path)
             return FileData(path=demo.move_resource_to_block_cache(str(path)) or "")
 
-    for function in (fill_mask, next_sentence, attention, start_training, training_status, stop_training, download):
+    probes, tasks = (fill_mask, next_sentence, attention), (classify, answer, tag)
+    for function in (*probes, *tasks, start_training, start_finetuning, training_status, stop_training, download):
         gr.api(_with_plain_errors(function), api_name=function.__name__, concurrency_limit=8)
 
 

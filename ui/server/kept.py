@@ -17,6 +17,7 @@ from typing import Any
 
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, one_line
+from bert_core.finetuning.examples import TaskParts
 from bert_core.runs.run import ACTIVE, Run
 
 KEEP_SECONDS = 30.0  # between two looks for what has changed
@@ -34,12 +35,12 @@ def digest(token: str) -> str:
 
 @dataclass(frozen=True)
 class KeptRun:
-    """A run on the disk. visitor: digest of the token. variant: in the visitor's list. corpus: its text."""
+    """A run on the disk. visitor: digest of the token. variant: in the visitor's list. corpus: its text or task."""
 
     visitor: str
     run_id: str
     folder: Path
-    corpus: Corpus
+    corpus: Corpus | TaskParts
     variant: str
     is_paused: bool
 
@@ -68,8 +69,7 @@ class KeptRuns:
         for path in sorted(self._folder.glob("*/*.json")):
             try:
                 facts, text = (json.loads(file.read_text("utf-8")) for file in (path, path.with_suffix(".text")))
-                corpus = Corpus(tuple(map(tuple, text["documents"])), text["name"], (), text["labels"])
-                yield KeptRun(path.parent.name, path.stem, path.with_suffix(""), corpus=corpus, **facts)
+                yield KeptRun(path.parent.name, path.stem, path.with_suffix(""), corpus=_read(text), **facts)
             except (ValueError, KeyError, TypeError, OSError) as error:
                 _log.error("a kept run cannot be read: %s", one_line(error))
 
@@ -109,16 +109,14 @@ class KeptRuns:
                 _log.error("keeping runs: %s", one_line(error))
 
     def _save(self, folder: Path, run: Run, variant: str) -> None:
-        step, corpus = run.steps_done, run.corpus
+        step, corpus = run.steps_done, run.corpus or run.given
         if corpus is None or not run.can_continue or self._saved.get(folder) == step:
             return
         if not 0 < corpus.nbytes <= LARGEST_TEXT or shutil.disk_usage(self._folder).free < FREE_DISK:
             return
         folder.parent.mkdir(mode=0o700, exist_ok=True)
         if folder not in self._saved:
-            labels = None if corpus.labels is None else [bool(label) for label in corpus.labels]
-            text = {"name": corpus.name, "documents": list(map(list, corpus.documents)), "labels": labels}
-            _replace(folder.with_suffix(".text"), text)
+            _replace(folder.with_suffix(".text"), _written(corpus))
         run.save(folder)
         _replace(folder.with_suffix(".json"), {"variant": variant, "is_paused": run.status == "paused"})
         self._saved[folder] = step
@@ -132,6 +130,21 @@ class KeptRuns:
     def adopt(self, kept: KeptRun) -> None:
         """A kept run goes on: its folder is replaced, and removed when it ends."""
         self._saved[kept.folder] = -1
+
+
+def _written(corpus: Corpus | TaskParts) -> dict[str, Any]:
+    """A text or a task as JSON data."""
+    if isinstance(corpus, TaskParts):
+        return corpus.as_json()
+    labels = None if corpus.labels is None else [bool(label) for label in corpus.labels]
+    return {"name": corpus.name, "documents": list(map(list, corpus.documents)), "labels": labels}
+
+
+def _read(text: dict[str, Any]) -> Corpus | TaskParts:
+    """What `_written` was given."""
+    if "documents" not in text:
+        return TaskParts.from_json(text)
+    return Corpus(tuple(map(tuple, text["documents"])), text["name"], (), text["labels"])
 
 
 def _replace(path: Path, content: Any) -> None:

@@ -123,10 +123,11 @@ class Workspaces:
         return run
 
     def start_for_program(
-        self, recipe: Recipe, corpus: Corpus | None = None, seed: int = 0, *, caller: str = ""
+        self, recipe: Recipe | FinetuningRecipe, corpus: Corpus | None = None, seed: int = 0, *, caller: str = ""
     ) -> Run:
-        """Start a run in a workspace of its own, whose token is the run's id. caller: address of the program. Errors as
-        for `start`, and RunError when the caller's runs or those of all programs are too many."""
+        """Start a run in a workspace of its own, whose token is the run's id. One that fine-tunes begins as the last
+        shipped model, on the recipe's examples. caller: address of the program. Errors as for `start`, and RunError
+        when the caller's runs or those of all programs are too many."""
         active = [space.caller for space in self._all() if space.caller is not None and space.active_run]
         most = PROGRAMS_OF_A_CALLER * self.service.limits.active_runs
         if active.count(caller) >= most or len(active) >= MOST_PROGRAMS:
@@ -136,7 +137,11 @@ class Workspaces:
             )
         space = self._new("")
         space.caller = caller
-        run = self.start(space, recipe, corpus, seed)
+        if isinstance(recipe, FinetuningRecipe):
+            start = self.shipped(self.shipped_names[-1]).checkpoint
+            run = self.finetune(space, recipe.with_seed(seed), start, recipe.parts())
+        else:
+            run = self.start(space, recipe, corpus, seed)
         space.token = run.id
         self._add(space)
         return run

@@ -130,7 +130,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     const isShown = question.tab in PRESSES, pressable = Boolean(PRESSES[question.tab]);
     root.hidden = !isShown;
     if (!isShown) return;
-    const shape = JSON.stringify([words.words, words.cuts, words.known, words.second, words.typed]);
+    const shape = JSON.stringify([words.words, words.cuts, words.known, words.second, words.typed, words.error ? [question.text, question.pair] : 0]);
     // The same words keep their buttons, and with them the keyboard focus.
     if (shape !== built) {
       const all = words.words.map((_, index) => chip(index));
@@ -139,7 +139,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
         const items = [...part, ""].flatMap((item, i) => [
           ...words.typed.filter(([of, index]) => of === sentence && index === start + i).map(() => el("span", { class: "balcony-typed" }, "[MASK]")),
           item]);
-        fields[key].chips.replaceChildren(...items);
+        fields[key].chips.replaceChildren(...(words.error ? [question[key]] : items));
         fields[key].chips.dir = direction(part.map((item) => item.textContent ?? ""));
         if (part.length) roam(fields[key].chips);
       }
@@ -158,7 +158,8 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     hint.textContent = PRESSES[question.tab];
     undo.hidden = before === null;
     beside.hidden = !COMPARES.has(question.tab);
-    problem.replaceChildren(...(words.error ? [note(words.error, true)] : []));
+    // A task's model may read a long text in parts; its answer shows any error.
+    problem.replaceChildren(...(words.error && question.tab !== "fine-tune" ? [note(words.error, true)] : []));
   }
 
   /** Read the words of new texts. Returns false when these have changed meanwhile. */

@@ -138,7 +138,7 @@ export function heatMap(readout) {
     event.preventDefault();
   });
 
-  onTheme(element, () => draw(heat));
+  onTheme(element, () => { if (heat) draw(heat); });
 
   /** @param {Heat} next */
   function draw(next) {
