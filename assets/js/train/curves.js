@@ -5,8 +5,8 @@ import { el } from "../parts/elements.js";
 import { saveMenu } from "../parts/downloads.js";
 import { newChart } from "../parts/figures.js";
 
-const NOTES = /** @type {[text: string, at: number, shift: number][]} */ ([
-  ["guessing blindly", 0, 70], ["knows how frequent words are", 0.04, 130], ["knows the text", 1, -50],
+const NOTES = /** @type {[text: string, at: number, right: number, down: number][]} */ ([
+  ["guessing blindly", 0, 80, -4], ["knows how frequent words are", 0.04, 150, 0], ["knows the text", 1, -50, -28],
 ]);
 const SMOOTHING = 0.02; // time constant of the smoothing, as a fraction of the run's steps
 
@@ -133,9 +133,10 @@ export function curves(root, options, actions = null) {
   /** What the example's MLM loss means: at its start, in its middle, at its end. */
   function notes() {
     const { example } = options, last = example.length - 1;
-    return NOTES.map(([text, at, shift]) => {
+    const isNarrow = box.clientWidth < 450; // the first two would stand on each other
+    return NOTES.filter((_, index) => index !== 1 || !isNarrow).map(([text, at, right, down]) => {
       const [step, loss] = example[Math.round(at * last)];
-      return { x: step, y: loss, text, showarrow: true, arrowhead: 0, ax: shift, ay: -28, arrowcolor: "#7c8594", font: { size: 13 } };
+      return { x: step, y: loss, text, showarrow: true, arrowhead: 0, ax: right, ay: down, arrowcolor: "#7c8594", font: { size: 13 } };
     });
   }
 
