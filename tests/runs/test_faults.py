@@ -1,4 +1,4 @@
-"""An error at any point of preparing and training ends one run with a reason; the threads and all other runs go on."""
+"""An error at any point of preparing, training, saving and probing has a reason; the threads and all else go on."""
 
 import threading
 import time
@@ -8,15 +8,21 @@ from typing import Any
 
 import pytest
 
+from bert_core import atomic_folder
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError, is_out_of_memory
+from bert_core.model import BertForPreTraining
+from bert_core.probes import forward, masked_words
 from bert_core.runs import prepare, run, saved_state, service, snapshots, worker
 from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService
+from bert_core.storage import checkpoint
 from bert_core.training import evaluation, losses, optimizer
 from bert_core.training.trainer import Trainer
+from ui.handlers import SURPRISE, on_error
+from ui.server import probe_lock
 
 PATIENCE = 60
 TEXT = Corpus(tuple(tuple(f"w{i % 7} w{(i + j) % 5} w{j}" for j in range(4)) for i in range(12)))
@@ -105,6 +111,61 @@ def test_a_failed_allocation_says_that_the_machine_is_too_small(
     assert "ran out of memory; choose a smaller model" in started.reason
     assert is_out_of_memory(error)
     assert not is_out_of_memory(RuntimeError("shape '[3]' is invalid"))
+
+
+IN_SAVING = [
+    *[(Run, "_to_save"), (worker.Worker, "finish_evaluation"), (worker.Worker, "copy"), (Trainer, "state")],
+    *[(checkpoint, name) for name in ("_tensors_to_write", "replacing", "_write_files", "save_tokenizer")],
+    *[(saved_state.TrainingState, "write"), (saved_state, "_sha256"), (saved_state, "save_file")],
+    *[(atomic_folder, name) for name in ("restore_backup", "_sync", "_rename")],
+]
+
+
+@pytest.mark.parametrize(("owner", "name"), IN_SAVING, ids=lambda value: getattr(value, "__name__", value))
+def test_an_error_while_saving_has_a_reason_and_the_run_goes_on(
+    service_: TrainingService,
+    recipe: Recipe,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    owner: Any,
+    name: str,
+) -> None:
+    started = service_.start(recipe, TEXT, paused=True)
+    started.step()
+    wait(lambda: started.steps_done == 1 and started.status == "paused")
+    save = on_error(str)(lambda: started.save(tmp_path / "model"))
+    raised = once(monkeypatch, owner, name, Panic())
+    assert save() == SURPRISE
+    assert raised
+    assert list(tmp_path.glob(".*")) == [], "no half of a save"
+    assert save() is None
+    assert saved_state.read_training_state(tmp_path / "model").trainer.step == 1
+    started.resume()
+    wait(lambda: started.progress().status in ENDED)
+    assert started.status == "finished"
+
+
+IN_PROBING = [
+    *[(masked_words, name) for name in ("_find_masks", "word_scores", "likeliest", "require")],
+    *[(forward, name) for name in ("_forward", "forward_pass", "suitable_threads", "probe_seconds")],
+    (BertForPreTraining, "forward"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name"), IN_PROBING, ids=lambda value: getattr(value, "__name__", value))
+def test_an_error_in_a_probe_has_a_reason_and_the_next_one_is_answered(
+    tiny_checkpoint: checkpoint.Checkpoint, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
+) -> None:
+    @on_error(str)
+    def probe() -> Any:
+        with probe_lock.probe_lock:
+            return masked_words.fill_mask(tiny_checkpoint, "hello [MASK]")
+
+    raised = once(monkeypatch, owner, name, Panic())
+    assert probe() == SURPRISE
+    assert raised
+    assert len(probe()) == 1
+    assert probe_lock.probe_lock.waiting == 0
 
 
 IN_THE_SERVICE = ["_next_run", "_idle_seconds", "_first_runs", "_queue_first_runs", "_check_leases"]
