@@ -5,6 +5,7 @@ import { headGrid } from "./attention/head_grid.js";
 import { headSwitches } from "./attention/head_switches.js";
 import { change, FIRST, onChange, settings } from "./attention/heads.js";
 import { lessonBar } from "./lessons/lesson_bar.js";
+import { unfoldedCell } from "./attention/unfolded_cell.js";
 import { closer } from "./masked_words/closer_view.js";
 import { guesses } from "./masked_words/guesses.js";
 import { pairAcross, pairMatrix } from "./next_sentence/pair_views.js";
@@ -31,7 +32,8 @@ import { similarityMap } from "./vectors/words_in_context.js";
 /** @type {Record<string, View>} */
 const views = {
   batch, closer, exam, experiment, exporter, facts, fineTune, frame, guesses, headDetail, headGrid, headSwitches, lessonBar,
-  pairAcross, pairMatrix, plot, runMonitor, runsList, sentenceBar, similarityMap, stepByStep, textPreview, transfer, verdict,
+  pairAcross, pairMatrix, plot, runMonitor, runsList, sentenceBar, similarityMap, stepByStep, textPreview, transfer, unfoldedCell,
+  verdict,
 };
 
 /** @param {WaitingView} view */

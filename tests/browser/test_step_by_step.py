@@ -48,6 +48,18 @@ def test_stages_follow_the_arrow_keys_and_show_the_models_numbers(shared: Page, 
     wait_for_question(shared, stage="scores")
 
 
+def test_a_pressed_cell_of_the_attention_map_unfolds(shared: Page, found: Stages, complaints: list[str]) -> None:
+    show(shared, "attention", **FIRST, head="1.0")
+    shared.locator("#attention-map .balcony-map").press("ArrowDown")  # the first cell
+    shared.locator("#attention-map .balcony-map").press("Enter")
+    card = shared.locator("#attention-cell .balcony-unfolded")
+    expect(card).to_contain_text("The weights sum to 1.0000")
+    shown = numbers(card.locator("tbody").text_content())
+    assert shown[2::3] == pytest.approx(found.layer["weights"][0, 0].tolist(), abs=1e-4)
+    shared.locator("#attention-heads [data-head]").first.click()
+    expect(card).to_have_count(0)
+
+
 def test_a_part_set_to_zero_changes_the_answer_beside_the_whole_models(shared: Page, complaints) -> None:
     show(shared, "step-by-step", **FIRST, stage="feed-forward")
     steps = shared.locator("#steps")

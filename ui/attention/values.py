@@ -16,6 +16,7 @@ from bert_core.probes.attention import (
     NAMED_FROM,
     PATTERNS,
     RANDOM_HEADS,
+    SPECIAL,
     AttentionMaps,
     HeadFacts,
     attention,
@@ -26,10 +27,12 @@ from bert_core.probes.attention import (
     rollout,
     without_special,
 )
+from bert_core.probes.stages import follow
 from bert_core.storage.checkpoint import Checkpoint
 from ui.parts.export import MAX_WEIGHTS, packed, python_code
 from ui.parts.masking import mask_words
 from ui.parts.question import Head, Question
+from ui.server.probe_lock import probe_lock
 from ui.server.scripts import ASSETS, in_one_piece, style_sheet
 
 DIFFERENCE = {"difference": "Difference from the other model"}
@@ -135,6 +138,19 @@ def detail_value(shown: ShownAttention, picked: Head, apart: Tensor | None = Non
         "rollout": packed(_two_bytes(shown.rollout)),
         "apart": None if apart is None else [round(fraction, 4) for fraction in apart[layer].tolist()],
     }
+
+
+def head_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
+    """The tokens of the question, and the query, key and value of each in its head, base64 of float32. words: the
+    positions of those that are not special."""
+    layer, head = question.head
+    with probe_lock:
+        found = follow(checkpoint, *mask_words(checkpoint, question)[0].texts, layer=layer)
+    if not 0 <= head < len(found.layer["query"]):
+        raise InputError(f"The model has {len(found.layer['query'])} heads in a layer, and no head {head + 1}.")
+    vectors = {name: packed(found.layer[name][head]) for name in ("query", "key", "value")}
+    words = [i for i, token in enumerate(found.tokens) if token not in SPECIAL]
+    return {"tokens": found.tokens, "words": words, **vectors}
 
 
 def nearest_head(head: Head, shown: ShownAttention) -> Head:

@@ -49,7 +49,7 @@ function unpacked(text) {
 }
 
 /** @type {View} */
-export function headDetail(root) {
+export function headDetail(root, { options }) {
   const tabs = Object.entries(MODES).map(([mode, text]) => {
     const tab = el("button", { type: "button", role: "tab", class: "balcony-small", "data-mode": mode }, text);
     tab.addEventListener("click", () => change({ mode: /** @type {keyof typeof MODES} */ (mode) }));
@@ -99,6 +99,12 @@ export function headDetail(root) {
   /** @param {Float32Array<ArrayBuffer>} all @param {number} index */
   const matrixOf = (all, index) => all.subarray(index * value.tokens.length ** 2, (index + 1) * value.tokens.length ** 2);
 
+  /** @param {number} i @param {number} j */
+  function unfold(i, j) {
+    const detail = { head: [value.layer, value.head], tokens: value.tokens.length, i, j };
+    root.dispatchEvent(new CustomEvent("unfold", { detail, bubbles: true }));
+  }
+
   /** @param {Float32Array} matrix @param {string} hint */
   function map(matrix, hint) {
     const { tokens, segments } = value, n = tokens.length, second = segments.indexOf(1);
@@ -107,6 +113,7 @@ export function headDetail(root) {
       rows: tokens, columns: tokens, values: matrix, room: body.clientWidth || 600,
       measure: "Weight", level, least: settings.threshold,
       border: second > 0 ? [second, second] : null,
+      ...(options.unfolds && settings.mode === "map" ? { press: unfold } : {}),
       label: `${title.textContent}; the arrow keys go from cell to cell`, hint,
       describe: (i, j) => [el("bdi", {}, tokens[i]), " → ", el("bdi", {}, tokens[j]), `: ${written(matrix[i * n + j])}`],
     });
@@ -248,7 +255,7 @@ export function headDetail(root) {
     if (settings.mode === "map") {
       extra.replaceChildren();
       title.textContent = `${layer}, head ${value.head + 1}`;
-      map(matrixOf(weights, value.head), HINT);
+      map(matrixOf(weights, value.head), options.unfolds ? `${HINT} Click it to see how it comes about.` : HINT);
       if (value.apart) {
         difference.textContent = `${percent(value.apart[value.head])} of a word's attention goes to other words than in the other model.`;
       }
