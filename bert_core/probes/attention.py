@@ -173,11 +173,14 @@ def rollout(weights: Tensor) -> Tensor:
 
 
 def across(maps: AttentionMaps) -> tuple[list[str], list[str], Tensor]:
-    """How the first sentence attends to the second: its R words, the second's C words, and weights (L, H, R, C)."""
+    """How [CLS], which next sentence prediction reads, and the first sentence attend to the second: [CLS] and the first
+    one's words, R in all, the second's C words, and weights (L, H, R, C).
+    """
     rows, columns = (
         [i for i, token in enumerate(maps.tokens) if maps.token_type_ids[i] == sentence and token not in SPECIAL]
         for sentence in (0, 1)
     )
+    rows = [0, *rows]
     weights = maps.weights[..., rows, :][..., columns]
     return [maps.tokens[i] for i in rows], [maps.tokens[i] for i in columns], weights
 

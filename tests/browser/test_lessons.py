@@ -89,3 +89,19 @@ def test_a_term_explains_itself_and_the_tour_ends_with_escape(page: Page) -> Non
             box.get_by_role("button", name="Next").click()
     page.keyboard.press("Escape")
     expect(box).to_have_count(0)
+
+
+def test_a_person_guesses_before_the_model(page: Page) -> None:
+    show(page, "masked-words", **FIRST)
+    page.locator("#guess-first-masked-words").check()
+    expect(page.locator("#masked-beside")).to_be_hidden()
+    page.get_by_label("Your word for mask 1").fill("Juliet")
+    page.locator("#uncover").click()
+    expect(page.locator("#masked-guesses [role=status]")).to_contain_text("You 1 of 1, the model")
+    expect(page.locator("#masked-guesses ol li")).to_have_count(5)
+    show(page, "next-sentence", **FIRST)
+    page.locator("#guess-first-next-sentence").check()
+    expect(page.locator("#next-matrices")).to_be_hidden()
+    page.get_by_role("button", name="NotNext").click()
+    expect(page.locator("#next-verdict [role=status]")).to_contain_text("You 0 of 1, the model")
+    expect(page.locator("#next-matrices")).to_be_visible()

@@ -36,7 +36,7 @@ def test_a_pair_is_chosen_from_the_matrix_by_keyboard_and_by_pointer(page: Page)
     percent = readout.inner_text().split("P(IsNext) ")[1].split(";")[0]
     expect(page.locator("#next-verdict .balcony-ends")).to_contain_text(f"IsNext {percent}")
     words = page.locator("#next-across .balcony-map-word")
-    expect(words.first.locator("title")).to_have_text(rows[1].split(" ", 1)[1].split()[0].strip(",").lower())
+    expect(words.nth(1).locator("title")).to_have_text(rows[1].split(" ", 1)[1].split()[0].strip(",").lower())
     cells, frame = page.locator("#next-matrix image").bounding_box(), matrix.bounding_box()
     matrix.click(position={"x": cells["x"] - frame["x"] + 3, "y": cells["y"] + cells["height"] - frame["y"] - 3})
     wait_for_question(page, text=rows[-1].split(" ", 1)[1], pair=rows[0].split(" ", 1)[1])

@@ -16,6 +16,7 @@ from bert_core.model import BertForPreTraining
 from bert_core.probes.attention import attention
 from bert_core.probes.sentence_pairs import PairMatrix, next_sentence, pair_matrix
 from ui.next_sentence import pair_views as pairs
+from ui.next_sentence.tab import follows
 from ui.parts.export import write
 from ui.parts.notes import NEXT
 from ui.parts.question import Question
@@ -115,17 +116,18 @@ def test_the_python_contains_the_labels_of_pairs(tiny_checkpoint, tmp_path):
 def test_across_a_pair_words_attend_to_the_words_of_the_other_sentence(tiny_checkpoint):
     maps = attention(tiny_checkpoint, *PAIR.texts)  # [CLS] how are you [SEP] i am romeo today [SEP]
     value = pairs.across_value(tiny_checkpoint, PAIR)
-    assert (value["rows"], value["columns"]) == (["how", "are", "you"], ["i", "am", "romeo", "today"])
-    expected = maps.weights.mean((0, 1))[1:4, 5:9]
+    assert (value["rows"], value["columns"]) == (["[CLS]", "how", "are", "you"], ["i", "am", "romeo", "today"])
+    expected = maps.weights.mean((0, 1))[:4, 5:9]
     torch.testing.assert_close(torch.tensor(value["weights"]), expected, rtol=0, atol=1e-5)
-    assert value["note"].startswith(f"{expected.sum(-1).mean():.0%} of the first sentence's attention")
+    assert value["note"].startswith(f"{expected[1:].sum(-1).mean():.0%} of the first sentence's attention")
+    assert f"{expected[0].sum():.0%} of that of [CLS]" in value["note"]
     heads = [head for head, _ in value["choices"]]
     assert (heads[0], len(heads)) == (None, 7)
     layer, head = heads[1]
     most = maps.weights[..., 1:4, 5:9].sum((-1, -2))
     assert most[layer, head] == most.max()
     one = pairs.across_value(tiny_checkpoint, dataclasses.replace(PAIR, across=heads[1]))
-    torch.testing.assert_close(torch.tensor(one["weights"]), maps.weights[layer, head, 1:4, 5:9], rtol=0, atol=1e-5)
+    torch.testing.assert_close(torch.tensor(one["weights"]), maps.weights[layer, head, :4, 5:9], rtol=0, atol=1e-5)
     assert pairs.across_value(tiny_checkpoint, dataclasses.replace(PAIR, across=(7, 7)))["head"] is None
 
 
@@ -149,3 +151,9 @@ def test_files_and_python_give_the_same_pair(tiny_checkpoint, tmp_path, head, he
     exec(pairs.pair_code(dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model")), asked), scope)
     assert scope["is_next"] == pytest.approx(content["is_next"], abs=1e-6)
     torch.testing.assert_close(scope["shown"], torch.tensor(content["attention"]["weights"]), rtol=0, atol=1e-5)
+
+
+def test_a_guess_is_judged_by_the_text(dialogue):
+    first, second, *_, last = dialogue.sentences
+    pairs = {(first, second): True, (second, first): False, (last, first): False, (first, "other"): None}
+    assert {pair: follows(dialogue, Question(*pair)) for pair in pairs} == pairs

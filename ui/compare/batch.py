@@ -19,6 +19,10 @@ PAIRS_SHOWN = 4
 NO_RUN = "Press Start; the batch of the newest step appears here."
 NO_RUN_SELECTED = "This model has no batches; choose one of your runs above."
 ASKED = ("masked", "replaced", "kept")
+WHY = (
+    "[MASK] does not occur when the model is used later, so it must not rely on seeing it; any visible word "
+    "may be asked, or be the wrong one"
+)
 COLUMNS = ("pair", "label", "position", "segment", "kind", "shown", "true", "guess", "probability", "loss")
 
 
@@ -110,9 +114,9 @@ def legend(data: DataConfig) -> list[list[str]]:
     return [
         ["masked", f"shown as [MASK] ({data.mask_share:.0%} of the asked words): predict the original word"],
         ["replaced", f"shown as a random word ({data.random_share:.0%}): predict the original word"],
-        ["kept", f"left unchanged but asked ({kept:.0%}), so that visible words must be judged too"],
+        ["kept", f"left unchanged but asked ({kept:.0%}): {WHY}"],
         ["untouched", "shown, and not asked"],
-        ["special", "[CLS] begins a pair, [SEP] ends A and B; never asked"],
+        ["special", "[CLS] begins a pair, and NSP reads its last vector; [SEP] ends A and B; never asked"],
         ["padding", "fills up shorter pairs; gets no attention and has no loss"],
     ]
 

@@ -127,12 +127,12 @@ def matrix_code(folder: str, corpus: Corpus, start: int, size: int) -> str:
 
 
 def across_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
-    """How the words of the first sentence attend to those of the second, by the head of `question.across`."""
+    """How [CLS] and the words of the first sentence attend to those of the second, by the head of `question.across`."""
     rows, columns, weights = across(attention(checkpoint, *question.texts))
-    if not rows or not columns:
+    if len(rows) == 1 or not columns:
         raise InputError("One of the sentences has no word that the model reads; type another.")
     H = weights.shape[1]
-    fractions = weights.sum(-1).mean(-1)  # (L, H)
+    fractions = weights[..., 1:, :].sum(-1).mean(-1)  # (L, H), of the words
     heads = [divmod(int(at), H) for at in fractions.flatten().argsort(descending=True, stable=True)]
     head = question.across if question.across in heads else None
     shown = weights.mean((0, 1)) if head is None else weights[head]
@@ -145,7 +145,8 @@ def across_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
             [None, f"mean of all heads ({fractions.mean():.0%})"],
             *([each, f"{head_label(each)} ({fractions[each]:.0%})"] for each in heads),
         ],
-        "note": f"{shown.sum(-1).mean():.0%} of the first sentence's attention goes to the second.",
+        "note": f"{shown[1:].sum(-1).mean():.0%} of the first sentence's attention goes to the second, and "
+        f"{shown[0].sum():.0%} of that of [CLS], whose vector decides whether the second follows.",
     }
 
 

@@ -1,9 +1,11 @@
 """Next sentence: does the second sentence follow the first? One pair in detail, and every pair of the text."""
 
+import itertools
 from typing import Any
 
 import gradio as gr
 
+from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
 from bert_core.probes.sentence_pairs import PairMatrix, next_sentence, pair_matrix
 from bert_core.storage.checkpoint import Checkpoint
@@ -50,7 +52,7 @@ def next_sentence_tab(page: Page) -> None:
         """The answer for the pair, and that of the model to compare with."""
         if not is_whole(asked.question):
             return {verdict: {"hint": HINT}}
-        value = verdict_value(asked.checkpoint, asked.question)
+        value = verdict_value(asked.checkpoint, asked.question) | {"follows": follows(asked.corpus, asked.question)}
         if asked.question.other:
             value |= {"caption": caption(asked.model), "other": beside(asked)}
         return {verdict: value}
@@ -129,6 +131,14 @@ def next_sentence_tab(page: Page) -> None:
     )
     offer(page, pair_export, "pair", numbers_of_pair, code=code_of_pair)
     offer(page, matrix_export, "matrix", numbers_of_matrix, title=(), code=code_of_matrix)
+
+
+def follows(corpus: Corpus, question: Question) -> bool | None:
+    """Whether the text has the second sentence right after the first; None where it lacks one of them."""
+    pair = question.text, question.pair
+    if not {*pair} <= {*corpus.sentences}:
+        return None
+    return any(pair in itertools.pairwise(document) for document in corpus.documents)
 
 
 def verdict_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:

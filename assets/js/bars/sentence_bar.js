@@ -223,6 +223,12 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   swap.addEventListener("click", () => ask({ text: question.pair, pair: question.text, hidden: [] }));
   undo.addEventListener("click", () => { const earlier = before; before = null; if (earlier) ask(earlier); });
   compare.addEventListener("change", () => ask({ other: compare.value }));
+  on("draw", () => {
+    if (sentences.length < 2) return;
+    const pick = () => Math.floor(Math.random() * (sentences.length - 1)), at = pick();
+    const isNext = question.tab !== "next-sentence" || Math.random() < 0.5;
+    ask({ text: sentences[at], pair: sentences[isNext ? at + 1 : pick() + 1], hidden: null });
+  });
   on("replaced", (earlier) => { before = earlier; });
   on("shown", ({ key }) => offer(key).catch(console.warn));
   on("models", ({ others }) => {

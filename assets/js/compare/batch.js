@@ -9,6 +9,9 @@ import { question } from "../parts/question.js";
 
 const ASKED = new Set(["masked", "replaced", "kept"]);
 
+const PAIRING = "In half of the pairs B is the sentence after A (IsNext); in the others it was drawn at random from elsewhere in the text, "
+  + "and never is the true next one (NotNext).";
+
 function chip(kind, text, ...more) {
   return el("li", { class: `balcony-token is-${kind}`, title: kind }, el("bdi", { class: "balcony-token-shown" }, text), ...more);
 }
@@ -91,13 +94,14 @@ export function batch(root, { server, setValue, options }) {
   back.setAttribute("aria-label", "Previous pairs");
   next.setAttribute("aria-label", "Next pairs");
   const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, back, range, next, draw, own);
+  const pairing = el("p", { class: "balcony-empty" });
   const pairs = el("div", { class: "balcony-pairs" });
   const key = el("div", {});
   root.append(
     el("h2", {}, "What does one training step look like?"),
     el("p", { class: "balcony-empty" }, "In this step the model was asked for some words of each pair, and whether B follows A. Every step draws new "
       + "pairs and new words. The curve shows the loss before the update; these answers come after it, with dropout off."),
-    tools, summaryLine, pairs, key);
+    pairing, tools, summaryLine, pairs, key);
   /** @type {{step: number} | null} */
   let shown = null;
   let first = 0;
@@ -134,6 +138,7 @@ export function batch(root, { server, setValue, options }) {
     if (!value.rows.length && first) { first = 0; ask(); return; }
     shown = value;
     summaryLine.textContent = summary(value);
+    pairing.textContent = value.label === "IsNext" ? PAIRING : "";
     range.textContent = `Pairs ${first + 1} to ${first + value.rows.length} of ${value.pairs}`;
     back.disabled = first === 0;
     next.disabled = first + value.rows.length >= value.pairs;

@@ -4,6 +4,7 @@ import { bar, el, note } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { announce, visitor } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
+import { guessFirst } from "../lessons/guess_first.js";
 
 /** @typedef {[token: string, probability: number]} Guess */
 /** @typedef {{word: string, error?: string, pieces: string[], probability: number, ranks: number[]}} OwnGuess */
@@ -82,13 +83,35 @@ export function guesses(root, { server }) {
     return el("section", { class: "balcony-card" }, title, ...lists, ...(mask.own ? [own(mask.own)] : []));
   }
 
-  return function draw(/** @type {Guesses | null} */ value) {
+  /** @type {Guesses | null} */
+  let last = null;
+  const game = guessFirst("masked-words", () => draw(last));
+
+  /** A box for the person's own guess at each mask. @param {Mask[]} masks */
+  function guessing(masks) {
+    const boxes = masks.map((_, k) => el("input", { type: "text", "aria-label": `Your word for mask ${k + 1}`, placeholder: "Your word", autocomplete: "off" }));
+    const form = el("form", { class: "balcony-card" }, ...masks.flatMap((_, k) => [el("h3", {}, `Mask ${k + 1}`), boxes[k]]),
+      el("button", { class: "balcony-small", id: "uncover" }, "Show the model's guesses"));
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const known = masks.map(({ word = "", pieces }, k) => (pieces.every(({ answer }) => answer !== null)
+        ? [boxes[k].value.trim().toLowerCase() === word.toLowerCase(), pieces.every((piece) => piece.guesses[0]?.[0] === piece.answer), true] : []));
+      game.uncover([0, 1, 2].map((column) => known.filter((each) => each[column]).length));
+    });
+    return form;
+  }
+
+  function draw(/** @type {Guesses | null} */ value) {
+    last = value;
     if (!value) return;
     const parts = [...(value.comparison || []).map(compare), ...value.notes.map((text) => note(text))];
     if (value.error) parts.unshift(note(value.error, true));
     if (value.masks.length) parts.unshift(el("div", { class: "balcony-cards" }, ...value.masks.map((mask, number) => card(mask, number, value.beside))));
     if (value.hint) parts.unshift(el("p", { class: "balcony-empty" }, value.hint));
     if (value.caption) parts.unshift(el("h3", { class: "balcony-caption", dir: "auto" }, value.caption));
-    root.replaceChildren(...parts);
-  };
+    if (!server.put) { root.replaceChildren(...parts); return; } // the model beside
+    const isCovered = game.covers() && value.masks.length > 0;
+    root.replaceChildren(game.line, ...(isCovered ? [guessing(value.masks)] : parts));
+  }
+  return draw;
 }

@@ -33,7 +33,7 @@ import { ask, question } from "../parts/question.js";
  */
 
 const ORDERS = { text: "reading order", next: "P of the true next sentence", right: "fraction judged right" };
-const ACROSS_HINT = "A row is a word of the first sentence; point at a cell to read how much it attends to a word of the second.";
+const ACROSS_HINT = "A row is [CLS] or a word of the first sentence; point at a cell to read how much it attends to a word of the second.";
 const MATRIX_HINT = "Rows are first sentences, columns second ones; point at a cell to read it, click it to put the pair into the boxes above.";
 
 /** @param {Head} head */

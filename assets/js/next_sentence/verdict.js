@@ -2,6 +2,7 @@
 
 import { bar, el, note } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
+import { guessFirst } from "../lessons/guess_first.js";
 
 /**
  * @typedef {object} Verdict
@@ -9,6 +10,7 @@ import { percent } from "../parts/numbers.js";
  * @property {number} probability of what the sentence states
  * @property {number} is_next probability of labels[0]
  * @property {[string, string]} labels
+ * @property {boolean | null} follows whether the text has the second sentence after the first, null: not known
  * @property {string[]} notes
  * @property {string} [caption] the model's name where there are two
  * @property {Verdict} [other] of the model to compare with
@@ -34,14 +36,30 @@ export function verdict(root) {
       ...value.notes.map((text) => note(text))];
   }
 
-  return function draw(/** @type {Verdict | null} */ value) {
+  /** @type {Verdict | null} */
+  let last = null;
+  const game = guessFirst("next-sentence", () => draw(last));
+
+  /** The two answers as buttons. @param {Verdict} value */
+  function guessing({ labels, follows, is_next: isNext }) {
+    return el("div", { class: "balcony-tools" }, "Does the second sentence follow the first?", ...labels.map((label, k) => {
+      const button = el("button", { type: "button", class: "balcony-small" }, label);
+      button.addEventListener("click", () => game.uncover(follows === null ? [] : [+(follows === !k), +(follows === isNext >= 0.5), 1]));
+      return button;
+    }));
+  }
+
+  function draw(/** @type {Verdict | null} */ value) {
+    last = value;
     if (!value) return;
     if (value.error || value.hint) {
       root.replaceChildren(value.error ? note(value.error, true) : el("p", { class: "balcony-empty" }, value.hint ?? ""));
       return;
     }
-    root.replaceChildren(...answer(value), ...(value.other ? answer(value.other) : []),
+    if (game.covers()) { root.replaceChildren(game.line, guessing(value)); return; }
+    root.replaceChildren(game.line, ...answer(value), ...(value.other ? answer(value.other) : []),
       ...(value.other && !value.other.error ? [el("p", { class: "balcony-empty" },
         `The two models are ${Math.round(100 * Math.abs(value.is_next - value.other.is_next))} percentage points apart.`)] : []));
-  };
+  }
+  return draw;
 }

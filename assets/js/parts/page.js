@@ -8,6 +8,7 @@
  * @property {{others: [key: string, name: string][]}} models the list of models is new
  * @property {{text: string, pair: string, hidden: number[] | null}} replaced a view put other sentences into the question
  * @property {{event: string, number: number}} asked the server is asked to answer a question
+ * @property {null} draw other sentences of the text are to be drawn at random
  * @property {null} open the question names another tab, which is to be opened
  * @property {null} restored the question of an address was taken
  * @property {null} elsewhere a run was started by another part of the page
