@@ -6,7 +6,7 @@ import pytest
 
 from ui.server import scripts
 
-MOST_BYTES = 155_600  # of script and style sheet together, before compression
+MOST_BYTES = 157_000  # of script and style sheet together, before compression
 
 
 @pytest.fixture
