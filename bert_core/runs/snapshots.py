@@ -151,17 +151,22 @@ class Memory:
         last all snapshots but the first and the newest of a run.
         """
         with self._lock:
-            holders = [holder for budget in self._budgets for holder in budget.holders]
+            excess = self.used + nbytes - self.limit
+            holders = [holder for budget in self._budgets for holder in budget.holders] if excess > 0 else []
             for holder in holders:
-                if self.used + nbytes > self.limit and holder.is_left:
+                if excess > 0 and holder.is_left:
                     holder.free("Stopped and freed, because others needed the memory and nobody was watching.")
+                    excess = self.used + nbytes - self.limit  # which adds up all runs: only after a change
             for holder in holders:
-                if self.used + nbytes > self.limit and holder.spare_bytes:
+                if excess > 0 and holder.spare_bytes:
                     holder.give_up()
+                    excess = self.used + nbytes - self.limit
             for budget in self._budgets:
-                if (excess := self.used + nbytes - self.limit) > 0:
+                if excess > 0:
+                    before = budget.used
                     budget.make_room(excess)
-            return self.used + nbytes <= self.limit
+                    excess -= before - budget.used
+            return excess <= 0
 
 
 class Budget:

@@ -97,6 +97,21 @@ def test_what_others_hold_and_have_reserved_is_subtracted_and_the_least_useful_g
     assert memory.used == 380
 
 
+def test_the_bytes_of_all_runs_are_added_up_once_however_many_they_are() -> None:
+    """It happens twice a second and at each preparation, under the lock of all runs."""
+
+    class Counted(Holder):
+        fixed_bytes = property(lambda self: calls.append("") or 0, lambda self, value: None)
+
+    for limit in (10**9, 0):
+        calls: list[str] = []
+        memory = Memory(limit, threading.RLock())
+        budgets = [memory.budget(500) for _ in range(300)]
+        holders = [Counted(budget, calls, "run", working=1) for budget in budgets]
+        assert memory.has_room() == (limit > 0)
+        assert len(calls) < 10 * len(holders)
+
+
 def test_a_run_waits_in_line_until_others_have_freed_the_memory(
     recipe: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
