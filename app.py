@@ -14,7 +14,7 @@ import threading
 import webbrowser
 from pathlib import Path
 
-END_SECONDS = 1.5  # for all threads to end after an interrupt
+END_SECONDS = 1.0  # for all threads to end after an interrupt
 PORTS = range(7860, 7960)  # the first free one
 WAITING = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Balcony</title>
 <style>body { font: 20px system-ui; margin: 20vh auto; max-width: 30em; padding: 1em; color-scheme: light dark }</style>
@@ -62,7 +62,8 @@ def serve_waiting_page(host: str, port: int | None) -> http.server.HTTPServer | 
 def arguments() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description="Train a small BERT in the browser, watch it learn, look inside it.")
-    parser.add_argument("--port", type=int, default=None, help="port of the page (7860, or the next free one)")
+    port = os.environ.get("GRADIO_SERVER_PORT")
+    parser.add_argument("--port", type=int, default=port, help="port of the page (7860, or the next free one)")
     parser.add_argument("--host", default=None, help="address to listen on (127.0.0.1; 0.0.0.0 for other machines)")
     parser.add_argument("--no-browser", action="store_true", help="do not open the page in a browser")
     parser.add_argument(
@@ -87,7 +88,7 @@ def main() -> None:
     is_public = options.limits == "public" if options.limits else is_space or options.share
     host = options.host or ("0.0.0.0" if is_space else "127.0.0.1")
     opens_browser = not (options.no_browser or is_space)
-    waiting = serve_waiting_page(host, options.port)
+    waiting = None if is_space else serve_waiting_page(host, options.port)  # a Space has a page of its own
     if waiting and opens_browser and not options.share:
         address = f"http://localhost:{waiting.server_port}/"
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # some browsers block it

@@ -102,9 +102,9 @@ def test_next_sentence(odd: Page, tmp_path: Path, complaints: list[str]) -> None
     type_sentence(odd, TEXT)
     type_sentence(odd, "שלום <b>", "pair")
     across = odd.locator("#next-across .balcony-map-word title")
-    expect(across).to_have_text([*ODD, "שלום", "<b>"])
+    expect(across).to_have_text(["[CLS]", *ODD, "שלום", "<b>"])
     pair = json.loads(download(odd, "#next-download-json", tmp_path, "pair.json"))
-    assert (pair["sentence_a"], pair["attention"]["from"]) == (TEXT, ODD)
+    assert (pair["sentence_a"], pair["attention"]["from"]) == (TEXT, ["[CLS]", *ODD])
     assert set(ODD) <= cells(download(odd, "#next-download-csv", tmp_path, "pair.csv"))
     assert repr(TEXT) in python_of(odd, "next-download")
     sentences = [f"{word} goes on {word} again" for word in ODD]

@@ -61,6 +61,8 @@ def open_state(page: Page, state: str) -> None:
     """Show a state of STATES, with its answers."""
     tab, parts, answered, press = STATES[state]
     parts = {"heads": json.dumps(parts)} if tab == "attention" else parts
+    # An open dialog of the state before would lie over this one.
+    page.evaluate("() => document.querySelectorAll('dialog[open]').forEach(each => each.close())")
     show(page, tab, **FIRST, **parts)
     page.locator(answered).first.wait_for()
     if press.endswith("-py"):

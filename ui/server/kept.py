@@ -21,7 +21,7 @@ from bert_core.finetuning.examples import TaskParts
 from bert_core.runs.run import ACTIVE, Run
 
 KEEP_SECONDS = 30.0  # between two looks for what has changed
-CLOSE_SECONDS = 3.0  # for saving when the server ends
+CLOSE_SECONDS = 2.5  # for saving when the server ends
 LARGEST_TEXT = 2**24  # characters; a run on a longer text is not kept
 FREE_DISK = 2**30
 

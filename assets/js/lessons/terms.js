@@ -32,10 +32,14 @@ export function terms(all) {
     return false;
   }
 
+  const read = new WeakMap();  // place to the text that was looked through: only news is read again
+
   function scan() {
     for (const panel of document.querySelectorAll("[role=tabpanel], #lesson")) {
       if (!(panel instanceof HTMLElement) || !panel.offsetHeight) continue;
-      const places = [...panel.querySelectorAll(WHERE)];
+      const places = [...panel.querySelectorAll(WHERE)].filter((place) => read.get(place) !== place.textContent);
+      for (const place of places) read.set(place, place.textContent);
+      if (!places.length) continue;
       for (const word of words) {
         if (!panel.querySelector(`[aria-describedby=term-${word.k}]`)) places.some((place) => mark(place, word));
       }
