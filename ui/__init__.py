@@ -120,6 +120,7 @@ def launch(
         max_file_size=service.limits.upload_bytes,
         max_threads=MOST_THREADS,
         prevent_thread_lock=True,
+        _frontend=False,  # or Gradio gives up when its own page takes more than three seconds on a busy machine
         app_kwargs={
             "routes": [news_route(workspaces), health_route(workspaces), script_route()],
             "middleware": [guard],
