@@ -7,7 +7,7 @@ import time
 import pytest
 from helpers import labelled
 
-from bert_core import TrainingService, load_recipe
+from bert_core import load_recipe
 from bert_core.errors import CorpusError, RunError
 from bert_core.finetuning.examples import TaskData, TaskParts, TextExample
 from bert_core.finetuning.readers import TASKS
@@ -26,16 +26,6 @@ from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
 
 QUICK = {"epochs": 1, "batch_size": 20}
-
-
-@pytest.fixture
-def workspaces(service: TrainingService, tiny_checkpoint) -> Workspaces:
-    return Workspaces(service, {"shipped": lambda: tiny_checkpoint})
-
-
-@pytest.fixture
-def space(workspaces: Workspaces) -> Workspace:
-    return workspaces.enter(None)
 
 
 def recipe_of(kind: str) -> FinetuningRecipe:

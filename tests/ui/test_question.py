@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from bert_core import TrainingService, load_recipe
+from bert_core import load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
 from bert_core.runs.run import Run
@@ -18,16 +18,6 @@ from ui.server.workspaces import Workspaces
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 8})
 TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\n", "lines", name="my.txt")
-
-
-@pytest.fixture
-def workspaces(service: TrainingService, tiny_checkpoint) -> Workspaces:
-    return Workspaces(service, {"shipped": lambda: tiny_checkpoint})
-
-
-@pytest.fixture
-def space(workspaces: Workspaces) -> Workspace:
-    return workspaces.enter(None)
 
 
 def finished(run: Run) -> Run:

@@ -158,8 +158,9 @@ def train_tab(page: Page) -> Training:
         """Start a run; a form that can't be trained starts nothing and loses nothing. steps: only its first step."""
         space, filled, claimed = workspaces.enter(values[page.visitor]), form.read(values), values[facts]
         # A large file is previewed once. What the page claims of it is never sent back.
-        claimed_error = bool(claimed.get("error")) if isinstance(claimed, dict) else False
-        is_previewed = filled.source == UPLOADED and bool(claimed) and isinstance(claimed, dict) and not claimed_error
+        claim = claimed if isinstance(claimed, dict) else {}
+        claimed_error = bool(claim.get("error"))
+        is_previewed = filled.source == UPLOADED and bool(claim) and not claimed_error
 
         def begin() -> None:
             space.refuse_if_active()
