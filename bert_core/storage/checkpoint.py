@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import save_file
+from safetensors.torch import save_file, save_model
 from tokenizers import Tokenizer
 from torch import Tensor
 
@@ -111,6 +111,33 @@ class Checkpoint:
     def config(self) -> BertConfig:
         """The sizes of the model."""
         return self.model.config
+
+    @classmethod
+    def from_transformers(cls, model: Any, tokenizer: Any) -> "Checkpoint":
+        """A copy of a BERT model of `transformers` and its tokenizer, in float32 on the CPU.
+
+        model: of any class whose folder `load_checkpoint` opens. tokenizer: fast or slow. Both are written to a
+        temporary folder and read from there, so that what holds for files holds here. Raises CheckpointError with what
+        cannot be used.
+        """
+        about = "The model of transformers cannot be taken over"
+        if not hasattr(getattr(model, "config", None), "to_dict") or not hasattr(tokenizer, "save_pretrained"):
+            given = f"{type(model).__name__} and {type(tokenizer).__name__}"
+            raise CheckpointError(f"{about}: these are {given}. Give a BERT model and its tokenizer, in this order.")
+        try:
+            with tempfile.TemporaryDirectory(prefix="balcony-") as folder:
+                config = {**model.config.to_dict(), "architectures": [type(model).__name__]}
+                _read_config(config, LOCAL)  # before weights of any size are written
+                _write_json(Path(folder, CONFIG), config)
+                save_model(model, str(Path(folder, WEIGHTS)))
+                tokenizer.save_pretrained(folder)
+                loaded = load_checkpoint(folder)
+        except CheckpointError as error:
+            raise CheckpointError(f"{about}: {error}") from None
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(f"{about} ({_reason(error)}).") from None
+        name = Path(str(getattr(model, "name_or_path", ""))).name or type(model).__name__
+        return dataclasses.replace(loaded, name=name)
 
 
 # --- Writing ---------------------------------------------------------------------------------------------------------

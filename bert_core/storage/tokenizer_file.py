@@ -16,7 +16,7 @@ from bert_core.errors import CheckpointError, first_three, quoted
 from bert_core.storage.untrusted import MAX_JSON_BYTES, read_json, read_limited
 
 # The classes of `transformers` that split words as a vocab.txt alone describes it; None: not named.
-_VOCAB_TXT_CLASSES = (None, "BertTokenizer", "BertTokenizerFast")
+_VOCAB_TXT_CLASSES = (None, "BertTokenizer", "BertTokenizerFast", "BertTokenizerLegacy")
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
