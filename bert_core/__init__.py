@@ -7,7 +7,7 @@
     fill_mask(run.snapshots[-1].checkpoint(), "hello how [MASK] you", "hello romeo my name is juliet")
 
 To read: config, data/, model, packing, training/; then storage/ (model folders), probes/ (questions to a model),
-finetuning/ (tasks), runs/.
+finetuning/ (tasks), runs/, pages/ (HTML for a notebook or a file).
 """
 
 from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
@@ -26,6 +26,7 @@ from bert_core.finetuning.prediction import predict, review
 from bert_core.finetuning.readers import load_task
 from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.model import BertForPreTraining, BertModel
+from bert_core.pages.attention import show
 from bert_core.probes.attention import (
     ablation_map,
     across,
@@ -104,6 +105,7 @@ __all__ = [
     "save_checkpoint",
     "sentence_vector",
     "sentence_vectors",
+    "show",
     "sweep",
     "train_tokenizer",
     "without_special",

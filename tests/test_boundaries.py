@@ -23,6 +23,7 @@ WINGS = {
         {"training", "storage"},
         {"probes", "finetuning"},
         {"runs"},
+        {"pages"},
         {"__main__", "__init__"},
     ],
     "ui": [
@@ -35,7 +36,7 @@ WINGS = {
         {"__init__"},
     ],
 }
-MOST_MODULES, MOST_IN_A_ROOT = 9, 14
+MOST_MODULES, MOST_IN_A_ROOT = 9, 15
 
 
 def module_of(path: Path) -> str:

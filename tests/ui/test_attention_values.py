@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import html
 import json
 import re
 
@@ -10,14 +11,15 @@ import pytest
 import torch
 from helpers import make_model
 
-from bert_core import save_checkpoint
+from bert_core import save_checkpoint, show
 from bert_core.errors import InputError
-from bert_core.probes.attention import attention
+from bert_core.pages import attention as pages
+from bert_core.probes.attention import attention, head_names, without_special
 from ui.attention import values
-from ui.parts import export
 from ui.parts.question import Question
 
-ASKED = Question("how are you", "i am romeo")
+TEXTS = "how are you", "i am romeo"
+ASKED = Question(*TEXTS)
 ASKED_WORDS = dataclasses.replace(ASKED, hide_special=True)
 NASTY = "</script><script>document.title='gone'</script> ${1} {data} $x$ <b>"
 
@@ -31,7 +33,7 @@ def test_the_bytes_give_the_weights_back(tiny_checkpoint, hide):
     attention = values.shown_attention(tiny_checkpoint, ASKED_WORDS if hide else ASKED)
     T = len(attention.maps.tokens)
     assert ("[CLS]" in attention.maps.tokens) is not hide
-    grid, detail = values.grid_value(attention, (0, 0)), values.detail_value(attention, (1, 2))
+    grid, detail = pages.grid_value(attention, (0, 0)), pages.detail_value(attention, (1, 2))
     shown = (numbers(grid["weights"], "uint8", 2, 3, T, T) / 255) ** 2
     torch.testing.assert_close(shown, attention.maps.weights, rtol=0, atol=0.005)
     exact = numbers(detail["weights"], "<u2", 3, T, T) / 65535
@@ -49,7 +51,7 @@ def test_facts_are_those_of_the_whole_input(tiny_checkpoint):
 
 def test_a_fact_that_a_head_lacks_is_null(tiny_checkpoint):
     attention = values.shown_attention(tiny_checkpoint, Question("how are you"))
-    assert values.grid_value(attention, (0, 0))["facts"]["other"][0][0] is None
+    assert pages.grid_value(attention, (0, 0))["facts"]["other"][0][0] is None
 
 
 def test_a_smaller_model_shows_its_last_head(tiny_checkpoint):
@@ -65,11 +67,11 @@ def test_two_models_heads_are_subtracted_where_tokens_and_heads_are_the_same(tin
     apart = values.differences(one, other)
     gap = (one.maps.weights - other.maps.weights).abs().sum(-1).mean(-1) / 2
     torch.testing.assert_close(apart, gap)
-    assert values.grid_value(other, (0, 0), apart)["facts"]["difference"][1][2] == pytest.approx(
+    assert pages.grid_value(other, (0, 0), apart)["facts"]["difference"][1][2] == pytest.approx(
         gap[1, 2].item(), abs=1e-4
     )
-    assert "difference" not in values.grid_value(other, (0, 0))["titles"]
-    assert values.detail_value(other, (1, 0), apart)["apart"] == pytest.approx(gap[1].tolist(), abs=1e-4)
+    assert "difference" not in pages.grid_value(other, (0, 0))["titles"]
+    assert pages.detail_value(other, (1, 0), apart)["apart"] == pytest.approx(gap[1].tolist(), abs=1e-4)
     assert f"On average, {gap.mean():.0%}" in values.difference_note(apart)
     layer, head = divmod(int(gap.argmax()), 3)
     assert f"to {gap.max():.0%} (layer {layer + 1}, head {head + 1})." in values.difference_note(apart)
@@ -78,20 +80,42 @@ def test_two_models_heads_are_subtracted_where_tokens_and_heads_are_the_same(tin
 
 
 def test_too_many_weights_are_refused(tiny_checkpoint, monkeypatch):
-    monkeypatch.setattr("ui.attention.values.MAX_WEIGHTS", 100)
+    monkeypatch.setattr(pages, "MAX_WEIGHTS", 100)
     with pytest.raises(InputError, match="486 weights; the page shows 100"):
         values.shown_attention(tiny_checkpoint, ASKED)
-    assert export.MAX_WEIGHTS > 100
+    with pytest.raises(InputError, match="486 weights; the page shows 100"):
+        show(attention(tiny_checkpoint, *TEXTS))
+
+
+def content_of(page: str) -> dict:
+    [data] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(data)
 
 
 def test_a_page_of_its_own_holds_words_as_data(tiny_checkpoint):
-    page = values.attention_page(values.shown_attention(tiny_checkpoint, Question(NASTY)), (1, 1), NASTY)
-    [data] = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    content = json.loads(data)
-    assert content["title"] == NASTY
-    assert len(content["layers"]) == 2
+    page = pages.attention_page(values.shown_attention(tiny_checkpoint, Question(NASTY)), (1, 1), NASTY)
+    content = content_of(page)
+    assert f'<h1 dir="auto">{html.escape(NASTY)}</h1>' in page
+    assert (content["detail"]["layer"], content["detail"]["head"], len(content["layers"])) == (1, 1, 2)
     assert "document.title='gone'</script>" not in page
     assert not re.search(r'(src|href)="', page), "it loads no other file"
+
+
+def test_a_notebook_shows_the_same_values_as_the_tab(tiny_checkpoint):
+    maps, shown = attention(tiny_checkpoint, *TEXTS), values.shown_attention(tiny_checkpoint, ASKED)
+    content = content_of(show(maps, head_names(tiny_checkpoint, *TEXTS)).html)
+    assert content["grid"] == pages.grid_value(shown, (0, 0))
+    assert content["detail"] == pages.detail_value(shown, (0, 0))
+    assert content_of(show(maps).html)["grid"]["names"] == [[""] * 3] * 2
+    assert "[CLS]" not in content_of(show(without_special(maps)).html)["detail"]["tokens"]
+
+
+def test_a_notebook_gets_the_page_in_a_frame(tiny_checkpoint):
+    view = show(attention(tiny_checkpoint, NASTY), title=NASTY)
+    [frame] = re.findall(r'<iframe srcdoc="([^"]*)" sandbox="allow-scripts" title="([^"]*)"', view._repr_html_())
+    assert [html.unescape(part) for part in frame] == [view.html, NASTY]
+    assert view._repr_html_().count("<") == 2
+    assert len(repr(view)) < 200
 
 
 @pytest.mark.parametrize("hide", [False, True])

@@ -5,6 +5,7 @@ from typing import Any
 
 import gradio as gr
 
+from bert_core.pages.attention import ShownAttention, attention_page, detail_value, grid_value
 from bert_core.storage.checkpoint import Checkpoint
 from ui.attention import values as attention
 from ui.attention.head_switches import head_switches
@@ -46,7 +47,7 @@ def attention_tab(page: Page) -> None:
         )
         head_switches(page)
 
-    def attention_of(checkpoint: Checkpoint, question: Question) -> attention.ShownAttention:
+    def attention_of(checkpoint: Checkpoint, question: Question) -> ShownAttention:
         with probe_lock:
             return attention.shown_attention(checkpoint, question)
 
@@ -55,16 +56,16 @@ def attention_tab(page: Page) -> None:
         return {grid: first, detail: None, other_grid: {"hidden": True}, other_detail: None}
 
     @on_error(lambda sentence: {other_grid: {"error": sentence}, other_detail: None})
-    def beside(first: attention.ShownAttention, head: Head, asked: Asked) -> dict[Any, Any]:
+    def beside(first: ShownAttention, head: Head, asked: Asked) -> dict[Any, Any]:
         """The two views of the model to compare with; under "apart", how much its heads differ."""
         if (model := asked.other) is None:
             return {other_grid: {"hidden": True}, other_detail: None}
         second = attention_of(model.checkpoint, asked.question)
         head, apart = attention.nearest_head(head, second), attention.differences(first, second)
-        value = attention.grid_value(second, head, apart)
+        value = grid_value(second, head, apart)
         return {
             other_grid: value | {"caption": caption(model), "notes": [attention.difference_note(apart)]},
-            other_detail: attention.detail_value(second, head, apart),
+            other_detail: detail_value(second, head, apart),
             "apart": apart,
         }
 
@@ -79,9 +80,9 @@ def attention_tab(page: Page) -> None:
             model.checkpoint, question.pair
         )
         others = beside(first, head, asked)
-        value = attention.grid_value(first, head, others.pop("apart", None))
+        value = grid_value(first, head, others.pop("apart", None))
         value |= {"notes": notes, "caption": caption(model) if question.other else "All heads"}
-        return {grid: value, detail: attention.detail_value(first, head), **others}
+        return {grid: value, detail: detail_value(first, head), **others}
 
     def show_layer(asked: Asked) -> dict[Any, Any]:
         """One layer in detail; the grids mark the chosen head by themselves."""
@@ -90,7 +91,7 @@ def attention_tab(page: Page) -> None:
         first = attention_of(asked.checkpoint, asked.question)
         head = attention.nearest_head(asked.question.head, first)
         others = beside(first, head, asked)
-        return {detail: attention.detail_value(first, head), other_detail: others[other_detail]}
+        return {detail: detail_value(first, head), other_detail: others[other_detail]}
 
     def numbers(asked: Asked) -> Numbers | dict[str, Numbers]:
         return numbers_of_models(asked, lambda each: attention_numbers(attention_of(each, asked.question).maps))
@@ -102,7 +103,7 @@ def attention_tab(page: Page) -> None:
     def html(asked: Asked) -> str:
         first = attention_of(asked.checkpoint, asked.question)
         head = attention.nearest_head(asked.question.head, first)
-        return attention.attention_page(first, head, f"Attention: {caption(asked.model)}")
+        return attention_page(first, head, f"Attention: {caption(asked.model)}")
 
     page.on("heads", show, [grid, detail, other_grid, other_detail], nothing)
     page.on("layer", show_layer, [detail, other_detail], lambda sentence: {detail: warn(sentence)})

@@ -5,7 +5,6 @@ to a spreadsheet, which may run programs; such a text gets an apostrophe in fron
 apostrophe itself. A reader who removes one leading apostrophe has the token again. Numbers are never changed.
 """
 
-import base64
 import csv
 import dataclasses
 import io
@@ -19,10 +18,10 @@ import numpy as np
 from torch import Tensor
 
 from bert_core.errors import InputError
+from bert_core.pages.attention import MAX_WEIGHTS
 from bert_core.probes.attention import Ablation, Answers, AttentionMaps
 from bert_core.storage.checkpoint import folder_name
 
-MAX_WEIGHTS = 4_000_000  # 12 layers of 12 heads over 166 tokens; a spreadsheet opens a million rows
 _DIGITS = 6
 _FIRST_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
 
@@ -66,11 +65,6 @@ def python_code(model: str, functions: Sequence[str], *lines: str) -> str:
     return "\n".join(
         [f"from bert_core import {names}\n", *hint, f"checkpoint = load_checkpoint({model!r})", *lines, ""]
     )
-
-
-def packed(numbers: Tensor) -> str:
-    """The bytes of a tensor in base64."""
-    return base64.b64encode(numbers.contiguous().numpy().tobytes()).decode("ascii")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> Numbers:

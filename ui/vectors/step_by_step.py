@@ -6,12 +6,13 @@ from typing import Any
 
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
+from bert_core.pages.offline import packed
 from bert_core.probes.forward import likeliest
 from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import PARTS, Stages, follow
 from bert_core.storage.checkpoint import Checkpoint
 from ui.parts.downloads import exporter, offer
-from ui.parts.export import Numbers, packed, python_code, table
+from ui.parts.export import Numbers, python_code, table
 from ui.parts.masking import mask_words
 from ui.parts.notes import alone_note, pair_labels, unknown_note
 from ui.parts.page import Asked, Page

@@ -7,7 +7,7 @@ import { onChange, settings } from "./heads.js";
 /** @param {string} id */
 const part = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
-const { grid, detail, layers, title } = JSON.parse(part("data").textContent);
+const { grid, detail, layers } = JSON.parse(part("data").textContent);
 /** @type {ViewContext} */
 const context = {
   options: {},
@@ -15,8 +15,10 @@ const context = {
   server: {},
   setValue() {},
 };
-document.body.classList.toggle("dark", matchMedia("(prefers-color-scheme: dark)").matches);
-part("title").textContent = title;
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const follow = () => document.body.classList.toggle("dark", dark.matches);
+dark.addEventListener("change", follow);
+follow();
 const show = headDetail(part("detail"), context);
 let shown = detail.layer;
 onChange(document.body, () => {

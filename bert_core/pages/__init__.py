@@ -1,0 +1,1 @@
+"""HTML that needs no network: attention in a notebook, a run's report."""

@@ -1,0 +1,82 @@
+"""An HTML page in one file, with its style and scripts, and the same page in a cell of a notebook."""
+
+import base64
+import html
+import json
+import posixpath
+import re
+from dataclasses import dataclass, field
+from string import Template
+from typing import Any
+
+import minify
+from torch import Tensor
+
+from bert_core.config import ASSETS
+
+_IMPORT = re.compile(r'(\bfrom |\bimport\()"(\.[^"]*)"')
+_FRAME = (
+    '<iframe srcdoc="{page}" sandbox="allow-scripts" title="{title}" '
+    'style="width: 100%; height: {height}px; resize: vertical; border: 0"></iframe>'
+)
+
+
+@dataclass(frozen=True)
+class View:
+    """A page that a notebook shows below its cell. html: the page, as a file may hold it. height: in pixels."""
+
+    title: str
+    html: str = field(repr=False)
+    height: int = 640
+
+    def _repr_html_(self) -> str:
+        """The page in a frame, so that its styles and scripts and those of the notebook do not meet."""
+        return _FRAME.format(page=html.escape(self.html), title=html.escape(self.title), height=self.height)
+
+
+def page(title: str, content: str, *, entry: str = "", data: Any = None) -> str:
+    """A page that needs no network. content: HTML of its body, whose texts are escaped. entry: its script below
+    assets/js, if it has one, which finds `data` as JSON in the element "data"."""
+    scripts = ""
+    if entry:
+        # A person's text must not end the script element.
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+        imports = json.dumps({"imports": {name: _data_url(source) for name, source in modules(entry).items()}})
+        scripts = (
+            f'<script type="application/json" id="data">{text}</script>\n<script type="importmap">{imports}</script>\n'
+            f'<script type="module">import "{entry}";</script>'
+        )
+    template = Template((ASSETS / "offline-page.html").read_text(encoding="utf-8"))
+    style = minify.string("text/css", (ASSETS / "css" / "balcony.css").read_text(encoding="utf-8"))
+    allowed = "script-src 'unsafe-inline' data:" if entry else ""
+    # one pass: inserted text is not substituted
+    return template.substitute(title=html.escape(title), style=style, content=content, scripts=scripts, allowed=allowed)
+
+
+def modules(entry: str) -> dict[str, str]:
+    """Every script that an entry needs, itself included, minified, by its path below assets/js. They import each other
+    by these paths: a script of a page on disk may not import files."""
+    found: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        def by_path(imported: re.Match[str]) -> str:
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(name), imported[2]))
+            if path not in found:
+                add(path)
+            return f'{imported[1]}"{path}"'
+
+        found[name] = ""  # now, because modules may import each other
+        source = (ASSETS / "js" / name).read_text(encoding="utf-8")
+        found[name] = minify.string("application/javascript", _IMPORT.sub(by_path, source))
+
+    add(entry)
+    return found
+
+
+def packed(numbers: Tensor) -> str:
+    """The bytes of a tensor in base64."""
+    return base64.b64encode(numbers.contiguous().numpy().tobytes()).decode("ascii")
+
+
+def _data_url(script: str) -> str:
+    return f"data:text/javascript;base64,{base64.b64encode(script.encode()).decode('ascii')}"
