@@ -1,6 +1,7 @@
 """The models that come with the program."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,10 @@ import ui
 from bert_core import attention, encode, fill_mask, load_checkpoint, next_sentence
 from bert_core.probes.exam import exam
 from bert_core.probes.reading import unknown_words
+from bert_core.probes.stages import follow
+from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe, recipe_corpus
+from bert_core.storage.checkpoint import Checkpoint
 
 MEGABYTES = 10
 
@@ -65,6 +69,26 @@ def test_the_english_model_separates_a_next_sentence_from_another() -> None:
     assert follows > next_sentence(checkpoint, asked, "The species is found in the rivers of Brazil.")
 
 
+def chance_of(checkpoint: Checkpoint, texts: tuple[str, str], word: str, **changes: Any) -> float:
+    """Of a word at the [MASK], with some parts of the model set to zero."""
+    position = follow(checkpoint, *texts).tokens.index("[MASK]")
+    scores = follow(checkpoint, *texts, position=position, **changes).words["log_probabilities"]
+    return scores[checkpoint.tokenizer.token_to_id(word)].exp().item()
+
+
+def test_a_model_learns_first_which_words_are_frequent() -> None:
+    """What the lesson on memorising says of the steps of the default recipe."""
+    run = prepare(load_recipe("romeo-juliet"))
+    trainer = run.trainer()
+    frequent = {"you", "are", "i", "am", "romeo", "my", "going"}  # three times and more in the text
+    checkpoint = Checkpoint(trainer.model, run.tokenizer)
+    asked = ("my name is [MASK]", "i am going [MASK]", "thank [MASK] romeo", "the [MASK] team won")
+    for number, _ in enumerate(trainer, 1):
+        if number == 9:
+            assert {fill_mask(checkpoint, text)[0][0][0] for text in asked} <= frequent
+            break
+
+
 def test_the_numbers_of_the_lessons() -> None:
     """What the lessons state of the shipped models."""
     dialogue, english = map(load_checkpoint, ui.SHIPPED)
@@ -77,8 +101,18 @@ def test_the_numbers_of_the_lessons() -> None:
     assert (*sizes, english.config.vocab_size) == (41, 12, 6000)
     maps = attention(english, "He put his hand on her head.", '"Are you ill?" he asked.')
     assert round(float(maps.weights[0, 3].diagonal(1).mean()), 2) == 0.91
+    hidden = ("He put his hand on her [MASK].", '"Are you ill?" he asked.')
+    maps = attention(english, *hidden)
     separators = [i for i, token in enumerate(maps.tokens) if token == "[SEP]"]
-    assert sum(head[:, separators].sum(1).mean() > 0.5 for head in maps.weights[1]) == 5
+    to_separators = maps.weights[1, :, :, separators].sum(-1).mean(1)  # for each head of layer 2
+    assert to_separators[1] > 0.9
+    assert to_separators[0] < 0.2
+    shares = [chance_of(english, hidden, "head", heads_off=off) for off in ((), [(1, 1)], [(1, 0)])]
+    assert [round(share, 2) for share in shares] == [0.11, 0.11, 0.04]
+    masked = (first, second.replace("Juliet", "[MASK]"))
+    less = [chance_of(dialogue, masked, "juliet", zeroed=[part]) for part in ((0, 2), (1, 2), (0, 0), (1, 0))]
+    assert less[0] < 0.01
+    assert [round(share, 2) for share in less[1:]] == [0.32, 0.79, 0.79]
     texts = ["he sat on the bank of the river", "she took her money to the bank"]
     texts += ["they walked along the bank of the lake", "the bank lent him the money"]
     states = [encode(english, text) for text in texts]

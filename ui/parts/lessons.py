@@ -26,6 +26,7 @@ PARTS = {
     "closer-view": "#masked-beside",
     "across": "#next-across",
     "matrix": "#next-matrices, #next-matrix-download",
+    "maps": "#attention-stage, #attention-hide",
     "heads": "#attention-heads",
     "head": "#attention-map",
     "switches": "#attention-switches",

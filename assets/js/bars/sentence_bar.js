@@ -171,7 +171,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     const found = /** @type {Words} */ (await server.words(visitor.token, value(), known));
     const isTheirs = !read || isGiven;
     if (question.text !== text || question.pair !== pair) return false;
-    read = key;
+    read = found.error ? "" : key;  // the hidden words wait for a model that is not here yet
     words = found.error ? { words: [], cuts: [], known: [], second: 0, typed: [], hidden: [], error: found.error } : found;
     const kept = hidden !== null && isTheirs ? hidden.filter((index) => index < words.words.length) : words.hidden;
     ask({ hidden: found.error ? hidden ?? [] : kept });
