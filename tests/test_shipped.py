@@ -48,6 +48,18 @@ def test_the_dialogue_model_knows_its_dialogue() -> None:
     assert (result.words, result.pairs) == ((105, 105), (81, 81))
 
 
+@pytest.mark.parametrize("name", ["romeo-juliet-chinese", "romeo-juliet-korean"])
+def test_the_dialogues_in_other_languages_are_memorised(name: str) -> None:
+    prepared = prepare(load_recipe(name))
+    trainer = prepared.trainer()
+    for _ in trainer:
+        pass
+    result = exam(Checkpoint(trainer.model.eval(), prepared.tokenizer, name), prepared.corpus)
+    assert len(prepared.corpus.sentences) == 10
+    assert result.words[0] >= 0.95 * result.words[1]
+    assert result.pairs[0] >= 95
+
+
 @pytest.mark.parametrize(
     ("text", "sensible"),
     [
