@@ -9,8 +9,10 @@ a blank line between sentences (CoNLL).
 import csv
 import dataclasses
 import io
+import itertools
 import json
 import math
+import re
 import string
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -241,30 +243,32 @@ def _answers(text: str, name: str, labelled: bool, notes: list[str], most: int) 
         raise CorpusError(f"{name} is not JSON ({line}); save it in SQuAD's format.") from None
     examples: list[Example] = []
     impossible = moved = 0
-    for context, entry in _questions(content, name):
+    for number, (context, entry) in enumerate(_questions(content, name)):
         question = entry["question"].strip()
-        where = f"The question {quoted(entry.get('id', question))} of {name}"
+
+        def wrong(problem: str, remedy: str, number: int = number, entry: dict[str, Any] = entry) -> CorpusError:
+            asked = f"has the question {quoted(entry.get('id', entry['question']))}{problem}"
+            return _wrong(name, _line_of_question(text, number), asked, remedy)
+
         if not question or not context or context.isspace():
-            raise CorpusError(f"{where} has an empty text; fill it in or take it out.")
+            raise wrong(" with an empty text", "fill it in or take it out")
         if not labelled:
             examples.append(AnswerExample(question, context, None, str(entry.get("id", ""))))
             continue
         answers = []
         given = [] if entry.get("is_impossible") is True else entry.get("answers")
         if not isinstance(given, list):
-            raise CorpusError(f"{where} has no list of answers; add one, or is_impossible.")
+            raise wrong(" without a list of answers", "add one, or is_impossible")
         for answer in given:
             start, words = (
                 (answer.get("answer_start"), answer.get("text")) if isinstance(answer, dict) else (None, None)
             )
             if not isinstance(words, str) or not words.strip() or isinstance(start, bool) or not isinstance(start, int):
-                raise CorpusError(f"{where} has an answer without a text and an answer_start; add them.")
+                raise wrong(" with an answer without a text and an answer_start", "add them")
             if context[max(0, start) : max(0, start) + len(words)] != words:
                 nearest = _nearest(context, words, start)
                 if nearest is None:
-                    raise CorpusError(
-                        f"{where} has the answer {quoted(words)}, which is not in its context; correct it."
-                    )
+                    raise wrong(f", whose answer {quoted(words)} is not in its context", "correct it")
                 start, moved = nearest, moved + 1
             answers.append((words, start))
         impossible += not answers
@@ -291,6 +295,13 @@ def _questions(content: Any, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 if not isinstance(paragraph.get("context"), str) or not isinstance(entry.get("question"), str):
                     raise CorpusError(f"{name} has a paragraph without a context or a question; add them as texts.")
                 yield paragraph["context"], entry
+
+
+def _line_of_question(text: str, number: int) -> int:
+    """The line in which a question stands. number: from 0."""
+    keys = re.finditer(r'(?<!\\)"question"\s*:', text)
+    found = next(itertools.islice(keys, number, None), None)  # None: a letter of the key is written as \\u0071
+    return 1 + text.count("\n", 0, found.start() if found else 0)
 
 
 def _nearest(context: str, words: str, start: int) -> int | None:

@@ -164,8 +164,23 @@ def test_an_answer_far_from_its_start_is_not_searched_in_the_whole_context(tmp_p
     near, far = ("x" * count + "Verona" for count in (9_000, 30_000))
     moved = read(tmp_path, squad([{"text": "Verona", "answer_start": 0}], near), "question-answering")
     assert moved.examples[0].answers == (("Verona", 9_000),)
-    with pytest.raises(CorpusError, match=r"'q1' .* has the answer 'Verona', which is not in its context"):
+    with pytest.raises(CorpusError, match=r"the question 'q1', whose answer 'Verona' is not in its context"):
         read(tmp_path, squad([{"text": "Verona", "answer_start": 0}], far), "question-answering")
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_the_line_of_a_question_that_cannot_be_used(tmp_path, indent):
+    right, wrong = ([{"text": text, "answer_start": 0}] for text in ("Romeo", "Verona"))
+    # The word stands in a text too, where it is no key.
+    qas = [{"id": f"q{n}", "question": 'a "question": b?', "answers": right} for n in range(4)]
+    paragraph = {"context": "Romeo loves Juliet.", "qas": qas}
+    for answers, problem in ((wrong, "whose answer 'Verona' is not in"), (None, "without a list of"), ([1], "with an")):
+        qas[2] = qas[2] | {"answers": answers}
+        text = json.dumps({"data": [{"paragraphs": [paragraph]}]}, indent=indent)
+        lines = [number for number, line in enumerate(text.splitlines(), 1) if '"question": "a ' in line]
+        expected = f"Line {lines[2 if indent else 0]} of task.txt has the question 'q2',? {problem}"
+        with pytest.raises(CorpusError, match=expected):
+            read(tmp_path, text, "question-answering")
 
 
 @pytest.mark.parametrize("task", TASKS)

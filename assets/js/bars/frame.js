@@ -251,7 +251,9 @@ export function frame(root, { server }) {
   on("status", () => refresh().then(list).catch(console.warn));
   addEventListener("hashchange", () => {
     const found = parsed(location.hash);
-    if (found) { restore(found); announce("restored", null); }
+    if (!found) return;
+    restore({ recipe: found.model === question.model ? question.recipe : null, ...found });
+    announce("restored", null);
   });
   try { if (localStorage.getItem("balcony-theme")) setTheme(localStorage.getItem("balcony-theme") === "dark"); } catch (error) { console.warn(error); }
 

@@ -1,0 +1,126 @@
+"""What a person looks at, in the address: a link shows the same to another visitor, or says what is missing."""
+
+import csv
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from browser_steps import (
+    change_setting,
+    download,
+    open_tab,
+    paste,
+    show,
+    shown_model,
+    wait_for_question,
+    wait_for_status,
+    words_of,
+)
+from playwright.sync_api import Page, expect
+
+STEPS = 8
+TEXTS = {  # the letters of a script, and sentences in it
+    "[A-Za-z]": ["The red fox sleeps all day", "The old owl wakes at night", "The fox and the owl are friends"],
+    "[\u4e00-\u9fff]": ["今天天气很好", "我们今天去公园", "公园里有很多花"],
+    "[\u0621-\u064a]": ["مرحبا كيف حالك اليوم", "أنا بخير شكرا كيف حالك أنت", "أنا سعيد اليوم شكرا لك"],
+}
+# What shows words of the sentences in each tab.
+WORDS = {
+    "Masked words": "#masked-guesses",
+    "Next sentence": "#next-matrix",
+    "Attention": "#attention-map",
+    "Words in context": "#context-cosine",
+    "Step by step": "#steps",
+}
+
+
+def link_of(page: Page) -> str:
+    """The part of the copied link after and with #."""
+    page.locator("#copy-link").click()
+    return page.evaluate("location.hash")
+
+
+def train(page: Page) -> None:
+    """Do STEPS steps, and wait for the end."""
+    change_setting(page, "steps", str(STEPS))
+    shown = page.locator("#model-picker").input_value()
+    page.locator("#start").click()
+    expect(page.locator("#model-picker")).not_to_have_value(shown)
+    wait_for_status(page, "Finished")
+
+
+def test_a_link_shows_the_same_to_another_visitor(visit: Callable[..., Page], tmp_path: Path) -> None:
+    page = visit()
+    show(
+        page,
+        "masked-words",
+        text="Oh Congratulations, Juliet",
+        pair="Thank you Romeo",
+        hidden="2,4",
+        guess="romeo",
+        view="mattered",
+        mask="1",
+    )
+    closer, guesses = "#masked-closer", "#masked-guesses"
+    expect(page.locator(closer)).to_contain_text("With these masks, you has")
+    expect(page.locator(guesses)).to_contain_text("My guess romeo")
+    other = visit(at=link_of(page))
+    for each in (closer, guesses):
+        expect(other.locator(each)).to_have_text(page.locator(each).inner_text(), use_inner_text=True)
+    expect(other.get_by_role("radio", name="Which words mattered")).to_be_checked()
+    expect(other.locator("#masked-own").get_by_role("textbox")).to_have_value("romeo")
+
+    # A run of a recipe with a seed is trained again, and is the same.
+    open_tab(page, "Train")
+    page.locator("#seed input").fill("3")
+    train(page)
+    # Without the recipe, which the page has for the same model.
+    parts = {"text": "Oh Congratulations, Juliet", "hidden": "1", "head": "1.2", "off": "0.1"}
+    show(page, "attention", model=page.locator("#model-picker").input_value(), **parts)
+    expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 2, head 3")
+    link = link_of(page)
+    other.goto("about:blank")
+    other.goto(page.url.partition("#")[0] + link)
+    expect(other.locator("#link-notice")).to_contain_text("is being trained again, with the same recipe and seed")
+    expect(other.locator("#model-step")).to_have_text(f"step {STEPS}")
+    expect(other.locator("#attention-map .balcony-map-title")).to_have_text("Layer 2, head 3")
+    expect(other.locator("#attention-switches thead")).to_contain_text("Without 1 head")
+    expect(other.locator("#attention-switches table")).to_have_text(
+        page.locator("#attention-switches table").inner_text(), use_inner_text=True
+    )
+    open_tab(other, "Train")
+    wait_for_status(other, "Finished")
+    assert losses(other, tmp_path) == losses(page, tmp_path)
+
+
+def losses(page: Page, folder: Path) -> list[tuple[str, str]]:
+    """Both losses of each step with all of their digits."""
+    open_tab(page, "Train")
+    table = csv.DictReader(download(page, "#curves-csv", folder, "curves.csv").splitlines())
+    rows = [(row["mlm_loss"], row["nsp_loss"]) for row in table if row["part"] == "training"]
+    assert len(rows) == STEPS
+    return rows
+
+
+def test_after_a_run_on_ones_own_text_every_tab_shows_its_words_and_a_link_says_what_is_missing(
+    visit: Callable[..., Page],
+) -> None:
+    page = visit()
+    for number, (letter, sentences) in enumerate(TEXTS.items(), 1):
+        open_tab(page, "Train")
+        paste(page, "\n".join(sentences))
+        train(page)
+        expect(shown_model(page)).to_have_text("Your text" if number == 1 else f"Your text, run {number}")
+        for tab, words in WORDS.items():
+            open_tab(page, tab)
+            expect(words_of(page).first).to_have_text(re.compile(f"^{letter}+$"))
+            expect(page.locator(words)).to_contain_text(re.compile(letter))
+            assert page.locator("#question .is-unknown").count() == 0
+            panel = page.locator(f"#tab-{tab.lower().replace(' ', '-')}")
+            expect(panel).not_to_contain_text("[UNK]")
+            expect(panel).not_to_contain_text("never learned")
+        wait_for_question(page, text=sentences[0], pair=sentences[1])
+    other = visit(at=link_of(page))
+    expect(other.locator("#link-notice")).to_contain_text("It was trained on a text that a link does not carry")
+    expect(shown_model(other)).to_have_text("romeo-juliet")
+    expect(other.get_by_role("tab", name="Step by step")).to_have_attribute("aria-selected", "true")
