@@ -1,5 +1,7 @@
 """Masked words by hand: one press and two, two sentences, guesses put in, the closer views."""
 
+import re
+
 import pytest
 from browser_steps import FIRST, show, type_sentence, wait_for_question, words_of
 from playwright.sync_api import Locator, Page, expect
@@ -44,6 +46,18 @@ def test_a_guess_is_put_into_the_sentence_and_taken_out_again(page: Page, words:
     wait_for_question(page, **FIRST)
     expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for Juliet"])
     expect(page.locator("#undo")).to_be_hidden()
+
+
+def test_a_pressed_guess_shows_its_path(page: Page) -> None:
+    closer = page.locator("#masked-closer")
+    page.get_by_role("button", name=re.compile("^The path of")).nth(1).click()
+    token = page.locator("#masked-guesses bdi.balcony-guess-word").nth(1).text_content()
+    expect(closer.get_by_role("columnheader").nth(2)).to_have_text(f"Rank of {token}")
+    expect(closer).to_contain_text(f"If “{token}” is right, the loss is −ln 0.")
+    expect(closer.get_by_role("img")).to_have_accessible_name(re.compile("^All 41 words"))
+    closer.get_by_role("button", name="Follow it step by step").click()
+    wait_for_question(page, tab="step-by-step", stage="layers", guess=token)
+    expect(page.locator("#steps h3").first).to_have_text("9 All layers")
 
 
 def test_each_closer_view_answers(page: Page, words: Locator) -> None:

@@ -1,6 +1,7 @@
 """Every stage's numbers against `transformers`: its own outputs, and its weights applied by hand."""
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from bert_core.probes.masked_words import fill_mask, layer_lens
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.stages import PARTS, follow
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from ui.masked_words.closer_view import closer_value
+from ui.parts.question import Question
 
 SHIPPED = Path(__file__).resolve().parents[2] / "checkpoints"
 TEXTS = ("hello how [MASK] you i am romeo", "hello romeo my name is juliet")
@@ -86,6 +89,17 @@ def test_every_number_is_that_of_transformers(folder):
     same(found.words["log_probabilities"], logits.log_softmax(-1)[: len(found.words["logits"])])
     by_layer = theirs.cls.predictions(torch.cat(out.hidden_states)[:, position]).log_softmax(-1)
     same(found.words["by_layer"], by_layer[:, : len(found.words["logits"])])
+    # The path of a pressed guess, as the page shows it.
+    lens, token = closer_value(checkpoint, Question(*TEXTS, view="lens", guess="are")), checkpoint.tokenizer.token_to_id
+    assert lens["watched"] == "are"
+    column, path = lens["candidates"].index("are"), by_layer[:, token("are")]
+    same(torch.tensor([row["cells"][column] for row in lens["rows"]]), path.exp())
+    assert [row["rank"] for row in lens["rows"]] == ((by_layer > path[:, None]).sum(1) + 1).tolist()
+    loss = float(re.search(r"−ln \d\.\d+ = (\d+\.\d+)", lens["text"])[1])
+    assert loss == pytest.approx(-path[-1].item(), abs=1e-4)
+    assert f"ln {lens['size']:,} = {math.log(lens['size']):.4f}" in lens["text"]
+    ids = torch.tensor([token(word) for word, _ in lens["words"]])
+    same(torch.tensor([p for _, p in lens["words"]]), by_layer[-1, ids].exp())
     same(found.pair["pooled"], theirs.bert.pooler(out.hidden_states[-1])[0])
     same(found.pair["logits"], out.seq_relationship_logits[0])
     assert found.is_next == pytest.approx(out.seq_relationship_logits.softmax(-1)[0, IS_NEXT].item(), abs=1e-5)

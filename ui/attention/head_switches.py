@@ -26,12 +26,17 @@ LARGE = 20_000_000  # parameters
 AT_ONCE = 100_000_000  # heads x parameters x rows: more work waits for a click
 WITH_LOSS = 8_000_000_000  # more work leaves the loss out of the map
 LOSS_LEFT_OUT = "The corpus loss without each head is left out: it would take minutes with a model of this size."
+HINT = (
+    "Click a head to switch it off, and again to switch it on. A head helped if the probability is lower or the loss "
+    "higher without it. Other heads can take over the part of one that is off: a small change does not show that it "
+    "does nothing."
+)
 WAITS = "With a model of this size it takes some seconds to switch off each head once."
 
 
 def head_switches(page: Page) -> None:
     """Lay out the switches and their exporter, and connect them. Value: see `switches_value`."""
-    switches = view("headSwitches", events=("submit",), elem_id="attention-switches")
+    switches = view("headSwitches", events=("submit",), options={"hint": HINT}, elem_id="attention-switches")
     export = exporter("the effect of each head", of="attention-switches", elem_id="switches-download")
 
     def judge(asked: Asked, at_once: bool = False) -> dict[Any, Any]:

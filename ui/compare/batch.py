@@ -18,6 +18,14 @@ from ui.views import view
 PAIRS_SHOWN = 4
 NO_RUN = "Press Start; the batch of the newest step appears here."
 NO_RUN_SELECTED = "This model has no batches; choose one of your runs above."
+HINT = (
+    "In this step the model was asked for some words of each pair, and whether B follows A. Every step draws new pairs "
+    "and new words. The curve shows the loss before the update; these answers come after it, with dropout off."
+)
+PAIRING = (
+    "In half of the pairs B is the sentence after A (IsNext); in the others it was drawn at random from elsewhere in "
+    "the text, and never is the true next one (NotNext)."
+)
 ASKED = ("masked", "replaced", "kept")
 WHY = (
     "[MASK] does not occur when the model is used later, so it must not rely on seeing it; any visible word "
@@ -39,7 +47,8 @@ def batch_view(page: Page) -> None:
         return batch_value(space, run, None if step is None else int(step), max(0, int(first)), max(0, int(again)))
 
     # The browser sends back only {run, step, first, again} as the value, and keeps the rest.
-    microscope = view("batch", server_functions=[batch], options={"pairs": PAIRS_SHOWN}, elem_id="batch")
+    options = {"pairs": PAIRS_SHOWN, "hint": HINT, "pairing": PAIRING}
+    microscope = view("batch", server_functions=[batch], options=options, elem_id="batch")
     downloads = exporter("the batch", of="batch", elem_id="batch-download", kinds=("json", "csv"))
 
     def numbers(asked: Asked, at: dict[str, Any] | None) -> Numbers:

@@ -5,7 +5,7 @@ from typing import Any
 
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
-from bert_core.probes.masked_words import LeaveOneOut, layer_lens, leave_one_out, sweep
+from bert_core.probes.masked_words import LeaveOneOut, fill_mask, layer_lens, leave_one_out, sweep
 from bert_core.storage.checkpoint import Checkpoint
 from ui.parts.export import Numbers, python_code, table
 from ui.parts.masking import MaskedWord, mask_words
@@ -13,11 +13,13 @@ from ui.parts.question import Question
 
 LENS, MATTERED, SWEEP = VIEWS = ("lens", "mattered", "sweep")
 LABELS = {LENS: "Layer lens", MATTERED: "Which words mattered", SWEEP: "Sweep"}
+MOST_BARS = 200
 NO_MASK = "Click a word above to hide it; this view shows one hidden word."
 LENS_HINT = (
     "The output head for masked words was trained on the last layer. The table shows where this head can read the "
     "answer, not where the answer appears: an earlier layer may hold it in a form that this head cannot read."
 )
+PATH = "If “{word}” is right, the loss is −ln {p:.4f} = {loss:.4f}; a uniform guess has ln {size:,} = {chance:.4f}. "
 MATTERED_HINT = (
     "Every other word was hidden too, one at a time. The numbers are the change of the probability of {answer} in "
     "percentage points; a minus means that the word helped. Words that stand in for each other can each change little."
@@ -48,23 +50,30 @@ def shown_mask(question: Question, words: list[MaskedWord]) -> int:
 
 
 def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> dict[str, Any]:
-    """Layers, each with its best guess, the candidates' probabilities and the rank of the hidden word."""
+    """Layers, each with its best guess, the candidates' probabilities and the rank of the watched word: of a guess that
+    was pressed or typed, else of the hidden word. words: the likeliest of all `size` tokens after the last layer."""
     answer, words = lens_words(word, masked.guess)
     lens = layer_lens(checkpoint, *masked.texts, mask=word.mask, words=words)
     tokens = checkpoint.tokenizer.encode(answer, add_special_tokens=False).tokens
     watched = tokens[0] if len(tokens) == 1 and tokens[0] in lens.candidates else lens.candidates[0]
+    if masked.guess in lens.candidates:
+        watched = masked.guess
     column = lens.candidates.index(watched)
     rows = [
         {"cells": cells, "rank": ranks[column], "best": list(best)}
         for cells, ranks, best in zip(lens.probabilities.tolist(), lens.ranks.tolist(), lens.best)
     ]
+    p, size = max(rows[-1]["cells"][column], 1e-38), checkpoint.tokenizer.get_vocab_size()
+    path = PATH.format(word=watched, p=p, loss=-math.log(p), size=size, chance=math.log(size))
     piece = f" The first of its {word.masks} pieces is shown." if word.masks > 1 else ""
     return {
         "kind": LENS,
-        "text": LENS_HINT + piece,
+        "text": path + LENS_HINT + piece,
         "candidates": list(lens.candidates),
         "watched": watched,
         "rows": rows,
+        "size": size,
+        "words": fill_mask(checkpoint, *masked.texts, top_k=MOST_BARS)[word.mask],
     }
 
 

@@ -181,7 +181,7 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
             "begin": GIVEN if given else "",
             "parts": PARTS,
             "most": LESSON_BYTES + 1,
-            "terms": json.loads((ASSETS / "terms.json").read_text(encoding="utf-8")),
+            **{name: json.loads((ASSETS / f"{name}.json").read_text(encoding="utf-8")) for name in ("terms", "tour")},
         },
         server_functions=[serve(lesson)],
         elem_id="lesson",

@@ -40,7 +40,7 @@ function fill(select, pairs) {
 }
 
 /** @type {View} */
-export function headSwitches(root, { trigger }) {
+export function headSwitches(root, { trigger, options }) {
   const measure = el("select", { "aria-label": "What the map shows" });
   const table = el("tbody", {}), without = el("th", { scope: "col" });
   const allOn = el("button", { type: "button", class: "balcony-small" }, "Switch all on");
@@ -130,8 +130,7 @@ export function headSwitches(root, { trigger }) {
     if (shape !== wanted) build();
     shape = wanted;
     showSwitches(value.maps?.[measure.value]);
-    caption.textContent = value.waits || "Click a head to switch it off, and again to switch it on. A head helped if the probability is " +
-      "lower or the loss higher without it. Other heads can take over the part of one that is off: a small change does not show that it does nothing.";
+    caption.textContent = value.waits || options.hint;
     notes.replaceChildren(...value.notes.map((text) => note(text)));
   }
 

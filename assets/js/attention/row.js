@@ -35,11 +35,15 @@ export function attend(query, key) {
 export const weighted = (weights, value, d) =>
   Array.from({ length: d }, (_, k) => weights.reduce((sum, weight, j) => sum + weight * value[j * d + k], 0));
 
+/** @param {ArrayLike<number>} values */
+const largest = (values) => Array.from(values).reduce((most, value) => Math.max(most, Math.abs(value)), 1e-6);
+
 /**
  * Numbers as bars on both sides of zero. With `move`, a bar follows the pointer and the up and down keys.
- * @param {string} name @param {ArrayLike<number>} values @param {number} top the largest size @param {((index: number, value: number) => void)} [move]
+ * @param {string} name @param {ArrayLike<number>} values @param {number} [top] the largest size @param {((index: number, value: number) => void)} [move]
+ * @param {string[]} [names] of the numbers
  */
-function bars(name, values, top, move) {
+export function bars(name, values, top = largest(values), move, names) {
   const n = values.length, drawing = svg("svg", { viewBox: `0 0 ${n} ${HEIGHT}`, preserveAspectRatio: "none", height: HEIGHT, "aria-hidden": "true" });
   const text = el("span", { class: "balcony-number" });
   const box = el("div", { class: "balcony-bars", ...(move ? { role: "slider", tabindex: "0", "aria-valuemin": -top, "aria-valuemax": top } : { role: "img" }) },
@@ -50,8 +54,8 @@ function bars(name, values, top, move) {
       const height = (Math.min(1, Math.abs(value) / top) * HEIGHT) / 2;
       return svg("rect", { x: k + 0.1, width: 0.8, y: value < 0 ? HEIGHT / 2 : HEIGHT / 2 - height, height, class: value < 0 ? "is-less" : k === at && move ? "is-chosen" : "" });
     }));
-    text.textContent = `[${at}] ${number(values[at])}`;
-    const words = `${name}, number ${at + 1} of ${n}: ${number(values[at])}`;
+    text.textContent = `${names ? names[at] : `[${at}]`} ${number(values[at])}`;
+    const words = `${name}, number ${at + 1} of ${n}: ${names?.[at] ?? ""} ${number(values[at])}`;
     box.setAttribute("aria-label", move ? `${name}; left and right choose a number, up and down change it` : words);
     if (move) { box.setAttribute("aria-valuenow", `${values[at]}`); box.setAttribute("aria-valuetext", words); }
   };
@@ -77,13 +81,23 @@ function bars(name, values, top, move) {
 }
 
 /**
+ * How a number comes about as the sum of products of inputs and weights, plus a bias.
+ * @param {string} name @param {Float32Array} inputs @param {Float32Array} weights @param {number} bias
+ */
+export function summed(name, inputs, weights, bias) {
+  const products = inputs.map((input, k) => input * weights[k]), sum = products.reduce((all, each) => all + each, 0);
+  return el("section", { class: "balcony-card balcony-unfolded" }, el("h3", {}, el("bdi", {}, name)),
+    bars("Inputs", inputs).box, bars("Weights", weights).box, bars("Their products", products).box,
+    el("p", {}, `Sum of the ${inputs.length} products ${number(sum)} + bias ${number(bias)} = ${number(sum + bias)}.`));
+}
+
+/**
  * How token i comes to its weight for token j, with numbers.
  * @param {Head} head @param {number} i @param {number} j
  */
 export function unfolded(head, i, j) {
   const d = head.query.length / head.tokens.length, [from, to] = [head.tokens[i], head.tokens[j]];
   const part = (/** @type {Float32Array} */ all, /** @type {number} */ at) => all.slice(at * d, (at + 1) * d);
-  const largest = (/** @type {ArrayLike<number>} */ values) => Array.from(values).reduce((most, value) => Math.max(most, Math.abs(value)), 1e-6);
   const query = part(head.query, i), keys = head.key.slice(), key = keys.subarray(j * d, (j + 1) * d);
   const products = new Float32Array(d), sum = new Float32Array(d), top = 1.2 * largest([...query, ...key]);
   const changed = (/** @type {Float32Array} */ values) => (/** @type {number} */ at, /** @type {number} */ value) => {

@@ -9,9 +9,6 @@ import { question } from "../parts/question.js";
 
 const ASKED = new Set(["masked", "replaced", "kept"]);
 
-const PAIRING = "In half of the pairs B is the sentence after A (IsNext); in the others it was drawn at random from elsewhere in the text, "
-  + "and never is the true next one (NotNext).";
-
 function chip(kind, text, ...more) {
   return el("li", { class: `balcony-token is-${kind}`, title: kind }, el("bdi", { class: "balcony-token-shown" }, text), ...more);
 }
@@ -99,8 +96,7 @@ export function batch(root, { server, setValue, options }) {
   const key = el("div", {});
   root.append(
     el("h2", {}, "What does one training step look like?"),
-    el("p", { class: "balcony-empty" }, "In this step the model was asked for some words of each pair, and whether B follows A. Every step draws new "
-      + "pairs and new words. The curve shows the loss before the update; these answers come after it, with dropout off."),
+    el("p", { class: "balcony-empty" }, options.hint),
     pairing, tools, summaryLine, pairs, key);
   /** @type {{step: number} | null} */
   let shown = null;
@@ -138,7 +134,7 @@ export function batch(root, { server, setValue, options }) {
     if (!value.rows.length && first) { first = 0; ask(); return; }
     shown = value;
     summaryLine.textContent = summary(value);
-    pairing.textContent = value.label === "IsNext" ? PAIRING : "";
+    pairing.textContent = value.label === "IsNext" ? options.pairing : "";
     range.textContent = `Pairs ${first + 1} to ${first + value.rows.length} of ${value.pairs}`;
     back.disabled = first === 0;
     next.disabled = first + value.rows.length >= value.pairs;

@@ -49,7 +49,7 @@ export function lessonBar(root, { server, options }) {
   const list = el("details", { class: "balcony-help", id: "lessons" }, el("summary", { id: "lessons-list" }, "Lessons"),
     el("div", {}, ...options.lessons.map(([name, title]) => button(`lesson-${name}`, title, () => begin(name))),
       button("lesson-open", "Open a file…", () => file.click()), button("lesson-new", "Make a lesson", make),
-      button("take-tour", "Tour of the page", () => { list.open = false; tour(); })));
+      button("take-tour", "Tour of the page", () => { list.open = false; tour(options.tour); })));
   const body = el("section", { class: "balcony-lesson", id: "lesson-body", hidden: "" });
   root.append(problem, body);
   list.addEventListener("keydown", ({ key }) => { if (key === "Escape") { list.open = false; list.querySelector("summary")?.focus(); } });
@@ -199,9 +199,22 @@ export function lessonBar(root, { server, options }) {
           now.choices = lines.map((line) => line.replace(/^\*\s*/, ""));
           now.right = right < 0 ? null : right;
         }),
-        area("The answer", "lesson-answer", now.answer, (text) => { now.answer = text; })]
+        area("The answer", "lesson-answer", now.answer, (text) => { now.answer = text; }), hides(from, now)]
         : [el("p", { class: "balcony-empty" }, "Set the page as the lesson should show it, and press Add this view.")]),
     ];
+  }
+
+  /** Boxes for the parts of the page that a step hides. @param {Lesson} from @param {Step} now */
+  function hides(from, now) {
+    const boxes = Object.keys(options.parts).map((part) =>
+      el("input", { type: "checkbox", value: part, checked: now.hide.includes(part) ? "" : null }));
+    const all = el("div", { class: "balcony-tools", role: "group", "aria-label": "Hide" }, "Hide: ",
+      ...boxes.map((box) => el("label", { class: "balcony-toggle" }, box, box.value)));
+    all.addEventListener("change", () => {
+      now.hide = boxes.filter(({ checked }) => checked).map(({ value }) => value);
+      keep("lesson", "", from);
+    });
+    return all;
   }
 
   /** Parts that are empty stay out of a file. @param {string} key @param {any} value */
@@ -232,7 +245,7 @@ export function lessonBar(root, { server, options }) {
   visitor.known.then(() => {
     document.querySelector(".balcony-frame-tools")?.prepend(list, file);
     if (!location.hash && options.begin) begin(options.begin);
-    else if (!location.hash && !question.lesson) tour(true);
+    else if (!location.hash && !question.lesson) tour(options.tour, true);
   });
   return function drawn() {};
 }

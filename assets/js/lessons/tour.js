@@ -4,18 +4,11 @@
 import { el } from "../parts/elements.js";
 
 const KEY = "balcony-tour";
-/** @type {[where: string, text: string][]} */
-const STOPS = [
-  ["#start", "Start trains a small BERT with random weights on a nine-line dialogue, in a few seconds. Your own text works too."],
-  ["#watch", "Its losses fall while it learns, and its guesses for hidden words change from noise to the right words."],
-  [".balcony-model", "The chosen model holds for every tab. Before your first run it is one that comes with Balcony."],
-  [".balcony-time", "Drag this slider, once you have a run, to see what the model knew at an earlier step."],
-  ["#tabs > .tab-wrapper", "In the other tabs you ask the model: hide words, judge pairs of sentences, see what each head attends to."],
-  ["#lessons", "Lessons go through the page step by step. Underlined words explain themselves. Copy link keeps what you see."],
-];
 
-/** @param {boolean} [first] only if this browser has not seen it */
-export function tour(first) {
+/**
+ * @param {[where: string, text: string][]} stops @param {boolean} [first] only if this browser has not seen it
+ */
+export function tour(stops, first) {
   try {
     if (first && localStorage.getItem(KEY)) return;
     localStorage.setItem(KEY, "seen");
@@ -35,12 +28,12 @@ export function tour(first) {
   function go(by) {
     mark(false);
     at += by;
-    if (at === STOPS.length) { end(); return; }
+    if (at === stops.length) { end(); return; }
     const place = mark(true);
-    text.textContent = STOPS[at][1];
-    count.textContent = `${at + 1} of ${STOPS.length}`;
+    text.textContent = stops[at][1];
+    count.textContent = `${at + 1} of ${stops.length}`;
     back.disabled = at === 0;
-    next.textContent = at === STOPS.length - 1 ? "Done" : "Next";
+    next.textContent = at === stops.length - 1 ? "Done" : "Next";
     const { left, bottom } = place?.getBoundingClientRect() ?? { left: 0, bottom: 0 };
     box.style.left = `${Math.max(8, Math.min(left, innerWidth - box.offsetWidth - 8))}px`;
     box.style.top = `${Math.max(8, Math.min(bottom + 8, innerHeight - box.offsetHeight - 8))}px`;
@@ -48,7 +41,7 @@ export function tour(first) {
 
   /** @param {boolean} is */
   function mark(is) {
-    const place = document.querySelector(STOPS[at]?.[0]);
+    const place = document.querySelector(stops[at]?.[0]);
     place?.classList.toggle("balcony-toured", is);
     if (is) place?.scrollIntoView({ block: "nearest" });
     return place;

@@ -1,13 +1,15 @@
 // Masked words in detail: layer by layer, with one more word hidden, or each word hidden once.
 
+import { bars } from "../attention/row.js";
 import { behindText, effect, effectLegend } from "../colours.js";
 import { direction, el, roam } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
+import { announce } from "../parts/page.js";
 import { ask } from "../parts/question.js";
 
 /** @typedef {{masks?: string[], mask?: number, text: string}} Common the masked words, the shown one, an explanation */
 /** @typedef {{best: [token: string, probability: number], rank: number, cells: number[]}} LensRow of a layer */
-/** @typedef {{kind: "lens", candidates: string[], watched: string, rows: LensRow[]}} Lens */
+/** @typedef {{kind: "lens", candidates: string[], watched: string, rows: LensRow[], size: number, words: [token: string, probability: number][]}} Lens */
 /** @typedef {{word: string, sentence: number, change: number}} Mattered a word; change of the answer's probability without it */
 /** @typedef {{kind: "mattered", answer: string, probability: number, words: Mattered[]}} LeaveOneOut */
 /**
@@ -131,7 +133,13 @@ export function closer(root) {
 
   /** @param {Closer} value */
   function parts(value) {
-    if (value.kind === "lens") return [lens(value)];
+    if (value.kind === "lens") {
+      const follow = el("button", { type: "button", class: "balcony-small-button" }, "Follow it step by step"), shown = value.words.length;
+      follow.addEventListener("click", () => { ask({ tab: "step-by-step", stage: "layers", token: null }); announce("open", null); });
+      return [lens(value), bars(`${shown < value.size ? `The likeliest ${shown} of` : "All"} ${value.size} words: `,
+        value.words.map(([, probability]) => probability), undefined, undefined, value.words.map(([word]) => word)).box,
+      el("div", { class: "balcony-tools", "data-no-picture": "" }, follow)];
+    }
     if (value.kind === "mattered") return [mattered(value)];
     return value.kind === "sweep" ? [sweep(value, open, (index) => { open = index; })] : [];
   }

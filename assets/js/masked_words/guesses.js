@@ -40,7 +40,8 @@ export function guesses(root, { server }) {
    * @param {{mask: number, piece: number} | null} mask that the button fills
    */
   function row([token, probability], isHidden, mask) {
-    const parts = [el("bdi", { class: "balcony-guess-word", title: token }, token), bar(probability, "mlm"),
+    const word = el("bdi", { class: "balcony-guess-word", title: token }, token);
+    const parts = [word, bar(probability, "mlm"),
       el("span", { class: "balcony-number" }, percent(probability)),
       el("span", { class: "balcony-mark" }, isHidden ? "hidden" : "")];
     const item = el("li", { class: isHidden ? "balcony-guess is-own" : "balcony-guess" }, ...parts);
@@ -48,6 +49,11 @@ export function guesses(root, { server }) {
     const button = el("button", { type: "button", class: "balcony-small balcony-put", "data-no-picture": "", "aria-label": `Insert ${token} into the sentence` }, "insert");
     button.addEventListener("click", () => put(mask, token).catch(console.warn));
     item.append(button);
+    if (mask.piece) return item;  // the lens shows the first piece of a word
+    const path = el("button", { type: "button", class: "balcony-path", "aria-label": `The path of ${token} through the layers` });
+    path.addEventListener("click", () => { ask({ view: "lens", mask: mask.mask, guess: token }); announce("restored", null); });
+    word.replaceWith(path);
+    path.append(word);
     return item;
   }
 
