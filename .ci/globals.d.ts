@@ -36,7 +36,6 @@ interface Window {
   Balcony: {
     plotly: string;
     waiting: WaitingView[];
-    views: Record<string, View>;
     mount(...view: WaitingView): void;
     ask(update: object): void;
   };

@@ -200,12 +200,13 @@ def visit(page: Page, server: Server) -> None:
     page.wait_for_selector("#start:not([disabled])")
     page.evaluate("""() => {
       window.drawn = {};
-      for (const [name, make] of Object.entries(Balcony.views)) {
-        Balcony.views[name] = (root, context) => {
-          const draw = make(root, context), id = root.closest(".block").id;
-          return (value) => { draw(value); drawn[id] = (drawn[id] || 0) + 1; };
-        };
-      }
+      const { mount } = Balcony;
+      Balcony.mount = async (name, events, component) => {
+        const count = () => { const { id } = component.element.closest(".block"); drawn[id] = (drawn[id] || 0) + 1; };
+        const watch = (key, redraw) => component.watch(key, () => { redraw(); count(); });
+        await mount(name, events, { ...component, watch });
+        count();
+      };
     }""")
 
 

@@ -32,7 +32,7 @@ from ui.server.endpoints import endpoints
 from ui.server.guard import Guard
 from ui.server.news import health_route, news_route
 from ui.server.probe_lock import probe_lock
-from ui.server.scripts import script_route, style_sheet
+from ui.server.scripts import pieces, script_route, style_sheet
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
 from ui.theme import head, plotly_script, theme
 from ui.train.tab import train_tab
@@ -109,10 +109,11 @@ def launch(
     probe_lock.limit_seconds = service.limits.probe_seconds
     gr.set_static_paths([plotly_script()])
     demo = build(service, workspaces, begin_with)
+    scripts = pieces()
     served = demo.launch(
         theme=theme(),
         css=style_sheet(),
-        head=head(),
+        head=head(scripts),
         run_history=False,
         ssr_mode=False,
         footer_links=[],
@@ -122,7 +123,7 @@ def launch(
         prevent_thread_lock=True,
         _frontend=False,  # or Gradio gives up when its own page takes more than three seconds on a busy machine
         app_kwargs={
-            "routes": [news_route(workspaces), health_route(workspaces), script_route()],
+            "routes": [news_route(workspaces), health_route(workspaces), script_route(scripts)],
             "middleware": [guard],
         },
         **options,

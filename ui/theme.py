@@ -54,8 +54,8 @@ def plotly_script() -> Path:
     return Path(package.origin).parent / "package_data" / "plotly.min.js"
 
 
-def head() -> str:
+def head(scripts: dict[str, str]) -> str:
     """What the document's head gets: the script, and a list for views that are mounted before it has loaded."""
     plotly = json.dumps(f"gradio_api/file={plotly_script().as_posix()}")
     early = f"{{ plotly: {plotly}, waiting: [], mount(...view) {{ this.waiting.push(view); }} }}"
-    return f"<script>window.Balcony ||= {early};</script>\n{tag()}"
+    return f"<script>window.Balcony ||= {early};</script>\n{tag(scripts)}"

@@ -6,40 +6,50 @@ import { headSwitches } from "./attention/head_switches.js";
 import { change, FIRST, onChange, settings } from "./attention/heads.js";
 import { lessonBar } from "./lessons/lesson_bar.js";
 import { unfoldedCell } from "./attention/unfolded_cell.js";
-import { closer } from "./masked_words/closer_view.js";
 import { guesses } from "./masked_words/guesses.js";
-import { pairAcross, pairMatrix } from "./next_sentence/pair_views.js";
 import { verdict } from "./next_sentence/verdict.js";
 import { exporter } from "./parts/downloads.js";
+import { note } from "./parts/elements.js";
 import { facts } from "./parts/facts.js";
 import { plot } from "./parts/figures.js";
 import { frame } from "./bars/frame.js";
 import { on } from "./parts/page.js";
 import { ask, question } from "./parts/question.js";
 import { sentenceBar } from "./bars/sentence_bar.js";
-import { batch } from "./compare/batch.js";
-import { fineTune } from "./finetune/run.js";
-import { transfer } from "./finetune/transfer.js";
 import { exam } from "./train/exam.js";
-import { experiment } from "./compare/experiments.js";
 import { runMonitor } from "./train/monitor.js";
 import { textPreview } from "./train/preview.js";
-import { runsList } from "./compare/runs_list.js";
 import { mount } from "./views.js";
-import { stepByStep } from "./vectors/step_by_step.js";
 import { similarityMap } from "./vectors/words_in_context.js";
 
 /** @type {Record<string, View>} */
 const views = {
-  batch, closer, exam, experiment, exporter, facts, fineTune, frame, guesses, headDetail, headGrid, headSwitches, lessonBar,
-  pairAcross, pairMatrix, plot, runMonitor, runsList, sentenceBar, similarityMap, stepByStep, textPreview, transfer, unfoldedCell,
-  verdict,
+  exam, exporter, facts, frame, guesses, headDetail, headGrid, headSwitches, lessonBar, plot, runMonitor, sentenceBar, similarityMap,
+  textPreview, unfoldedCell, verdict,
+};
+/** The modules of those that are fetched when they are first shown. @type {Record<string, () => Promise<any>>} */
+const later = {
+  batch: () => import("./compare/batch.js"), closer: () => import("./masked_words/closer_view.js"),
+  experiment: () => import("./compare/experiments.js"), fineTune: () => import("./finetune/run.js"),
+  pairAcross: () => import("./next_sentence/pair_views.js"), pairMatrix: () => import("./next_sentence/pair_views.js"),
+  runsList: () => import("./compare/runs_list.js"), stepByStep: () => import("./vectors/step_by_step.js"),
+  transfer: () => import("./finetune/transfer.js"),
 };
 
 /** @param {WaitingView} view */
-const mountByName = (...[name, , component]) => mount(name, window.Balcony.views[name], component);
+async function mountByName(...[name, , component]) {
+  let view = views[name];
+  try {
+    view ??= (await later[name]())[name];
+  } catch (error) {
+    console.warn(`Balcony.${name}`, error);
+    component.element.append(note("This part of the page did not load. Load the page again.", true));
+    return;
+  }
+  mount(name, view, component);
+}
 const { waiting } = window.Balcony;
-Object.assign(window.Balcony, { views, mount: mountByName, ask });
+Object.assign(window.Balcony, { mount: mountByName, ask });
 for (const view of waiting) mountByName(...view);
 
 // Gradio's lists of choices stay open, one on top of the other, when the Tab key leaves them; Escape closes one.

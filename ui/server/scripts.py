@@ -1,7 +1,8 @@
 """The scripts of assets/js and the style sheet, minified: all modules that an entry needs are served in one piece.
 
-The page's script has an address with a fingerprint of its content, so that a browser may keep it for good and an
-updated program is never served with an old script.
+What the page's entry fetches later, with `import()`, are pieces of their own. The addresses of all pieces have one
+fingerprint of their content, so that a browser may keep them for good and an updated program is never served with an
+old script.
 """
 
 import functools
@@ -18,6 +19,7 @@ from starlette.routing import Route
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 ENTRY = "main.js"
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";$', re.MULTILINE)
+_LATER = re.compile(r'(?:=>|await) import\("([^"]+)"\)')
 _EXPORT = re.compile(r"^export ((?:async )?function|const) (\w+)", re.MULTILINE)
 
 
@@ -41,36 +43,47 @@ def modules(entry: str) -> list[str]:
     return list(found)
 
 
-def joined(entry: str) -> str:
-    """An entry and its modules as one classic script, which a page on disk may contain: it may not import.
+def in_one_piece(entry: str) -> str:
+    """An entry and its modules as one classic script, minified, which a page on disk may contain: it may not import."""
+    return minify.string("application/javascript", f'(() => {{\n"use strict";\n{joined(modules(entry))}}})();')
 
-    Each module becomes a function from what it imports to what it exports, so names of two modules do not collide.
+
+def pieces() -> dict[str, str]:
+    """The page's scripts, minified, by their paths below assets/js: ENTRY with the modules that it needs, and every
+    script that one of them fetches later, with those that did not come at first."""
+    first = modules(ENTRY)
+    fetched = {_resolve(module, path) for module in first for path in _LATER.findall(sources()[module])}
+    later = {piece: [module for module in modules(piece) if module not in first] for piece in sorted(fetched)}
+    imported = {(module, name) for new in later.values() for each in new for _, module, name in _imports(each)}
+    shared = ", ".join(_outer(module, name) for module, name in sorted(imported) if module in first)
+    found = {ENTRY: f"export const shared = (() => {{\n{joined(first)}return [{shared}];\n}})();"}
+    for piece, new in later.items():
+        names = _exports(piece)
+        found[piece] = (
+            f'import {{ shared }} from "{posixpath.relpath(ENTRY, posixpath.dirname(piece))}";\n'
+            f"export const [{', '.join(names)}] = (([{shared}]) => {{\n{joined(new)}"
+            f"return [{', '.join(_outer(piece, name) for name in names)}];\n}})(shared);"
+        )
+    return {piece: minify.string("application/javascript", script) for piece, script in found.items()}
+
+
+def joined(names: list[str]) -> str:
+    """Modules, each after those that it imports, as one script.
+
+    Each becomes a function from what it imports to what it exports, so names of two modules do not collide.
     """
-    names = modules(entry)
-
-    def outer(module: str, name: str) -> str:
-        return f"{name}${names.index(module)}"
-
     parts = []
     for module in names:
-        source = sources()[module]
-        given = {}  # the name in this module: the name outside
-        for imported, path in _IMPORT.findall(source):
-            for each in filter(None, map(str.strip, imported.split(","))):
-                name, _, local = each.partition(" as ")
-                given[local or name] = outer(_resolve(module, path), name)
-        exported = [name for _, name in _EXPORT.findall(source)]
-        source = _EXPORT.sub(r"\1 \2", _IMPORT.sub("", source))
+        imports, exports = _imports(module), _exports(module)
+        source = _EXPORT.sub(r"\1 \2", _IMPORT.sub("", sources()[module]))
+        for path in _LATER.findall(source):  # from the address of the page's script
+            source = source.replace(f'import("{path}")', f'import("./{_resolve(module, path)}")')
         parts.append(
-            f"const [{', '.join(outer(module, name) for name in exported)}] = (({', '.join(given)}) => {{\n"
-            f"{source}return [{', '.join(exported)}];\n}})({', '.join(given.values())});\n"
+            f"const [{', '.join(_outer(module, name) for name in exports)}] = "
+            f"(({', '.join(local for local, _, _ in imports)}) => {{\n{source}return [{', '.join(exports)}];\n"
+            f"}})({', '.join(_outer(of, name) for _, of, name in imports)});\n"
         )
-    return f'(() => {{\n"use strict";\n{"".join(parts)}}})();'
-
-
-def in_one_piece(entry: str) -> str:
-    """The same, minified."""
-    return minify.string("application/javascript", joined(entry))
+    return "".join(parts)
 
 
 def style_sheet() -> str:
@@ -78,25 +91,46 @@ def style_sheet() -> str:
     return minify.string("text/css", (ASSETS / "css" / "balcony.css").read_text(encoding="utf-8"))
 
 
-def address() -> str:
-    """Where the page finds its script, relative to its own address."""
-    return f"balcony/{hashlib.sha256(in_one_piece(ENTRY).encode()).hexdigest()[:16]}.js"
+def folder(scripts: dict[str, str]) -> str:
+    """Where the page finds its pieces, relative to its own address."""
+    return f"balcony/{hashlib.sha256(''.join(scripts.values()).encode()).hexdigest()[:16]}"
 
 
-def tag() -> str:
-    """HTML that loads the page's script."""
-    return f'<script type="module" src="{address()}"></script>'
+def tag(scripts: dict[str, str]) -> str:
+    """HTML that loads the first of the pieces."""
+    return f'<script type="module" src="{folder(scripts)}/{ENTRY}"></script>'
 
 
-def script_route() -> Route:
-    """GET address() answers with the script."""
-    script = in_one_piece(ENTRY)
+def script_route(scripts: dict[str, str]) -> Route:
+    """GET answers with a piece."""
 
     async def answer(request: Request) -> Response:
+        script = scripts.get(request.path_params["piece"])
+        if script is None:
+            return Response("There is no such script.", 404)
         keep = {"Cache-Control": "public, max-age=31536000, immutable"}
         return Response(script, media_type="text/javascript", headers=keep)
 
-    return Route(f"/{address()}", answer)
+    return Route(f"/{folder(scripts)}/{{piece:path}}", answer)
+
+
+def _imports(module: str) -> list[tuple[str, str, str]]:
+    """What a module imports: the name in it, the module from which, and the name there."""
+    found = []
+    for names, path in _IMPORT.findall(sources()[module]):
+        for each in filter(None, map(str.strip, names.split(","))):
+            name, _, local = each.partition(" as ")
+            found.append((local or name, _resolve(module, path), name))
+    return found
+
+
+def _exports(module: str) -> list[str]:
+    return [name for _, name in _EXPORT.findall(sources()[module])]
+
+
+def _outer(module: str, name: str) -> str:
+    """The name outside of its module."""
+    return name + re.sub(r"\W", "$", f"${module.removesuffix('.js')}")
 
 
 def _resolve(name: str, imported: str) -> str:

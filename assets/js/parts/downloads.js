@@ -1,7 +1,6 @@
 // Saving what a view shows: a picture made from the page, files from the server, code to copy.
 
 import { el, roam } from "./elements.js";
-import { picture } from "./picture.js";
 
 /** @typedef {{id: string, of: string, what: string, kinds: string[]}} ExportOptions of: id of the element in a picture */
 /** @typedef {{number: number, code?: string, title?: string[]}} Exported the answer to the press of that number */
@@ -24,6 +23,7 @@ export function save(blob, name) {
 
 /** @param {string} kind "png" or "svg" @param {Element} element @param {string} name @param {string[]} title */
 async function savePicture(kind, element, name, title) {
+  const { picture } = await import("./picture.js");
   const { text, width, height } = picture(element, title);
   if (kind === "svg") {
     save(new Blob([text], { type: "image/svg+xml" }), `${name}.svg`);
