@@ -47,7 +47,7 @@ SHORT = 20
 HELLO = "import sys, gradio; gradio.Interface(str, 'text', 'text').launch(server_port=int(sys.argv[1]), quiet=True)"
 # Tab, what is pressed there, what is drawn, and within how many milliseconds.
 CLICKS = [
-    ("Masked words", "#question .balcony-word", "masked-guesses", "200 ms"),
+    ("Masked words", "#question .b-word", "masked-guesses", "200 ms"),
     ("Next sentence", "#swap", "next-verdict", "200 ms"),
     ("Attention", "#attention-hide input", "attention-heads", "400 ms"),
     ("Attention", "#attention-heads [data-head]", "attention-map", ""),

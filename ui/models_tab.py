@@ -42,10 +42,10 @@ CLICK_DOWNLOAD = "() => document.querySelector('#download-file a, #download-file
 
 def models_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
-    with page.tab("Models", "models"), gr.Row(elem_classes="balcony-split"):
+    with page.tab("Models", "models"), gr.Row(elem_classes="b-split"):
         with gr.Column(scale=5, min_width=320):
             choice = gr.Radio(
-                [], label="The model that the other tabs use", elem_id="model-choice", elem_classes="balcony-list"
+                [], label="The model that the other tabs use", elem_id="model-choice", elem_classes="b-list"
             )
             uploaded = gr.File(
                 label="Open a model: a .zip, or the files of its folder",
@@ -72,7 +72,7 @@ def models_tab(page: Page) -> None:
                 "<p>A download is a zip of a Hugging Face folder, which <code>transformers</code> and this page open. "
                 "Runs and models in the list are lost when the app stops. To continue training later, save the run in "
                 "the Train tab.</p>",
-                elem_classes="balcony-hint",
+                elem_classes="b-hint",
                 apply_default_css=False,
                 padding=False,
                 js_on_load=None,

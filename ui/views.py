@@ -28,7 +28,7 @@ def view(
     """
     return gr.HTML(
         value,
-        html_template='<div class="balcony-view"></div>',
+        html_template='<div class="b-view"></div>',
         js_on_load=(
             f"Balcony.mount({name!r}, {list(events)!r}, {{element, props, trigger, watch, "
             "server: typeof server === 'undefined' ? {} : server});"

@@ -16,7 +16,7 @@ function between(variable) {
 
 /** The colours of the theme of now: of numbers from 0 to 1, and from 0 to -1. */
 function scale() {
-  const more = between("--balcony-map"), less = between("--balcony-opposite");
+  const more = between("--b-map"), less = between("--b-opposite");
   /** @param {number} level -1 to 1 */
   return (level) => (level < 0 ? less : more)[Math.round(255 * Math.min(1, Math.abs(level)))];
 }
@@ -39,7 +39,7 @@ export const level = (value) => Math.sign(value) * Math.sqrt(Math.abs(value));
 export const WEIGHTS = [0, 0.01, 0.1, 0.5, 1];  // in the legend of a map of weights
 
 /** @param {number} value -1 to 1; the colour of a number that stands before it as text */
-export const behindText = (value) => `color-mix(in srgb, var(--balcony-${value < 0 ? "less" : "more"}) ${FULL * Math.min(1, Math.abs(value))}%, transparent)`;
+export const behindText = (value) => `color-mix(in srgb, var(--b-${value < 0 ? "less" : "more"}) ${FULL * Math.min(1, Math.abs(value))}%, transparent)`;
 
 /**
  * The colour behind a word or a head, by the change of an answer without it: one colour where it helped, another where it
@@ -62,16 +62,16 @@ export const onTheme = (root, redraw) => redraws.add(() => { if (root.isConnecte
 
 /** @param {string} colour @param {string} text */
 function swatch(colour, text) {
-  const dot = el("span", { class: "balcony-dot", "aria-hidden": "true" });
+  const dot = el("span", { class: "b-dot", "aria-hidden": "true" });
   dot.style.setProperty("--dot", colour);
-  return el("span", { class: "balcony-swatch" }, dot, text);
+  return el("span", { class: "b-swatch" }, dot, text);
 }
 
 /** What `effect` means. @param {(size: number) => string} words of a change */
 export function effectLegend(words) {
   /** @param {number} loss */
   const sample = (loss) => swatch(effect(loss), words(Math.abs(loss)));
-  return el("div", { class: "balcony-legend" },
+  return el("div", { class: "b-legend" },
     el("b", {}, "Helped"), ...[0.5, 0.1, 0.01].map(sample), el("b", {}, "Hindered"), ...[-0.01, -0.1, -0.5].map(sample));
 }
 
@@ -81,6 +81,6 @@ export function effectLegend(words) {
  */
 export function legend(name, values, of) {
   const colour = colours();
-  return el("div", { class: "balcony-legend" }, el("span", {}, name),
+  return el("div", { class: "b-legend" }, el("span", {}, name),
     ...values.map((value) => swatch(colour(of(value)), `${value}`.replace("-", "\u2212"))));
 }

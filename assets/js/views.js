@@ -14,7 +14,7 @@ on("asked", ({ event, number }) => { asked[event] = number; });
  */
 export function mount(name, view, component) {
   const { element, props, trigger, watch, server } = component;
-  const root = /** @type {HTMLElement} */ (element.querySelector(".balcony-view"));
+  const root = /** @type {HTMLElement} */ (element.querySelector(".b-view"));
   const draw = view(root, { trigger, server, options: props.options || {}, setValue: (value) => { props.value = value; } });
   let [event, number] = ["", 0];
   const wait = () => { root.ariaBusy = `${(asked[event] ?? 0) > number}`; };

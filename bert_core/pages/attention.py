@@ -32,8 +32,8 @@ LABEL_HINT = (
 )
 MOST_IN_THUMBNAIL = 64  # tokens; of more, a pixel shows the largest weight of several
 _STAGE = """<main id="attention-stage">
-<div><div class="balcony-view" id="grid"></div></div>
-<div><div class="balcony-view" id="detail"></div></div>
+<div><div class="b-view" id="grid"></div></div>
+<div><div class="b-view" id="detail"></div></div>
 </main>"""
 
 

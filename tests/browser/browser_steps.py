@@ -198,7 +198,7 @@ def shown_model(page: Page) -> Locator:
 
 def words_of(page: Page) -> Locator:
     """The words of the sentences above the tabs."""
-    return page.locator("#question .balcony-word")
+    return page.locator("#question .b-word")
 
 
 def type_sentence(page: Page, text: str, field: str = "text") -> None:
@@ -249,4 +249,4 @@ def late_answers(page: Page) -> Iterator[None]:
 
 def wait_for_answer(view: Locator) -> None:
     """Wait until a view shows the answer to its latest choice."""
-    expect(view.locator(".balcony-view")).to_have_attribute("aria-busy", "false")
+    expect(view.locator(".b-view")).to_have_attribute("aria-busy", "false")

@@ -13,8 +13,8 @@ MOST_KEYS = 60
 # Of each tab: what a person comes for, which is there once the server has answered.
 RESULTS = {
     "masked-words": "#masked-guesses section",
-    "next-sentence": "#next-verdict .balcony-ends",
-    "attention": "#attention-heads .balcony-heads",
+    "next-sentence": "#next-verdict .b-ends",
+    "attention": "#attention-heads .b-heads",
     "words-in-context": "#context-facts dl",
     "models": "#model-facts dl",
     "train": "#run-curves",
@@ -69,16 +69,16 @@ def test_the_keyboard_trains_hides_a_word_and_reads_a_head(page: Page) -> None:
     press_until_focused(page, "#tab-masked-words-button", "Shift+Tab")
     page.keyboard.press("Enter")
     expect(words_of(page)).to_have_count(17)
-    press_until_focused(page, ".balcony-word")
+    press_until_focused(page, ".b-word")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Space")
     expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for how", "Mask 2 for Juliet"])
     press_until_focused(page, "#tab-attention-button", "Shift+Tab")
     page.keyboard.press("Enter")
-    expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 1, head 1")
-    press_until_focused(page, ".balcony-head")
+    expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 1, head 1")
+    press_until_focused(page, ".b-head")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
-    expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 2, head 2")
-    expect(page.locator(".balcony-head:focus")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 2")
+    expect(page.locator(".b-head:focus")).to_have_attribute("aria-pressed", "true")

@@ -13,8 +13,8 @@ from playwright.sync_api import Page, expect
 @pytest.fixture
 def page(shared: Page, complaints: list[str]) -> Page:
     show(shared, "attention", **FIRST)
-    expect(shared.locator("#attention-map .balcony-map-title")).to_have_text("Layer 1, head 1")
-    expect(shared.locator("#attention-switches .balcony-switch")).to_have_count(8)
+    expect(shared.locator("#attention-map .b-map-title")).to_have_text("Layer 1, head 1")
+    expect(shared.locator("#attention-switches .b-switch")).to_have_count(8)
     expect(shared.locator("#attention-switches tbody th").first).to_contain_text("juliet")
     return shared
 
@@ -29,21 +29,21 @@ def test_the_keyboard_reads_each_weight_of_the_map(page: Page, tmp_path: Path) -
     for key in ("ArrowDown", "ArrowDown", "ArrowRight"):  # the first key marks the first cell
         page.keyboard.press(key)
     first, second = maps["tokens"][:2]
-    expect(page.locator("#attention-map .balcony-readout")).to_have_text(
+    expect(page.locator("#attention-map .b-readout")).to_have_text(
         f"{second} → {second}: {maps['weights'][0][0][1][1]:.3f}"
     )
     page.keyboard.press("ArrowLeft")
-    expect(page.locator("#attention-map .balcony-readout")).to_contain_text(f"{second} → {first}: ")
+    expect(page.locator("#attention-map .b-readout")).to_contain_text(f"{second} → {first}: ")
 
 
 def test_a_helpful_head_and_a_helpful_word_have_one_colour_on_one_scale(page: Page) -> None:
     """The colour of a change depends on nothing else, so that -0.007 is not as dark as -0.139."""
-    heads = page.locator("#attention-switches .balcony-switch")
+    heads = page.locator("#attention-switches .b-switch")
     expect(heads.first).to_have_attribute("title", re.compile("change"))
     shown = heads.evaluate_all("heads => heads.map(head => [head.title, head.style.getPropertyValue('--tint')])")
     show(page, "masked-words", **FIRST, view="mattered")
-    expect(page.locator("#masked-closer .balcony-legend")).to_contain_text("Helped")
-    words = page.locator("#masked-closer .balcony-seen")
+    expect(page.locator("#masked-closer .b-legend")).to_contain_text("Helped")
+    words = page.locator("#masked-closer .b-seen")
     shown += words.evaluate_all("words => words.map(word => [word.lastChild.textContent, word.style.background])")
     assert len(shown) > 8
     for text, colour in shown:
@@ -59,27 +59,26 @@ def test_heads_are_sorted_by_a_fact_and_keep_their_names(page: Page) -> None:
     grid.get_by_role("combobox", name="Colour").select_option("Entropy (nats)")
     grid.get_by_role("button", name="Sort").click()
     shown = [
-        label.split(": ")[-1]
-        for label in grid.locator(".balcony-head").evaluate_all("all => all.map(b => b.ariaLabel)")
+        label.split(": ")[-1] for label in grid.locator(".b-head").evaluate_all("all => all.map(b => b.ariaLabel)")
     ]
     values = [float(value) for value in shown]
     assert values == sorted(values, reverse=True)
     grid.get_by_role("button", name="Layer 2, head 3").click()
-    expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 2, head 3")
+    expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 3")
 
 
 def test_lines_are_toggled_isolated_filtered_and_kept(page: Page) -> None:
     mode(page, "Lines")
     detail = page.locator("#attention-map")
-    paths = detail.locator(".balcony-lines path")
+    paths = detail.locator(".b-lines path")
     colours = "all => [...new Set(all.map(path => path.getAttribute('stroke')))].length"
     expect(paths).not_to_have_count(0)
     assert paths.evaluate_all(colours) == 1
     detail.get_by_role("button", name="Head 3").click()
-    expect(detail.locator(".balcony-map-title")).to_have_text("Layer 1, heads 1, 3")
+    expect(detail.locator(".b-map-title")).to_have_text("Layer 1, heads 1, 3")
     assert paths.evaluate_all(colours) == 2
     detail.get_by_role("button", name="Head 4").dblclick()
-    expect(detail.locator(".balcony-map-title")).to_have_text("Layer 1, head 4")
+    expect(detail.locator(".b-map-title")).to_have_text("Layer 1, head 4")
     strokes = "all => all.map(path => path.getAttribute('d').split('M').length - 1).reduce((a, b) => a + b, 0)"
     whole = paths.evaluate_all(strokes)
     parts = 0
@@ -94,14 +93,14 @@ def test_lines_are_toggled_isolated_filtered_and_kept(page: Page) -> None:
     expect(word).to_have_attribute("aria-pressed", "true")
     starts = "all => [...new Set(all.flatMap(path => path.getAttribute('d').match(/M0 [0-9.]+/g)))].length"
     assert paths.evaluate_all(starts) == 1
-    weights = detail.locator(".balcony-line-side:not(.is-left) .balcony-line-weight").all_inner_texts()
+    weights = detail.locator(".b-line-side:not(.is-left) .b-line-weight").all_inner_texts()
     assert sum(float(weight or 0) for weight in weights) == pytest.approx(1, abs=0.1)
 
 
 def test_averages_and_rollout(page: Page) -> None:
     mode(page, "Average")
     detail = page.locator("#attention-map")
-    title, over = detail.locator(".balcony-map-title"), detail.get_by_role("combobox", name="Average")
+    title, over = detail.locator(".b-map-title"), detail.get_by_role("combobox", name="Average")
     expect(title).to_have_text("Layer 1, mean of its heads")
     over.select_option("all heads and layers")
     expect(title).to_have_text("Mean of all heads and layers")

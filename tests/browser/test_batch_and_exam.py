@@ -59,8 +59,8 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
     wait_for_status(page, "Finished")
     open_tab(page, "Compare")
     summary, pairs, words = (
-        batch.locator(".balcony-batch-summary"),
-        batch.locator(".balcony-batch-range"),
+        batch.locator(".b-batch-summary"),
+        batch.locator(".b-batch-range"),
         batch.locator("ol"),
     )
     batch.scroll_into_view_if_needed()
@@ -98,7 +98,7 @@ def test_the_dialogue_is_memorised_and_a_longer_text_has_held_out_sentences(page
     exam = page.locator("#exam")
     exam.scroll_into_view_if_needed()
     expect(exam).to_contain_text("There is nothing to hold out: all 9 sentences")
-    expect(exam.locator(".balcony-answer").first).to_contain_text("cannot be measured without held-out words")
+    expect(exam.locator(".b-answer").first).to_contain_text("cannot be measured without held-out words")
     expect(exam).to_contain_text("sign test")
     exam.locator("summary").click()
     expect(exam.get_by_role("columnheader")).to_have_text(["Step 110", "Training text"])

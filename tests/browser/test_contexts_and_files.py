@@ -33,7 +33,7 @@ def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
     expect(facts).to_contain_text("Mean similarity1.00")
     page.locator("#context-sentences textarea").fill(f"Thank you Romeo\n{MARKUP}")
     expect(facts).to_contain_text("Occurrences2")
-    expect(page.locator("#context-cosine .balcony-map-word title").nth(1)).to_contain_text("e'>")
+    expect(page.locator("#context-cosine .b-map-word title").nth(1)).to_contain_text("e'>")
     assert page.locator("#context-cosine img").count() == 0
     assert page.title() == "Balcony"
     word.fill("zebra")
@@ -59,7 +59,7 @@ def test_guesses_and_attention_are_downloaded(page: Page, tmp_path: Path) -> Non
         press_save(page, "#masked-download-png")
     assert waiting.value.path().read_bytes().startswith(b"\x89PNG")
     show(page, "attention", text="thank you romeo")
-    expect(page.locator("#attention-map .balcony-map-word")).to_have_count(10)
+    expect(page.locator("#attention-map .b-map-word")).to_have_count(10)
     maps = json.loads(download(page, "#attention-download-json", tmp_path, "attention.json"))
     assert maps["tokens"] == ["[CLS]", "[MASK]", "you", "romeo", "[SEP]"], "what is hidden is hidden here too"
     assert len(download(page, "#attention-download-csv", tmp_path, "attention.csv").splitlines()) == 1 + 2 * 4 * 25

@@ -43,7 +43,7 @@ def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page, tmp_path: 
     open_tab(page, "Attention")  # before and after, side by side
     expect(page.locator("#compare-with option:checked")).to_have_text(re.compile("romeo-juliet"))
     expect(page.locator("#attention-other-heads h3")).to_contain_text("romeo-juliet")
-    expect(page.locator("#attention-other-map .balcony-map-title")).to_have_text("Layer 1, head 1")
+    expect(page.locator("#attention-other-map .b-map-title")).to_have_text("Layer 1, head 1")
     open_tab(page, "Fine-tune")
     page.locator("#transfer-start").click()
     expect(page.locator("#transfer-answer")).to_contain_text("One seed cannot settle it")

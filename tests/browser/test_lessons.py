@@ -44,7 +44,7 @@ def test_a_lesson_is_made_saved_and_opened_elsewhere(visit: Callable[..., Page],
     expect(other.locator("#lesson-body [role=status]")).to_have_text("Right. It is her name.")
     other.locator("#lesson-next").click()
     wait_for_question(other, tab="attention", text="thank you romeo", head="1.2", pair=None)
-    expect(other.locator("#attention-map .balcony-map-word").first).to_be_visible()
+    expect(other.locator("#attention-map .b-map-word").first).to_be_visible()
     other.reload()
     expect(other.locator("#lesson-step")).to_have_text("Step 2 of 2")
     (tmp_path / "hostile.json").write_text(HOSTILE)
@@ -74,17 +74,17 @@ def test_a_link_opens_a_lesson_and_the_page_answers(visit: Callable[..., Page]) 
 
 
 def test_a_term_explains_itself_and_the_tour_ends_with_escape(page: Page) -> None:
-    term, tip = page.locator(".balcony-term", has_text="MLM loss"), page.locator(".balcony-tip")
+    term, tip = page.locator(".b-term", has_text="MLM loss"), page.locator(".b-tip")
     term.focus()
     expect(tip).to_contain_text("−ln p")
     described = term.get_attribute("aria-describedby")
     assert page.locator(f"#{described}").text_content() == tip.text_content()
     page.keyboard.press("Escape")
     expect(tip).to_be_hidden()
-    expect(page.locator(".balcony-tour")).to_have_count(0)
+    expect(page.locator(".b-tour")).to_have_count(0)
     page.locator("#lessons-list").click()
     page.locator("#take-tour").click()
-    box = page.locator(".balcony-tour")
+    box = page.locator(".b-tour")
     for k in range(1, 7):
         expect(box).to_contain_text(f"{k} of 6")
         if k < 6:
@@ -97,7 +97,7 @@ def test_a_person_guesses_before_the_model(page: Page) -> None:
     show(page, "masked-words", **FIRST)
     page.locator("#guess-first-masked-words").check()
     expect(page.locator("#masked-beside")).to_be_hidden()
-    covered = page.locator("#question .balcony-word[aria-pressed=true]")
+    covered = page.locator("#question .b-word[aria-pressed=true]")
     expect(covered).to_have_accessible_name("?")
     page.get_by_label("Your word for mask 1").fill("Juliet")
     page.locator("#uncover").click()

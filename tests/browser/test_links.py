@@ -77,13 +77,13 @@ def test_a_link_shows_the_same_to_another_visitor(visit: Callable[..., Page], tm
     # Without the recipe, which the page has for the same model.
     parts = {"text": "Oh Congratulations, Juliet", "hidden": "1", "head": "1.2", "off": "0.1"}
     show(page, "attention", model=page.locator("#model-picker").input_value(), **parts)
-    expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 2, head 3")
+    expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 3")
     link = link_of(page)
     other.goto("about:blank")
     other.goto(page.url.partition("#")[0] + link)
     expect(other.locator("#link-notice")).to_contain_text("is being trained again, with the same recipe and seed")
     expect(other.locator("#model-step")).to_have_text(f"step {STEPS}")
-    expect(other.locator("#attention-map .balcony-map-title")).to_have_text("Layer 2, head 3")
+    expect(other.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 3")
     expect(other.locator("#attention-switches thead")).to_contain_text("Without 1 head")
     expect(other.locator("#attention-switches table")).to_have_text(
         page.locator("#attention-switches table").inner_text(), use_inner_text=True

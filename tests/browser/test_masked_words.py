@@ -20,7 +20,7 @@ def words(page: Page) -> Locator:
 
 
 def test_a_press_masks_a_word_and_two_quick_ones_only_it(page: Page, words: Locator) -> None:
-    pressed = page.locator("#question .balcony-word[aria-pressed=true]")
+    pressed = page.locator("#question .b-word[aria-pressed=true]")
     words.filter(has_text="name").click()
     expect(pressed).to_have_text(["name", "Juliet"])
     words.filter(has_text="name").press("Enter")
@@ -51,7 +51,7 @@ def test_a_guess_is_put_into_the_sentence_and_taken_out_again(page: Page, words:
 def test_a_pressed_guess_shows_its_path(page: Page) -> None:
     closer = page.locator("#masked-closer")
     page.get_by_role("button", name=re.compile("^The path of")).nth(1).click()
-    token = page.locator("#masked-guesses bdi.balcony-guess-word").nth(1).text_content()
+    token = page.locator("#masked-guesses bdi.b-guess-word").nth(1).text_content()
     expect(closer.get_by_role("columnheader").nth(2)).to_have_text(f"Rank of {token}")
     expect(closer).to_contain_text(f"If “{token}” is right, the loss is −ln 0.")
     expect(closer.get_by_role("img")).to_have_accessible_name(re.compile("^All 41 words"))

@@ -53,12 +53,12 @@ def test_two_models_side_by_side_in_every_tab(page: Page, tmp_path: Path) -> Non
     assert {guess["token"] for guess in file[both[1]]["masks"][0]} <= set(shown)
 
     open_tab(page, "Attention")
-    other = page.locator("#attention-other-map .balcony-map-title")
+    other = page.locator("#attention-other-map .b-map-title")
     expect(other).to_have_text("Layer 1, head 1")
     expect(page.locator("#attention-other-heads h3")).to_contain_text("comes with Balcony")
     page.locator("#attention-other-heads").get_by_role("button", name="Layer 2, head 2").click()
     for detail in ("#attention-map", "#attention-other-map"):
-        expect(page.locator(f"{detail} .balcony-map-title")).to_have_text("Layer 2, head 2")
+        expect(page.locator(f"{detail} .b-map-title")).to_have_text("Layer 2, head 2")
     expect(page.locator("#attention-other-heads")).to_contain_text(
         "of a word's attention goes to other words than in the other"
     )
@@ -68,9 +68,7 @@ def test_two_models_side_by_side_in_every_tab(page: Page, tmp_path: Path) -> Non
     assert first["weights"] != second["weights"]
     colour = page.locator("#attention-heads").get_by_role("combobox", name="Colour")
     colour.select_option("Difference from the other model")
-    expect(page.locator("#attention-heads .balcony-head").first).to_have_attribute(
-        "aria-label", re.compile("Difference")
-    )
+    expect(page.locator("#attention-heads .b-head").first).to_have_attribute("aria-label", re.compile("Difference"))
     compare_with(page, "")
     expect(other).to_be_hidden()
     expect(colour).to_have_value("")
@@ -91,7 +89,7 @@ def test_the_matrix_shows_a_window_of_a_long_text_whose_sentences_stand_in_the_b
     expect(chips.nth(1)).to_have_text("sentencenumber2goeson")
     matrix = page.locator("#next-matrix")
     expect(matrix.locator("output")).to_contain_text("of 60")
-    titles = matrix.locator(".balcony-map-word title")
+    titles = matrix.locator(".b-map-word title")
     expect(titles.first).to_have_text("1 sentence number 1 goes on")
     matrix.get_by_role("slider").press("End")
     expect(matrix.locator("output")).to_contain_text("to 60 of 60")

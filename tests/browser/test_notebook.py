@@ -25,9 +25,9 @@ def test_attention_is_drawn_in_the_frame_alone(browser: Browser, shipped: Path, 
     (tmp_path / "notebook.html").write_text(CELL.format(view._repr_html_()), encoding="utf-8")
     page.goto((tmp_path / "notebook.html").as_uri())
     frame = page.frame_locator("iframe")
-    expect(frame.locator(".balcony-map-word title")).to_have_text(maps.tokens * 2)
+    expect(frame.locator(".b-map-word title")).to_have_text(maps.tokens * 2)
     frame.get_by_role("button", name="Layer 2, head 3").click()
-    expect(frame.locator(".balcony-map-title")).to_have_text(re.compile("^Layer 2, head 3"))
+    expect(frame.locator(".b-map-title")).to_have_text(re.compile("^Layer 2, head 3"))
     background = frame.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
     assert background == {"light": "rgb(248, 250, 252)", "dark": "rgb(2, 6, 23)"}[theme]
     assert frame.locator("body").evaluate("body => body.classList.contains('dark')") is (theme == "dark")

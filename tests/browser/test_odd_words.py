@@ -45,7 +45,7 @@ def odd(tabs: Tabs) -> Iterator[Page]:
 def literal(page: Page, part: str) -> str:
     """The text of a part of the page, after a check that nothing in it became markup."""
     shown = page.locator(part)
-    assert shown.locator("b:not(.balcony-legend b), img, mjx-container, .MathJax").count() == 0
+    assert shown.locator("b:not(.b-legend b), img, mjx-container, .MathJax").count() == 0
     return shown.evaluate("part => part.textContent")
 
 
@@ -89,10 +89,10 @@ def test_masked_words(odd: Page, tmp_path: Path, complaints: list[str]) -> None:
     expect(odd.locator("#masked-closer th").nth(2)).to_have_text("Rank of <b>")
     for kind in ("Which words mattered", "Sweep"):
         odd.get_by_role("radio", name=kind).check()
-        expect(odd.locator("#masked-closer .balcony-seen bdi")).to_have_text(ODD[kind == "Which words mattered" :])
+        expect(odd.locator("#masked-closer .b-seen bdi")).to_have_text(ODD[kind == "Which words mattered" :])
         assert set(ODD[1:]) <= cells(download(odd, "#masked-closer-download-csv", tmp_path, "closer-view.csv"))
-    odd.locator("#masked-closer .balcony-seen").nth(1).click()
-    expect(odd.locator("#masked-closer .balcony-rivals")).to_contain_text("Guesses for ${1}")
+    odd.locator("#masked-closer .b-seen").nth(1).click()
+    expect(odd.locator("#masked-closer .b-rivals")).to_contain_text("Guesses for ${1}")
     literal(odd, "#masked-closer")
     assert repr(f"{TEXT} [MASK]") in python_of(odd, "masked-closer-download")
 
@@ -101,20 +101,20 @@ def test_next_sentence(odd: Page, tmp_path: Path, complaints: list[str]) -> None
     open_tab(odd, "Next sentence")
     type_sentence(odd, TEXT)
     type_sentence(odd, "שלום <b>", "pair")
-    across = odd.locator("#next-across .balcony-map-word title")
+    across = odd.locator("#next-across .b-map-word title")
     expect(across).to_have_text(["[CLS]", *ODD, "שלום", "<b>"])
     pair = json.loads(download(odd, "#next-download-json", tmp_path, "pair.json"))
     assert (pair["sentence_a"], pair["attention"]["from"]) == (TEXT, ["[CLS]", *ODD])
     assert set(ODD) <= cells(download(odd, "#next-download-csv", tmp_path, "pair.csv"))
     assert repr(TEXT) in python_of(odd, "next-download")
     sentences = [f"{word} goes on {word} again" for word in ODD]
-    titles = odd.locator("#next-matrix .balcony-map-word title").all_text_contents()
+    titles = odd.locator("#next-matrix .b-map-word title").all_text_contents()
     assert titles[: len(ODD)] == [f"{number} {sentence}" for number, sentence in enumerate(sentences, 1)]
     matrix = odd.locator("#next-matrix").get_by_role("application")
     matrix.focus()
     odd.keyboard.press("ArrowDown")
     odd.keyboard.press("ArrowRight")
-    expect(odd.locator("#next-matrix .balcony-readout bdi")).to_have_text(sentences[:2])
+    expect(odd.locator("#next-matrix .b-readout bdi")).to_have_text(sentences[:2])
     odd.keyboard.press("Enter")
     wait_for_question(odd, text=sentences[0], pair=sentences[1])
     assert set(sentences) <= cells(download(odd, "#next-matrix-download-csv", tmp_path, "matrix.csv"))
@@ -128,7 +128,7 @@ def test_attention(odd: Page, browser: Browser, tmp_path: Path, complaints: list
     open_tab(odd, "Attention")
     type_sentence(odd, "", "pair")
     type_sentence(odd, f"{TEXT} [MASK]")
-    words = odd.locator("#attention-map .balcony-map-word")
+    words = odd.locator("#attention-map .b-map-word")
     expect(words.filter(has_text="שלום")).to_have_count(2)
     maps = json.loads(download(odd, "#attention-download-json", tmp_path, "attention.json"))
     tokens = maps["tokens"]
@@ -150,10 +150,10 @@ def test_attention(odd: Page, browser: Browser, tmp_path: Path, complaints: list
     alone.on("pageerror", lambda error: errors.append(str(error)))
     alone.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     alone.goto(file.as_uri())
-    titles = alone.locator(".balcony-map-word title").evaluate_all("all => all.map(title => title.textContent)")
+    titles = alone.locator(".b-map-word title").evaluate_all("all => all.map(title => title.textContent)")
     assert titles == tokens + tokens
     alone.get_by_role("button", name="Layer 2, head 2").click()
-    expect(alone.locator(".balcony-map-title")).to_have_text("Layer 2, head 2")
+    expect(alone.locator(".b-map-title")).to_have_text("Layer 2, head 2")
     assert errors == []
     offline.close()
 
@@ -176,7 +176,7 @@ def test_words_in_context(odd: Page, tmp_path: Path, complaints: list[str]) -> N
     open_tab(odd, "Words in context")
     odd.locator("#context-word input, #context-word textarea").fill("${1}")
     odd.locator("#context-sentences textarea").fill("<b> ${1} שלום\n$x$ ${1} 你好")
-    words = odd.locator("#context-cosine .balcony-map-word title")
+    words = odd.locator("#context-cosine .b-map-word title")
     expect(words).to_have_text(["1 <b> ${1} שלום", "2 $x$ ${1} 你好", "1", "2"])
     assert {"<b> ${1} שלום", "$x$ ${1} 你好"} <= cells(
         download(odd, "#context-download-csv", tmp_path, "similarities.csv")

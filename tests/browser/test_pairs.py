@@ -11,14 +11,14 @@ from playwright.sync_api import Page, expect
 @pytest.fixture
 def page(shared: Page, complaints: list[str]) -> Page:
     show(shared, "next-sentence", **FIRST)
-    expect(shared.locator("#next-matrix .balcony-map-true").first).to_be_attached()
+    expect(shared.locator("#next-matrix .b-map-true").first).to_be_attached()
     expect(shared.locator("#next-across svg")).to_be_visible()
     return shared
 
 
 def first_words(page: Page) -> list[str]:
     """The names of the rows of the matrix from top to bottom."""
-    titles = page.locator("#next-matrix .balcony-map-word title").evaluate_all("all => all.map(t => t.textContent)")
+    titles = page.locator("#next-matrix .b-map-word title").evaluate_all("all => all.map(t => t.textContent)")
     return titles[: len(titles) // 2]
 
 
@@ -28,14 +28,14 @@ def test_a_pair_is_chosen_from_the_matrix_by_keyboard_and_by_pointer(page: Page)
     matrix.focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"):  # the first key marks the first cell
         page.keyboard.press(key)
-    readout = page.locator("#next-matrix .balcony-readout")
+    readout = page.locator("#next-matrix .b-readout")
     expect(readout).to_contain_text("IsNext in the text, judged")
     page.keyboard.press("Enter")
     wait_for_question(page, text=rows[1].split(" ", 1)[1], pair=rows[2].split(" ", 1)[1])
     expect(matrix).to_be_focused()
     percent = readout.inner_text().split("P(IsNext) ")[1].split(";")[0]
-    expect(page.locator("#next-verdict .balcony-ends")).to_contain_text(f"IsNext {percent}")
-    words = page.locator("#next-across .balcony-map-word")
+    expect(page.locator("#next-verdict .b-ends")).to_contain_text(f"IsNext {percent}")
+    words = page.locator("#next-across .b-map-word")
     expect(words.nth(1).locator("title")).to_have_text(rows[1].split(" ", 1)[1].split()[0].strip(",").lower())
     cells, frame = page.locator("#next-matrix image").bounding_box(), matrix.bounding_box()
     matrix.click(position={"x": cells["x"] - frame["x"] + 3, "y": cells["y"] + cells["height"] - frame["y"] - 3})
@@ -78,6 +78,6 @@ def test_rows_are_sorted_and_the_numbers_are_those_of_the_file(page: Page, tmp_p
         for number in likely
     )
     expect(page.locator("#next-matrix")).to_contain_text(f"for {found} of {len(likely)} sentences")
-    assert page.locator("#next-matrix .balcony-map-true").count() == sum(row["is_true"] for row in file)
+    assert page.locator("#next-matrix .b-map-true").count() == sum(row["is_true"] for row in file)
     picture = download(page, "#next-matrix-download-svg", tmp_path, "matrix.svg")
     assert "Ranks the true next sentence" in picture.replace("\n", " ")

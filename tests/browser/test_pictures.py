@@ -29,7 +29,7 @@ def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page, tmp_
         True,
         False,
     ]
-    expect(page.locator(".balcony-picture-title")).to_have_count(0)
+    expect(page.locator(".b-picture-title")).to_have_count(0)
     page.evaluate("document.body.classList.remove('dark')")
 
     menu = page.locator("#attention-download details")
@@ -49,8 +49,8 @@ def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page, tmp_
     page.keyboard.press("Escape")
 
     open_tab(page, "Next sentence")
-    expect(page.locator("#next-verdict .balcony-bar-fill")).to_have_count(1)
-    bar = page.locator("#next-verdict .balcony-bar-fill").evaluate("bar => getComputedStyle(bar).backgroundColor")
+    expect(page.locator("#next-verdict .b-bar-fill")).to_have_count(1)
+    bar = page.locator("#next-verdict .b-bar-fill").evaluate("bar => getComputedStyle(bar).backgroundColor")
     assert f'fill="{bar}"' in download(page, "#next-download-svg", tmp_path, "pair.svg")
     open_tab(page, "Masked words")
     expect(page.locator("#masked-guesses section")).to_have_count(1)

@@ -14,16 +14,16 @@ NARROW, WIDE = 390, 1280
 STATES = {
     "lesson": ("masked-words", {"lesson": "what-bert-learns"}, "#lesson-choice-0", "#lesson-choice-0"),
     "masked words": ("masked-words", {}, "#masked-closer table", ""),
-    "which words mattered": ("masked-words", {"view": "mattered"}, "#masked-closer .balcony-seen", ""),
+    "which words mattered": ("masked-words", {"view": "mattered"}, "#masked-closer .b-seen", ""),
     "sweep": ("masked-words", {"view": "sweep"}, "#masked-closer button", "#masked-closer button"),
-    "next sentence": ("next-sentence", {}, "#next-matrix .balcony-map svg", ""),
-    "attention": ("attention", {}, "#attention-switches .balcony-switch", "#attention-download-py"),
-    "lines": ("attention", {"mode": "lines"}, "#attention-map .balcony-lines path", ""),
-    "averages": ("attention", {"mode": "average"}, "#attention-map .balcony-map svg", ""),
+    "next sentence": ("next-sentence", {}, "#next-matrix .b-map svg", ""),
+    "attention": ("attention", {}, "#attention-switches .b-switch", "#attention-download-py"),
+    "lines": ("attention", {"mode": "lines"}, "#attention-map .b-lines path", ""),
+    "averages": ("attention", {"mode": "average"}, "#attention-map .b-map svg", ""),
     "words in context": ("words-in-context", {}, "#context-points .points path", ""),
     "fine-tune": ("fine-tune", {}, "#task-examples li", ""),
     "strips": ("step-by-step", {"stage": "feed-forward"}, "#steps canvas", ""),
-    "unfolded": ("step-by-step", {"stage": "weights"}, "#steps .balcony-map svg", "#steps .balcony-map svg"),
+    "unfolded": ("step-by-step", {"stage": "weights"}, "#steps .b-map svg", "#steps .b-map svg"),
     "probabilities": ("step-by-step", {"stage": "probabilities"}, "#steps table", "#steps summary"),
     "models": ("models", {}, "#model-facts dt", ""),
 }
@@ -43,7 +43,7 @@ def page(shared: Page) -> Page:
 
 def grave(page: Page) -> list[str]:
     """The serious and critical findings in what is ours: views, the frame and the sentences among them."""
-    found = Axe().run(page, context={"include": [[".balcony-view"]]}).response["violations"]
+    found = Axe().run(page, context={"include": [[".b-view"]]}).response["violations"]
     return [f"{one['id']}: {node['html'][:160]}" for one in found if one["impact"] in GRAVE for node in one["nodes"]]
 
 

@@ -26,14 +26,14 @@ def numbers(text: str | None) -> list[float]:
 def test_stages_follow_the_arrow_keys_and_show_the_models_numbers(shared: Page, found: Stages, complaints) -> None:
     show(shared, "step-by-step", **FIRST, head="1.0", stage="scores")
     steps = shared.locator("#steps")
-    title, readout = steps.locator("h3").first, steps.locator(".balcony-readout").first
+    title, readout = steps.locator("h3").first, steps.locator(".b-readout").first
     expect(title).to_have_text("4 Scores: layer 2, head 1")
-    steps.locator(".balcony-map").press("ArrowDown")  # the first cell
+    steps.locator(".b-map").press("ArrowDown")  # the first cell
     expect(readout).to_contain_text("÷ √")
     products, scores, weights = (found.layer[name][0, 0] for name in ("products", "scores", "weights"))
     assert numbers(readout.text_content()) == pytest.approx([products[0].item(), scores[0].item()], abs=1e-4)
-    steps.locator(".balcony-map").press("Enter")
-    card = steps.locator(".balcony-unfolded")
+    steps.locator(".b-map").press("Enter")
+    card = steps.locator(".b-unfolded")
     shown = numbers(card.locator("tbody").text_content())
     assert shown[2::3] == pytest.approx(weights.tolist(), abs=1e-4)
     expect(card).to_contain_text("The weights sum to 1.0000")
@@ -50,9 +50,9 @@ def test_stages_follow_the_arrow_keys_and_show_the_models_numbers(shared: Page, 
 
 def test_a_pressed_cell_of_the_attention_map_unfolds(shared: Page, found: Stages, complaints: list[str]) -> None:
     show(shared, "attention", **FIRST, head="1.0")
-    shared.locator("#attention-map .balcony-map").press("ArrowDown")  # the first cell
-    shared.locator("#attention-map .balcony-map").press("Enter")
-    card = shared.locator("#attention-cell .balcony-unfolded")
+    shared.locator("#attention-map .b-map").press("ArrowDown")  # the first cell
+    shared.locator("#attention-map .b-map").press("Enter")
+    card = shared.locator("#attention-cell .b-unfolded")
     expect(card).to_contain_text("The weights sum to 1.0000")
     shown = numbers(card.locator("tbody").text_content())
     assert shown[2::3] == pytest.approx(found.layer["weights"][0, 0].tolist(), abs=1e-4)
@@ -63,7 +63,7 @@ def test_a_pressed_cell_of_the_attention_map_unfolds(shared: Page, found: Stages
 def test_a_part_set_to_zero_changes_the_answer_beside_the_whole_models(shared: Page, complaints) -> None:
     show(shared, "step-by-step", **FIRST, stage="feed-forward")
     steps = shared.locator("#steps")
-    expect(steps.locator(".balcony-strip canvas")).to_have_count(6)
+    expect(steps.locator(".b-strip canvas")).to_have_count(6)
     expect(steps).to_contain_text("The answer. juliet")
     steps.get_by_role("button", name="Feed-forward", exact=True).click()
     expect(steps).to_contain_text("the whole model")
@@ -80,7 +80,7 @@ def test_every_stage_is_drawn_and_has_python(shared: Page, complaints: list[str]
     for index in range(12):
         names.nth(index).click()
         expect(steps.locator("h3").first).to_contain_text((names.nth(index).text_content() or "").strip())
-        assert steps.locator(".balcony-strip canvas, .balcony-map svg, table").count()
+        assert steps.locator(".b-strip canvas, .b-map svg, table").count()
         assert "found" in (steps.locator("pre").text_content() or "")
 
 

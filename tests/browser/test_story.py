@@ -35,7 +35,7 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     wait_for_status(page, "Finished")
     expect(page.locator("#run-step")).to_have_text(f"{STEPS} of {STEPS}")
     cut_off = "tiles => tiles.filter((tile) => tile.scrollWidth > tile.clientWidth).map((tile) => tile.textContent)"
-    assert page.locator(".balcony-tiles dd").evaluate_all(cut_off) == []
+    assert page.locator(".b-tiles dd").evaluate_all(cut_off) == []
     expect(page.locator("#run-guesses tbody tr[data-right=true]")).to_have_count(5)
     expect(page.locator("#run-guesses")).to_contain_text("✓ right")
     expect(page.locator("#start")).to_be_enabled()
@@ -63,10 +63,10 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
 
     open_tab(page, "Attention")
     head = page.get_by_role("button", name="Layer 2, head 3", exact=True)
-    expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 1, head 1")
+    expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 1, head 1")
     head.focus()
     page.keyboard.press("Enter")
-    expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 2, head 3")
+    expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 3")
     expect(head).to_have_attribute("aria-pressed", "true")
 
     open_tab(page, "Models")
@@ -175,7 +175,7 @@ def test_no_request_leaves_the_machine(page: Page, address: str) -> None:
     wait_for_status(page, "Finished")
     for name in ("Masked words", "Next sentence", "Attention", "Models"):
         open_tab(page, name)
-    page.locator("#attention-map .balcony-map-title").wait_for(state="attached")
+    page.locator("#attention-map .b-map-title").wait_for(state="attached")
     page.remove_listener("request", note)
     assert any("plotly" in url for url in asked)
     assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
@@ -246,7 +246,7 @@ def test_arrow_keys_go_through_words_and_heads(page: Page) -> None:
     page.keyboard.press("ArrowDown")
     expect(page.get_by_role("button", name="Layer 2, head 2", exact=True)).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.locator("#attention-map .balcony-map-title")).to_have_text("Layer 2, head 2")
+    expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 2")
 
 
 def test_a_chosen_option_looks_chosen_under_the_pointer_too(page: Page) -> None:

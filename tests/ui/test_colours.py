@@ -9,13 +9,13 @@ from ui.parts import figures
 from ui.server.scripts import ASSETS
 
 LIGHT, DARK = re.findall(
-    r"\{\n((?:\s*--balcony[^{}]*)+?)\}", re.sub(r"/\*.*?\*/", "", (ASSETS / "css" / "balcony.css").read_text("utf-8"))
+    r"\{\n((?:\s*--b-[^{}]*)+?)\}", re.sub(r"/\*.*?\*/", "", (ASSETS / "css" / "balcony.css").read_text("utf-8"))
 )
 BACKGROUNDS = {LIGHT: "#ffffff", DARK: "#0f172a"}  # of panels, in Gradio's theme
 
 
 def variable(theme: str, name: str) -> list[str]:
-    return re.findall(rf"--balcony-{name}: ([^;]*);", theme)[0].split()
+    return re.findall(rf"--b-{name}: ([^;]*);", theme)[0].split()
 
 
 def contrast(one: str, other: str) -> float:

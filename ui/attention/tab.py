@@ -41,7 +41,7 @@ def attention_tab(page: Page) -> None:
             info="The remaining weights of each row are scaled to sum to 1.",
             elem_id="attention-hide",
         )
-        gr.HTML(f"<p>{HINT}</p>", elem_classes="balcony-hint", apply_default_css=False, padding=False, js_on_load=None)
+        gr.HTML(f"<p>{HINT}</p>", elem_classes="b-hint", apply_default_css=False, padding=False, js_on_load=None)
         export = exporter(
             "the attention", of="attention-stage", elem_id="attention-download", kinds=("json", "csv", "html", "py")
         )

@@ -282,14 +282,14 @@ def experiments(page: Page, training: Training) -> None:
         return {result: begin(space, values), **training.show(space.token)}
 
     listed = load_experiments()
-    gr.HTML("<h2>What does each part of BERT do?</h2>", elem_classes="balcony-heading", apply_default_css=False)
+    gr.HTML("<h2>What does each part of BERT do?</h2>", elem_classes="b-heading", apply_default_css=False)
     choice = gr.Radio(
         [(experiment.title, experiment.name) for experiment in listed],
         value=listed[0].name,
         label="Change one setting, keep the rest",
         info=listed[0].question,
         elem_id="experiment-choice",
-        elem_classes="balcony-list",
+        elem_classes="b-list",
     )
     with gr.Row(elem_id="experiment-start-row"):
         seeds = gr.Radio(

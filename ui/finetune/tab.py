@@ -44,12 +44,12 @@ def finetune_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
     workspaces, recipes = page.workspaces, finetuning_recipes()
     titles = [(each.title if each.files else f"{each.title} (needs your file)", each.name) for each in recipes]
-    with page.tab("Fine-tune", "fine-tune"), gr.Row(elem_classes="balcony-split"):
+    with page.tab("Fine-tune", "fine-tune"), gr.Row(elem_classes="b-split"):
         with gr.Column(scale=4, min_width=320):
             task = gr.Dropdown(titles, value=recipes[0].name, label="Task", elem_id="task")
             facts = view("facts", elem_id="task-facts")
             initial = gr.Radio(
-                list(STARTS), value=STARTS[0], label="Initial weights", elem_id="initial", elem_classes="balcony-list"
+                list(STARTS), value=STARTS[0], label="Initial weights", elem_id="initial", elem_classes="b-list"
             )
             with gr.Accordion("Examples of your own", open=False, elem_id="own-examples"):
                 uploaded = gr.File(label=f"A file with {FORMS[recipes[0].task]}", elem_id="task-file", height=120)

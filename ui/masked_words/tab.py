@@ -31,7 +31,7 @@ HINT = "Click words to hide them from the model; double-click a word to hide onl
 
 def masked_words_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
-    with page.tab("Masked words", "masked-words"), gr.Row(elem_classes="balcony-split", elem_id="masked-row"):
+    with page.tab("Masked words", "masked-words"), gr.Row(elem_classes="b-split", elem_id="masked-row"):
         with gr.Column(scale=5, min_width=340):
             with gr.Column(elem_id="masked-stage"):
                 guesses = view("guesses", server_functions=[put_into(page)], elem_id="masked-guesses")

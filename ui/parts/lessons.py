@@ -17,7 +17,7 @@ MOST_CHOICES = 8
 # Parts of the page that a step can hide, by name, as CSS selectors.
 PARTS = {
     "tabs": "#tabs > .tab-wrapper",
-    "model": "#frame .balcony-model, #frame .balcony-time",
+    "model": "#frame .b-model, #frame .b-time",
     "sentences": "#question",
     "form": "#form, #preview",
     "curves": "#run-curves",
@@ -30,7 +30,7 @@ PARTS = {
     "heads": "#attention-heads",
     "head": "#attention-map",
     "switches": "#attention-switches",
-    "downloads": ".balcony-save",
+    "downloads": ".b-save",
 }
 # Parts of a question that the server does not read.
 _PAGE_ONLY = {"heads": dict, "order": str, "stage": str, "recipe": dict}

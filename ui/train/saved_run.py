@@ -43,7 +43,7 @@ class SavedRun:
 def saved_run() -> SavedRun:
     """Lay out the controls, closed at first."""
     with gr.Accordion("Save a run and continue later", open=False, elem_id="saved-run"):
-        gr.HTML(ABOUT, elem_classes="balcony-hint", apply_default_css=False, padding=False, js_on_load=None)
+        gr.HTML(ABOUT, elem_classes="b-hint", apply_default_css=False, padding=False, js_on_load=None)
         save = gr.Button("Download with training state", elem_id="save-run", min_width=160)
         link = gr.DownloadButton("File", visible="hidden", elem_id="run-file")
         opened = gr.File(label="Continue a saved run (.zip)", file_types=[".zip"], elem_id="resume", height=120)

@@ -37,7 +37,7 @@ def words_in_context_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
     with page.tab("Words in context", "words-in-context"):
         facts = view("facts", elem_id="context-facts")
-        with gr.Row(elem_classes="balcony-split", elem_id="context-stage"):
+        with gr.Row(elem_classes="b-split", elem_id="context-stage"):
             with gr.Column(scale=1, min_width=320):
                 cosine = view("similarityMap", elem_id="context-cosine")
             with gr.Column(scale=1, min_width=320):
@@ -63,7 +63,7 @@ def words_in_context_tab(page: Page) -> None:
                 min_width=280,
             )
         export = exporter("the similarities", of="context-stage", elem_id="context-download")
-        gr.HTML(f"<p>{HINT}</p>", elem_classes="balcony-hint", apply_default_css=False, padding=False, js_on_load=None)
+        gr.HTML(f"<p>{HINT}</p>", elem_classes="b-hint", apply_default_css=False, padding=False, js_on_load=None)
 
     def filled(asked: Asked) -> tuple[str, list[str], int]:
         """The word and its sentences, where the person gave none those of an example, and the level."""

@@ -51,11 +51,11 @@ function unpacked(text) {
 /** @type {View} */
 export function headDetail(root, { options }) {
   const tabs = Object.entries(MODES).map(([mode, text]) => {
-    const tab = el("button", { type: "button", role: "tab", class: "balcony-small", "data-mode": mode }, text);
+    const tab = el("button", { type: "button", role: "tab", class: "b-small", "data-mode": mode }, text);
     tab.addEventListener("click", () => change({ mode: /** @type {keyof typeof MODES} */ (mode) }));
     return tab;
   });
-  const tablist = el("div", { role: "tablist", "aria-label": "How attention is drawn", class: "balcony-tools" }, ...tabs);
+  const tablist = el("div", { role: "tablist", "aria-label": "How attention is drawn", class: "b-tools" }, ...tabs);
   roam(tablist);
   const limit = el("output", {});
   const threshold = el("input", { type: "range", min: "0", max: "0.5", step: "0.01", "aria-label": "Hide weights below" });
@@ -70,13 +70,13 @@ export function headDetail(root, { options }) {
   }
 
   const filter = choice("Lines between", FILTERS, "filter"), mean = choice("Average over", MEANS, "mean");
-  const chips = el("div", { class: "balcony-tools", role: "group", "aria-label": "Heads that are drawn",
+  const chips = el("div", { class: "b-tools", role: "group", "aria-label": "Heads that are drawn",
     title: "Click a head to show or hide it; double-click or Shift-click it to see it alone" });
-  const extra = el("div", { class: "balcony-tools balcony-extra", "data-no-picture": "" });
-  const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, tablist,
+  const extra = el("div", { class: "b-tools b-extra", "data-no-picture": "" });
+  const tools = el("div", { class: "b-tools", "data-no-picture": "" }, tablist,
     el("label", {}, "Hide weights below ", threshold, limit));
-  const title = el("h3", { class: "balcony-map-title" }), readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
-  const difference = el("p", { class: "balcony-empty" });
+  const title = el("h3", { class: "b-map-title" }), readout = el("p", { class: "b-readout", "aria-live": "polite" });
+  const difference = el("p", { class: "b-empty" });
   const body = el("div", { role: "tabpanel", tabindex: "-1" });
   const picture = heatMap(readout);
   /** @type {Layer} */
@@ -128,12 +128,12 @@ export function headDetail(root, { options }) {
 
     /** @param {0 | 1} side */
     function words(side) {
-      const list = el("div", { class: side ? "balcony-line-side" : "balcony-line-side is-left", role: "group",
+      const list = el("div", { class: side ? "b-line-side" : "b-line-side is-left", role: "group",
         "aria-label": side ? "Words attended to" : "Words that attend" });
       tokens.forEach((token, index) => {
-        const item = el("button", { type: "button", class: "balcony-line-word", title: token,
+        const item = el("button", { type: "button", class: "b-line-word", title: token,
           "aria-label": side ? `${token}, attended to` : `${token}, attends` },
-          el("bdi", {}, token), el("span", { class: "balcony-line-weight" }));
+          el("bdi", {}, token), el("span", { class: "b-line-weight" }));
         item.style.height = `${height}px`;
         item.addEventListener("pointerenter", () => trace([side, index]));
         item.addEventListener("focus", () => trace([side, index]));
@@ -203,7 +203,7 @@ export function headDetail(root, { options }) {
       }));
     }
 
-    body.replaceChildren(el("div", { class: "balcony-lines" }, sides[0], drawing, sides[1]));
+    body.replaceChildren(el("div", { class: "b-lines" }, sides[0], drawing, sides[1]));
     trace(pinned);
     readout.textContent = LINES_HINT;
   }
@@ -219,10 +219,10 @@ export function headDetail(root, { options }) {
   function drawChips() {
     const on = active(), all = Array.from({ length: value.heads }, (_, head) => head);
     if (chips.children.length !== value.heads + 1) {
-      const every = el("button", { type: "button", class: "balcony-small" }, "All");
+      const every = el("button", { type: "button", class: "b-small" }, "All");
       every.addEventListener("click", () => change({ active: new Set(all) }));
       chips.replaceChildren(every, ...all.map((head) => {
-        const chip = el("button", { type: "button", class: "balcony-chip", "aria-label": `Head ${head + 1}` }, `${head + 1}`);
+        const chip = el("button", { type: "button", class: "b-chip", "aria-label": `Head ${head + 1}` }, `${head + 1}`);
         chip.style.setProperty("--chip", colourOf(head));
         chip.addEventListener("click", (event) => toggle(head, event.shiftKey));
         chip.addEventListener("dblclick", () => toggle(head, true));

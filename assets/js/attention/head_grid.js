@@ -32,8 +32,8 @@ const SMALLEST_WITH_NUMBER = 44;
 /** @type {View} */
 export function headGrid(root) {
   const choose = el("select", { "aria-label": "Colour the heads by" });
-  const sort = el("button", { type: "button", class: "balcony-small" }, "Sort");
-  const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Colour by ", choose), sort);
+  const sort = el("button", { type: "button", class: "b-small" }, "Sort");
+  const tools = el("div", { class: "b-tools", "data-no-picture": "" }, el("label", {}, "Colour by ", choose), sort);
   const title = el("h3", {}), frame = el("div", {}), key = el("div", {}), notes = el("div", {});
   const canvas = el("canvas", { "aria-hidden": "true" });
   const thumb = el("canvas", {});
@@ -66,8 +66,8 @@ export function headGrid(root) {
 
   /** @param {number} layer @param {number} head */
   function button(layer, head) {
-    const item = el("button", { type: "button", class: "balcony-head", "data-layer": layer, "data-head": head },
-      el("span", { class: "balcony-head-badge", "aria-hidden": "true" }), el("span", { class: "balcony-head-value", "aria-hidden": "true" }));
+    const item = el("button", { type: "button", class: "b-head", "data-layer": layer, "data-head": head },
+      el("span", { class: "b-head-badge", "aria-hidden": "true" }), el("span", { class: "b-head-value", "aria-hidden": "true" }));
     item.addEventListener("click", () => change({ picked: [layer, head], active: new Set([head]) }));
     return item;
   }
@@ -76,10 +76,10 @@ export function headGrid(root) {
   function build(heads) {
     const focused = /** @type {HTMLElement | null} */ (frame.querySelector("button:focus"));
     const inRows = !(settings.sorted && fact());
-    const grid = el("div", { class: inRows ? "balcony-heads" : "balcony-heads is-sorted", role: "group", "aria-label": "Attention heads" }, canvas);
+    const grid = el("div", { class: inRows ? "b-heads" : "b-heads is-sorted", role: "group", "aria-label": "Attention heads" }, canvas);
     heads.forEach(([layer, head], index) => {
       if (inRows && index % value.heads === 0) {
-        grid.append(el("span", { class: "balcony-heads-label", "aria-hidden": "true" }, `Layer ${layer + 1}`));
+        grid.append(el("span", { class: "b-heads-label", "aria-hidden": "true" }, `Layer ${layer + 1}`));
       }
       grid.append(button(layer, head));
     });
@@ -119,7 +119,7 @@ export function headGrid(root) {
     const most = value.most[fact()] ?? 1;
     key.replaceChildren(
       ...(fact() ? [legend(`Frame: ${value.titles[fact()]}`, [0, 0.25, 0.5, 0.75, 1].map((part) => Number((part * most).toFixed(2))), (number) => number / most)] : []),
-      ...(counts.size ? [el("div", { class: "balcony-legend" }, ...[...counts].map(([pattern, count]) =>
+      ...(counts.size ? [el("div", { class: "b-legend" }, ...[...counts].map(([pattern, count]) =>
         el("span", {}, el("b", {}, GLYPHS[pattern]), ` ${value.patterns[pattern]}: ${count === 1 ? "1 head" : `${count} heads`}`)),
       el("span", {}, value.label_hint))] : []));
     paint();
@@ -157,7 +157,7 @@ export function headGrid(root) {
     if (!next?.size) {
       built = "";
       root.replaceChildren(...(next?.error ? [note(next.error, true)]
-        : next?.hidden ? [] : [el("p", { class: "balcony-empty" }, "Type a sentence to see which words each head attends to.")]));
+        : next?.hidden ? [] : [el("p", { class: "b-empty" }, "Type a sentence to see which words each head attends to.")]));
       return;
     }
     value = next;

@@ -43,19 +43,19 @@ function fill(select, pairs) {
 export function headSwitches(root, { trigger, options }) {
   const measure = el("select", { "aria-label": "What the map shows" });
   const table = el("tbody", {}), without = el("th", { scope: "col" });
-  const allOn = el("button", { type: "button", class: "balcony-small" }, "Switch all on");
-  const each = el("button", { type: "button", class: "balcony-small" }, "Switch off one head at a time");
-  const grid = el("div", {}), caption = el("p", { class: "balcony-empty" }), notes = el("div", {});
-  const panel = el("div", { class: "balcony-switches" },
+  const allOn = el("button", { type: "button", class: "b-small" }, "Switch all on");
+  const each = el("button", { type: "button", class: "b-small" }, "Switch off one head at a time");
+  const grid = el("div", {}), caption = el("p", { class: "b-empty" }), notes = el("div", {});
+  const panel = el("div", { class: "b-switches" },
     el("section", {},
       el("h3", {}, "What the model answers"),
-      el("div", { class: "balcony-tools", "data-no-picture": "" }, allOn),
-      el("table", { class: "balcony-answers" },
+      el("div", { class: "b-tools", "data-no-picture": "" }, allOn),
+      el("table", { class: "b-answers" },
         el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Answer"), el("th", { scope: "col" }, "All heads"), without, el("th", { scope: "col" }, "Change"))),
         table)),
     el("section", {},
       el("h3", {}, "Without each head alone"),
-      el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Change of ", measure), each),
+      el("div", { class: "b-tools", "data-no-picture": "" }, el("label", {}, "Change of ", measure), each),
       grid, effectLegend(String), caption, notes));
   /** @type {Switches} */
   let value;
@@ -82,12 +82,12 @@ export function headSwitches(root, { trigger, options }) {
   }
 
   function build() {
-    const group = el("div", { class: "balcony-switch-grid", role: "group", "aria-label": "Heads to switch off" });
+    const group = el("div", { class: "b-switch-grid", role: "group", "aria-label": "Heads to switch off" });
     group.style.setProperty("--heads", `${value.heads}`);
     for (let layer = 0; layer < value.layers; layer += 1) {
-      group.append(el("span", { class: "balcony-heads-label", "aria-hidden": "true" }, `Layer ${layer + 1}`));
+      group.append(el("span", { class: "b-heads-label", "aria-hidden": "true" }, `Layer ${layer + 1}`));
       for (let head = 0; head < value.heads; head += 1) {
-        const item = el("button", { type: "button", class: "balcony-switch", "data-layer": layer, "data-head": head });
+        const item = el("button", { type: "button", class: "b-switch", "data-layer": layer, "data-head": head });
         item.addEventListener("click", () => toggle(layer, head));
         group.append(item);
       }

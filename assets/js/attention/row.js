@@ -45,12 +45,12 @@ const largest = (values) => Array.from(values).reduce((most, value) => Math.max(
  */
 export function bars(name, values, top = largest(values), move, names) {
   const n = values.length, drawing = svg("svg", { viewBox: `0 0 ${n} ${HEIGHT}`, preserveAspectRatio: "none", height: HEIGHT, "aria-hidden": "true" });
-  const text = el("span", { class: "balcony-number" });
-  const box = el("div", { class: "balcony-bars", ...(move ? { role: "slider", tabindex: "0", "aria-valuemin": -top, "aria-valuemax": top } : { role: "img" }) },
-    el("span", { class: "balcony-strip-name" }, el("bdi", {}, name), text), drawing);
+  const text = el("span", { class: "b-number" });
+  const box = el("div", { class: "b-bars", ...(move ? { role: "slider", tabindex: "0", "aria-valuemin": -top, "aria-valuemax": top } : { role: "img" }) },
+    el("span", { class: "b-strip-name" }, el("bdi", {}, name), text), drawing);
   let at = 0;
   const show = () => {
-    drawing.replaceChildren(svg("path", { class: "balcony-bars-zero", d: `M0 ${HEIGHT / 2}h${n}` }), ...Array.from(values, (value, k) => {
+    drawing.replaceChildren(svg("path", { class: "b-bars-zero", d: `M0 ${HEIGHT / 2}h${n}` }), ...Array.from(values, (value, k) => {
       const height = (Math.min(1, Math.abs(value) / top) * HEIGHT) / 2;
       return svg("rect", { x: k + 0.1, width: 0.8, y: value < 0 ? HEIGHT / 2 : HEIGHT / 2 - height, height, class: value < 0 ? "is-less" : k === at && move ? "is-chosen" : "" });
     }));
@@ -86,7 +86,7 @@ export function bars(name, values, top = largest(values), move, names) {
  */
 export function summed(name, inputs, weights, bias) {
   const products = inputs.map((input, k) => input * weights[k]), sum = products.reduce((all, each) => all + each, 0);
-  return el("section", { class: "balcony-card balcony-unfolded" }, el("h3", {}, el("bdi", {}, name)),
+  return el("section", { class: "b-card b-unfolded" }, el("h3", {}, el("bdi", {}, name)),
     bars("Inputs", inputs).box, bars("Weights", weights).box, bars("Their products", products).box,
     el("p", {}, `Sum of the ${inputs.length} products ${number(sum)} + bias ${number(bias)} = ${number(sum + bias)}.`));
 }
@@ -107,7 +107,7 @@ export function unfolded(head, i, j) {
   const pictures = [bars(`Query of ${from}`, query, top, changed(query)), bars(`Key of ${to}`, key, top, changed(key)),
     bars("Their products", products, top * top), bars("Weighted sum of the values", sum, largest(head.value))];
   const line = el("p", { "aria-live": "polite" }), rows = el("tbody", {}), total = el("p", {});
-  const reset = el("button", { type: "button", class: "balcony-small-button" }, "Reset");
+  const reset = el("button", { type: "button", class: "b-small-button" }, "Reset");
   reset.addEventListener("click", () => { query.set(part(head.query, i)); keys.set(head.key); show(); });
 
   function show() {
@@ -117,17 +117,17 @@ export function unfolded(head, i, j) {
     pictures.forEach((picture) => picture.show());
     line.textContent = `Sum of the ${d} products ${number(sums[j])} ÷ √${d} = score ${number(scores[j])}; weight ${number(powers[j])} ÷ ${number(all)} = ${number(weights[j])}.`;
     rows.replaceChildren(...head.tokens.map((token, index) => el("tr", { "aria-current": index === j ? "true" : null },
-      el("th", { scope: "row" }, el("bdi", {}, token)), ...[scores, powers, weights].map((values) => el("td", { class: "balcony-number" }, number(values[index]))),
+      el("th", { scope: "row" }, el("bdi", {}, token)), ...[scores, powers, weights].map((values) => el("td", { class: "b-number" }, number(values[index]))),
       el("td", {}, bar(weights[index], "mlm")))));
     total.textContent = `The weights sum to ${number(weights.reduce((part, weight) => part + weight, 0))}. Their values, each times its weight, are added.`;
   }
   show();
-  return el("section", { class: "balcony-card balcony-unfolded" },
+  return el("section", { class: "b-card b-unfolded" },
     el("h3", {}, el("bdi", {}, from), " → ", el("bdi", {}, to)),
-    el("p", { class: "balcony-empty" }, "Drag a bar of the query or the key; the row is computed again."),
+    el("p", { class: "b-empty" }, "Drag a bar of the query or the key; the row is computed again."),
     ...pictures.slice(0, 3).map(({ box }) => box), line, reset,
-    el("div", { class: "balcony-scroll", tabindex: "0", role: "region", "aria-label": `The row of ${from}` }, el("table", { class: "balcony-lens" },
+    el("div", { class: "b-scroll", tabindex: "0", role: "region", "aria-label": `The row of ${from}` }, el("table", { class: "b-lens" },
       el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Token"),
-        ...["Score", "e^(score − largest)", "Weight"].map((name) => el("th", { scope: "col", class: "balcony-number" }, name)), el("td", {}))), rows)),
+        ...["Score", "e^(score − largest)", "Weight"].map((name) => el("th", { scope: "col", class: "b-number" }, name)), el("td", {}))), rows)),
     total, pictures[3].box);
 }

@@ -33,7 +33,7 @@ const HELP = [
 
 /** @param {string} id @param {string} text @param {string} hint @param {() => void} press */
 function button(id, text, hint, press) {
-  const item = el("button", { type: "button", id, class: "balcony-small-button", title: hint }, text);
+  const item = el("button", { type: "button", id, class: "b-small-button", title: hint }, text);
   item.addEventListener("click", press);
   return item;
 }
@@ -43,21 +43,21 @@ export function frame(root, { server }) {
   const picker = el("select", { id: "model-picker", "aria-label": "Model" });
   const name = el("input", { id: "model-name", "aria-label": "Name of the model", maxlength: 60, hidden: "" });
   const rename = button("model-rename", "✎", "Rename this model", edit);
-  const detail = el("span", { class: "balcony-model-detail", id: "model-step" });
+  const detail = el("span", { class: "b-model-detail", id: "model-step" });
   const slider = el("input", { type: "range", id: "time-slider", min: 0, max: 0, step: 1, "aria-label": "Step of the run" });
-  const drawing = svg("svg", { class: "balcony-time-curve", viewBox: "0 0 100 20", preserveAspectRatio: "none", "aria-hidden": "true" });
+  const drawing = svg("svg", { class: "b-time-curve", viewBox: "0 0 100 20", preserveAspectRatio: "none", "aria-hidden": "true" });
   const live = button("time-live", "Live", "Follow the newest step", () => { stop(); select(null); });
   const replay = button("time-replay", "Replay", "Show each kept step in turn", () => (playing ? stop() : play()));
-  const time = el("div", { class: "balcony-time", role: "group", "aria-label": "Time" }, replay,
-    el("div", { class: "balcony-time-track" }, drawing, slider), live);
-  const copied = el("span", { class: "balcony-unseen", role: "status" });
+  const time = el("div", { class: "b-time", role: "group", "aria-label": "Time" }, replay,
+    el("div", { class: "b-time-track" }, drawing, slider), live);
+  const copied = el("span", { class: "b-unseen", role: "status" });
   const copy = button("copy-link", "Copy link", "Copy a link that shows the same", copyLink);
   const theme = button("theme", "◐", "Light or dark", () => setTheme(!document.body.classList.contains("dark")));
-  const help = el("details", { class: "balcony-help" }, el("summary", { id: "help", "aria-label": "Help" }, "?"),
+  const help = el("details", { class: "b-help" }, el("summary", { id: "help", "aria-label": "Help" }, "?"),
     el("div", {}, ...HELP.map((text) => el("p", {}, text))));
-  const notice = el("p", { class: "balcony-note", id: "link-notice", role: "status", hidden: "" });
-  const model = el("div", { class: "balcony-model" }, picker, name, rename, detail);
-  root.append(el("h1", { id: "title" }, "Balcony"), model, time, el("div", { class: "balcony-frame-tools" }, copy, copied, theme, help), notice);
+  const notice = el("p", { class: "b-note", id: "link-notice", role: "status", hidden: "" });
+  const model = el("div", { class: "b-model" }, picker, name, rename, detail);
+  root.append(el("h1", { id: "title" }, "Balcony"), model, time, el("div", { class: "b-frame-tools" }, copy, copied, theme, help), notice);
 
   /** @type {ShownModel | null} */
   let shown = null;
@@ -91,8 +91,8 @@ export function frame(root, { server }) {
     const top = Math.max(...points.map(([, loss]) => loss), 1e-9);
     const line = points.map(([place, loss]) => `${((100 * place) / places).toFixed(2)},${(20 - (18 * loss) / top).toFixed(2)}`);
     drawing.replaceChildren(
-      svg("path", { class: "balcony-time-ticks", d: all.map((_, place) => `M${((100 * place) / places).toFixed(2)} 20v-4`).join("") }),
-      ...(line.length > 1 ? [svg("polyline", { class: "balcony-time-loss", points: line.join(" ") })] : []));
+      svg("path", { class: "b-time-ticks", d: all.map((_, place) => `M${((100 * place) / places).toFixed(2)} 20v-4`).join("") }),
+      ...(line.length > 1 ? [svg("polyline", { class: "b-time-loss", points: line.join(" ") })] : []));
   }
 
   /** @param {number} step @returns {number} */
@@ -187,7 +187,7 @@ export function frame(root, { server }) {
   /** @param {boolean} isDark */
   function setTheme(isDark) {
     document.body.classList.toggle("dark", isDark);
-    try { localStorage.setItem("balcony-theme", isDark ? "dark" : "light"); } catch (error) { console.warn(error); }
+    try { localStorage.setItem("b-theme", isDark ? "dark" : "light"); } catch (error) { console.warn(error); }
   }
 
   /** @param {number | null} step */
@@ -255,7 +255,7 @@ export function frame(root, { server }) {
     restore({ recipe: found.model === question.model ? question.recipe : null, ...found });
     announce("restored", null);
   });
-  try { if (localStorage.getItem("balcony-theme")) setTheme(localStorage.getItem("balcony-theme") === "dark"); } catch (error) { console.warn(error); }
+  try { if (localStorage.getItem("b-theme")) setTheme(localStorage.getItem("b-theme") === "dark"); } catch (error) { console.warn(error); }
 
   /** @param {{visitor: string, run?: string | null, show?: string}} value */
   function begin(value) {

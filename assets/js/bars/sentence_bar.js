@@ -46,26 +46,26 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   let isGiven = false;  // the hidden words were given together with their sentences
   let offered = "";  // the model of the sentences
 
-  const hint = el("p", { class: "balcony-empty", id: "sentence-hint" });
+  const hint = el("p", { class: "b-empty", id: "sentence-hint" });
   const problem = el("div", {});
-  const undo = el("button", { type: "button", id: "undo", class: "balcony-small-button", hidden: "" }, "Undo");
-  const swap = el("button", { type: "button", id: "swap", class: "balcony-small-button", title: "Swap the sentences", "aria-label": "Swap the sentences" }, "⇄");
+  const undo = el("button", { type: "button", id: "undo", class: "b-small-button", hidden: "" }, "Undo");
+  const swap = el("button", { type: "button", id: "swap", class: "b-small-button", title: "Swap the sentences", "aria-label": "Swap the sentences" }, "⇄");
   const compare = el("select", { id: "compare-with", "aria-label": "Compare with" });
-  const beside = el("label", { class: "balcony-compare" }, "Compare with ", compare);
+  const beside = el("label", { class: "b-compare" }, "Compare with ", compare);
   const fields = Object.fromEntries(FIELDS.map((key) => [key, field(key)]));
-  root.classList.add("balcony-bar-view");
+  root.classList.add("b-bar-view");
   root.append(
-    el("div", { class: "balcony-sentences" }, fields.text.element, swap, fields.pair.element),
-    el("div", { class: "balcony-bar-line" }, hint, undo, beside), problem);
+    el("div", { class: "b-sentences" }, fields.text.element, swap, fields.pair.element),
+    el("div", { class: "b-bar-line" }, hint, undo, beside), problem);
 
   /** One sentence: its words, an editor in their place, and a list of sentences from the text. @param {"text" | "pair"} key */
   function field(key) {
-    const chips = el("div", { class: "balcony-chips", role: "group", "aria-label": `Words of: ${LABELS[key]}` });
+    const chips = el("div", { class: "b-chips", role: "group", "aria-label": `Words of: ${LABELS[key]}` });
     const editor = el("textarea", { id: `sentence-${key}`, rows: 1, "aria-label": LABELS[key], hidden: "",
       placeholder: key === "text" ? "Type a sentence" : "A second sentence (optional)" });
-    const edit = el("button", { type: "button", class: "balcony-icon", id: `edit-${key}`, title: `Edit: ${LABELS[key]}`, "aria-label": `Edit: ${LABELS[key]}` }, "✎");
-    const list = el("select", { class: "balcony-from-text", id: `choose-${key}`, title: "A sentence from the text", "aria-label": `${LABELS[key]} from the text` });
-    const element = el("div", { class: "balcony-field", "data-field": key }, chips, editor, edit, list);
+    const edit = el("button", { type: "button", class: "b-icon", id: `edit-${key}`, title: `Edit: ${LABELS[key]}`, "aria-label": `Edit: ${LABELS[key]}` }, "✎");
+    const list = el("select", { class: "b-from-text", id: `choose-${key}`, title: "A sentence from the text", "aria-label": `${LABELS[key]} from the text` });
+    const element = el("div", { class: "b-field", "data-field": key }, chips, editor, edit, list);
     const open = () => {
       editor.value = question[key];
       editor.hidden = false;
@@ -115,8 +115,8 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   /** A word, with a thin line between its pieces; one that the vocabulary lacks is dotted. @param {number} index */
   function chip(index) {
     const word = words.words[index], cuts = words.cuts[index], known = words.known[index];
-    const pieces = cuts.map((cut, i) => el("span", { class: "balcony-piece" }, word.slice(cut, cuts[i + 1])));
-    const item = el("button", { type: "button", class: known ? "balcony-word" : "balcony-word is-unknown", dir: "auto",
+    const pieces = cuts.map((cut, i) => el("span", { class: "b-piece" }, word.slice(cut, cuts[i + 1])));
+    const item = el("button", { type: "button", class: known ? "b-word" : "b-word is-unknown", dir: "auto",
       title: known ? null : "The model never learned this word" }, ...pieces);
     // The second click of a double click picks this word alone.
     item.addEventListener("click", (event) => press(index, event.detail === 2));
@@ -137,7 +137,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
       for (const [sentence, key] of FIELDS.entries()) {
         const [start, end] = sentence ? [words.second, all.length] : [0, words.second], part = all.slice(start, end);
         const items = [...part, ""].flatMap((item, i) => [
-          ...words.typed.filter(([of, index]) => of === sentence && index === start + i).map(() => el("span", { class: "balcony-typed" }, "[MASK]")),
+          ...words.typed.filter(([of, index]) => of === sentence && index === start + i).map(() => el("span", { class: "b-typed" }, "[MASK]")),
           item]);
         fields[key].chips.replaceChildren(...(words.error ? [question[key]] : items));
         fields[key].chips.dir = direction(part.map((item) => item.textContent ?? ""));
@@ -146,7 +146,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
       built = shape;
     }
     const hidden = new Set(question.tab === "words-in-context" ? [] : question.hidden);
-    [...root.querySelectorAll(".balcony-word")].forEach((item, index) => {
+    [...root.querySelectorAll(".b-word")].forEach((item, index) => {
       const isWord = question.tab === "words-in-context" && words.words[index].toLowerCase() === question.word?.trim().toLowerCase();
       item.setAttribute("aria-pressed", `${pressable && (hidden.has(index) || isWord)}`);
       /** @type {HTMLButtonElement} */ (item).disabled = !pressable;

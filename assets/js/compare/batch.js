@@ -10,15 +10,15 @@ import { question } from "../parts/question.js";
 const ASKED = new Set(["masked", "replaced", "kept"]);
 
 function chip(kind, text, ...more) {
-  return el("li", { class: `balcony-token is-${kind}`, title: kind }, el("bdi", { class: "balcony-token-shown" }, text), ...more);
+  return el("li", { class: `b-token is-${kind}`, title: kind }, el("bdi", { class: "b-token-shown" }, text), ...more);
 }
 
 /** An asked word: its kind, the true word, the guess and the loss. */
 function guessed(kind, { label, token, probability, loss, is_right: isRight }) {
   return [
-    el("small", { class: "balcony-token-kind" }, kind),
+    el("small", { class: "b-token-kind" }, kind),
     el("small", {}, "true: ", el("bdi", {}, label)),
-    el("small", { class: isRight ? null : "balcony-wrong" }, isRight ? "✓ " : "✗ ", el("bdi", {}, token), ` ${percent(probability)}`),
+    el("small", { class: isRight ? null : "b-wrong" }, isRight ? "✓ " : "✗ ", el("bdi", {}, token), ` ${percent(probability)}`),
     el("small", {}, `loss ${loss.toFixed(2)}`),
   ];
 }
@@ -45,13 +45,13 @@ function pair(row, number, label) {
   const actual = row.is_next ? (follows ? "B follows A (IsNext)" : label) : (follows ? "B is from elsewhere (NotNext)" : `not ${label}`);
   const isRight = (row.is_next_probability >= 0.5) === row.is_next;
   const probability = row.is_next ? row.is_next_probability : 1 - row.is_next_probability;
-  const line = (name, [from, to], segment) => el("div", { class: "balcony-segment" },
-    el("span", { class: "balcony-segment-name", title: segment }, name),
+  const line = (name, [from, to], segment) => el("div", { class: "b-segment" },
+    el("span", { class: "b-segment-name", title: segment }, name),
     el("ol", { "aria-label": name ? `${name}, ${segment}` : segment, dir: direction(row.tokens.slice(from, to)) },
       ...words(row, from, to)));
-  return el("section", { class: "balcony-pair" },
+  return el("section", { class: "b-pair" },
     el("h4", {}, `Pair ${number}: ${hasB ? actual : "A alone, without B"}. `, ...(hasB
-      ? [el("span", { class: isRight ? null : "balcony-wrong" }, `${isRight ? "✓" : "✗"} the model's probability: ${percent(probability)}`)]
+      ? [el("span", { class: isRight ? null : "b-wrong" }, `${isRight ? "✓" : "✗"} the model's probability: ${percent(probability)}`)]
       : [])),
     line("A", [0, second], "segment 0"),
     ...(hasB ? [line("B", [second, end], "segment 1")] : []),
@@ -60,8 +60,8 @@ function pair(row, number, label) {
 
 function legend(entries) {
   const sample = { masked: "[MASK]", special: "[CLS]", padding: "[PAD]" };
-  return el("dl", { class: "balcony-batch-legend" }, ...entries.map(([kind, text]) => el("div", {},
-    el("dt", { class: `balcony-token is-${kind}` }, sample[kind] || "word"), el("dd", {}, el("strong", {}, kind), ": ", text))));
+  return el("dl", { class: "b-batch-legend" }, ...entries.map(([kind, text]) => el("div", {},
+    el("dt", { class: `b-token is-${kind}` }, sample[kind] || "word"), el("dd", {}, el("strong", {}, kind), ": ", text))));
 }
 
 function summary(value) {
@@ -77,10 +77,10 @@ function summary(value) {
 
 /** @type {View} */
 export function batch(root, { server, setValue, options }) {
-  const summaryLine = el("p", { class: "balcony-batch-summary" });
-  const range = el("span", { class: "balcony-batch-range" });
+  const summaryLine = el("p", { class: "b-batch-summary" });
+  const range = el("span", { class: "b-batch-range" });
   const button = (text, id, hint, press) => {
-    const item = el("button", { type: "button", class: "balcony-small", id, title: hint }, text);
+    const item = el("button", { type: "button", class: "b-small", id, title: hint }, text);
     item.addEventListener("click", press);
     return item;
   };
@@ -90,13 +90,13 @@ export function batch(root, { server, setValue, options }) {
   const own = button("The step's own masks", "batch-own", "The words that were asked in this step", () => hold(0));
   back.setAttribute("aria-label", "Previous pairs");
   next.setAttribute("aria-label", "Next pairs");
-  const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, back, range, next, draw, own);
-  const pairing = el("p", { class: "balcony-empty" });
-  const pairs = el("div", { class: "balcony-pairs" });
+  const tools = el("div", { class: "b-tools", "data-no-picture": "" }, back, range, next, draw, own);
+  const pairing = el("p", { class: "b-empty" });
+  const pairs = el("div", { class: "b-pairs" });
   const key = el("div", {});
   root.append(
     el("h2", {}, "What does one training step look like?"),
-    el("p", { class: "balcony-empty" }, options.hint),
+    el("p", { class: "b-empty" }, options.hint),
     pairing, tools, summaryLine, pairs, key);
   /** @type {{step: number} | null} */
   let shown = null;

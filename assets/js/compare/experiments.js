@@ -10,13 +10,13 @@ const ASK_MS = 1000;
 /** @type {View} */
 export function experiment(root, { server }) {
   const title = el("h3", {});
-  const question = el("p", { class: "balcony-empty" });
-  const status = el("p", { class: "balcony-reason", role: "status", id: "experiment-status" });
-  const fill = el("span", { class: "balcony-bar-fill" });
-  const bar = el("div", { class: "balcony-bar", role: "progressbar", "aria-label": "Progress of the experiment",
+  const question = el("p", { class: "b-empty" });
+  const status = el("p", { class: "b-reason", role: "status", id: "experiment-status" });
+  const fill = el("span", { class: "b-bar-fill" });
+  const bar = el("div", { class: "b-bar", role: "progressbar", "aria-label": "Progress of the experiment",
     "aria-valuemin": 0, "aria-valuemax": 100 }, fill);
   const result = el("div", { id: "experiment-result" });
-  const shown = el("div", { class: "balcony-experiment" }, title, question, status, bar, result);
+  const shown = el("div", { class: "b-experiment" }, title, question, status, bar, result);
   const problem = el("div", {});
   root.append(problem, shown);
   shown.hidden = true;
@@ -29,19 +29,19 @@ export function experiment(root, { server }) {
 
   function table({ columns, rows, answer, how }) {
     const dot = (colour) => {
-      const swatch = el("span", { class: "balcony-dot", "aria-hidden": "true" });
+      const swatch = el("span", { class: "b-dot", "aria-hidden": "true" });
       swatch.style.setProperty("--dot", colour);
       return swatch;
     };
     return [
-      el("p", { class: "balcony-answer", id: "experiment-answer" }, answer),
-      el("div", { class: "balcony-scroll" }, el("table", { class: "balcony-sides" },
-        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, el("span", { class: "balcony-unseen" }, "Variant")),
-          ...columns.map((name) => el("th", { scope: "col", class: "balcony-number" }, name)))),
+      el("p", { class: "b-answer", id: "experiment-answer" }, answer),
+      el("div", { class: "b-scroll" }, el("table", { class: "b-sides" },
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, el("span", { class: "b-unseen" }, "Variant")),
+          ...columns.map((name) => el("th", { scope: "col", class: "b-number" }, name)))),
         el("tbody", {}, ...rows.map((row) => el("tr", {},
-          el("th", { scope: "row" }, el("span", { class: "balcony-side" }, dot(row.colour), row.title)),
-          ...row.cells.map((cell, index) => el("td", { class: "balcony-number", "data-name": columns[index] }, cell))))))),
-      el("p", { class: "balcony-empty" }, how),
+          el("th", { scope: "row" }, el("span", { class: "b-side" }, dot(row.colour), row.title)),
+          ...row.cells.map((cell, index) => el("td", { class: "b-number", "data-name": columns[index] }, cell))))))),
+      el("p", { class: "b-empty" }, how),
     ];
   }
 

@@ -17,7 +17,7 @@ const COLUMNS = [["MLM loss", loss], ["NSP loss", loss], ["Asked words right", a
 
 /** A dot in a run's colour. */
 const dot = (row) => {
-  const swatch = el("span", { class: "balcony-dot", "aria-hidden": "true" });
+  const swatch = el("span", { class: "b-dot", "aria-hidden": "true" });
   swatch.style.setProperty("--dot", row.colour);
   return swatch;
 };
@@ -25,18 +25,18 @@ const dot = (row) => {
 /** @type {View} */
 export function runsList(root, { trigger, server, options }) {
   const head = el("thead", {}, el("tr", {}, ...["In the curves", "Run", "Seed", "Steps", ...COLUMNS.map(([name]) => name), "Again"].map(
-    (name, index) => el("th", { scope: "col", class: index > 1 && index < 8 ? "balcony-number" : null },
-      index === 0 || index === 8 ? el("span", { class: "balcony-unseen" }, name) : name))));
+    (name, index) => el("th", { scope: "col", class: index > 1 && index < 8 ? "b-number" : null },
+      index === 0 || index === 8 ? el("span", { class: "b-unseen" }, name) : name))));
   const body = el("tbody", {});
-  const table = el("table", { class: "balcony-runs", id: "runs-table" }, head, body);
-  const empty = el("p", { class: "balcony-empty" }, "Each run that you start is listed here, with its last numbers.");
-  const hint = el("p", { class: "balcony-empty" },
+  const table = el("table", { class: "b-runs", id: "runs-table" }, head, body);
+  const empty = el("p", { class: "b-empty" }, "Each run that you start is listed here, with its last numbers.");
+  const hint = el("p", { class: "b-empty" },
     "Tick runs to see their curves and what differs. Numbers are means over the last 20 steps. Run again and Reset begin with " +
     "the same weights, bit for bit.");
   const differ = el("div", { id: "runs-differ" });
   const side = el("div", {});
   root.append(el("h2", {}, "Which of your runs learned more?"), empty,
-    el("div", { class: "balcony-beside" }, el("div", {}, el("div", { class: "balcony-scroll" }, table), hint, differ), side));
+    el("div", { class: "b-beside" }, el("div", {}, el("div", { class: "b-scroll" }, table), hint, differ), side));
   const chart = curves(side, options);
   side.append(saveMenu({ id: "compared", what: "the compared curves", kinds: ["png", "svg"] },
     (kind) => chart.picture(kind, "Compared runs")));
@@ -46,7 +46,7 @@ export function runsList(root, { trigger, server, options }) {
   let before = null;
 
   function button(row, label, paused, title) {
-    const item = el("button", { type: "button", class: "balcony-small-button", title, "aria-label": `${label}: run ${row.number}` }, label);
+    const item = el("button", { type: "button", class: "b-small-button", title, "aria-label": `${label}: run ${row.number}` }, label);
     const isBusy = rows.some((each) => !hasEnded(each.status));
     item.disabled = !row.canRepeat || isBusy;
     if (isBusy) item.title = "Stop the active run first";
@@ -66,14 +66,14 @@ export function runsList(root, { trigger, server, options }) {
     const name = STATUS_NAMES[row.status].toLowerCase();
     const held = row.held || [];
     const item = el("tr", { "data-run": row.run, "data-status": row.status },
-      el("td", { class: "balcony-tick" }, tick),
-      el("td", { class: "balcony-run-name" }, dot(row), el("div", {}, `${row.number} · ${row.title}`, el("small", { title: row.reason || null }, name))),
-      el("td", { class: "balcony-number", "data-name": "Seed" }, row.seed),
-      el("td", { class: "balcony-number", "data-name": "Steps" }, row.step === row.steps ? count(row.steps) : `${count(row.step)} of ${count(row.steps)}`),
-      ...COLUMNS.map(([name, words], index) => el("td", { class: "balcony-number", "data-name": name },
+      el("td", { class: "b-tick" }, tick),
+      el("td", { class: "b-run-name" }, dot(row), el("div", {}, `${row.number} · ${row.title}`, el("small", { title: row.reason || null }, name))),
+      el("td", { class: "b-number", "data-name": "Seed" }, row.seed),
+      el("td", { class: "b-number", "data-name": "Steps" }, row.step === row.steps ? count(row.steps) : `${count(row.step)} of ${count(row.steps)}`),
+      ...COLUMNS.map(([name, words], index) => el("td", { class: "b-number", "data-name": name },
         row.numbers ? words(row.numbers[index]) : "–",
         ...(row.held ? [el("small", {}, `${words(held[index])} held-out`)] : []))),
-      el("td", { class: "balcony-again" },
+      el("td", { class: "b-again" },
         button(row, "Run again", false, "Same settings, text and seed"),
         button(row, "Reset", true, "Same settings, text and seed, paused at step 0")));
     item.classList.toggle("is-shown", row.isShown);
@@ -86,11 +86,11 @@ export function runsList(root, { trigger, server, options }) {
       el("th", { scope: "row", title: name }, label), ...values.map((value) => el("td", {}, el("bdi", {}, value)))));
     const parts = [el("h3", {}, "What differs")];
     if (settings.length) {
-      parts.push(el("div", { class: "balcony-scroll" }, el("table", { class: "balcony-differ" },
+      parts.push(el("div", { class: "b-scroll" }, el("table", { class: "b-differ" },
         el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Setting"), ...sides)), el("tbody", {}, ...lines))));
     } else parts.push(el("p", {}, "Nothing: the same settings, text and seed."));
     if (alike !== null) {
-      parts.push(el("p", { class: "balcony-empty", id: "runs-alike" },
+      parts.push(el("p", { class: "b-empty", id: "runs-alike" },
         alike ? "All of them began with the same weights, bit for bit." : "They did not all begin with the same weights."));
     }
     return parts;

@@ -49,7 +49,7 @@ function text(pieces) {
   return pieces.map(([characters, kind]) => {
     if (!kind) return characters;
     if (!kinds.includes(kind)) kinds.push(kind);
-    const mark = el("mark", { class: "balcony-kind" }, characters, el("small", {}, ` ${kind}`));
+    const mark = el("mark", { class: "b-kind" }, characters, el("small", {}, ` ${kind}`));
     mark.style.setProperty("--dot", COLOURS[kinds.indexOf(kind) % COLOURS.length]);
     return mark;
   });
@@ -58,18 +58,18 @@ function text(pieces) {
 /** The answer about one example. @param {Answer} answer */
 export function answered({ guess, bars, marked }) {
   return [
-    ...(guess === undefined ? [] : [el("p", { class: "balcony-verdict" }, el("bdi", {}, guess))]),
+    ...(guess === undefined ? [] : [el("p", { class: "b-verdict" }, el("bdi", {}, guess))]),
     ...(marked ? [el("p", { dir: "auto" }, ...text(marked))] : []),
-    ...(bars?.length ? [el("ol", {}, ...bars.map(([name, probability]) => el("li", { class: "balcony-guess" },
-      el("bdi", { class: "balcony-guess-word", title: name }, name), bar(probability, "mlm"),
-      el("span", { class: "balcony-number" }, percent(probability)))))] : []),
+    ...(bars?.length ? [el("ol", {}, ...bars.map(([name, probability]) => el("li", { class: "b-guess" },
+      el("bdi", { class: "b-guess-word", title: name }, name), bar(probability, "mlm"),
+      el("span", { class: "b-number" }, percent(probability)))))] : []),
   ];
 }
 
 /** @param {Example} example */
 function line(example) {
   const { pair, choices, label, guess, bars, marked, right } = example;
-  const press = el("button", { type: "button", class: "balcony-small", "aria-label": `Try: ${example.text}` }, "Try");
+  const press = el("button", { type: "button", class: "b-small", "aria-label": `Try: ${example.text}` }, "Try");
   press.addEventListener("click", () => {
     announce("replaced", { text: question.text, pair: question.pair, hidden: question.hidden });
     ask({ text: example.text, pair: pair ?? "", hidden: [], choices: choices ?? null });
@@ -78,11 +78,11 @@ function line(example) {
   const said = guess === undefined ? [] : [right === null ? "predicted " : "", el("bdi", {}, guess), certain,
     ...(right ? [] : ["; label ", el("b", {}, el("bdi", {}, label ?? ""))])];
   const sentence = marked && !pair ? text(marked) : [example.text];
-  return el("li", { class: "balcony-pair", "data-right": right },
+  return el("li", { class: "b-pair", "data-right": right },
     el("p", { dir: "auto" }, ...sentence),
     ...(pair ? [el("p", { dir: "auto" }, ...(marked ? text(marked) : [pair]))] : []),
     ...(example.true && !right ? [el("p", { dir: "auto" }, "Label: ", ...text(example.true))] : []),
-    el("p", { class: "balcony-tools" }, ...(right === null ? [] : [el("b", { class: right ? null : "balcony-wrong" }, right ? "✓ right" : "✗ wrong")]),
+    el("p", { class: "b-tools" }, ...(right === null ? [] : [el("b", { class: right ? null : "b-wrong" }, right ? "✓ right" : "✗ wrong")]),
       el("span", {}, ...said), press));
 }
 
@@ -91,12 +91,12 @@ function line(example) {
  * @param {HTMLElement} root
  */
 export function results(root) {
-  const readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
+  const readout = el("p", { class: "b-readout", "aria-live": "polite" });
   const map = heatMap(readout), picture = el("div", { id: "task-confusion" }, el("h3", {}, "Labels and predictions"), map.element, readout);
-  const measures = el("dl", { class: "balcony-tiles", id: "task-measures" });
+  const measures = el("dl", { class: "b-tiles", id: "task-measures" });
   const head = el("h3", { dir: "auto" }), list = el("ol", { id: "task-examples" });
-  const show = el("button", { type: "button", class: "balcony-next", id: "task-show" }, "Show this model in all tabs");
-  const body = el("div", { class: "balcony-beside" }, el("div", {}, el("h3", {}, "Mistakes first"), list), picture);
+  const show = el("button", { type: "button", class: "b-next", id: "task-show" }, "Show this model in all tabs");
+  const body = el("div", { class: "b-beside" }, el("div", {}, el("h3", {}, "Mistakes first"), list), picture);
   /** @type {Results} */
   let value;
   let width = 0;

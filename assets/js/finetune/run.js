@@ -16,18 +16,18 @@ const TYPING_MS = 300;
 
 /** @type {View} */
 export function fineTune(root, { server, options }) {
-  const status = el("p", { class: "balcony-status", role: "status", id: "task-status" }, "No run yet");
-  const reason = el("p", { class: "balcony-reason", dir: "auto" }, "Choose a task and press Fine-tune.");
-  const fill = el("span", { class: "balcony-bar-fill" });
-  const bar = el("div", { class: "balcony-bar balcony-progress", role: "progressbar", "aria-label": "Fine-tuning progress",
+  const status = el("p", { class: "b-status", role: "status", id: "task-status" }, "No run yet");
+  const reason = el("p", { class: "b-reason", dir: "auto" }, "Choose a task and press Fine-tune.");
+  const fill = el("span", { class: "b-bar-fill" });
+  const bar = el("div", { class: "b-bar b-progress", role: "progressbar", "aria-label": "Fine-tuning progress",
     "aria-valuemin": 0, "aria-valuemax": 100 }, fill);
   const pause = button("task-pause", "Pause", () => command(state === "paused" ? "resume" : "pause"));
   const stop = button("task-stop", "Stop", () => command("stop"));
   const drawing = el("div", {}), judged = el("div", { id: "task-results" });
   const choices = el("textarea", { id: "task-choices", rows: 4, "aria-label": "Choices, one on each line", placeholder: "Choices, one on each line" });
   const answer = el("div", { id: "task-answer", "aria-live": "polite" });
-  const trial = el("section", { class: "balcony-card" }, el("h3", {}, "Try it: the sentences above"), choices, answer);
-  root.append(el("div", { class: "balcony-status-line" }, status, reason, pause, stop), bar, drawing, trial, judged);
+  const trial = el("section", { class: "b-card" }, el("h3", {}, "Try it: the sentences above"), choices, answer);
+  root.append(el("div", { class: "b-status-line" }, status, reason, pause, stop), bar, drawing, trial, judged);
   const panel = results(judged);
   /** @type {ReturnType<typeof curves> | null} */
   let chart = null;  // drawn when it is visible
@@ -39,7 +39,7 @@ export function fineTune(root, { server, options }) {
 
   /** @param {string} id @param {string} name @param {() => void} press */
   function button(id, name, press) {
-    const item = el("button", { type: "button", id, class: "balcony-small-button" }, name);
+    const item = el("button", { type: "button", id, class: "b-small-button" }, name);
     item.addEventListener("click", press);
     return item;
   }
@@ -108,7 +108,7 @@ export function fineTune(root, { server, options }) {
     if (question.tab !== "fine-tune" || trial.hidden) return;
     const found = await server.tried(visitor.token, value());
     if (document.activeElement !== choices) choices.value = (question.choices ?? []).join("\n");
-    answer.replaceChildren(...(found.error ? [note(found.error, true)] : found.hint ? [el("p", { class: "balcony-empty" }, found.hint)]
+    answer.replaceChildren(...(found.error ? [note(found.error, true)] : found.hint ? [el("p", { class: "b-empty" }, found.hint)]
       : [...answered(found), ...(found.notes ?? []).map((text) => note(text))]));
   });
 

@@ -8,13 +8,13 @@ const ASK_MS = 1000;
 
 /** @type {View} */
 export function transfer(root, { server }) {
-  const title = el("h3", { dir: "auto" }), status = el("p", { class: "balcony-reason", role: "status", id: "transfer-status" });
-  const fill = el("span", { class: "balcony-bar-fill" });
-  const bar = el("div", { class: "balcony-bar", role: "progressbar", "aria-label": "Progress of the comparison",
+  const title = el("h3", { dir: "auto" }), status = el("p", { class: "b-reason", role: "status", id: "transfer-status" });
+  const fill = el("span", { class: "b-bar-fill" });
+  const bar = el("div", { class: "b-bar", role: "progressbar", "aria-label": "Progress of the comparison",
     "aria-valuemin": 0, "aria-valuemax": 100 }, fill);
-  const stop = el("button", { type: "button", class: "balcony-small-button", id: "transfer-stop" }, "Stop");
-  const answer = el("p", { class: "balcony-answer", id: "transfer-answer" }), how = el("p", { class: "balcony-empty" });
-  const box = el("div", { class: "balcony-chart balcony-transfer", id: "transfer-chart" });
+  const stop = el("button", { type: "button", class: "b-small-button", id: "transfer-stop" }, "Stop");
+  const answer = el("p", { class: "b-answer", id: "transfer-answer" }), how = el("p", { class: "b-empty" });
+  const box = el("div", { class: "b-chart b-transfer", id: "transfer-chart" });
   root.append(title, status, bar, stop, answer, box, how);
   const chart = newChart(box);
   let number = 0, done = 0, timer = 0;

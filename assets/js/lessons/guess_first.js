@@ -7,7 +7,7 @@ import { question } from "../parts/question.js";
 /** @param {string} tab @param {() => void} redraw */
 export function guessFirst(tab, redraw) {
   const box = el("input", { type: "checkbox", id: `guess-first-${tab}` });
-  const another = el("button", { type: "button", class: "balcony-small", hidden: "" }, "Another one");
+  const another = el("button", { type: "button", class: "b-small", hidden: "" }, "Another one");
   const score = el("span", { role: "status" }), tally = [0, 0, 0];
   let uncovered = "", isCovered = false;
   const cover = () => document.body.classList.toggle(`guessing-${tab}`, isCovered && question.tab === tab);
@@ -16,7 +16,7 @@ export function guessFirst(tab, redraw) {
   another.addEventListener("click", () => announce("draw", null));
   on("question", ({ changed }) => { if (changed.has("tab")) cover(); });
   return {
-    line: el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", { class: "balcony-toggle" }, box, "Guess first"), another, score),
+    line: el("div", { class: "b-tools", "data-no-picture": "" }, el("label", { class: "b-toggle" }, box, "Guess first"), another, score),
     /** Whether the answer to the question is covered. */
     covers() {
       isCovered = box.checked && key() !== uncovered;

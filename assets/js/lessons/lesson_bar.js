@@ -27,7 +27,7 @@ const OWN = "file";
 
 /** @param {string} id @param {string} text @param {() => void} press */
 function button(id, text, press) {
-  const item = el("button", { type: "button", id, class: "balcony-small-button" }, text);
+  const item = el("button", { type: "button", id, class: "b-small-button" }, text);
   item.addEventListener("click", press);
   return item;
 }
@@ -46,11 +46,11 @@ export function lessonBar(root, { server, options }) {
 
   const file = el("input", { type: "file", accept: ".json", id: "lesson-file", hidden: "" });
   const problem = el("div", {});
-  const list = el("details", { class: "balcony-help", id: "lessons" }, el("summary", { id: "lessons-list" }, "Lessons"),
+  const list = el("details", { class: "b-help", id: "lessons" }, el("summary", { id: "lessons-list" }, "Lessons"),
     el("div", {}, ...options.lessons.map(([name, title]) => button(`lesson-${name}`, title, () => begin(name))),
       button("lesson-open", "Open a file…", () => file.click()), button("lesson-new", "Make a lesson", make),
       button("take-tour", "Tour of the page", () => { list.open = false; tour(options.tour); })));
-  const body = el("section", { class: "balcony-lesson", id: "lesson-body", hidden: "" });
+  const body = el("section", { class: "b-lesson", id: "lesson-body", hidden: "" });
   root.append(problem, body);
   list.addEventListener("keydown", ({ key }) => { if (key === "Escape") { list.open = false; list.querySelector("summary")?.focus(); } });
 
@@ -144,7 +144,7 @@ export function lessonBar(root, { server, options }) {
   /** Go to another step; screen readers read its text. @param {number} by */
   function move(by) {
     go(question.at + by);
-    /** @type {HTMLElement} */ (body.querySelector(".balcony-lesson-text") ?? body).focus();
+    /** @type {HTMLElement} */ (body.querySelector(".b-lesson-text") ?? body).focus();
   }
 
   /**
@@ -152,16 +152,16 @@ export function lessonBar(root, { server, options }) {
    * @param {Lesson} from @param {Step} now
    */
   function shown(from, now) {
-    const parts = [el("p", { class: "balcony-lesson-text", tabindex: -1, dir: "auto" }, now.text)];
+    const parts = [el("p", { class: "b-lesson-text", tabindex: -1, dir: "auto" }, now.text)];
     if (now.ask) {
       const answer = el("p", { role: "status", dir: "auto" });
       const choices = now.choices.length ? now.choices : now.answer ? ["Show the answer"] : [];
-      parts.push(el("p", { class: "balcony-lesson-ask", dir: "auto" }, now.ask), el("div", { class: "balcony-tools" }, ...choices.map((choice, k) => {
+      parts.push(el("p", { class: "b-lesson-ask", dir: "auto" }, now.ask), el("div", { class: "b-tools" }, ...choices.map((choice, k) => {
         const judged = now.choices.length && now.right !== null ? k === now.right ? "Right. " : "Not this one. " : "";
         return button(`lesson-choice-${k}`, choice, () => { answer.textContent = judged + (judged.startsWith("Not") ? "" : now.answer); });
       })), answer);
     }
-    return [el("div", { class: "balcony-lesson-head" }, el("h2", { dir: "auto" }, from.title),
+    return [el("div", { class: "b-lesson-head" }, el("h2", { dir: "auto" }, from.title),
       el("span", { id: "lesson-step" }, `Step ${question.at + 1} of ${from.steps.length}`), ...moves(from), button("lesson-close", "Close", close)), ...parts];
   }
 
@@ -182,7 +182,7 @@ export function lessonBar(root, { server, options }) {
     const choices = (now?.choices ?? []).map((choice, k) => (k === now.right ? `* ${choice}` : choice)).join("\n");
     const changed = (/** @type {() => void} */ work) => () => { work(); keep("lesson", "", from); paint(); };
     return [
-      el("div", { class: "balcony-lesson-head" }, title, el("span", { id: "lesson-step" }, now ? `Step ${question.at + 1} of ${from.steps.length}` : "No step yet"),
+      el("div", { class: "b-lesson-head" }, title, el("span", { id: "lesson-step" }, now ? `Step ${question.at + 1} of ${from.steps.length}` : "No step yet"),
         ...moves(from),
         button("lesson-add", "Add this view", changed(() => {
           const { lesson: _, at: __, ...view } = changes();
@@ -200,7 +200,7 @@ export function lessonBar(root, { server, options }) {
           now.right = right < 0 ? null : right;
         }),
         area("The answer", "lesson-answer", now.answer, (text) => { now.answer = text; }), hides(from, now)]
-        : [el("p", { class: "balcony-empty" }, "Set the page as the lesson should show it, and press Add this view.")]),
+        : [el("p", { class: "b-empty" }, "Set the page as the lesson should show it, and press Add this view.")]),
     ];
   }
 
@@ -208,8 +208,8 @@ export function lessonBar(root, { server, options }) {
   function hides(from, now) {
     const boxes = Object.keys(options.parts).map((part) =>
       el("input", { type: "checkbox", value: part, checked: now.hide.includes(part) ? "" : null }));
-    const all = el("div", { class: "balcony-tools", role: "group", "aria-label": "Hide" }, "Hide: ",
-      ...boxes.map((box) => el("label", { class: "balcony-toggle" }, box, box.value)));
+    const all = el("div", { class: "b-tools", role: "group", "aria-label": "Hide" }, "Hide: ",
+      ...boxes.map((box) => el("label", { class: "b-toggle" }, box, box.value)));
     all.addEventListener("change", () => {
       now.hide = boxes.filter(({ checked }) => checked).map(({ value }) => value);
       keep("lesson", "", from);
@@ -243,7 +243,7 @@ export function lessonBar(root, { server, options }) {
     open().catch(console.warn);
   });
   visitor.known.then(() => {
-    document.querySelector(".balcony-frame-tools")?.prepend(list, file);
+    document.querySelector(".b-frame-tools")?.prepend(list, file);
     if (!location.hash && options.begin) begin(options.begin);
     else if (!location.hash && !question.lesson) tour(options.tour, true);
   });

@@ -5,13 +5,13 @@
 import { el } from "../parts/elements.js";
 
 // Text that the page writes; what a person or a model wrote is never underlined.
-const WHERE = ".balcony-view :is(h2, h3, dt, th, caption, .balcony-empty, .balcony-lesson-text), .balcony-view dd:not(bdi *), .balcony-hint p, .balcony-heading h2";
+const WHERE = ".b-view :is(h2, h3, dt, th, caption, .b-empty, .b-lesson-text), .b-view dd:not(bdi *), .b-hint p, .b-heading h2";
 const NOT = "button, a, summary, label, svg, bdi, mark, dfn, [data-field], [aria-hidden=true]";
 const WAIT_MS = 400;
 
 /** @param {Record<string, string>} all by term; several names of one are divided by | */
 export function terms(all) {
-  const tip = el("div", { class: "balcony-tip", "aria-hidden": "true", hidden: "" });
+  const tip = el("div", { class: "b-tip", "aria-hidden": "true", hidden: "" });
   const words = Object.keys(all).map((names, k) => ({ k, text: all[names], find: new RegExp(`(?<![\\w[-])(?:${names})(?![\\w\\]-])`, /[A-Z]/.test(names) ? "" : "i") }));
   const described = el("div", { hidden: "" }, ...words.map(({ k, text }) => el("p", { id: `term-${k}` }, text)));
   document.querySelector(".gradio-container")?.append(tip, described);
@@ -24,7 +24,7 @@ export function terms(all) {
       if (!found || node.parentElement?.closest(NOT)) continue;
       const rest = /** @type {Text} */ (node).splitText(found.index);
       rest.splitText(found[0].length);
-      const term = el("dfn", { class: "balcony-term", tabindex: 0, "aria-describedby": `term-${k}` });
+      const term = el("dfn", { class: "b-term", tabindex: 0, "aria-describedby": `term-${k}` });
       rest.replaceWith(term);
       term.append(rest);
       return true;
@@ -48,7 +48,7 @@ export function terms(all) {
 
   /** @param {EventTarget | null} target */
   function show(target) {
-    const term = target instanceof Element ? target.closest(".balcony-term") : null;
+    const term = target instanceof Element ? target.closest(".b-term") : null;
     tip.hidden = !term;
     if (!term) return;
     tip.textContent = document.getElementById(term.getAttribute("aria-describedby") ?? "")?.textContent ?? "";

@@ -14,15 +14,15 @@ export function tour(stops, first) {
     localStorage.setItem(KEY, "seen");
   } catch { if (first) return; }
   let at = 0;
-  const text = el("p", { "aria-live": "polite" }), count = el("span", { class: "balcony-number" });
+  const text = el("p", { "aria-live": "polite" }), count = el("span", { class: "b-number" });
   const button = (/** @type {string} */ name, /** @type {() => void} */ press) => {
-    const item = el("button", { type: "button", class: "balcony-small-button" }, name);
+    const item = el("button", { type: "button", class: "b-small-button" }, name);
     item.addEventListener("click", press);
     return item;
   };
   const back = button("Back", () => go(-1)), next = button("Next", () => go(1)), skip = button("Skip", end);
-  const box = el("div", { class: "balcony-view balcony-tour", role: "dialog", "aria-label": "Tour of the page" }, text,
-    el("div", { class: "balcony-tools" }, count, back, next, skip));
+  const box = el("div", { class: "b-view b-tour", role: "dialog", "aria-label": "Tour of the page" }, text,
+    el("div", { class: "b-tools" }, count, back, next, skip));
 
   /** @param {number} by */
   function go(by) {
@@ -42,13 +42,13 @@ export function tour(stops, first) {
   /** @param {boolean} is */
   function mark(is) {
     const place = document.querySelector(stops[at]?.[0]);
-    place?.classList.toggle("balcony-toured", is);
+    place?.classList.toggle("b-toured", is);
     if (is) place?.scrollIntoView({ block: "nearest" });
     return place;
   }
 
   function end() {
-    document.querySelector(".balcony-toured")?.classList.remove("balcony-toured");
+    document.querySelector(".b-toured")?.classList.remove("b-toured");
     document.removeEventListener("keydown", escape);
     box.remove();
   }

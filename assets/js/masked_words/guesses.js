@@ -40,17 +40,17 @@ export function guesses(root, { server }) {
    * @param {{mask: number, piece: number} | null} mask that the button fills
    */
   function row([token, probability], isHidden, mask) {
-    const word = el("bdi", { class: "balcony-guess-word", title: token }, token);
+    const word = el("bdi", { class: "b-guess-word", title: token }, token);
     const parts = [word, bar(probability, "mlm"),
-      el("span", { class: "balcony-number" }, percent(probability)),
-      el("span", { class: "balcony-mark" }, isHidden ? "hidden" : "")];
-    const item = el("li", { class: isHidden ? "balcony-guess is-own" : "balcony-guess" }, ...parts);
+      el("span", { class: "b-number" }, percent(probability)),
+      el("span", { class: "b-mark" }, isHidden ? "hidden" : "")];
+    const item = el("li", { class: isHidden ? "b-guess is-own" : "b-guess" }, ...parts);
     if (!mask) return item;
-    const button = el("button", { type: "button", class: "balcony-small balcony-put", "data-no-picture": "", "aria-label": `Insert ${token} into the sentence` }, "insert");
+    const button = el("button", { type: "button", class: "b-small b-put", "data-no-picture": "", "aria-label": `Insert ${token} into the sentence` }, "insert");
     button.addEventListener("click", () => put(mask, token).catch(console.warn));
     item.append(button);
     if (mask.piece) return item;  // the lens shows the first piece of a word
-    const path = el("button", { type: "button", class: "balcony-path", "aria-label": `The path of ${token} through the layers` });
+    const path = el("button", { type: "button", class: "b-path", "aria-label": `The path of ${token} through the layers` });
     path.addEventListener("click", () => { ask({ view: "lens", mask: mask.mask, guess: token }); announce("restored", null); });
     word.replaceWith(path);
     path.append(word);
@@ -59,7 +59,7 @@ export function guesses(root, { server }) {
 
   /** @param {OwnGuess} guess */
   function own(guess) {
-    const line = el("p", { class: "balcony-own" }, "My guess ", el("bdi", { class: "balcony-hidden-word" }, guess.word));
+    const line = el("p", { class: "b-own" }, "My guess ", el("bdi", { class: "b-hidden-word" }, guess.word));
     if (guess.error) {
       line.append(`: ${guess.error}`);
       return line;
@@ -73,20 +73,20 @@ export function guesses(root, { server }) {
   /** @param {Comparison} comparison */
   function compare({ word, here, there }) {
     const points = Math.round(100 * (here - there));
-    return el("p", { class: "balcony-empty" }, el("bdi", {}, word),
+    return el("p", { class: "b-empty" }, el("bdi", {}, word),
       `: ${percent(here)} with this model, ${percent(there)} with the first, ${points > 0 ? "+" : points < 0 ? "−" : ""}${Math.abs(points)} percentage points.`);
   }
 
   /** @param {Mask} mask @param {number} number @param {boolean} [isBeside] */
   function card(mask, number, isBeside) {
     const title = el("h3", {}, `Mask ${number + 1}`);
-    if (mask.word) title.append(" for ", el("bdi", { class: "balcony-hidden-word" }, mask.word));
+    if (mask.word) title.append(" for ", el("bdi", { class: "b-hidden-word" }, mask.word));
     const several = mask.pieces.length > 1;
     const lists = mask.pieces.flatMap(({ answer, guesses }, piece) => [
       ...(several ? [el("h4", {}, `Piece ${piece + 1} of ${mask.pieces.length}`)] : []),
       el("ol", {}, ...guesses.map((guess) => row(guess, guess[0] === answer, isBeside ? null : { mask: number, piece }))),
     ]);
-    return el("section", { class: "balcony-card" }, title, ...lists, ...(mask.own ? [own(mask.own)] : []));
+    return el("section", { class: "b-card" }, title, ...lists, ...(mask.own ? [own(mask.own)] : []));
   }
 
   /** @type {Guesses | null} */
@@ -96,8 +96,8 @@ export function guesses(root, { server }) {
   /** A box for the person's own guess at each mask. @param {Mask[]} masks */
   function guessing(masks) {
     const boxes = masks.map((_, k) => el("input", { type: "text", "aria-label": `Your word for mask ${k + 1}`, placeholder: "Your word", autocomplete: "off" }));
-    const form = el("form", { class: "balcony-card" }, ...masks.flatMap((_, k) => [el("h3", {}, `Mask ${k + 1}`), boxes[k]]),
-      el("button", { class: "balcony-small", id: "uncover" }, "Show the model's guesses"));
+    const form = el("form", { class: "b-card" }, ...masks.flatMap((_, k) => [el("h3", {}, `Mask ${k + 1}`), boxes[k]]),
+      el("button", { class: "b-small", id: "uncover" }, "Show the model's guesses"));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const known = masks.map(({ word = "", pieces }, k) => (pieces.every(({ answer }) => answer !== null)
@@ -112,9 +112,9 @@ export function guesses(root, { server }) {
     if (!value) return;
     const parts = [...(value.comparison || []).map(compare), ...value.notes.map((text) => note(text))];
     if (value.error) parts.unshift(note(value.error, true));
-    if (value.masks.length) parts.unshift(el("div", { class: "balcony-cards" }, ...value.masks.map((mask, number) => card(mask, number, value.beside))));
-    if (value.hint) parts.unshift(el("p", { class: "balcony-empty" }, value.hint));
-    if (value.caption) parts.unshift(el("h3", { class: "balcony-caption", dir: "auto" }, value.caption));
+    if (value.masks.length) parts.unshift(el("div", { class: "b-cards" }, ...value.masks.map((mask, number) => card(mask, number, value.beside))));
+    if (value.hint) parts.unshift(el("p", { class: "b-empty" }, value.hint));
+    if (value.caption) parts.unshift(el("h3", { class: "b-caption", dir: "auto" }, value.caption));
     if (!server.put) { root.replaceChildren(...parts); return; } // the model beside
     const isCovered = game.covers() && value.masks.length > 0;
     root.replaceChildren(game.line, ...(isCovered ? [guessing(value.masks)] : parts));

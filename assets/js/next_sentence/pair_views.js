@@ -44,9 +44,9 @@ const showError = (root, value) => root.replaceChildren(...(value?.error ? [note
 
 /** @type {View} */
 export function pairAcross(root) {
-  const heads = el("select", {}), summary = el("p", { class: "balcony-empty" });
-  const readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
-  const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Attention of ", heads));
+  const heads = el("select", {}), summary = el("p", { class: "b-empty" });
+  const readout = el("p", { class: "b-readout", "aria-live": "polite" });
+  const tools = el("div", { class: "b-tools", "data-no-picture": "" }, el("label", {}, "Attention of ", heads));
   const title = el("h3", {}), map = heatMap(readout);
   /** @type {Across} */
   let value;
@@ -82,15 +82,15 @@ export function pairAcross(root) {
 
 /** @type {View} */
 export function pairMatrix(root) {
-  const title = el("h3", { dir: "auto" }), notes = el("div", { class: "balcony-notes" });
+  const title = el("h3", { dir: "auto" }), notes = el("div", { class: "b-notes" });
   const order = el("select", {}, ...Object.entries(ORDERS).map(([key, text]) => el("option", { value: key }, text)));
   const start = el("input", { type: "range", min: "0", step: "1", "aria-label": "Where the window of sentences begins" });
   const extent = el("output", {}), moving = el("label", {}, start, " ", extent);
-  const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, el("label", {}, "Rows by ", order), moving);
-  const readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
-  const legend = el("p", { class: "balcony-empty" });
+  const tools = el("div", { class: "b-tools", "data-no-picture": "" }, el("label", {}, "Rows by ", order), moving);
+  const readout = el("p", { class: "b-readout", "aria-live": "polite" });
+  const legend = el("p", { class: "b-empty" });
   const map = heatMap(readout), picture = el("div", {}, tools, map.element, readout);
-  const panel = el("div", { class: "balcony-matrix" }, title, picture, el("div", {}, notes, legend));
+  const panel = el("div", { class: "b-matrix" }, title, picture, el("div", {}, notes, legend));
   /** @type {Matrix} */
   let value;
   let width = 0;

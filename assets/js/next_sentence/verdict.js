@@ -28,9 +28,9 @@ export function verdict(root) {
     const name = value.caption ? [el("h3", { dir: "auto" }, value.caption)] : [];
     if (value.error) return [...name, note(value.error, true)];
     return [...name,
-      el("p", { class: "balcony-verdict" }, value.sentence, " ", el("strong", {}, percent(value.probability))),
+      el("p", { class: "b-verdict" }, value.sentence, " ", el("strong", {}, percent(value.probability))),
       bar(value.is_next, "nsp"),
-      el("p", { class: "balcony-ends" },
+      el("p", { class: "b-ends" },
         el("span", {}, `${value.labels[1]} ${percent(1 - value.is_next)}`),
         el("span", {}, `${value.labels[0]} ${percent(value.is_next)}`)),
       ...value.notes.map((text) => note(text))];
@@ -42,8 +42,8 @@ export function verdict(root) {
 
   /** The two answers as buttons. @param {Verdict} value */
   function guessing({ labels, follows, is_next: isNext }) {
-    return el("div", { class: "balcony-tools" }, "Does the second sentence follow the first?", ...labels.map((label, k) => {
-      const button = el("button", { type: "button", class: "balcony-small" }, label);
+    return el("div", { class: "b-tools" }, "Does the second sentence follow the first?", ...labels.map((label, k) => {
+      const button = el("button", { type: "button", class: "b-small" }, label);
       button.addEventListener("click", () => game.uncover(follows === null ? [] : [+(follows === !k), +(follows === isNext >= 0.5), 1]));
       return button;
     }));
@@ -53,12 +53,12 @@ export function verdict(root) {
     last = value;
     if (!value) return;
     if (value.error || value.hint) {
-      root.replaceChildren(value.error ? note(value.error, true) : el("p", { class: "balcony-empty" }, value.hint ?? ""));
+      root.replaceChildren(value.error ? note(value.error, true) : el("p", { class: "b-empty" }, value.hint ?? ""));
       return;
     }
     if (game.covers()) { root.replaceChildren(game.line, guessing(value)); return; }
     root.replaceChildren(game.line, ...answer(value), ...(value.other ? answer(value.other) : []),
-      ...(value.other && !value.other.error ? [el("p", { class: "balcony-empty" },
+      ...(value.other && !value.other.error ? [el("p", { class: "b-empty" },
         `The two models are ${Math.round(100 * Math.abs(value.is_next - value.other.is_next))} percentage points apart.`)] : []));
   }
   return draw;

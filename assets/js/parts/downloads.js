@@ -42,15 +42,15 @@ async function savePicture(kind, element, name, title) {
  * @param {(kind: string) => void} press
  */
 export function saveMenu({ id, what, kinds }, press) {
-  const items = el("div", { class: "balcony-save-kinds", role: "group", "aria-label": `Save ${what} as` }, ...kinds.map((kind) => {
+  const items = el("div", { class: "b-save-kinds", role: "group", "aria-label": `Save ${what} as` }, ...kinds.map((kind) => {
     const [name, hint] = KINDS[kind];
     const item = el("button", { type: "button", id: `${id}-${kind}` }, el("b", {}, name), " ", el("span", {}, hint));
     item.addEventListener("click", () => { menu.open = false; press(kind); });
     return item;
   }));
   roam(items);
-  const summary = el("summary", { class: "balcony-small", "aria-label": `Save ${what}` }, "Save ▾");
-  const menu = el("details", { class: "balcony-save", "data-no-picture": "" }, summary, items);
+  const summary = el("summary", { class: "b-small", "aria-label": `Save ${what}` }, "Save ▾");
+  const menu = el("details", { class: "b-save", "data-no-picture": "" }, summary, items);
   menu.addEventListener("toggle", () => {
     if (!menu.open) return;
     items.style.left = "0";  // or further to the left, where the window ends
@@ -70,8 +70,8 @@ export function saveMenu({ id, what, kinds }, press) {
 /** @type {View} */
 export function exporter(root, { trigger, options: given }) {
   const options = /** @type {ExportOptions} */ (given);
-  const code = el("code", {}), copied = el("span", { class: "balcony-export-status", role: "status" });
-  const copy = el("button", { type: "button", class: "balcony-small" }, "Copy");
+  const code = el("code", {}), copied = el("span", { class: "b-export-status", role: "status" });
+  const copy = el("button", { type: "button", class: "b-small" }, "Copy");
   copy.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(code.textContent);
@@ -81,10 +81,10 @@ export function exporter(root, { trigger, options: given }) {
       copied.textContent = "Selected; copy it with the keyboard";
     }
   });
-  const close = el("button", { type: "button", class: "balcony-small" }, "Close");
+  const close = el("button", { type: "button", class: "b-small" }, "Close");
   // While a dialog is open nobody can change the view, so that the code is always that of the view.
-  const dialog = el("dialog", { class: "balcony-code", "aria-label": `Python for ${options.what}` },
-    el("pre", { tabindex: "0", "aria-label": "Python" }, code), el("div", { class: "balcony-tools" }, copy, close, copied));
+  const dialog = el("dialog", { class: "b-code", "aria-label": `Python for ${options.what}` },
+    el("pre", { tabindex: "0", "aria-label": "Python" }, code), el("div", { class: "b-tools" }, copy, close, copied));
   close.addEventListener("click", () => dialog.close());
 
   let number = 0;

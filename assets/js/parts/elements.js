@@ -37,7 +37,7 @@ export function svg(tag, attributes, ...children) {
  * @param {string} text @param {boolean} [isError]
  */
 export function note(text, isError) {
-  return el("p", { class: isError ? "balcony-note is-error" : "balcony-note", dir: "auto", role: isError ? "alert" : null }, text);
+  return el("p", { class: isError ? "b-note is-error" : "b-note", dir: "auto", role: isError ? "alert" : null }, text);
 }
 
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
@@ -57,10 +57,10 @@ export function direction(words) {
  * @param {number} fraction @param {"mlm" | "nsp"} objective whose colour it has
  */
 export function bar(fraction, objective) {
-  const fill = el("span", { class: "balcony-bar-fill" });
-  fill.style.setProperty("--bar", `var(--balcony-${objective})`);
+  const fill = el("span", { class: "b-bar-fill" });
+  fill.style.setProperty("--bar", `var(--b-${objective})`);
   fill.style.width = `${Math.max(0, Math.min(1, fraction)) * 100}%`;
-  return el("span", { class: "balcony-bar", "aria-hidden": "true" }, fill);
+  return el("span", { class: "b-bar", "aria-hidden": "true" }, fill);
 }
 
 /**

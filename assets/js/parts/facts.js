@@ -8,7 +8,7 @@ import { el, note } from "./elements.js";
 export function facts(root) {
   return function draw(/** @type {Facts | null} */ value) {
     if (!value) return;
-    const list = el("dl", { class: "balcony-facts" },
+    const list = el("dl", { class: "b-facts" },
       ...value.facts.map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, el("bdi", {}, text)))));
     root.classList.toggle("is-stale", Boolean(value.error));
     root.replaceChildren(

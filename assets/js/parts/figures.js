@@ -55,8 +55,8 @@ export function newChart(box) {
 
 /** @type {View} */
 export function plot(root) {
-  const box = el("div", { class: "balcony-chart" });
-  const caption = el("p", { class: "balcony-empty" });
+  const box = el("div", { class: "b-chart" });
+  const caption = el("p", { class: "b-empty" });
   root.append(box, caption);
   const chart = newChart(box);
   return function draw(figure) {

@@ -49,7 +49,7 @@ const widest = (words, most) => Math.min(most, Math.max(...words.map((word) => [
 function label(word, most, x, y, size, end, turned) {
   const leftward = RIGHT_TO_LEFT.test(word);
   const text = svg("text", { x, y, "font-size": size, direction: leftward ? "rtl" : "ltr",
-    "text-anchor": end === "middle" ? "middle" : (end === "right") === leftward ? "start" : "end", class: "balcony-map-word",
+    "text-anchor": end === "middle" ? "middle" : (end === "right") === leftward ? "start" : "end", class: "b-map-word",
     ...(turned ? { transform: `rotate(-90 ${x} ${y})` } : {}) });
   text.textContent = shortened(word, most);
   text.append(svg("title", {}, word));
@@ -86,9 +86,9 @@ function cells({ rows, columns, values, level = itself, least = -1 }, side) {
  * @param {HTMLElement} readout
  */
 export function heatMap(readout) {
-  const element = el("div", { class: "balcony-map", tabindex: "0", role: "application" });
-  const mark = svg("rect", { class: "balcony-map-mark" });
-  const row = svg("rect", { class: "balcony-map-line" }), column = svg("rect", { class: "balcony-map-line" });
+  const element = el("div", { class: "b-map", tabindex: "0", role: "application" });
+  const mark = svg("rect", { class: "b-map-mark" });
+  const row = svg("rect", { class: "b-map-line" }), column = svg("rect", { class: "b-map-line" });
   /** @type {Heat} */
   let heat;
   /** @type {SVGElement} */
@@ -170,13 +170,13 @@ export function heatMap(readout) {
         : label(word, letters, left + (j + 0.5) * side, top - 6, size, "middle"))));
     if (heat.border) {
       const [i, j] = heat.border;
-      picture.append(svg("path", { d: `M${left} ${top + i * side}h${W}M${left + j * side} ${top}v${H}`, class: "balcony-map-border" }));
+      picture.append(svg("path", { d: `M${left} ${top + i * side}h${W}M${left + j * side} ${top}v${H}`, class: "b-map-border" }));
     }
     rows.forEach((_, i) => columns.forEach((__, j) => {
       const x = left + j * side, y = top + i * side, third = side / 3;
-      if (heat.outlined?.(i, j)) picture.append(svg("rect", { x: x + 1, y: y + 1, width: side - 2.5, height: side - 2.5, class: "balcony-map-true" }));
+      if (heat.outlined?.(i, j)) picture.append(svg("rect", { x: x + 1, y: y + 1, width: side - 2.5, height: side - 2.5, class: "b-map-true" }));
       if (heat.crossed?.(i, j)) {
-        picture.append(svg("path", { d: `M${x + third} ${y + third}l${third} ${third}m0 ${-third}l${-third} ${third}`, class: "balcony-map-wrong" }));
+        picture.append(svg("path", { d: `M${x + third} ${y + third}l${third} ${third}m0 ${-third}l${-third} ${third}`, class: "b-map-wrong" }));
       }
     }));
     picture.append(row, column, mark);

@@ -163,7 +163,7 @@ function extentOf(content) {
 function pictureNow(element, title) {
   const content = svg("g", {}, ...parts(element, element.getBoundingClientRect())), { x, y, width, height } = extentOf(content);
   const left = Math.max(0, x), right = Math.min(x + width, element.scrollWidth), bottom = Math.min(y + height, element.scrollHeight);
-  const lines = el("div", { class: "balcony-picture-title" }, ...title.map((line) => el("p", { dir: "auto" }, line)));
+  const lines = el("div", { class: "b-picture-title" }, ...title.map((line) => el("p", { dir: "auto" }, line)));
   lines.style.width = `${Math.max(360, right - left)}px`;
   element.closest(".gradio-container")?.append(lines);
   const above = svg("g", {}, ...parts(lines, lines.getBoundingClientRect()));

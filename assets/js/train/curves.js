@@ -33,7 +33,7 @@ function toggle(label, id, checked, change) {
   const box = el("input", { type: "checkbox", id });
   box.checked = checked;
   box.addEventListener("change", () => change(box.checked));
-  return el("label", { class: "balcony-toggle" }, box, label);
+  return el("label", { class: "b-toggle" }, box, label);
 }
 
 /** Text that Plotly shows as it is. @param {string} text */
@@ -49,9 +49,9 @@ export function curves(root, options, actions = null) {
   const view = { smooth: true, log: false, more: false };
   // Plotly adds the figure to the element that it draws in.
   const box = /** @type {HTMLDivElement & import("../parts/figures.js").Figure} */ (
-    el("div", { class: "balcony-chart balcony-curves", id: options.id ?? (actions ? "run-curves" : "other-curves") }));
+    el("div", { class: "b-chart b-curves", id: options.id ?? (actions ? "run-curves" : "other-curves") }));
   root.append(box);
-  if (actions) root.append(el("div", { class: "balcony-toolbar" },
+  if (actions) root.append(el("div", { class: "b-toolbar" },
     toggle("Smoothed", "curves-smooth", view.smooth, (is) => whole(() => { view.smooth = is; })),
     toggle("Logarithmic loss", "curves-log", view.log, (is) => whole(() => { view.log = is; })),
     toggle("More curves", "curves-more", view.more, (is) => {

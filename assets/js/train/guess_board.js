@@ -9,16 +9,16 @@ export function guessBoard(root) {
   const title = "Guesses for hidden words";
   const caption = el("caption", {}, title);
   const head = el("thead", {}, el("tr", {}, ...["Sentence", "Guess", "Probability", ""].map((name) =>
-    el("th", { scope: "col" }, name || el("span", { class: "balcony-unseen" }, "Right or wrong")))));
-  const table = el("table", { class: "balcony-guess-table", id: "run-guesses" }, caption, head, body);
-  const empty = el("p", { class: "balcony-empty" }, "A few sentences with a hidden word appear here; the guesses change as the model learns.");
-  root.append(el("div", { class: "balcony-guess-frame" }, table, empty));
+    el("th", { scope: "col" }, name || el("span", { class: "b-unseen" }, "Right or wrong")))));
+  const table = el("table", { class: "b-guess-table", id: "run-guesses" }, caption, head, body);
+  const empty = el("p", { class: "b-empty" }, "A few sentences with a hidden word appear here; the guesses change as the model learns.");
+  root.append(el("div", { class: "b-guess-frame" }, table, empty));
   table.hidden = true;
 
   function row([before, answer, after]) {
     return el("tr", {},
       el("td", { dir: "auto" }, before, el("mark", {}, answer), after),
-      el("td", { class: "balcony-guess-word" }), el("td", { class: "balcony-number" }), el("td", { class: "balcony-mark" }));
+      el("td", { class: "b-guess-word" }), el("td", { class: "b-number" }), el("td", { class: "b-mark" }));
   }
 
   return {

@@ -35,22 +35,22 @@ export async function news(run, more, cursors) {
 
 /** Status in words, progress bar and numbers. */
 function dashboard(root) {
-  const status = el("p", { class: "balcony-status", role: "status", id: "run-status" }, "No run yet");
-  const reason = el("p", { class: "balcony-reason", dir: "auto" },
+  const status = el("p", { class: "b-status", role: "status", id: "run-status" }, "No run yet");
+  const reason = el("p", { class: "b-reason", dir: "auto" },
     "Press Start to train a model of your own. The pale curves are those of an earlier run.");
-  const fill = el("span", { class: "balcony-bar-fill" });
+  const fill = el("span", { class: "b-bar-fill" });
   fill.style.width = "0%";
-  const bar = el("div", { class: "balcony-bar balcony-progress", role: "progressbar", "aria-label": "Training progress",
+  const bar = el("div", { class: "b-bar b-progress", role: "progressbar", "aria-label": "Training progress",
     "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0 }, fill);
   const tiles = {};
-  const list = el("dl", { class: "balcony-tiles" }, ...[
+  const list = el("dl", { class: "b-tiles" }, ...[
     ["step", "Step"], ["mlm", "MLM loss"], ["nsp", "NSP loss"],
     ["left", "Time left"], ["rate", "Tokens per second"], ["device", "Device"],
   ].map(([key, label]) => {
     tiles[key] = el("dd", { id: `run-${key}` }, "–");
     return el("div", {}, el("dt", {}, label), tiles[key]);
   }));
-  root.append(el("div", { class: "balcony-status-line" }, status, reason), bar, list);
+  root.append(el("div", { class: "b-status-line" }, status, reason), bar, list);
   let [device, advice] = ["", ""];
   return {
     /** What to say of a finished run. @param {string} text */
@@ -90,9 +90,9 @@ function dashboard(root) {
 /** @type {View} */
 export function runMonitor(root, { trigger, server, options }) {
   const board = dashboard(root);
-  const next = nextStep(/** @type {HTMLElement} */ (root.querySelector(".balcony-status-line")),
+  const next = nextStep(/** @type {HTMLElement} */ (root.querySelector(".b-status-line")),
     (steps) => trigger("more", { run: run?.run, steps }));
-  const sides = el("div", { class: "balcony-watch" });
+  const sides = el("div", { class: "b-watch" });
   root.append(sides);
   const chart = curves(sides, options, { more: () => { cursors[0] = 0; later(0); }, file: save });
   const table = guessBoard(sides);

@@ -24,9 +24,9 @@ export function stillFalls(points) {
 
 /** @param {HTMLElement} root @param {(steps: number) => void} more trains the run for more steps */
 export function nextStep(root, more) {
-  const go = el("button", { type: "button", class: "balcony-next", id: "next-step" });
-  const further = el("button", { type: "button", class: "balcony-small-button", id: "go-on" });
-  const line = el("p", { class: "balcony-next-line" }, go, further);
+  const go = el("button", { type: "button", class: "b-next", id: "next-step" });
+  const further = el("button", { type: "button", class: "b-small-button", id: "go-on" });
+  const line = el("p", { class: "b-next-line" }, go, further);
   root.append(line);
   let steps = 0;
   const seen = () => new Set(kept("seen", visitor.token));

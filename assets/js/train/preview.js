@@ -7,15 +7,15 @@ import { el, note } from "../parts/elements.js";
 
 /** @type {View} */
 export function textPreview(root) {
-  const line = el("span", { class: "balcony-preview-line", id: "preview-line" });
-  const change = el("button", { type: "button", class: "balcony-small-button", id: "change-settings", "aria-expanded": false }, "Change");
+  const line = el("span", { class: "b-preview-line", id: "preview-line" });
+  const change = el("button", { type: "button", class: "b-small-button", id: "change-settings", "aria-expanded": false }, "Change");
   const rest = el("div", {});
   change.addEventListener("click", () => {
     const isOpen = document.getElementById("train")?.classList.toggle("is-open") ?? false;
     change.ariaExpanded = `${isOpen}`;
     change.textContent = isOpen ? "Done" : "Change";
   });
-  root.append(el("div", { class: "balcony-preview-head" }, line, change), rest);
+  root.append(el("div", { class: "b-preview-head" }, line, change), rest);
 
   return function draw(/** @type {Preview | null} */ value) {
     if (!value) return;
@@ -27,10 +27,10 @@ export function textPreview(root) {
     rest.replaceChildren(
       ...(value.error ? [note(value.error, true)] : []),
       ...value.notes.map((text) => note(text)),
-      ...(value.first ? [el("details", { class: "balcony-preview-more", open: "" }, el("summary", {}, "The text begins"),
+      ...(value.first ? [el("details", { class: "b-preview-more", open: "" }, el("summary", {}, "The text begins"),
         el("ol", {}, ...value.first.map((text) => el("li", { dir: "auto" }, text))))] : []),
-      ...(value.facts.length ? [el("details", { class: "balcony-preview-more" }, el("summary", {}, "More numbers"),
-        el("dl", { class: "balcony-facts" }, ...value.facts.map(([name, text]) =>
+      ...(value.facts.length ? [el("details", { class: "b-preview-more" }, el("summary", {}, "More numbers"),
+        el("dl", { class: "b-facts" }, ...value.facts.map(([name, text]) =>
           el("div", {}, el("dt", {}, name), el("dd", {}, el("bdi", {}, text))))))] : []));
   };
 }

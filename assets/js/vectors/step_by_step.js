@@ -49,24 +49,24 @@ export function stepByStep(root, { options }) {
   let drawn = "";
 
   const stageButtons = stages.map(({ key, title }, index) => {
-    const button = el("button", { type: "button", class: "balcony-small" }, `${index + 1} ${title}`);
+    const button = el("button", { type: "button", class: "b-small" }, `${index + 1} ${title}`);
     button.addEventListener("click", () => ask({ stage: key }));
     return button;
   });
-  const row = el("div", { class: "balcony-tools", role: "group", "aria-label": "Stages; the arrow keys go from one to the next", "data-no-picture": "" }, ...stageButtons);
+  const row = el("div", { class: "b-tools", role: "group", "aria-label": "Stages; the arrow keys go from one to the next", "data-no-picture": "" }, ...stageButtons);
   roam(row);
   row.addEventListener("keydown", ({ key }) => { if (/^Arrow|^Home|^End/.test(key) && document.activeElement instanceof HTMLButtonElement) document.activeElement.click(); });
   const [back, next] = [["‹ Back", -1], ["Next ›", 1]].map(([text, by]) => {
-    const button = el("button", { type: "button", class: "balcony-small-button" }, `${text}`);
+    const button = el("button", { type: "button", class: "b-small-button" }, `${text}`);
     button.addEventListener("click", () => ask({ stage: stages[at() + Number(by)].key }));
     return button;
   });
   const layer = el("select", { "aria-label": "Layer" }), head = el("select", { "aria-label": "Head" });
   for (const select of [layer, head]) select.addEventListener("change", () => change({ picked: [Number(layer.value), Number(head.value)] }));
-  const tokens = el("div", { class: "balcony-tools", role: "group", "aria-label": "The token that is followed" });
-  const title = el("h3", {}), text = el("p", {}), body = el("div", { class: "balcony-stage" });
+  const tokens = el("div", { class: "b-tools", role: "group", "aria-label": "The token that is followed" });
+  const title = el("h3", {}), text = el("p", {}), body = el("div", { class: "b-stage" });
   const code = el("pre", { tabindex: "0", role: "region", "aria-label": "Python for this stage" }), answer = el("p", { "aria-live": "polite" });
-  const tools = el("div", { class: "balcony-tools", "data-no-picture": "" }, back, next, el("label", {}, "Layer ", layer), el("label", {}, "Head ", head));
+  const tools = el("div", { class: "b-tools", "data-no-picture": "" }, back, next, el("label", {}, "Layer ", layer), el("label", {}, "Head ", head));
   const notes = el("div", {}), python = el("details", { "data-no-picture": "" }, el("summary", {}, "Python for this stage"), code);
   on("question", ({ changed }) => { if (changed.has("stage") && tools.isConnected) show(); });
 
@@ -75,7 +75,7 @@ export function stepByStep(root, { options }) {
 
   /** A readout and what stands above it. @param {(readout: HTMLElement) => HTMLElement} picture */
   function withReadout(picture) {
-    const readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
+    const readout = el("p", { class: "b-readout", "aria-live": "polite" });
     return el("div", {}, picture(readout), readout);
   }
 
@@ -125,9 +125,9 @@ export function stepByStep(root, { options }) {
 
   /** Buttons that set parts to zero. @param {[name: string, list: "off" | "zeroed", part: [number, number]][]} parts */
   function switches(...parts) {
-    return el("div", { class: "balcony-tools", "data-no-picture": "" }, el("span", {}, "Set to zero:"), ...parts.map(([label, list, part]) => {
+    return el("div", { class: "b-tools", "data-no-picture": "" }, el("span", {}, "Set to zero:"), ...parts.map(([label, list, part]) => {
       const same = (/** @type {[number, number]} */ each) => `${each}` === `${part}`, isOff = value[list].some(same);
-      const button = el("button", { type: "button", class: "balcony-small", "aria-pressed": isOff }, label);
+      const button = el("button", { type: "button", class: "b-small", "aria-pressed": isOff }, label);
       button.addEventListener("click", () => ask({ [list]: isOff ? value[list].filter((each) => !same(each)) : [...value[list], part] }));
       return button;
     }));
@@ -135,16 +135,16 @@ export function stepByStep(root, { options }) {
 
   /** Rows of a name, a bar and numbers. @param {string} label @param {string[]} columns @param {[string, number, ...string[]][]} rows */
   function list(label, columns, rows) {
-    return el("div", { class: "balcony-scroll", tabindex: "0", role: "region", "aria-label": label }, el("table", { class: "balcony-lens" },
-      el("thead", {}, el("tr", {}, ...columns.map((each, i) => el("th", { scope: "col", class: i ? "balcony-number" : null }, each)), el("td", {}))),
+    return el("div", { class: "b-scroll", tabindex: "0", role: "region", "aria-label": label }, el("table", { class: "b-lens" },
+      el("thead", {}, el("tr", {}, ...columns.map((each, i) => el("th", { scope: "col", class: i ? "b-number" : null }, each)), el("td", {}))),
       el("tbody", {}, ...rows.map(([word, share, ...cells]) => el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, word)),
-        ...cells.map((each) => el("td", { class: "balcony-number" }, each)), el("td", {}, bar(share, "mlm")))))));
+        ...cells.map((each) => el("td", { class: "b-number" }, each)), el("td", {}, bar(share, "mlm")))))));
   }
 
   /** What each stage shows, after its shapes. @type {Record<string, () => [shape: string, ...parts: HTMLElement[]]>} */
   const draws = {
-    pieces: () => [`${value.tokens.length} tokens`, el("div", { class: "balcony-scroll", tabindex: "0", role: "region", "aria-label": "Pieces" },
-      el("table", { class: "balcony-lens" }, ...[["Piece", value.tokens], ["Id", value.ids], ["Position", value.tokens.map((_, i) => i)], ["Segment", value.segments]]
+    pieces: () => [`${value.tokens.length} tokens`, el("div", { class: "b-scroll", tabindex: "0", role: "region", "aria-label": "Pieces" },
+      el("table", { class: "b-lens" }, ...[["Piece", value.tokens], ["Id", value.ids], ["Position", value.tokens.map((_, i) => i)], ["Segment", value.segments]]
         .map(([label, cells]) => el("tr", {}, el("th", { scope: "row" }, `${label}`), .../** @type {any[]} */ (cells).map((cell) => el("td", {}, el("bdi", {}, `${cell}`)))))))],
     embeddings: () => [`${vectors.word.length} numbers for each token`, vectorsOf(
       [[`Word ${name()}`, "word"], [`Position ${value.token}`, "position"], [`Segment ${value.segments[value.token]}`, "segment"], ["Sum", "sum"], ["LayerNorm", "embedded"]],
@@ -199,7 +199,7 @@ export function stepByStep(root, { options }) {
         (i, of) => `last · W[:, ${i}] + b[${i}] = ${number(of("word_dense"))}; ${value.activation.toUpperCase()} = ${number(of("word_activated"))}. ` +
           normed("word_activated", "transform", "word_transformed", i)),
       list("Scores", ["Word", "Score"], words.top.map(([word, logit]) => [word, 0.05 + (0.95 * (logit - least)) / (most - least || 1), number(logit)])),
-      el("p", { class: "balcony-empty" }, `The ${words.top.length} shown of ${words.size} words.`)];
+      el("p", { class: "b-empty" }, `The ${words.top.length} shown of ${words.size} words.`)];
     },
     probabilities: () => {
       const { words } = value;
@@ -208,7 +208,7 @@ export function stepByStep(root, { options }) {
       return [`${words.size} scores become ${words.size} probabilities`,
         list("Probabilities", ["Word", "Score", "Probability"], words.top.map(([word, logit, each]) => [word, each, number(logit), number(each)])),
         el("p", {}, `e^score ÷ the sum of e^score over all ${words.size} words${words.total === null ? "" : ` (${words.total.toPrecision(6)})`}. The other ${words.size - words.top.length} words together: ${number(Math.max(0, 1 - shown))}.`),
-        el("p", {}, words.hidden ? "The hidden word is " : "The likeliest word is ", el("bdi", { class: "balcony-hidden-word" }, words.answer),
+        el("p", {}, words.hidden ? "The hidden word is " : "The likeliest word is ", el("bdi", { class: "b-hidden-word" }, words.answer),
           `, rank ${words.rank}. Loss = −ln ${number(p)} = ${number(words.loss)}; without knowledge ln ${words.size} = ${number(words.chance)}.`)];
     },
     "next-sentence": () => {
@@ -246,7 +246,7 @@ export function stepByStep(root, { options }) {
     title.textContent = `${now + 1} ${heading}${inLayer ? `: layer ${value.head[0] + 1}` : ""}${inHead ? `, head ${value.head[1] + 1}` : ""}`;
     text.textContent = words;
     const [shape, ...parts] = draws[key]();
-    body.replaceChildren(el("p", { class: "balcony-empty" }, shape), ...parts);
+    body.replaceChildren(el("p", { class: "b-empty" }, shape), ...parts);
     drawn = JSON.stringify([key, value.tokens]);
     if (focused >= 0) /** @type {HTMLElement | undefined} */ (stops()[focused])?.focus();
     code.textContent = value.code[key];
@@ -267,7 +267,7 @@ export function stepByStep(root, { options }) {
     fill(head, value.heads, value.head[1]);
     if (tokens.dataset.tokens !== `${value.tokens}`) {
       tokens.replaceChildren(...value.tokens.map((token, index) => {
-        const button = el("button", { type: "button", class: "balcony-small" }, el("bdi", {}, token));
+        const button = el("button", { type: "button", class: "b-small" }, el("bdi", {}, token));
         button.addEventListener("click", () => ask({ token: index }));
         return button;
       }));

@@ -20,7 +20,7 @@ const extent = (values) => Array.from(values).reduce(([least, most], value) => [
 
 /** @param {HTMLElement} readout */
 export function strips(readout) {
-  const element = el("div", { class: "balcony-strips", tabindex: "0", role: "application" });
+  const element = el("div", { class: "b-strips", tabindex: "0", role: "application" });
   /** @type {Strips} */
   let shown;
   /** @type {{canvas: HTMLCanvasElement, mark: HTMLElement, value: HTMLElement}[]} */
@@ -69,10 +69,10 @@ export function strips(readout) {
       };
       canvas.addEventListener("pointermove", at);
       canvas.addEventListener("click", at);
-      return { canvas, mark: el("span", { class: "balcony-strip-mark" }), value: el("span", { class: "balcony-number" }) };
+      return { canvas, mark: el("span", { class: "b-strip-mark" }), value: el("span", { class: "b-number" }) };
     });
-    element.replaceChildren(...drawn.map(({ canvas, mark, value }, i) => el("div", { class: "balcony-strip", "aria-hidden": "true" },
-      el("span", { class: "balcony-strip-name" }, el("bdi", {}, shown.strips[i][0]), value), el("div", {}, canvas, mark))));
+    element.replaceChildren(...drawn.map(({ canvas, mark, value }, i) => el("div", { class: "b-strip", "aria-hidden": "true" },
+      el("span", { class: "b-strip-name" }, el("bdi", {}, shown.strips[i][0]), value), el("div", {}, canvas, mark))));
     choose(chosen);
   }
 

@@ -10,7 +10,7 @@ const HINT = "Point at a cell to read how similar the two vectors are.";
 /** @type {View} */
 export function similarityMap(root) {
   const title = el("h3", {});
-  const readout = el("p", { class: "balcony-readout", "aria-live": "polite" });
+  const readout = el("p", { class: "b-readout", "aria-live": "polite" });
   const map = heatMap(readout);
   /** @type {Similarities} */
   let value;
