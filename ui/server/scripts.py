@@ -1,6 +1,6 @@
-"""The scripts of assets/js and the style sheet, minified: all modules that an entry needs are served in one piece.
+"""The scripts of assets/js and the style sheet, minified: all modules that the page's entry needs are one piece.
 
-What the page's entry fetches later, with `import()`, are pieces of their own. The addresses of all pieces have one
+What the entry fetches later, with `import()`, are pieces of their own. The addresses of all pieces have one
 fingerprint of their content, so that a browser may keep them for good and an updated program is never served with an
 old script.
 """
@@ -41,11 +41,6 @@ def modules(entry: str) -> list[str]:
 
     add(entry)
     return list(found)
-
-
-def in_one_piece(entry: str) -> str:
-    """An entry and its modules as one classic script, minified, which a page on disk may contain: it may not import."""
-    return minify.string("application/javascript", f'(() => {{\n"use strict";\n{joined(modules(entry))}}})();')
 
 
 def pieces() -> dict[str, str]:
