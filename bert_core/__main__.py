@@ -3,6 +3,7 @@
 python -m bert_core train --recipe romeo-juliet --seed 0 --output DIR
 python -m bert_core train --resume DIR
 torchrun --nproc-per-node 8 -m bert_core train --corpus FILE --output DIR
+python -m bert_core report DIR --output FILE.html
 python -m bert_core exam DIR_OR_HUB_NAME --corpus FILE
 python -m bert_core finetune --task text-classification --train FILE --checkpoint DIR --output DIR
 python -m bert_core predict DIR --input FILE
@@ -33,6 +34,7 @@ from bert_core.finetuning.prediction import as_json, predict
 from bert_core.finetuning.readers import TASKS, load_task
 from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.finetuning.tuning import TaskMetrics
+from bert_core.pages.report import report
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe, recipe_content, recipe_corpus, recipe_names
@@ -86,6 +88,18 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--save-every", type=int, default=1000, metavar="STEPS", help=every)
     _add_settings(train, "training.steps=2000")
     train.set_defaults(command=_train)
+
+    reporter = commands.add_parser("report", help="describe a training in one HTML file")
+    reporter.add_argument("folder", type=Path, metavar="DIR", help="what train has written")
+    reporter.add_argument("--output", type=Path, required=True, metavar="FILE", help="the HTML file to write")
+    reporter.add_argument(
+        "--corpus", type=Path, metavar="FILE", help="the text of the training, if the recipe has none"
+    )
+    _add_encoding(reporter)
+    reporter.add_argument(
+        "--kind", choices=CORPUS_KINDS, help="how to split --corpus; default: the recipe's kind or auto"
+    )
+    reporter.set_defaults(command=_report)
 
     examine = commands.add_parser("exam", help="mask every word and judge every pair of a text")
     examine.add_argument("model", metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub")
@@ -368,6 +382,19 @@ def _exam(options: argparse.Namespace) -> None:
     print(json.dumps({"words": list(result.words), "pairs": list(result.pairs)}))
 
 
+def _report(options: argparse.Namespace) -> None:
+    checkpoint, state = load_checkpoint(options.folder), read_training_state(options.folder)
+    if isinstance(state.recipe, FinetuningRecipe):
+        raise RunError("A report describes pre-training, and this run has learned a task.")
+    with _progress_bar(bar_format="{desc}", leave=False) as stages:
+        corpus = state.matching_corpus(_read(options, state.recipe.text_kind, stages.set_description_str))
+    result = exam(checkpoint, corpus)
+    words, pairs = (f"{right:,} of {asked:,}" for right, asked in (result.words, result.pairs))
+    verdict = f"Of the words of {corpus.name}, hidden one at a time, {words} are guessed right; of its pairs, {pairs}."
+    text = report(checkpoint, state.recipe, state.history, state.evaluations, corpus, verdict=[verdict])
+    _write_text(options.output, text)
+
+
 def _check_output(options: argparse.Namespace) -> None:
     if (options.output / CONFIG).exists() and not options.overwrite:
         raise ConfigError(f"{options.output} holds a model already. Give another folder, or --overwrite to replace it.")
@@ -439,10 +466,14 @@ def _predict(options: argparse.Namespace) -> None:
     if options.output is None:
         print(*lines, sep="", end="")
         return
+    _write_text(options.output, "".join(lines))
+
+
+def _write_text(path: Path, text: str) -> None:
     try:
-        options.output.write_text("".join(lines), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise RunError(f"{options.output.name} was not written ({error.strerror or error}).") from None
+        raise RunError(f"{path.name} was not written ({error.strerror or error}).") from None
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bert_core.errors import InputError
-from bert_core.pages.offline import View, packed, page
+from bert_core.pages.offline import Theme, View, packed, page
 from bert_core.probes.attention import (
     FACTS,
     NAMED_FROM,
@@ -65,14 +65,20 @@ class ShownAttention:
         return cls(shown, head_facts(maps), names or [[""] * H] * L, average(shown.weights), shown_flow.weights)
 
 
-def show(maps: AttentionMaps, names: Sequence[Sequence[str]] | None = None, *, title: str = "Attention") -> View:
+def show(
+    maps: AttentionMaps,
+    names: Sequence[Sequence[str]] | None = None,
+    *,
+    title: str = "Attention",
+    theme: Theme = "auto",
+) -> View:
     """The Attention tab's view of one input, for a notebook, where it appears below the cell: all heads, and one of
     them large, as a map or as lines between words. `.html` is the page for a file; neither needs a network.
 
-    maps: what `attention` returns. names: what `head_names` returns, to label the heads. Raises InputError for more
-    weights than MAX_WEIGHTS.
+    maps: what `attention` returns. names: what `head_names` returns, to label the heads. theme: "light" or "dark"
+    for a notebook whose theme is not that of the system. Raises InputError for more weights than MAX_WEIGHTS.
     """
-    return View(title, attention_page(ShownAttention.of(maps, names), (0, 0), title))
+    return View(title, attention_page(ShownAttention.of(maps, names), (0, 0), title, theme))
 
 
 def grid_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | None = None) -> dict[str, Any]:
@@ -120,11 +126,11 @@ def detail_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor |
     }
 
 
-def attention_page(shown: ShownAttention, picked: tuple[int, int], title: str) -> str:
+def attention_page(shown: ShownAttention, picked: tuple[int, int], title: str, theme: Theme = "auto") -> str:
     """An HTML page with the same views that needs no network: it contains scripts, style and numbers."""
     layers = [packed(_two_bytes(layer)) for layer in shown.maps.weights]
     data = {"grid": grid_value(shown, picked), "detail": detail_value(shown, picked), "layers": layers}
-    return page(title, _STAGE, entry="attention/page.js", data=data)
+    return page(title, _STAGE, theme=theme, entry="attention/page.js", data=data)
 
 
 def _two_bytes(weights: Tensor) -> Tensor:

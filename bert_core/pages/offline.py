@@ -7,13 +7,14 @@ import posixpath
 import re
 from dataclasses import dataclass, field
 from string import Template
-from typing import Any
+from typing import Any, Literal
 
 import minify
 from torch import Tensor
 
 from bert_core.config import ASSETS
 
+Theme = Literal["auto", "light", "dark"]
 _IMPORT = re.compile(r'(\bfrom |\bimport\()"(\.[^"]*)"')
 _FRAME = (
     '<iframe srcdoc="{page}" sandbox="allow-scripts" title="{title}" '
@@ -34,9 +35,12 @@ class View:
         return _FRAME.format(page=html.escape(self.html), title=html.escape(self.title), height=self.height)
 
 
-def page(title: str, content: str, *, entry: str = "", data: Any = None) -> str:
-    """A page that needs no network. content: HTML of its body, whose texts are escaped. entry: its script below
-    assets/js, if it has one, which finds `data` as JSON in the element "data"."""
+def page(
+    title: str, content: str, *, style: str = "balcony", theme: Theme = "auto", entry: str = "", data: Any = None
+) -> str:
+    """A page that needs no network. content: HTML of its body, whose texts are escaped. style: its sheet in assets/css.
+    theme: "auto" follows the reader's system. entry: its script below assets/js, if it has one, which finds `data` as
+    JSON in the element "data"."""
     scripts = ""
     if entry:
         # A person's text must not end the script element.
@@ -47,10 +51,14 @@ def page(title: str, content: str, *, entry: str = "", data: Any = None) -> str:
             f'<script type="module">import "{entry}";</script>'
         )
     template = Template((ASSETS / "offline-page.html").read_text(encoding="utf-8"))
-    style = minify.string("text/css", (ASSETS / "css" / "balcony.css").read_text(encoding="utf-8"))
-    allowed = "script-src 'unsafe-inline' data:" if entry else ""
-    # one pass: inserted text is not substituted
-    return template.substitute(title=html.escape(title), style=style, content=content, scripts=scripts, allowed=allowed)
+    return template.substitute(  # one pass: inserted text is not substituted
+        title=html.escape(title),
+        style=minify.string("text/css", (ASSETS / "css" / f"{style}.css").read_text(encoding="utf-8")),
+        theme="light dark" if theme == "auto" else theme,
+        content=content,
+        scripts=scripts,
+        allowed="script-src 'unsafe-inline' data:" if entry else "",
+    )
 
 
 def modules(entry: str) -> dict[str, str]:

@@ -130,6 +130,9 @@ def test_another_visitor_continues_a_saved_run(visit: Callable[[], Page], tmp_pa
     names = {Path(name).name for name in zipfile.ZipFile(saved).namelist()}
     assert {"model.safetensors", "training_state.json", "training_state.safetensors"} <= names
     steps = int(page.locator("#run-step").inner_text().split(" of ")[0].replace(",", ""))
+    with page.expect_download() as waiting:
+        page.locator("#report").click()
+    assert f"{steps:,} of 50,000 steps" in waiting.value.path().read_text(encoding="utf-8")
 
     open_part(other, "Save a run and continue later")
     letter = tmp_path / "letter.zip"

@@ -7,17 +7,22 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from bert_core import attention, head_names, load_checkpoint, show
+from bert_core.pages.offline import Theme
 
 TEXTS = "Hello, how are you? </script><b>", "I am Romeo."
 CELL = '<body style="color: rgb(1, 2, 3)"><h1 id="title">A notebook</h1>{}</body>'
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_attention_is_drawn_in_the_frame_alone(browser: Browser, shipped: Path, theme: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("system", "theme", "shown"), [("light", "auto", "light"), ("dark", "auto", "dark"), ("light", "dark", "dark")]
+)
+def test_attention_is_drawn_in_the_frame_alone(
+    browser: Browser, shipped: Path, tmp_path: Path, system: str, theme: Theme, shown: str
+) -> None:
     checkpoint = load_checkpoint(shipped)
     maps = attention(checkpoint, *TEXTS)
-    view = show(maps, head_names(checkpoint, *TEXTS))
-    context = browser.new_context(offline=True, color_scheme="dark" if theme == "dark" else "light")
+    view = show(maps, head_names(checkpoint, *TEXTS), theme=theme)
+    context = browser.new_context(offline=True, color_scheme="dark" if system == "dark" else "light")
     errors: list[str] = []
     page = context.new_page()
     page.on("pageerror", lambda error: errors.append(str(error)))
@@ -29,8 +34,8 @@ def test_attention_is_drawn_in_the_frame_alone(browser: Browser, shipped: Path, 
     frame.get_by_role("button", name="Layer 2, head 3").click()
     expect(frame.locator(".b-map-title")).to_have_text(re.compile("^Layer 2, head 3"))
     background = frame.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
-    assert background == {"light": "rgb(248, 250, 252)", "dark": "rgb(2, 6, 23)"}[theme]
-    assert frame.locator("body").evaluate("body => body.classList.contains('dark')") is (theme == "dark")
+    assert background == {"light": "rgb(248, 250, 252)", "dark": "rgb(2, 6, 23)"}[shown]
+    assert frame.locator("body").evaluate("body => body.classList.contains('dark')") is (shown == "dark")
     assert page.locator("h1").evaluate("title => getComputedStyle(title).color") == "rgb(1, 2, 3)"
     assert page.evaluate("[...document.querySelectorAll('style, script')].length") == 0
     assert errors == []

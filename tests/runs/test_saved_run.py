@@ -14,7 +14,9 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, CheckpointError, CorpusError, RunError
 from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import pack_checkpoint
-from ui.train.saved_run import OTHER_TEXT, packed, resumed
+from ui.server.workspace import NO_RUN_YET, Workspace
+from ui.train.exam import exam_value
+from ui.train.saved_run import OTHER_TEXT, packed, reported, resumed
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 24, "data.batch_size": 5})
 OWN_TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\nten eleven", name="Your text")
@@ -132,3 +134,17 @@ def test_a_zip_that_would_fill_the_memory_is_refused(service, link, tmp_path, fi
             target.writestr(info.filename, content)
     with pytest.raises(CheckpointError, match=message):
         resumed(service.resume, str(hostile), lambda recipe: None)
+
+
+def test_the_report_is_that_of_the_current_run(service, link) -> None:
+    space = Workspace("token")
+    with pytest.raises(RunError, match=NO_RUN_YET):
+        reported(space, link)
+    run = service.start(RECIPE, seed=6)
+    wait(lambda: run.status == "finished")
+    space.add_run(run)
+    path, (_, verdict) = Path(reported(space, link)), exam_value(space, run)["verdict"]
+    assert path.name == "romeo-and-juliet-quick-step-24-report.html"
+    text = path.read_text(encoding="utf-8")
+    assert verdict in text
+    assert f"MLM loss {run.history()[-1].mlm_loss:.4f}" in text

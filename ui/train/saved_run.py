@@ -1,4 +1,4 @@
-"""A run as a file: downloaded with its training state, and opened again to continue."""
+"""A run as a file: downloaded with its training state, and opened again to continue; or as a report to read."""
 
 import tempfile
 from collections.abc import Callable
@@ -10,12 +10,15 @@ import gradio as gr
 from bert_core.config import LOCAL, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import CorpusError, RunError
+from bert_core.pages.report import report
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 from bert_core.runs.saved_state import read_training_state
 from bert_core.storage.checkpoint import unpack_checkpoint
 from ui.parts.downloads import file_name
-from ui.server.workspace import NO_RUN_YET
+from ui.server.probe_lock import probe_lock
+from ui.server.workspace import NO_RUN_YET, Workspace
+from ui.train.exam import exam_value
 from ui.views import view
 
 CLICK = "() => document.querySelector('#run-file a, #run-file').click()"
@@ -35,6 +38,7 @@ class SavedRun:
     """The controls. link: hidden; the browser downloads through it. problem: why a file was refused."""
 
     save: gr.Button
+    describe: gr.Button
     link: gr.DownloadButton
     opened: gr.File
     problem: gr.HTML
@@ -45,10 +49,11 @@ def saved_run() -> SavedRun:
     with gr.Accordion("Save a run and continue later", open=False, elem_id="saved-run"):
         gr.HTML(ABOUT, elem_classes="b-hint", apply_default_css=False, padding=False, js_on_load=None)
         save = gr.Button("Download with training state", elem_id="save-run", min_width=160)
+        describe = gr.Button("Report for reading (HTML)", elem_id="report", min_width=160)
         link = gr.DownloadButton("File", visible="hidden", elem_id="run-file")
         opened = gr.File(label="Continue a saved run (.zip)", file_types=[".zip"], elem_id="resume", height=120)
         problem = view("facts", elem_id="resume-problem")
-    return SavedRun(save, link, opened, problem)
+    return SavedRun(save, describe, link, opened, problem)
 
 
 def packed(run: Run | None, link: gr.DownloadButton) -> str:
@@ -57,9 +62,26 @@ def packed(run: Run | None, link: gr.DownloadButton) -> str:
         raise RunError(NO_RUN_YET)
     if not run.can_continue:
         raise RunError(NOT_KEPT)
+    return _cached(link, run, "training-state.zip", run.pack)
+
+
+def reported(space: Workspace, link: gr.DownloadButton) -> str:
+    """Path of the report of the current run in the same cache. Raises RunError."""
+    run = space.current_run
+    found = space.checkpoint(run) if run else None
+    if run is None or found is None:
+        raise RunError(NO_RUN_YET)
+    step, checkpoint = found
+    verdict = exam_value(space, run, step).get("verdict", [])
+    with probe_lock:
+        text = report(checkpoint, run.recipe, run.history()[:step], run.evaluations(), run.corpus, verdict=verdict)
+    return _cached(link, run, "report.html", lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def _cached(link: gr.DownloadButton, run: Run, kind: str, write: Callable[[Path], object]) -> str:
     with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
-        path = Path(scratch) / f"{file_name(f'{run.recipe.title} step {run.progress().step}')}-training-state.zip"
-        run.pack(path)
+        path = Path(scratch) / f"{file_name(f'{run.recipe.title} step {run.progress().step}')}-{kind}"
+        write(path)
         return link.move_resource_to_block_cache(str(path))
 
 

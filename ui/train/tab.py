@@ -30,7 +30,7 @@ from ui.train.form import (
     with_labels,
 )
 from ui.train.monitor import run_monitor
-from ui.train.saved_run import CLICK, packed, resumed, saved_run
+from ui.train.saved_run import CLICK, packed, reported, resumed, saved_run
 from ui.views import view
 
 AUTOMATIC, FULL_SPEED = 0, -1  # paces; others are steps a second
@@ -231,6 +231,10 @@ def train_tab(page: Page) -> Training:
     def save(token: str) -> str:
         return packed(_current_run(page, token), saved.link)
 
+    @on_error(lambda sentence: warn(sentence) and None)
+    def describe(token: str) -> str:
+        return reported(workspaces.find(token), saved.link)
+
     def open_saved(values: dict[Any, Any]) -> dict[gr.blocks.Block, Any]:
         """Resume the run of a zip file; one that can't be used starts nothing and loses nothing."""
         space, filled, path = workspaces.enter(values[page.visitor]), form.read(values), values[saved.opened]
@@ -288,7 +292,8 @@ def train_tab(page: Page) -> Training:
     pace.input(change_pace, [page.visitor, pace], live, **QUIET)
     on_click(change_rate, lambda run, rate: run.set_learning_rate(rate or 0.0), rate)
     on_click(continue_run, lambda run, steps: run.continue_for(int(steps or 0)), extra)
-    saved.save.click(save, page.visitor, saved.link, **QUIET).success(None, None, None, js=CLICK)
+    for button, write in ((saved.save, save), (saved.describe, describe)):
+        button.click(write, page.visitor, saved.link, **QUIET).success(None, None, None, js=CLICK)
     saved.opened.upload(open_saved, {saved.opened, *with_form}, [saved.problem, *live], **QUIET).then(
         lambda: None, None, saved.opened, **QUIET
     )

@@ -16,7 +16,8 @@ const context = {
   setValue() {},
 };
 const dark = matchMedia("(prefers-color-scheme: dark)");
-const follow = () => document.body.classList.toggle("dark", dark.matches);
+const scheme = getComputedStyle(document.documentElement).colorScheme;  // "light dark" follows the system
+const follow = () => document.body.classList.toggle("dark", scheme === "dark" || (scheme !== "light" && dark.matches));
 dark.addEventListener("change", follow);
 follow();
 const show = headDetail(part("detail"), context);

@@ -1,0 +1,210 @@
+"""A run's report: one HTML file with its recipe, curves, verdict and views, and the command that repeats it."""
+
+import contextlib
+import html
+import json
+import math
+import platform
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from itertools import islice
+
+from bert_core.data.corpus import Corpus
+from bert_core.data.encoding import encode_corpus
+from bert_core.errors import InputError, RunError
+from bert_core.pages.offline import page
+from bert_core.probes.attention import attention, head_facts
+from bert_core.probes.masked_words import SweptWord, sweep
+from bert_core.runs.recipe import Recipe, recipe_content
+from bert_core.storage.checkpoint import Checkpoint
+from bert_core.training.evaluation import EvaluationPoint
+from bert_core.training.metrics import StepMetrics
+
+MOST_POINTS = 300  # of a curve; of more steps, each point is the mean of several
+PAIRS = 4  # of neighbouring sentences whose words are guessed
+MOST_READ = 20_000  # sentences from the start of a text
+LONGEST = 40  # tokens in the attention map
+_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 820, 220, 44, 12, 30  # of a chart, in pixels
+_CELL, _LABEL = 22, 90  # of the attention map, in pixels
+_REPEAT = "python -m bert_core train --recipe recipe.json --output repeated"
+
+
+def report(
+    checkpoint: Checkpoint,
+    recipe: Recipe,
+    rows: Sequence[StepMetrics],
+    points: Sequence[EvaluationPoint] = (),
+    corpus: Corpus | None = None,
+    *,
+    verdict: Sequence[str] = (),
+) -> str:
+    """The report of a pre-training run as an HTML page without scripts, which needs no network.
+
+    checkpoint: the run's model. recipe: with the run's seed. rows: of all steps. points: on held-out text. corpus: its
+    text; without it there are no views. verdict: sentences. Raises RunError before the first step.
+    """
+    if not rows:
+        raise RunError("This run has no step yet, so there is nothing to report; train it first.")
+    pairs = list(_pairs(corpus)) if corpus else []
+    chances = {"uniform guess": math.log(checkpoint.config.vocab_size)}
+    if corpus:
+        chances["word frequency"] = encode_corpus(corpus.excerpt(MOST_READ), checkpoint.tokenizer).unigram_entropy
+    text = recipe.corpus.file or recipe.corpus.needs
+    facts = {
+        "Text": f"{text}, {len(corpus.sentences):,} sentences" if corpus else text,
+        "Model": f"{checkpoint.config.num_hidden_layers} layers of {checkpoint.config.hidden_size}, "
+        f"{checkpoint.config.num_attention_heads} heads, {checkpoint.config.parameter_count():,} parameters, "
+        f"{checkpoint.config.vocab_size:,} tokens",
+        "Training": f"{rows[-1].step:,} of {recipe.training.total_steps:,} steps of {recipe.data.batch_size} pairs, "
+        f"{rows[-1].seconds:,.1f} s, seed {recipe.seed}",
+        "Last step": f"MLM loss {rows[-1].mlm_loss:.4f}, NSP loss {rows[-1].nsp_loss:.4f}",
+    }
+    own_text = "" if recipe.corpus.file else " --corpus my-text.txt"
+    names = ("torch", "tokenizers", "numpy")
+    versions = ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in names)])
+    settings = json.dumps(recipe_content(recipe), indent=2, ensure_ascii=False)
+    content = [
+        _tag("p", recipe.description, "muted"),
+        _table(facts.items()),
+        _section("Curves"),
+        _chart("MLM loss, nats", "mlm", rows, points, chances),
+        _chart("NSP loss, nats", "nsp", rows, points, {"coin toss": math.log(2)}),
+        *([_section("Verdict"), *(_tag("p", sentence) for sentence in verdict)] if verdict else []),
+        *_guesses(checkpoint, pairs),
+        *_attention(checkpoint, pairs),
+        _section("Repeat it"),
+        _tag("p", "Save the recipe below as recipe.json and run this in Balcony's folder:"),
+        _tag("pre", _REPEAT + own_text),
+        f"<details><summary>recipe.json</summary>{_tag('pre', settings)}</details>",
+        _tag("p", f"{versions}, {platform.system()} {platform.machine()}.", "muted"),
+    ]
+    return page(f"Report: {recipe.title}", "\n".join(content), style="report")
+
+
+def _tag(name: str, text: str, kind: str = "") -> str:
+    """An element that holds a text of any origin."""
+    return f'<{name} dir="auto"{f" class={kind}" if kind else ""}>{html.escape(text)}</{name}>'
+
+
+def _section(title: str) -> str:
+    return f"<h2>{title}</h2>"
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> str:
+    lines = (f"<tr>{_tag('th', name)}{_tag('td', text)}</tr>" for name, text in rows)
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _pairs(corpus: Corpus) -> Iterable[tuple[str, str | None]]:
+    """Different neighbours from the start of the text and further on."""
+    read = islice((each for document in corpus.documents for each in zip(document, [*document[1:], None])), MOST_READ)
+    neighbours = list(dict.fromkeys(read))
+    return neighbours[:: max(2, math.ceil(len(neighbours) / PAIRS))]  # no sentence twice
+
+
+def _chart(
+    title: str,
+    name: str,
+    rows: Sequence[StepMetrics],
+    points: Sequence[EvaluationPoint],
+    chances: dict[str, float],
+) -> str:
+    """A curve of a loss over the steps, with what chance reaches; "" for a loss that was not trained."""
+    curves = {
+        kind: [(row.step, loss) for row in each if math.isfinite(loss := getattr(row, f"{name}_loss"))]
+        for kind, each in (("training", rows), ("held-out", points))
+    }
+    if not curves["training"]:
+        return ""
+    steps = max(step for curve in curves.values() for step, _ in curve)
+    top = 1.05 * max([*chances.values(), *(loss for curve in curves.values() for _, loss in _thinned(curve))])
+
+    def at(step: float, loss: float) -> tuple[float, float]:
+        x = _LEFT + (_WIDTH - _LEFT) * step / steps
+        return round(x, 1), round(_TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - loss / top), 1)
+
+    parts = [f'<path class="axis" d="M{_LEFT} {_TOP}V{_HEIGHT - _BOTTOM}H{_WIDTH}"/>']
+    for loss in (0, top / 2, top):
+        parts.append(f'<text x="{_LEFT - 6}" y="{at(0, loss)[1] + 4}" text-anchor="end">{loss:.2f}</text>')
+    for step in (0, steps // 2, steps):
+        anchor = "end" if step == steps else "middle"
+        parts.append(f'<text x="{at(step, 0)[0]}" y="{_HEIGHT - 12}" text-anchor="{anchor}">{step:,}</text>')
+    for i, (label, loss) in enumerate(chances.items()):
+        y = at(0, loss)[1]
+        parts.append(f'<path class="chance" d="M{_LEFT} {y}H{_WIDTH}"/>')
+        parts.append(f'<text x="{_WIDTH}" y="{y + 13 if i else y - 4}" text-anchor="end">{label}, {loss:.2f}</text>')
+    for kind, curve in filter(lambda each: each[1], curves.items()):
+        path = " ".join(f"{x},{y}" for x, y in (at(*point) for point in _thinned(curve)))
+        parts.append(f'<polyline class="curve {kind}" points="{path}"/>')
+    held_out = "; dashed: on held-out text" if curves["held-out"] else ""
+    return (
+        f'<figure class="{name}"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{title} over the steps">'
+        f"{''.join(parts)}</svg><figcaption>{title}, over the steps{held_out}</figcaption></figure>"
+    )
+
+
+def _thinned(curve: Sequence[tuple[int, float]]) -> list[tuple[float, float]]:
+    """At most MOST_POINTS points, each the mean of several."""
+    size = math.ceil(len(curve) / MOST_POINTS)
+    groups = [curve[start : start + size] for start in range(0, len(curve), size or 1)]
+    return [tuple(sum(column) / len(group) for column in zip(*group)) for group in groups]
+
+
+def _guesses(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None]]) -> list[str]:
+    """Pairs of sentences whose words were masked one at a time, the guess above every word that was guessed wrong."""
+    lines: list[str] = []
+    asked = right = 0
+    for text, after in pairs:
+        with contextlib.suppress(InputError):  # too long a pair
+            swept = sweep(checkpoint, text, after, top_k=1)
+            marked = [_guessed(word) for word in swept.words]
+            lines.append(f'<p class="guesses" dir="auto">{"".join(marks for marks, _ in marked)}</p>')
+            asked, right = asked + len(marked), right + sum(is_right for _, is_right in marked)
+    if not asked:
+        return []
+    about = (
+        f"Each word was hidden and guessed from the others: {right:,} of {asked:,} right. Wrong guesses stand above."
+    )
+    return [_section("Masked words"), _tag("p", about, "muted"), *lines]
+
+
+def _guessed(swept: SweptWord) -> tuple[str, bool]:
+    """The word as HTML, and whether its likeliest pieces are its own."""
+    guess = [likeliest[0][0] for likeliest in swept.rivals]
+    word = html.escape(swept.word.text)
+    if guess == list(swept.word.pieces):
+        return f"<ruby>{word}</ruby>", True
+    return f'<ruby class="wrong">{word}<rt>{html.escape(" ".join(guess))}</rt></ruby>', False
+
+
+def _attention(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None]]) -> list[str]:
+    """The head with the lowest entropy as a map of the first pair that is short enough."""
+    for text, after in pairs:
+        with contextlib.suppress(InputError):
+            maps = attention(checkpoint, text, after)
+            if len(maps.tokens) <= LONGEST:
+                break
+    else:
+        return []
+    entropy = head_facts(maps).facts["entropy"]
+    layer, head = divmod(int(entropy.argmin()), entropy.shape[1])
+    size = _LABEL + _CELL * len(maps.tokens)
+    parts = []
+    for i, (token, row) in enumerate(zip(maps.tokens, maps.weights[layer, head].tolist())):
+        at, word = _LABEL + _CELL * i, html.escape(token)
+        parts.append(f'<text x="{_LABEL - 6}" y="{at + 15}" text-anchor="end">{word}</text>')
+        parts.append(f'<text transform="translate({at + 15} {_LABEL - 6}) rotate(-90)">{word}</text>')
+        for j, weight in enumerate(row):
+            parts.append(
+                f'<rect class="weight" x="{_LABEL + _CELL * j}" y="{at}" width="{_CELL - 1}" height="{_CELL - 1}" '
+                f'fill-opacity="{math.sqrt(weight):.2f}"><title>{weight:.3f}</title></rect>'
+            )
+    about = (
+        f"Layer {layer + 1}, head {head + 1}, the head with the lowest entropy here, {entropy.min():.2f} nats. "
+        "A row is the token that attends, a column the token it attends to; a stronger colour is a larger weight."
+    )
+    return [
+        _section("Attention"),
+        f'<figure><svg viewBox="0 0 {size} {size}" width="{size}" role="img" aria-label="Attention of one head">'
+        f"{''.join(parts)}</svg>{_tag('figcaption', about)}</figure>",
+    ]

@@ -1,0 +1,155 @@
+"""A run's report: what it states is what the run has, as text, in one file that loads nothing."""
+
+import html
+import json
+import math
+import re
+import time
+from html.parser import HTMLParser
+
+import pytest
+
+from bert_core import exam, fill_mask, load_checkpoint, load_recipe, read_corpus
+from bert_core.__main__ import main
+from bert_core.config import ASSETS
+from bert_core.data.corpus import Corpus
+from bert_core.errors import RunError
+from bert_core.pages import report as module
+from bert_core.pages.report import report
+from bert_core.runs.recipe import Recipe, recipe_content
+from bert_core.training.evaluation import EvaluationPoint
+
+DIALOGUE = ASSETS / "corpora" / "romeo-juliet.txt"
+NASTY = "</p><script>alert(1)</script> & ${title}"
+TEXT = Corpus.from_text(f"one two {NASTY}\nthree four five\nsix one two\nthree six four", name="Your text")
+HELD_OUT = [EvaluationPoint(2, 2.5, 0.7, 0.1, 0.5), EvaluationPoint(7, 2.25, 0.69, 0.2, 0.5)]
+SHORT = ["training.steps=7", "data.batch_size=3", "model.hidden_size=12", "model.num_attention_heads=3"]
+
+
+class Elements(HTMLParser):
+    """The texts of a page by the name and class of their elements; unclosed elements fail."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.texts: dict[str, list[str]] = {}
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self._open: list[str] = []
+        self.feed(page)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value) for name, value in attributes]
+        if tag not in ("meta", "path", "polyline"):
+            self._open.append(tag)
+            self.texts.setdefault(tag, []).append("")
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value) for name, value in attributes]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        for tag in self._open:
+            self.texts[tag][-1] += data
+
+
+@pytest.fixture(scope="module")
+def run(service):
+    recipe = load_recipe("romeo-juliet").override(dict(each.split("=") for each in SHORT))
+    run = service.start(recipe, TEXT, seed=5)
+    while run.status not in ("finished", "failed"):
+        time.sleep(0.01)
+    assert run.status == "finished", run.reason
+    return run
+
+
+@pytest.fixture(scope="module")
+def page(run) -> str:
+    checkpoint = run.snapshots[-1].checkpoint()
+    return report(checkpoint, run.recipe, run.history(), HELD_OUT, run.corpus, verdict=[NASTY])
+
+
+def test_it_states_the_numbers_of_the_run(run, page):
+    texts, last = Elements(page).texts, run.history()[-1]
+    facts = dict(zip(texts["th"], texts["td"]))
+    assert facts["Last step"] == f"MLM loss {last.mlm_loss:.4f}, NSP loss {last.nsp_loss:.4f}"
+    assert facts["Training"].startswith("7 of 7 steps of 3 pairs,")
+    assert facts["Training"].endswith("seed 5")
+    assert facts["Text"].endswith(f"{len(run.corpus.sentences)} sentences")
+    model = run.snapshots[-1].checkpoint().config
+    assert f"{model.parameter_count():,} parameters, {model.vocab_size} tokens" in facts["Model"]
+    labels = " ".join(texts["text"])
+    assert f"uniform guess, {math.log(model.vocab_size):.2f}" in labels
+    assert "coin toss, 0.69" in labels
+    curves = [
+        [len(points.split()), kind]
+        for kind, points in re.findall(r'<polyline class="curve (.*?)" points="(.*?)"', page)
+    ]
+    assert curves == [[7, "training"], [2, "held-out"]] * 2
+
+
+def test_the_recipe_in_it_is_that_of_the_run(run, page):
+    command, settings = Elements(page).texts["pre"]
+    assert command == "python -m bert_core train --recipe recipe.json --output repeated --corpus my-text.txt"
+    repeated = Recipe.from_dict("repeated", json.loads(settings))
+    assert recipe_content(repeated) == recipe_content(run.recipe)
+    assert repeated.seed == 5
+
+
+def test_the_guesses_are_those_of_the_model(run, page):
+    checkpoint, elements = run.snapshots[-1].checkpoint(), Elements(page)
+    words = [text for text in elements.texts["ruby"] if text.startswith("five")]
+    [(likeliest, _)] = fill_mask(checkpoint, TEXT.sentences[0], "three four [MASK]", top_k=1)[0]
+    assert words == ["five" if likeliest == "five" else f"five{likeliest}"]
+    wrong = page.count('<ruby class="wrong">')
+    assert f"{page.count('<ruby') - wrong} of {page.count('<ruby')} right" in page
+    assert "Layer " in elements.texts["figcaption"][-1]
+
+
+def test_all_texts_are_escaped_and_nothing_is_loaded(page):
+    elements = Elements(page)
+    assert "script" not in elements.texts
+    assert html.escape(NASTY) in page
+    assert NASTY in " ".join(elements.texts["p"])
+    assert not [each for each in elements.attributes if each[1] in ("src", "href", "onerror", "onload")]
+    [policy] = [value for tag, name, value in elements.attributes if name == "content" and "default-src" in value]
+    assert "default-src 'none'" in policy
+    assert "script-src" not in policy
+
+
+def test_a_long_run_has_short_curves(run, monkeypatch):
+    rows = run.history()
+    curve = [(row.step, row.mlm_loss) for row in rows]
+    assert module._thinned(curve) == curve
+    monkeypatch.setattr(module, "MOST_POINTS", 3)
+    assert module._thinned(curve)[0] == (2, pytest.approx(sum(loss for _, loss in curve[:3]) / 3))
+    assert len(module._thinned(curve)) == 3
+
+
+def test_a_run_without_its_text_or_without_a_step(run):
+    checkpoint = run.snapshots[-1].checkpoint()
+    texts = Elements(report(checkpoint, run.recipe, run.history())).texts
+    assert texts["h2"] == ["Curves", "Repeat it"]
+    with pytest.raises(RunError, match="no step yet"):
+        report(checkpoint, run.recipe, [])
+
+
+def test_the_command_line_writes_it_and_its_recipe_repeats_the_training(tmp_path, capsys):
+    folder, file = tmp_path / "a", tmp_path / "a.html"
+    assert main(["train", "--seed", "3", "--output", str(folder), "--set", *SHORT]) == 0
+    first = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert main(["report", str(folder), "--output", str(file)]) == 0
+    texts = Elements(file.read_text(encoding="utf-8")).texts
+    result = exam(load_checkpoint(folder), read_corpus(DIALOGUE))
+    words, pairs = (f"{right} of {asked}" for right, asked in (result.words, result.pairs))
+    [verdict] = [text for text in texts["p"] if text.startswith("Of the words")]
+    assert f"{words} are guessed right; of its pairs, {pairs}." in verdict
+    (tmp_path / "recipe.json").write_text(texts["pre"][1], encoding="utf-8")
+    command = texts["pre"][0].split()[3:]
+    assert command == ["train", "--recipe", "recipe.json", "--output", "repeated"]
+    assert main([*command[:2], str(tmp_path / "recipe.json"), command[3], str(tmp_path / "b")]) == 0
+    again = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (first["mlm_loss"], first["nsp_loss"]) == (again["mlm_loss"], again["nsp_loss"])
+    assert main(["report", str(folder), "--output", str(tmp_path / "no" / "a.html")]) == 1
+    assert "a.html was not written (No such file or directory)" in capsys.readouterr().err
