@@ -8,11 +8,12 @@ from typing import Any
 
 import gradio as gr
 
-from bert_core.errors import BertCoreError, is_out_of_memory, one_line
+from bert_core.errors import BertCoreError, InputError, is_out_of_memory, one_line
 
 log = logging.getLogger("balcony")
 
 SURPRISE = "An unexpected error occurred and was logged. Reload the page if it happens again."
+MALFORMED = "The server cannot read what this page has sent; reload the page."
 TOO_LARGE = "This is too large for this machine's memory; choose a shorter text or a smaller model."
 
 # Page events: answered at once, without a spinner, and not offered to programs.
@@ -27,6 +28,14 @@ def sentence_of(error: BaseException) -> str:
         return TOO_LARGE
     log.error("unexpected error: %s", one_line(error))
     return SURPRISE
+
+
+def sent(event: gr.EventData, name: str, kind: type) -> Any:
+    """What a view has sent with an event. Raises InputError where it lacks that or is of another type."""
+    value = event._data.get(name) if isinstance(event._data, dict) else None
+    if not isinstance(value, kind):
+        raise InputError(MALFORMED)
+    return value
 
 
 def warn(sentence: str) -> Any:

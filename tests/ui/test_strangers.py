@@ -53,6 +53,13 @@ def owner(service: TrainingService) -> Iterator[tuple[str, Workspaces, Workspace
     app.get_blocks().close(verbose=False)
 
 
+@pytest.fixture(autouse=True)
+def expected(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Nothing that a client may send is an error that nobody expected."""
+    yield
+    assert [record.getMessage() for record in caplog.get_records("call") if record.name == "balcony"] == []
+
+
 def ask(url: str, path: str, content: Any = None) -> str:
     body = None if content is None else json.dumps(content).encode()
     try:

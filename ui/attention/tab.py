@@ -1,6 +1,5 @@
 """Attention: which words each head attends to."""
 
-from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
@@ -16,6 +15,7 @@ from ui.parts.notes import alone_note, unknown_note
 from ui.parts.page import Asked, Page
 from ui.parts.question import Head, Question
 from ui.parts.shown_model import caption
+from ui.server.functions import functions
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
 from ui.views import view
@@ -28,13 +28,20 @@ HINT = (
 
 def attention_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
+    workspaces = page.workspaces
+
+    def unfold(space: Workspace, question: object) -> dict[str, Any]:
+        """A head's query, key and value of each token."""
+        asked = Asked(workspaces, space, Question.read(question))
+        return attention.head_value(asked.checkpoint, asked.question)
+
     with page.tab("Attention", "attention"):
         with gr.Column(elem_id="attention-stage"):
             grid = view("headGrid", elem_id="attention-heads")
             detail = view("headDetail", options={"unfolds": True}, elem_id="attention-map")
             other_grid = view("headGrid", elem_id="attention-other-heads")
             other_detail = view("headDetail", elem_id="attention-other-map")
-        view("unfoldedCell", server_functions=[unfold_cell(page)], elem_id="attention-cell")
+        view("unfoldedCell", server_functions=functions(workspaces, unfold, known=False), elem_id="attention-cell")
         hide = gr.Checkbox(
             False,
             label="Hide [CLS] and [SEP]",
@@ -110,16 +117,3 @@ def attention_tab(page: Page) -> None:
     page.on_restored(lambda question: {hide: question.hide_special}, [hide])
     hide.input(None, hide, None, js="(hide) => Balcony.ask({ hide_special: hide })", **QUIET)
     offer(page, export, "attention", numbers, code=code, html=html)
-
-
-def unfold_cell(page: Page) -> Callable[[list[Any]], dict[str, Any]]:
-    """The function that gives the page a head's query, key and value of each token."""
-
-    @on_error(lambda sentence: {"error": sentence})
-    def unfold(arguments: list[Any]) -> dict[str, Any]:
-        token, value = arguments
-        question = Question.read(value)
-        space = page.workspaces.lookup(token) or Workspace("")
-        return attention.head_value(Asked(page.workspaces, space, question).checkpoint, question)
-
-    return unfold

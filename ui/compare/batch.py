@@ -6,11 +6,11 @@ from bert_core.config import DataConfig
 from bert_core.errors import InputError, RunError
 from bert_core.probes.batch import RowJudgement, RowView
 from bert_core.runs.run import ENDED, Run
-from ui.handlers import on_error
 from ui.parts.downloads import exporter, offer
 from ui.parts.export import Numbers, table
 from ui.parts.notes import pair_labels
 from ui.parts.page import Asked, Page
+from ui.server.functions import functions
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
 from ui.views import view
@@ -37,24 +37,23 @@ COLUMNS = ("pair", "label", "position", "segment", "kind", "shown", "true", "gue
 def batch_view(page: Page) -> None:
     """Lay out the view and connect it."""
 
-    @on_error(lambda sentence: {"text": sentence})
-    def batch(arguments: list[Any]) -> dict[str, Any]:
+    def batch(space: Workspace, key: str | None, step: int | None, first: int, again: int) -> dict[str, Any]:
         """Some pairs of the batch of a step, None for the newest."""
-        token, key, step, first, again = arguments
-        space = page.workspaces.find(token)
-        if (run := space.runs.get(key)) is None or is_finetuning(run):
+        if (run := space.runs.get(key or "")) is None or is_finetuning(run):
             return {"text": NO_RUN_SELECTED if space.runs else NO_RUN}
-        return batch_value(space, run, None if step is None else int(step), max(0, int(first)), max(0, int(again)))
+        return batch_value(space, run, step, max(0, first), max(0, again))
+
+    [served] = functions(page.workspaces, batch, error="text")
 
     # The browser sends back only {run, step, first, again} as the value, and keeps the rest.
     options = {"pairs": PAIRS_SHOWN, "hint": HINT, "pairing": PAIRING}
-    microscope = view("batch", server_functions=[batch], options=options, elem_id="batch")
+    microscope = view("batch", server_functions=[served], options=options, elem_id="batch")
     downloads = exporter("the batch", of="batch", elem_id="batch-download", kinds=("json", "csv"))
 
     def numbers(asked: Asked, at: dict[str, Any] | None) -> Numbers:
         if not at:
             raise InputError(NO_RUN)
-        value = batch([asked.space.token, at["run"], at["step"], at["first"], at["again"]])
+        value = served([asked.space.token, *(at.get(name) for name in ("run", "step", "first", "again"))])
         if "text" in value:
             raise InputError(value["text"])
         return table(COLUMNS, batch_table(value))

@@ -29,6 +29,7 @@ from bert_core.runs.run import ACTIVE, Run
 from bert_core.training.verdicts import MARGIN, MARGIN_RATIO, SEEDS, STANDARD_ERRORS, Spread
 from ui.handlers import QUIET, on_error
 from ui.parts.page import Page
+from ui.server.functions import functions
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
@@ -262,10 +263,8 @@ def format_number(number: Spread, measure: str) -> str:
 def experiments(page: Page, training: Training) -> None:
     """Lay out the controls, which start an experiment with the text and the recipe of the Train tab's form."""
 
-    @on_error(lambda sentence: {"error": sentence})
-    def news(arguments: list[Any]) -> dict[str, Any]:
-        visitor, number, cursor = arguments
-        return trial_news(page.workspaces.find(visitor), int(number), int(cursor))
+    def news(space: Workspace, number: int, cursor: int) -> dict[str, Any]:
+        return trial_news(space, number, cursor)
 
     @on_error(lambda sentence: {"error": with_labels(sentence)})
     def begin(space: Workspace, values: dict[Any, Any]) -> dict[str, Any]:
@@ -302,7 +301,7 @@ def experiments(page: Page, training: Training) -> None:
             min_width=200,
         )
         start = gr.Button("Start experiment", elem_id="experiment-start", min_width=160)
-    result = view("experiment", server_functions=[news], elem_id="experiment")
+    result = view("experiment", server_functions=functions(page.workspaces, news), elem_id="experiment")
     choice.change(lambda name: gr.update(info=experiment_named(name).question), choice, choice, **QUIET)
     inputs = {page.visitor, choice, seeds, *training.form.all}
     start.click(begin_and_show, inputs, [result, *training.live], **QUIET)

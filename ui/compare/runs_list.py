@@ -11,8 +11,9 @@ from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe, recipe_content
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
-from ui.handlers import QUIET, on_error, warn
+from ui.handlers import QUIET, on_error, sent, warn
 from ui.parts.page import Page
+from ui.server.functions import functions
 from ui.server.news import POINTS_AT_FIRST, thin
 from ui.server.workspace import Workspace
 from ui.train.form import SHOWN
@@ -26,34 +27,26 @@ LAST_STEPS = 20  # whose means the list shows
 def runs_list(page: Page, training: Training) -> None:
     """Lay out the list and connect its buttons, which start a run like the chosen one."""
 
-    @on_error(lambda sentence: {"error": sentence})
-    def listing(visitor: str) -> list[dict[str, Any]]:
-        space = page.workspaces.find(visitor)
+    def listing(space: Workspace) -> list[dict[str, Any]]:
         return [run_row(space, run) for run in space.pretraining_runs]
 
-    @on_error(lambda sentence: {"error": sentence})
-    def differing(arguments: list[Any]) -> dict[str, Any]:
-        visitor, ids = arguments
-        space = page.workspaces.find(visitor)
+    def differing(space: Workspace, ids: list) -> dict[str, Any]:
         return what_differs(space, [space.run(run_id) for run_id in ids])
 
     @on_error(warn)
     def start(token: str, event: gr.EventData) -> None:
         space = page.workspaces.find(token)
-        page.workspaces.repeat(space, space.run(event.run), paused=bool(event.paused))
+        page.workspaces.repeat(space, space.run(sent(event, "run", str)), paused=sent(event, "paused", bool))
 
-    @on_error(lambda sentence: {"error": sentence})
-    def curve(arguments: list[Any]) -> dict[str, Any]:
-        visitor, run_id = arguments
-        space = page.workspaces.find(visitor)
+    def curve(space: Workspace, run_id: str) -> dict[str, Any]:
         return run_curve(space, space.run(run_id))
 
     def again(token: str, event: gr.EventData) -> dict[Any, Any]:
         start(token, event)
         return training.show(token)
 
-    functions = [listing, differing, curve]
-    runs = view("runsList", server_functions=functions, options=curve_options(), elem_id="runs-list")
+    served = functions(page.workspaces, listing, differing, curve)
+    runs = view("runsList", server_functions=served, options=curve_options(), elem_id="runs-list")
     runs.select(again, page.visitor, training.live, **QUIET)
 
 

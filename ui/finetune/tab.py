@@ -19,6 +19,7 @@ from ui.parts.downloads import exporter, offer
 from ui.parts.figures import task_curves
 from ui.parts.page import Asked, Page
 from ui.parts.question import Question, Values
+from ui.server.functions import functions
 from ui.server.workspace import Workspace
 from ui.train.form import encoding_choices, encoding_control
 from ui.views import view
@@ -43,6 +44,28 @@ SEEDS = [("One seed", 1), ("Three seeds", 3)]
 def finetune_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
     workspaces, recipes = page.workspaces, finetuning_recipes()
+
+    def results(space: Workspace, question: object) -> dict[str, Any]:
+        return results_value(Asked(workspaces, space, Question.read(question)))
+
+    def tried(space: Workspace, question: object) -> dict[str, Any]:
+        return tried_value(Asked(workspaces, space, Question.read(question)))
+
+    def command(space: Workspace, run_id: str, what: str) -> dict[str, Any]:
+        run = space.run(run_id)
+        commands = {"pause": run.pause, "resume": run.resume, "stop": lambda: run.stop(wait=False)}
+        if what not in commands:
+            raise RunError("There is no such command; reload the page.")
+        commands[what]()
+        return {}
+
+    def comparison(space: Workspace, number: int, done: int) -> dict[str, Any]:
+        return transfer_news(space, number, done)
+
+    def stop(space: Workspace) -> dict[str, Any]:
+        space.stop()
+        return {}
+
     titles = [(each.title if each.files else f"{each.title} (needs your file)", each.name) for each in recipes]
     with page.tab("Fine-tune", "fine-tune"), gr.Row(elem_classes="b-split"):
         with gr.Column(scale=4, min_width=320):
@@ -70,15 +93,14 @@ def finetune_tab(page: Page) -> None:
                 )
                 compare = gr.Button("What did pre-training buy?", elem_id="transfer-start", min_width=200)
         with gr.Column(scale=8, min_width=340):
-            functions = _functions(page)
             monitor = view(
                 "fineTune",
-                server_functions=functions[:3],
+                server_functions=functions(workspaces, results, tried, command),
                 options={"figures": [task_curves()], "series": ["loss", "measure"], "id": "task-curves"},
                 elem_id="fine-tune",
             )
             export = exporter("the answers", of="task-results", elem_id="task-download", kinds=("json", "csv"))
-            transfer = view("transfer", server_functions=functions[3:], elem_id="transfer")
+            transfer = view("transfer", server_functions=functions(workspaces, comparison, stop), elem_id="transfer")
 
     examples = {task, uploaded, encoding, separator}
     form = {*page.inputs, *examples, initial, seed, *settings.values()}
@@ -190,41 +212,3 @@ def _control(key: str, recipe: FinetuningRecipe) -> gr.Textbox:
     hint = next(item.metadata["hint"] for item in dataclasses.fields(_CLASSES[section]) if item.name == name)
     options = {"info": hint, "max_lines": 1, "elem_id": "task-" + name.replace("_", "-")}
     return gr.Textbox(setting_of(recipe, key), label=SHOWN[key], **options)
-
-
-def _functions(page: Page) -> list[Any]:
-    """What the two views ask the server: results, tried, command; news, stop."""
-
-    @on_error(lambda sentence: {"error": sentence})
-    def results(arguments: list[Any]) -> dict[str, Any]:
-        return results_value(_asked(page, *arguments))
-
-    @on_error(lambda sentence: {"error": sentence})
-    def tried(arguments: list[Any]) -> dict[str, Any]:
-        return tried_value(_asked(page, *arguments))
-
-    @on_error(lambda sentence: {"error": sentence})
-    def command(arguments: list[Any]) -> dict[str, Any]:
-        token, run_id, what = arguments
-        run = page.workspaces.find(token).run(run_id)
-        commands = {"pause": run.pause, "resume": run.resume, "stop": lambda: run.stop(wait=False)}
-        if what not in commands:
-            raise RunError("There is no such command; reload the page.")
-        commands[what]()
-        return {}
-
-    @on_error(lambda sentence: {"error": sentence})
-    def comparison(arguments: list[Any]) -> dict[str, Any]:
-        token, number, done = arguments
-        return transfer_news(page.workspaces.find(token), int(number), int(done))
-
-    @on_error(lambda sentence: {"error": sentence})
-    def stop(token: str) -> dict[str, Any]:
-        page.workspaces.find(token).stop()
-        return {}
-
-    return [results, tried, command, comparison, stop]
-
-
-def _asked(page: Page, token: str, question: Any) -> Asked:
-    return Asked(page.workspaces, page.workspaces.find(token), Question.read(question))

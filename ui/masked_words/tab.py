@@ -1,7 +1,6 @@
 """Masked words: hide words of a sentence and see the model's guesses for them, and what they depend on."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
@@ -20,7 +19,9 @@ from ui.parts.notes import alone_note, unknown_note
 from ui.parts.page import Asked, Page
 from ui.parts.question import Question
 from ui.parts.shown_model import caption
+from ui.server.functions import functions
 from ui.server.probe_lock import probe_lock
+from ui.server.workspace import Workspace
 from ui.views import view
 
 MOST_GUESSES = 5
@@ -31,10 +32,20 @@ HINT = "Click words to hide them from the model; double-click a word to hide onl
 
 def masked_words_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
+    workspaces = page.workspaces
+
+    def put(space: Workspace, value: object, mask: int, piece: int, guess: str) -> dict[str, Any]:
+        """The texts with a guess in them, and the words that stay hidden."""
+        question = Question.read(value)
+        checkpoint = Asked(workspaces, space, question).checkpoint
+        word = mask_words(checkpoint, question)[1][mask]
+        edited = put_guess(question, word, piece, guess[:200])
+        return {"text": edited.text, "pair": edited.pair, "hidden": still_hidden(checkpoint, question, edited, word)}
+
     with page.tab("Masked words", "masked-words"), gr.Row(elem_classes="b-split", elem_id="masked-row"):
         with gr.Column(scale=5, min_width=340):
             with gr.Column(elem_id="masked-stage"):
-                guesses = view("guesses", server_functions=[put_into(page)], elem_id="masked-guesses")
+                guesses = view("guesses", server_functions=functions(workspaces, put), elem_id="masked-guesses")
                 guesses_beside = view("guesses", elem_id="masked-other-guesses")
             own = gr.Textbox(
                 label="My guess",
@@ -100,22 +111,6 @@ def masked_words_tab(page: Page) -> None:
     kind.input(None, kind, None, js="(view) => Balcony.ask({ view })", **QUIET)
     offer(page, downloads, "guesses", numbers, code=code)
     offer(page, closer_downloads, "closer-view", numbers_of_view, code=code_of_view)
-
-
-def put_into(page: Page) -> Callable[[list[Any]], dict[str, Any]]:
-    """The function by which the guesses put one of them into the sentences."""
-
-    @on_error(lambda sentence: {"error": sentence})
-    def put(arguments: list[Any]) -> dict[str, Any]:
-        """The texts with a guess in them, and the words that stay hidden."""
-        token, value, mask, piece, guess = arguments
-        question = Question.read(value)
-        checkpoint = Asked(page.workspaces, page.workspaces.find(token), question).checkpoint
-        word = mask_words(checkpoint, question)[1][int(mask)]
-        edited = put_guess(question, word, int(piece), str(guess)[:200])
-        return {"text": edited.text, "pair": edited.pair, "hidden": still_hidden(checkpoint, question, edited, word)}
-
-    return put
 
 
 def guesses_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:

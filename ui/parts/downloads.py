@@ -13,7 +13,7 @@ from typing import Any
 import gradio as gr
 
 from bert_core.storage.checkpoint import Checkpoint
-from ui.handlers import QUIET, on_error, warn
+from ui.handlers import QUIET, on_error, sent, warn
 from ui.parts.export import Numbers, write
 from ui.parts.page import Asked, Page
 from ui.parts.question import Values
@@ -69,7 +69,7 @@ def offer(
     # After an error the link has no file, so that the click does not download an older one.
     @on_error(lambda sentence: warn(sentence) and None)
     def save(values: Values, event: gr.EventData) -> Any:
-        kind = str(event.kind)
+        kind = sent(event, "kind", str)
         if kind in ("json", "csv"):
             content = write(kind, numbers(*given(values)))
         elif kind == "html" and html:
@@ -85,11 +85,11 @@ def offer(
     @on_error(warn)
     def show(values: Values, event: gr.EventData) -> Any:
         asked, *others = given(values)
-        if str(event.kind) in PICTURES:
+        if sent(event, "kind", str) in PICTURES:
             content: dict[str, Any] = {"title": picture_title(asked, title)}
         else:
             content = {"code": code(asked, *others) if code else ""}
-        return content | {"number": int(event.number)}
+        return content | {"number": sent(event, "number", int)}
 
     inputs = {*page.inputs, *also}
     export.menu.select(save, inputs, link, **QUIET).success(None, None, None, js=click)

@@ -14,11 +14,12 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import InputError, quoted
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_corpus, recipe_named
 from bert_core.storage.checkpoint import Checkpoint
-from ui.handlers import QUIET, on_error
+from ui.handlers import MALFORMED, QUIET, on_error
 from ui.parts.lessons import LESSON_BYTES, PARTS, lessons, read_lesson
 from ui.parts.masking import words_value
 from ui.parts.question import EVENTS, Question, Values
 from ui.parts.shown_model import choices, comparisons, first_pair, repeated_run, shown_model
+from ui.server.functions import functions
 from ui.server.scripts import ASSETS
 from ui.server.workspace import Model, Workspace, is_finetuning
 from ui.server.workspaces import Workspaces
@@ -130,19 +131,6 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
     shipped = lessons() | ({GIVEN: given} if given else {})
     visitor = gr.BrowserState(None, storage_key="balcony-visitor", secret="balcony")
 
-    def serve(work: Callable) -> Callable:
-        """A function that the page calls with its visitor's token and arguments; it returns JSON or {"error"}."""
-
-        @on_error(lambda sentence: {"error": sentence})
-        def answer(arguments: Any) -> Any:
-            token, *others = arguments if isinstance(arguments, list) else [arguments]
-            # A page that is older than the server asks on with an unknown token, until it gets another.
-            space = workspaces.find(token) if work is repeat else workspaces.lookup(token) or Workspace("")
-            return work(space, *others)
-
-        answer.__name__ = work.__name__
-        return answer
-
     def models(space: Workspace) -> dict[str, Any]:
         return {"models": choices(workspaces, space), "others": comparisons(workspaces, space)}
 
@@ -153,27 +141,29 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
         corpus = corpus_of(space, key)
         return {"first": first_pair(corpus), "all": list(dict.fromkeys(corpus.sentences))[:MOST_CHOICES]}
 
-    def words(space: Workspace, question: Any, before: Any) -> dict[str, Any]:
+    def words(space: Workspace, question: object, before: dict | None) -> dict[str, Any]:
+        if before is not None and not {"words", "second", "hidden"} <= before.keys():
+            raise InputError(MALFORMED)
         asked = Asked(workspaces, space, Question.read(question))
         return words_value(asked.checkpoint, asked.question, before)
 
     def rename(space: Workspace, key: str, name: str) -> None:
-        space.rename(str(key), str(name))
+        space.rename(key, name)
 
-    def repeat(space: Workspace, recipe: Any, step: Any) -> str:
-        return repeated_run(workspaces, space, recipe, step if type(step) is int else None).id
+    def repeat(space: Workspace, recipe: object, step: int | None) -> str:
+        return repeated_run(workspaces, space, recipe, step).id
 
     def lesson(space: Workspace, name: str, text: str | None = None) -> dict[str, Any]:
         """A shipped lesson, or the one in the text of a file."""
         if text is not None:
-            return read_lesson(str(text)[: LESSON_BYTES + 1].encode("utf-8", "replace"), str(name)[:60])
-        if str(name) not in shipped:
-            raise InputError(f"There is no lesson {quoted(str(name))}; choose one from the list.")
-        return shipped[str(name)]
+            return read_lesson(text[: LESSON_BYTES + 1].encode("utf-8", "replace"), name[:60])
+        if name not in shipped:
+            raise InputError(f"There is no lesson {quoted(name)}; choose one from the list.")
+        return shipped[name]
 
     with gr.Row(elem_id="header"):
-        functions = [serve(each) for each in (models, model, rename, repeat)]
-        frame = view("frame", server_functions=functions, elem_id="frame")
+        asked = [*functions(workspaces, models, model, rename, known=False), *functions(workspaces, repeat)]
+        frame = view("frame", server_functions=asked, elem_id="frame")
     view(
         "lessonBar",
         options={
@@ -183,7 +173,7 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
             "most": LESSON_BYTES + 1,
             **{name: json.loads((ASSETS / f"{name}.json").read_text(encoding="utf-8")) for name in ("terms", "tour")},
         },
-        server_functions=[serve(lesson)],
+        server_functions=functions(workspaces, lesson, known=False),
         elem_id="lesson",
     )
     bar = view(
@@ -191,7 +181,7 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
         {},
         events=("restored", "open", *EVENTS),
         options={"events": EVENTS},
-        server_functions=[serve(sentences), serve(words)],
+        server_functions=functions(workspaces, sentences, words, known=False),
         elem_id="question",
     )
     return Page(demo, workspaces, visitor, frame, bar)

@@ -9,7 +9,7 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.probes.exam import MOST_WORDS, PartExam, examine_part
 from bert_core.runs.run import TRAINING, Run
 from bert_core.training.verdicts import CHANCE, Tally, judge_memory
-from ui.handlers import on_error
+from ui.server.functions import functions
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
@@ -51,14 +51,11 @@ RULE = (
 def exam_view(workspaces: Workspaces) -> gr.HTML:
     """The view. It updates when it is visible and the run pauses or ends, or a step is selected."""
 
-    @on_error(lambda sentence: {"text": sentence})
-    def results(arguments: list[Any]) -> dict[str, Any]:
-        token, key, step = arguments
-        space = workspaces.find(token)
+    def results(space: Workspace, key: str, step: int | None) -> dict[str, Any]:
         run = space.runs.get(key)
-        return {"text": WHEN} if run is None else exam_value(space, run, None if step is None else int(step))
+        return {"text": WHEN} if run is None else exam_value(space, run, step)
 
-    return view("exam", server_functions=[results], elem_id="exam")
+    return view("exam", server_functions=functions(workspaces, results, error="text"), elem_id="exam")
 
 
 def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[str, Any]:

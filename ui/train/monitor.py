@@ -15,10 +15,10 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.errors import RunError
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
-from ui.handlers import on_error
 from ui.parts.downloads import PICTURES
 from ui.parts.export import history_numbers, write
 from ui.parts.figures import curves
+from ui.server.functions import functions
 from ui.server.news import CURVES, MORE_CURVES
 from ui.server.scripts import ASSETS
 from ui.server.workspace import NO_MODEL_YET, Workspace
@@ -38,18 +38,12 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
     `.more` with {"run", "steps"} when a person lets an ended run go on.
     """
 
-    @on_error(lambda sentence: {"error": sentence})
-    def guesses(arguments: list[Any]) -> dict[str, Any]:
+    def guesses(space: Workspace, run_id: str, step: int | None, first: bool) -> dict[str, Any]:
         """The guesses at a step, None for the newest. first: the page has no sentences yet."""
-        visitor, run_id, step, first = arguments
-        space = workspaces.find(visitor)
-        return run_guesses(space, space.run(run_id), None if step is None else int(step), first=bool(first))
+        return run_guesses(space, space.run(run_id), step, first=first)
 
-    @on_error(lambda sentence: {"error": sentence})
-    def table(arguments: list[Any]) -> dict[str, Any]:
+    def table(space: Workspace, run_id: str, kind: str) -> dict[str, Any]:
         """All numbers of a run, as the content of a file, or the title of its picture."""
-        visitor, run_id, kind = arguments
-        space = workspaces.find(visitor)
         run = space.run(run_id)
         if kind in PICTURES:
             progress = run.progress()
@@ -60,7 +54,7 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
         "runMonitor",
         events=("status", "elsewhere", "more"),
         options=curve_options() | {"example": json.loads((ASSETS / "example-curve.json").read_text(encoding="utf-8"))},
-        server_functions=[guesses, table],
+        server_functions=functions(workspaces, guesses, table),
         elem_id="run-monitor",
     )
 

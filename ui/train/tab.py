@@ -13,7 +13,7 @@ from bert_core.errors import RunError
 from bert_core.runs.prepare import Preview, preview
 from bert_core.runs.recipe import DEFAULT_RECIPE, Recipe, recipe_named, recipe_names
 from bert_core.runs.run import ACTIVE, Run
-from ui.handlers import QUIET, on_error, warn
+from ui.handlers import QUIET, on_error, sent, warn
 from ui.parts.page import Page
 from ui.server.workspace import NO_RUN_YET
 from ui.train.exam import exam_view
@@ -252,7 +252,7 @@ def train_tab(page: Page) -> Training:
 
     @on_error(warn)
     def more_steps(token: str, event: gr.EventData) -> None:
-        workspaces.find(token).run(event.run).continue_for(int(event.steps))
+        workspaces.find(token).run(sent(event, "run", str)).continue_for(sent(event, "steps", int))
 
     def go_on(token: str, event: gr.EventData) -> dict[gr.blocks.Block, Any]:
         more_steps(token, event)
