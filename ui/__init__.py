@@ -32,7 +32,7 @@ from ui.server.endpoints import endpoints
 from ui.server.guard import Guard
 from ui.server.news import health_route, news_route
 from ui.server.probe_lock import probe_lock
-from ui.server.scripts import pieces, script_route, style_sheet
+from ui.server.scripts import locales, pieces, script_route, style_sheet
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
 from ui.theme import head, plotly_script, theme
 from ui.train.tab import train_tab
@@ -109,7 +109,7 @@ def launch(
     probe_lock.limit_seconds = service.limits.probe_seconds
     gr.set_static_paths([plotly_script()])
     demo = build(service, workspaces, begin_with)
-    scripts = pieces()
+    scripts = pieces() | locales()
     served = demo.launch(
         theme=theme(),
         css=style_sheet(),

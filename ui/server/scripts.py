@@ -62,6 +62,11 @@ def pieces() -> dict[str, str]:
     return {piece: minify.string("application/javascript", script) for piece, script in found.items()}
 
 
+def locales() -> dict[str, str]:
+    """The texts of the page in other languages, by their paths below assets."""
+    return {f"locales/{path.name}": path.read_text(encoding="utf-8") for path in (ASSETS / "locales").glob("*.json")}
+
+
 def joined(names: list[str]) -> str:
     """Modules, each after those that it imports, as one script.
 
@@ -104,7 +109,8 @@ def script_route(scripts: dict[str, str]) -> Route:
         if script is None:
             return Response("There is no such script.", 404)
         keep = {"Cache-Control": "public, max-age=31536000, immutable"}
-        return Response(script, media_type="text/javascript", headers=keep)
+        kind = "application/json" if request.path_params["piece"].endswith(".json") else "text/javascript"
+        return Response(script, media_type=kind, headers=keep)
 
     return Route(f"/{folder(scripts)}/{{piece:path}}", answer)
 

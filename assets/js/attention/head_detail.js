@@ -131,9 +131,9 @@ export function headDetail(root, { options }) {
       const list = el("div", { class: side ? "b-line-side" : "b-line-side is-left", role: "group",
         "aria-label": side ? "Words attended to" : "Words that attend" });
       tokens.forEach((token, index) => {
-        const item = el("button", { type: "button", class: "b-line-word", title: token,
+        const item = el("button", { type: "button", class: "b-line-word",
           "aria-label": side ? `${token}, attended to` : `${token}, attends` },
-          el("bdi", {}, token), el("span", { class: "b-line-weight" }));
+          el("bdi", { title: token }, token), el("span", { class: "b-line-weight" }));
         item.style.height = `${height}px`;
         item.addEventListener("pointerenter", () => trace([side, index]));
         item.addEventListener("focus", () => trace([side, index]));

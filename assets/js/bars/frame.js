@@ -1,6 +1,7 @@
 // The bar above the tabs: the shown model and its step, for a run with a time slider over its loss curve, and the link to
 // what the page shows.
 
+import { languages } from "../language/language.js";
 import { el, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { announce, latest, meet, on, visitor } from "../parts/page.js";
@@ -57,7 +58,7 @@ export function frame(root, { server }) {
     el("div", {}, ...HELP.map((text) => el("p", {}, text))));
   const notice = el("p", { class: "b-note", id: "link-notice", role: "status", hidden: "" });
   const model = el("div", { class: "b-model" }, picker, name, rename, detail);
-  root.append(el("h1", { id: "title" }, "Balcony"), model, time, el("div", { class: "b-frame-tools" }, copy, copied, theme, help), notice);
+  root.append(el("h1", { id: "title" }, "Balcony"), model, time, el("div", { class: "b-frame-tools" }, copy, copied, languages(), theme, help), notice);
 
   /** @type {ShownModel | null} */
   let shown = null;

@@ -115,7 +115,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   /** A word, with a thin line between its pieces; one that the vocabulary lacks is dotted. @param {number} index */
   function chip(index) {
     const word = words.words[index], cuts = words.cuts[index], known = words.known[index];
-    const pieces = cuts.map((cut, i) => el("span", { class: "b-piece" }, word.slice(cut, cuts[i + 1])));
+    const pieces = cuts.map((cut, i) => el("span", { class: "b-piece", translate: "no" }, word.slice(cut, cuts[i + 1])));
     const item = el("button", { type: "button", class: known ? "b-word" : "b-word is-unknown", dir: "auto",
       title: known ? null : "The model never learned this word" }, ...pieces);
     // The second click of a double click picks this word alone.
@@ -139,7 +139,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
         const items = [...part, ""].flatMap((item, i) => [
           ...words.typed.filter(([of, index]) => of === sentence && index === start + i).map(() => el("span", { class: "b-typed" }, "[MASK]")),
           item]);
-        fields[key].chips.replaceChildren(...(words.error ? [question[key]] : items));
+        fields[key].chips.replaceChildren(...(words.error ? [el("span", { translate: "no" }, question[key])] : items));
         fields[key].chips.dir = direction(part.map((item) => item.textContent ?? ""));
         if (part.length) roam(fields[key].chips);
       }
@@ -211,7 +211,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     sentences = found.all;
     for (const each of FIELDS) {
       fields[each].list.replaceChildren(el("option", { value: "" }, "from the text"),
-        ...sentences.map((sentence, index) => el("option", { value: index }, sentence.length > 90 ? `${sentence.slice(0, 89)}…` : sentence)));
+        ...sentences.map((sentence, index) => el("option", { value: index, translate: "no" }, sentence.length > 90 ? `${sentence.slice(0, 89)}…` : sentence)));
     }
     const isOther = (text) => earlier.has(text) && !sentences.includes(text);
     if (!question.text && !question.pair) ask({ text: found.first[0], pair: found.first[1] });

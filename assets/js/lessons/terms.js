@@ -2,7 +2,9 @@
 // pointer, the keyboard's focus and a press show, and which Escape hides. Screen readers find it by aria-describedby, in a
 // list that nobody sees. The views draw themselves anew whenever they like; the terms are looked for again after that.
 
+import { named } from "../language/language.js";
 import { el } from "../parts/elements.js";
+import { on } from "../parts/page.js";
 
 // Text that the page writes; what a person or a model wrote is never underlined.
 const WHERE = ".b-view :is(h2, h3, dt, th, caption, .b-empty, .b-lesson-text), .b-view dd:not(bdi *), .b-hint p, .b-heading h2";
@@ -12,8 +14,9 @@ const WAIT_MS = 400;
 /** @param {Record<string, string>} all by term; several names of one are divided by | */
 export function terms(all) {
   const tip = el("div", { class: "b-tip", "aria-hidden": "true", hidden: "" });
-  const words = Object.keys(all).map((names, k) => ({ k, text: all[names], find: new RegExp(`(?<![\\w[-])(?:${names})(?![\\w\\]-])`, /[A-Z]/.test(names) ? "" : "i") }));
-  const described = el("div", { hidden: "" }, ...words.map(({ k, text }) => el("p", { id: `term-${k}` }, text)));
+  const find = () => Object.keys(all).map(named).map((names, k) => ({ k, find: new RegExp(`(?<![\\w[-])(?:${names})(?![\\w\\]-])`, /[A-Z]/.test(names) ? "" : "i") }));
+  let words = find();
+  const described = el("div", { hidden: "" }, ...Object.values(all).map((text, k) => el("p", { id: `term-${k}` }, text)));
   document.querySelector(".gradio-container")?.append(tip, described);
 
   /** @param {Element} place @param {typeof words[0]} word */
@@ -60,6 +63,14 @@ export function terms(all) {
   for (const event of ["focusout", "scroll"]) document.addEventListener(event, () => show(null), true);
   document.addEventListener("keydown", ({ key }) => { if (key === "Escape") show(null); });
 
+  on("language", () => {
+    words = find();
+    for (const term of document.querySelectorAll(".b-term")) {
+      const place = term.parentNode;
+      term.replaceWith(...term.childNodes);
+      place?.normalize();
+    }
+  });
   let waiting = 0;
   new MutationObserver(() => {
     waiting ||= setTimeout(() => { waiting = 0; scan(); }, WAIT_MS);

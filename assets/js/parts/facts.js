@@ -9,7 +9,7 @@ export function facts(root) {
   return function draw(/** @type {Facts | null} */ value) {
     if (!value) return;
     const list = el("dl", { class: "b-facts" },
-      ...value.facts.map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, el("bdi", {}, text)))));
+      ...value.facts.map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, el("bdi", { translate: "yes" }, text)))));
     root.classList.toggle("is-stale", Boolean(value.error));
     root.replaceChildren(
       ...(value.facts.length ? [list] : []),

@@ -49,7 +49,7 @@ const widest = (words, most) => Math.min(most, Math.max(...words.map((word) => [
 function label(word, most, x, y, size, end, turned) {
   const leftward = RIGHT_TO_LEFT.test(word);
   const text = svg("text", { x, y, "font-size": size, direction: leftward ? "rtl" : "ltr",
-    "text-anchor": end === "middle" ? "middle" : (end === "right") === leftward ? "start" : "end", class: "b-map-word",
+    "text-anchor": end === "middle" ? "middle" : (end === "right") === leftward ? "start" : "end", class: "b-map-word", translate: "no",
     ...(turned ? { transform: `rotate(-90 ${x} ${y})` } : {}) });
   text.textContent = shortened(word, most);
   text.append(svg("title", {}, word));

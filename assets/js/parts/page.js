@@ -15,6 +15,7 @@
  * @property {{run: string, steps: number[]}} snapshots a run has new snapshots
  * @property {null} status the run of the page has another status
  * @property {null} runs the page shows another run, or its status changed
+ * @property {null} language the page is about to be shown in another language
  * @property {null} chosen other runs are chosen for the curves
  */
 

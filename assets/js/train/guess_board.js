@@ -17,7 +17,7 @@ export function guessBoard(root) {
 
   function row([before, answer, after]) {
     return el("tr", {},
-      el("td", { dir: "auto" }, before, el("mark", {}, answer), after),
+      el("td", { dir: "auto", translate: "no" }, before, el("mark", {}, answer), after),
       el("td", { class: "b-guess-word" }), el("td", { class: "b-number" }), el("td", { class: "b-mark" }));
   }
 

@@ -1,0 +1,56 @@
+// The language of the page. Its texts are English in the code; when another language is chosen, the translator is fetched
+// and replaces them where they stand in the page.
+
+import { el } from "../parts/elements.js";
+import { announce } from "../parts/page.js";
+
+const KEY = "balcony-language";
+/** Each by the code that <html lang> gets. */
+const LANGUAGES = { en: "English", "zh-CN": "中文", ko: "한국어" };
+const CODES = /** @type {(keyof typeof LANGUAGES)[]} */ (Object.keys(LANGUAGES));
+
+/** @type {typeof import("./translator.js") | null} */
+let translator = null;
+
+/** The control for the bar at the top. The language is the one chosen here before, or else the browser's. */
+export function languages() {
+  const control = el("select", { id: "language", "aria-label": "Language" },
+    ...CODES.map((code) => el("option", { value: code, lang: code, translate: "no" }, LANGUAGES[code])));
+
+  /** Show the page in a language; it stays as it is if the texts cannot be fetched. @param {string} code */
+  async function speak(code) {
+    try {
+      if (code !== document.documentElement.lang) {
+        if (code !== "en") translator ??= await import("./translator.js");
+        await translator?.translate(code, () => announce("language", null));
+        document.documentElement.lang = code;
+      }
+    } catch (error) {
+      console.warn(error);
+    }
+    control.value = document.documentElement.lang;
+  }
+
+  control.addEventListener("change", () => {
+    try { localStorage.setItem(KEY, control.value); } catch (error) { console.warn(error); }
+    speak(control.value);
+  });
+  document.documentElement.lang = "en";
+  speak(wished());
+  return control;
+}
+
+/** The code of the language to begin with. */
+function wished() {
+  try {
+    const chosen = localStorage.getItem(KEY);
+    if (chosen) return chosen;
+  } catch (error) {
+    console.warn(error);
+  }
+  const known = navigator.languages.map((each) => CODES.find((code) => code.slice(0, 2) === each.slice(0, 2)));
+  return known.find(Boolean) ?? "en";
+}
+
+/** What a text of the page is called in its language. @param {string} english */
+export const named = (english) => translator?.translated(english) ?? english;

@@ -1,0 +1,174 @@
+// Shows the page in another language: a text that a file of assets/locales has is replaced where it stands, in the same
+// turn in which a view writes it, so that nobody sees the English one.
+//
+// A key is an English text. {} stands for a number. Other holes have a name: in lower case for what the page does not
+// write, such as a person's words, with a capital for a text that is translated in its turn. A translation has the same
+// holes; {2} is the second number. A text that has no key is split into its lines, parts and sentences.
+
+const ATTRIBUTES = ["title", "aria-label", "aria-valuetext", "placeholder", "alt", "data-name"];
+const FIELDS = "input[role=combobox], textarea[disabled]"; // Gradio's, with a text of the page as their value
+const NOT_OURS = "[translate=no], bdi:not([translate]), code, pre, script, style, textarea"; // a person's words, a model's, a program's
+const NUMBER = String.raw`\d+(?:,\d{3})*(?:\.\d+)?`;
+const NUMBERS = new RegExp(NUMBER, "g");
+const HOLES = /\{(\d*)(\w*)\}/g;
+const SEPARATORS = [/(\n+)/, /( · )/, /((?<=[.!?]) +)/, /(; )/, /(: )/, /(, )/];
+const LONGEST = 2000; // characters of a text that is compared with patterns
+const MOST_FOUND = 5000;
+
+/** @typedef {{holes: string[], find: RegExp, translation: string}} Pattern */
+/** @type {Record<string, string>} */
+let texts = {};
+/** @type {Pattern[]} */
+let patterns = [];
+/** What was looked for with patterns. @type {Map<string, string | null>} */
+const found = new Map();
+/** The English of what stands translated in a node or an attribute. @type {WeakMap<Node, Record<string, [english: string, shown: string]>>} */
+const originals = new WeakMap();
+/** @type {MutationObserver | null} */
+let observer = null;
+
+/**
+ * Show the page in a language.
+ * @param {string} code
+ * @param {() => void} ready called when its texts are known, before they are shown
+ */
+export async function translate(code, ready) {
+  if (code === "en") texts = {};
+  else {
+    const answer = await fetch(new URL(`../locales/${code.slice(0, 2)}.json`, import.meta.url));
+    if (!answer.ok) throw new Error(`The texts were not fetched (${answer.status}).`);
+    texts = await answer.json();
+  }
+  patterns = Object.entries(texts).filter(([key]) => /\{[a-z]/i.test(key)).sort(([a], [b]) => literal(b) - literal(a))
+    .map(([key, translation]) => pattern(key, translation));
+  found.clear();
+  ready();
+  all(document.body);
+  observer ??= new MutationObserver(changed);
+  observer.observe(document.body, { childList: true, characterData: true, subtree: true, attributeFilter: ATTRIBUTES });
+}
+
+/** A text in the language of the page; null if it has none. @param {string} english @returns {string | null} */
+export function translated(english) {
+  const text = english.trim();
+  if (!/[a-z]/i.test(text)) return null;
+  const known = Object.hasOwn(texts, text) ? texts[text] : counted(text);
+  if (known !== null) return english.replace(text, () => known);
+  if (text.length > LONGEST) return null;
+  let result = found.get(text);
+  if (result === undefined) {
+    result = matched(text) ?? split(text);
+    if (found.size >= MOST_FOUND) found.clear();
+    found.set(text, result);
+  }
+  return result === null ? null : english.replace(text, () => /** @type {string} */ (result));
+}
+
+/** By the key with {} for each number. @param {string} text */
+function counted(text) {
+  /** @type {string[]} */
+  const numbers = [];
+  const key = text.replace(NUMBERS, (number) => { numbers.push(number); return "{}"; });
+  return numbers.length && Object.hasOwn(texts, key) ? fill(texts[key], numbers, {}) : null;
+}
+
+/** By the key with the longest text around its holes. @param {string} text */
+function matched(text) {
+  for (const { holes, find, translation } of patterns) {
+    const parts = find.exec(text)?.slice(1);
+    if (!parts) continue;
+    /** @type {Record<string, string>} */
+    const words = {};
+    holes.forEach((hole, k) => { if (hole) words[hole] = /[A-Z]/.test(hole) ? translated(parts[k]) ?? parts[k] : parts[k]; });
+    return fill(translation, parts.filter((_, k) => !holes[k]), words);
+  }
+  return null;
+}
+
+/** By its parts, if one of them has a translation. @param {string} text */
+function split(text) {
+  for (const separator of SEPARATORS) {
+    const parts = text.split(separator);
+    if (parts.length === 1) continue;
+    const results = parts.map((part) => texts[part] ?? translated(part));
+    // Full-width marks stand without a space.
+    if (results.some((result) => result !== null)) return parts.map((part, k) => results[k] ?? part).join("").replace(/([。！？：；，、]) +/g, "$1");
+  }
+  return null;
+}
+
+/** @param {string} translation @param {string[]} numbers @param {Record<string, string>} words */
+function fill(translation, numbers, words) {
+  let next = 0;
+  return translation.replace(HOLES, (_, index, name) => (name ? words[name] : numbers[index ? index - 1 : next++]));
+}
+
+/** The number of characters outside of holes. @param {string} key */
+const literal = (key) => key.replace(HOLES, "").length;
+
+/** @param {string} key @param {string} translation @returns {Pattern} */
+function pattern(key, translation) {
+  /** @type {string[]} */
+  const holes = [];
+  const parts = key.split(/(\{\w*\})/).map((part, k) => {
+    if (k % 2 === 0) return part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+    holes.push(part.slice(1, -1));
+    return part === "{}" ? `(${NUMBER})` : "(.+?)";
+  });
+  return { holes, find: new RegExp(`^${parts.join("")}$`, "s"), translation };
+}
+
+/**
+ * @param {Node} node @param {string} name of the attribute, or empty
+ * @param {string} value that stands there @param {(value: string) => void} write
+ */
+function show(node, name, value, write) {
+  const of = originals.get(node) ?? {}, [english, shown] = of[name] ?? [];
+  const text = value === shown ? /** @type {string} */ (english) : value, next = translated(text) ?? text;
+  // A term that is marked cuts a text in two; the whole one is remembered until the mark is taken away.
+  if (next !== text) originals.set(node, Object.assign(of, { [name]: [text, next] }));
+  if (next !== value) write(next);
+}
+
+/** @param {Element} element @param {string} name */
+function showAttribute(element, name) {
+  const value = element.getAttribute(name);
+  if (value && !element.matches(NOT_OURS)) show(element, name, value, (text) => element.setAttribute(name, text));
+}
+
+/** A field that shows its value in the language of the page, and keeps the English one for its program. @param {HTMLInputElement} field */
+function showField(field) {
+  const of = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(field), "value");
+  if (!of?.get || !of.set) return;
+  const { get, set } = of;
+  if (!Object.hasOwn(field, "value")) {
+    let english = get.call(field), shown = english;
+    Object.defineProperty(field, "value", {
+      get: () => (get.call(field) === shown ? english : get.call(field)),
+      set: (value) => { english = value; shown = translated(`${value}`) ?? value; set.call(field, shown); },
+    });
+  }
+  field.value = field.value;
+}
+
+/** @param {Node} root */
+function all(root) {
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+  for (/** @type {Node | null} */ let node = root; node; node = walker.nextNode()) {
+    if (node instanceof Text) {
+      if (!node.parentElement?.closest(NOT_OURS)) show(node, "", node.data, (text) => { /** @type {Text} */ (node).data = text; });
+    } else if (node instanceof Element) {
+      for (const name of ATTRIBUTES) showAttribute(node, name);
+      if (node.matches(FIELDS)) showField(/** @type {HTMLInputElement} */ (node));
+    }
+  }
+}
+
+/** @param {MutationRecord[]} records */
+function changed(records) {
+  for (const { type, target, attributeName, addedNodes } of records) {
+    if (type === "childList") addedNodes.forEach(all);
+    else if (type === "characterData") all(target);
+    else showAttribute(/** @type {Element} */ (target), attributeName ?? "");
+  }
+}
