@@ -46,7 +46,7 @@ export function runsList(root, { trigger, server, options }) {
   let before = null;
 
   function button(row, label, paused, title) {
-    const item = el("button", { type: "button", class: "b-small-button", title, "aria-label": `${label}: run ${row.number}` }, label);
+    const item = el("button", { type: "button", class: "b-small-button", title, "aria-label": `${label}: run ${row.number}`, "data-control": `${label} ${row.number}` }, label);
     const isBusy = rows.some((each) => !hasEnded(each.status));
     item.disabled = !row.canRepeat || isBusy;
     if (isBusy) item.title = "Stop the active run first";
@@ -55,7 +55,7 @@ export function runsList(root, { trigger, server, options }) {
   }
 
   function line(row) {
-    const tick = el("input", { type: "checkbox", "aria-label": `Run ${row.number} in the curves` });
+    const tick = el("input", { type: "checkbox", "aria-label": `Run ${row.number} in the curves`, "data-control": row.number });
     tick.checked = row.isShown || runs.chosen.has(row.run);
     tick.disabled = row.isShown || !row.canRepeat;
     tick.addEventListener("change", () => {
@@ -112,9 +112,9 @@ export function runsList(root, { trigger, server, options }) {
   });
 
   const show = () => {
-    const focused = body.querySelector(":focus")?.getAttribute("aria-label");
+    const focused = body.querySelector(":focus")?.getAttribute("data-control");
     body.replaceChildren(...rows.map(line));
-    if (focused) /** @type {HTMLElement | null} */ (body.querySelector(`[aria-label="${CSS.escape(focused)}"]`))?.focus();
+    if (focused) /** @type {HTMLElement | null} */ (body.querySelector(`[data-control="${focused}"]`))?.focus();
     side.hidden = table.hidden = hint.hidden = rows.length === 0;
     empty.hidden = rows.length > 0;
     compare().catch(console.warn);
