@@ -351,11 +351,10 @@ def load(options: argparse.Namespace) -> None:
         try:
             visitor = Visitor(server)
             if number % 4 == 0:
+                own = random.Random(number)
                 visitor.set("source", "Paste a text")
-                visitor.set(
-                    "pasted", "\n".join(" ".join(random.Random(number).choices(words, k=8)) for _ in range(400))
-                )
-                visitor.set("setting-hidden-size", random.Random(number).choice([64, 128, 256]))
+                visitor.set("pasted", "\n".join(" ".join(own.choices(words, k=8)) for _ in range(400)))
+                visitor.set("setting-hidden-size", own.choice([64, 128, 256]))
             while time.monotonic() < began + 2 * half:
                 probed = time.monotonic()
                 visitor.start()
@@ -363,7 +362,7 @@ def load(options: argparse.Namespace) -> None:
                     is_late = time.monotonic() > began + half
                     if time.monotonic() > probed + PROBE_SECONDS:
                         asked, probed = len(visitor.spent), time.monotonic()
-                        visitor.fire("tab-masked-words", "select")
+                        visitor.look()
                         clicks[is_late].extend(visitor.spent[asked:])
                         del visitor.spent[asked:]
                     polls[is_late].extend(visitor.spent)

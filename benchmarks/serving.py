@@ -9,12 +9,15 @@ import contextlib
 import gc
 import http.client
 import json
+import os
 import secrets
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
+import urllib.request
 import weakref
 from collections import Counter
 from collections.abc import Iterator
@@ -53,7 +56,7 @@ class Server:
         command += ["--shipped", str(shipped)] if shipped else []
         command += ["--public"] if is_public else []
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.facts()
+        wait_for_app(self.port)
 
     def facts(self, *, count: bool = False) -> dict[str, Any]:
         """cpu: seconds of processor time so far; steps: of all runs; memory: resident MB; alive: objects by kind."""
@@ -79,8 +82,8 @@ class Visitor:
         self.size, self._latest = 0, 0.0
         self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
         self._session = secrets.token_hex(6)
-        self._ask("GET", "/")
-        self._config = json.loads(self._ask("GET", "/config"))
+        document = self._ask("GET", "/").decode()
+        self._config, _ = json.JSONDecoder().raw_decode(document.partition("window.gradio_config = ")[2])
         parts = self._config["components"]
         self._ids = {part["props"]["elem_id"]: part["id"] for part in parts if part["props"].get("elem_id")}
         self.values = {part["id"]: part["props"].get("value") for part in parts}
@@ -90,16 +93,21 @@ class Visitor:
 
     def fire(self, elem_id: str | None, event: str) -> None:
         """Let an event happen: all that hangs on it is asked, and the values of its outputs are kept."""
+        for body, outputs in self.questions(elem_id, event):
+            answer = json.loads(self._ask("POST", "/gradio_api/run/predict", body))
+            for part, value in zip(outputs, answer["data"]):
+                is_update = isinstance(value, dict) and value.get("__type__") == "update"
+                if not is_update or "value" in value:
+                    self.values[part] = value["value"] if is_update else value
+
+    def questions(self, elem_id: str | None, event: str) -> Iterator[tuple[dict[str, Any], list[int]]]:
+        """All that hangs on an event: what is asked, and the parts of the page that the answer is for."""
         target = [self._ids.get(elem_id), event]
         for index, dependency in enumerate(self._config["dependencies"]):
             if target in [list(found) for found in dependency["targets"]] and dependency["backend_fn"]:
                 data = [self.values.get(part) for part in dependency["inputs"]]
                 body = {"data": data, "fn_index": dependency.get("id", index), "session_hash": self._session}
-                answer = json.loads(self._ask("POST", "/gradio_api/run/predict", body))
-                for part, value in zip(dependency["outputs"], answer["data"]):
-                    is_update = isinstance(value, dict) and value.get("__type__") == "update"
-                    if not is_update or "value" in value:
-                        self.values[part] = value["value"] if is_update else value
+                yield body, dependency["outputs"]
 
     def call(self, elem_id: str, function: str, *arguments: Any) -> dict[str, Any]:
         """Call a server function of a component."""
@@ -118,9 +126,9 @@ class Visitor:
         """Press Start."""
         self.cursors, self.guessed = [0, -1, 0], 0.0
         self.fire("start", "click")
-        problem = (self.value("preview") or {}).get("error")
-        if problem:
-            raise RuntimeError(problem)
+        if not (self.value("run-monitor") or {}).get("run"):
+            self.fire("source", "change")  # the preview shows what is wrong
+            raise RuntimeError((self.value("preview") or {}).get("error") or "no run has started")
 
     def poll(self) -> dict[str, Any]:
         """Ask for news of the run."""
@@ -233,6 +241,15 @@ def timed(page: Page, selector: str, view: str, value: float | None = None, *, n
     )
 
 
+def wait_for_app(port: int) -> None:
+    """Return when the app at this port of this machine is served."""
+    while True:
+        with contextlib.suppress(OSError):  # also for an answer that is an error
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=PATIENCE).close()
+            return
+        time.sleep(0.1)
+
+
 def free_port() -> int:
     """A port of this machine that nobody listens on."""
     with socket.socket() as found:
@@ -259,31 +276,29 @@ def serve() -> None:
 
     class Service(TrainingService):
         def start(self, *arguments: Any, **named: Any) -> Run:
-            runs.add(run := super().start(*arguments, **named))
+            with self.changed:
+                runs.add(run := super().start(*arguments, **named))
             return run
 
     def facts(count: bool) -> dict[str, Any]:
-        told = {"cpu": time.process_time(), "steps": sum(run.progress().step for run in runs), "memory": resident()}
+        with service.changed:
+            steps = sum(run.progress().step for run in runs)
+        told = {"cpu": time.process_time(), "steps": steps, "memory": resident()}
         if count:
             gc.collect()
             kinds = Counter(map(type, gc.get_objects()))
             told["alive"] = {kind.__name__: kinds[kind] for kind in (Workspace, Run, BertForPreTraining, Snapshot)}
         return told
 
+    def answer() -> None:
+        for line in sys.stdin:
+            print(json.dumps(facts("count" in line)), flush=True)
+        os._exit(0)
+
     service = Service(limits=PUBLIC if options.public else LOCAL)
     shipped = {"shipped": [options.shipped]} if options.shipped else {}
-    ui.launch(
-        service,
-        **shipped,
-        lease=options.lease,
-        server_port=options.port,
-        inbrowser=False,
-        quiet=True,
-        prevent_thread_lock=True,
-    )
-    for line in sys.stdin:
-        print(json.dumps(facts("count" in line)), flush=True)
-    service.close()
+    threading.Thread(target=answer).start()
+    ui.launch(service, **shipped, lease=options.lease, server_port=options.port, inbrowser=False, quiet=True)
 
 
 def resident() -> float:

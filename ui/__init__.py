@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import gc
 import os
 import time
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ from ui.parts.page import open_page
 from ui.server.endpoints import endpoints
 from ui.server.guard import Guard
 from ui.server.news import health_route, news_route
+from ui.server.pages import Documents, Sessions
 from ui.server.probe_lock import probe_lock
 from ui.server.scripts import locales, pieces, script_route, style_sheet
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
@@ -124,11 +126,15 @@ def launch(
         _frontend=False,  # or Gradio gives up when its own page takes more than three seconds on a busy machine
         app_kwargs={
             "routes": [news_route(workspaces), health_route(workspaces), script_route(scripts)],
-            "middleware": [guard],
+            "middleware": [guard, Middleware(Documents)],
         },
         **options,
     )
+    served[0].state_holder = Sessions()
+    served[0].state_holder.set_blocks(demo)
     warm_up(service)
+    if not prevent_thread_lock:
+        gc.freeze()  # a collection that visits all objects of PyTorch and Gradio stops every thread for 0.2 s
     try:
         while not prevent_thread_lock and demo.is_running:
             time.sleep(0.2)

@@ -107,14 +107,18 @@ def _texts(text: str, name: str, labelled: bool, notes: list[str], most: int, nu
     _count(text, name, "\n\t", most)
     lines = _lines(text)
     separator = _SEPARATOR if lines and _SEPARATOR in lines[0][1] else "\t"
-    rows = [(number, [field.strip() for field in line.split(separator)]) for number, line in lines]
-    if not rows:
+    if not lines:
         return []
-    width = len(rows[0][1])
-    header = _header(rows[0][1], labelled)
+
+    def fields_of(line: str) -> list[str]:
+        return [field.strip() for field in line.split(separator)]
+
+    first = fields_of(lines[0][1])
+    width = len(first)
+    header = _header(first, labelled)
     if header:
         columns, label_column = header
-        rows = rows[1:]
+        lines = lines[1:]
     else:
         label_column = width - 1 if labelled else None
         columns = [i for i in range(width) if i != label_column]
@@ -123,7 +127,9 @@ def _texts(text: str, name: str, labelled: bool, notes: list[str], most: int, nu
         wanted = "a text, or two texts," + (" and a label" if labelled else "")
         raise _wrong(name, lines[0][0], has, f"write {wanted} in columns separated by tabs or {_SEPARATOR}")
     examples: list[Example] = []
-    for number, fields in rows:
+    for number, line in lines:
+        # One row at a time: while the garbage collector visits the lists of 100,000 rows, all threads wait.
+        fields = fields_of(line)
         if len(fields) != width:
             problem = f"has {len(fields)} columns where the first line has {width}"
             raise _wrong(name, number, problem, "give every line the same columns")

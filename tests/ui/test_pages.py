@@ -1,0 +1,81 @@
+"""Opening a page: the document is made once for each address, and a session keeps no copy of the page."""
+
+import asyncio
+import json
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from ui.server.pages import MOST_DOCUMENTS, Documents, Sessions
+
+
+class App:
+    """Answers with the number of the request, in two parts."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.status, self.asked = status, 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.asked += 1
+        await send({"type": "http.response.start", "status": self.status, "headers": []})
+        await send({"type": "http.response.body", "body": b"page ", "more_body": True})
+        await send({"type": "http.response.body", "body": str(self.asked).encode()})
+
+
+def ask(documents: Documents, path: str = "/", method: str = "GET", query: bytes = b"", **headers: str) -> str:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": method, "path": path, "query_string": query, "headers": named, "scheme": "http"}
+    asyncio.run(documents(scope, None, send))  # type: ignore[arg-type]
+    return b"".join(message.get("body", b"") for message in sent).decode()
+
+
+def test_a_document_is_made_once_for_each_address() -> None:
+    documents = Documents(App())
+    assert [ask(documents, host="a", cookie=name) for name in "xyz"] == ["page 1"] * 3
+    assert ask(documents, host="b") == "page 2"
+    assert ask(documents, host="a", x_forwarded_proto="https") == "page 3"
+    assert ask(documents, host="a") == "page 1"
+    others = [{"path": "/config"}, {"method": "HEAD"}, {"query": b"deep_link=x"}]
+    assert [ask(documents, host="a", **other) for other in others] == ["page 4", "page 5", "page 6"]
+
+
+def test_few_documents_are_kept_and_no_error() -> None:
+    documents = Documents(App())
+    for number in range(MOST_DOCUMENTS + 1):
+        ask(documents, host=str(number))
+    assert ask(documents, host=str(MOST_DOCUMENTS)) == f"page {MOST_DOCUMENTS + 1}"
+    assert ask(documents, host="0") == f"page {MOST_DOCUMENTS + 2}"
+    broken = Documents(App(503))
+    assert [ask(broken, host="a") for _ in "ab"] == ["page 1", "page 2"]
+
+
+@pytest.fixture(scope="module")
+def demo() -> gr.Blocks:
+    with gr.Blocks() as demo:
+        for number in range(50):
+            gr.Textbox(str(number), label="x" * 1000)
+    demo.state_session_capacity = 3
+    return demo
+
+
+def test_a_session_keeps_nothing_of_the_page(demo: gr.Blocks) -> None:
+    sessions = Sessions()
+    sessions.set_blocks(demo)
+    first = sessions["a"]
+    assert first is sessions["a"]
+    key = next(iter(demo.blocks))
+    first._update_value_in_config(key, "typed" * 1000)
+    first[key] = gr.Textbox(visible=False, render=False)  # as for an update of its settings
+    assert first[key].visible is False
+    assert sessions["b"][key] is demo.blocks[key]
+    assert not list(first.components)
+    assert json.dumps(first.config_values) == "{}"
+    for name in "cdef":
+        assert sessions[name]
+    assert list(sessions.session_data) == ["d", "e", "f"]
