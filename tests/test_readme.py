@@ -3,15 +3,18 @@
 import json
 import re
 import shlex
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+import yaml
 
-from bert_core.__main__ import main
+from bert_core.__main__ import _parser, main
 from bert_core.storage.checkpoint import save_checkpoint
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 MODELS = "romeo-juliet", "english-mini"
 HOW_IT_IS_BUILT = README.split("## How it is built")[1].split("\n## ")[0]
 
@@ -21,6 +24,21 @@ def lines_of_code(path: Path) -> int:
     files = path.rglob("*.py") if path.is_dir() else [path]
     lines = [line.strip() for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     return sum(bool(line) and not line.startswith("#") for line in lines)
+
+
+def test_a_space_can_read_the_front_matter():
+    """Of https://huggingface.co/docs/hub/spaces-config-reference; a Space installs the Gradio that it names."""
+    facts = yaml.safe_load(README.split("---\n")[1])
+    pinned = dict(line.split("==") for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines())
+    assert facts["sdk_version"] == metadata.version("gradio") == pinned["gradio"]
+    assert (facts["sdk"], facts["title"], facts["license"]) == ("gradio", "Balcony", "mit")
+    assert (ROOT / facts["app_file"]).is_file()
+    assert facts["python_version"] == re.search(r'python_version = "(.*)"', PROJECT)[1]
+    colours = ["red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"]
+    assert facts["colorFrom"] in colours
+    assert facts["colorTo"] in colours
+    assert len(facts["short_description"]) <= 60
+    assert len(facts["emoji"]) == 1
 
 
 @pytest.mark.parametrize("package", ["bert_core", "ui"])
@@ -57,6 +75,27 @@ def test_lines_for_transformers_run_as_they_stand(page, tiny_checkpoint, tmp_pat
     [code] = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "transformers." in block]
     exec(code, {})
     assert "pip install transformers" in text
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["a program", "a notebook"])
+def test_the_lines_for_a_program_run_as_they_stand(number, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    code = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[number].rstrip()
+    *_, last = code.splitlines()
+    scope: dict = {}
+    exec(code, scope)
+    if number:
+        assert eval(last, scope)._repr_html_().startswith("<iframe")
+    else:
+        scope["service"].close()
+
+
+def test_the_command_line_takes_every_line_for_it():
+    blocks = "".join(re.findall(r"```(?:ba)?sh\n(.*?)```", README, re.DOTALL)).replace("\\\n", " ")
+    commands = re.findall(r"^\.venv/bin/python -m bert_core (.*)", blocks, re.MULTILINE)
+    assert len(commands) >= 7
+    for command in commands:
+        assert _parser().parse_args(shlex.split(command)).command, command
 
 
 ANSWERED = {"question": "how", "answers": [{"text": "nice", "answer_start": 0}]}

@@ -18,6 +18,7 @@ os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
 import gradio as gr
 from starlette.middleware import Middleware
 
+from bert_core.config import ASSETS
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
@@ -42,6 +43,7 @@ from ui.vectors.step_by_step import step_by_step_tab
 from ui.vectors.words_in_context import words_in_context_tab
 
 _ROOT = Path(__file__).resolve().parent.parent
+ICON = ASSETS / "icon.png"  # drawn from icon.svg
 SHIPPED = (_ROOT / "checkpoints" / "romeo-juliet", _ROOT / "checkpoints" / "english-mini")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_SESSIONS = 500
@@ -119,6 +121,8 @@ def launch(
         run_history=False,
         ssr_mode=False,
         footer_links=[],
+        pwa=True,
+        favicon_path=ICON,
         state_session_capacity=MOST_SESSIONS,
         max_file_size=service.limits.upload_bytes,
         max_threads=MOST_THREADS,

@@ -2,8 +2,10 @@
 
 import http.client
 import json
+import struct
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 import zipfile
 from collections.abc import Iterator
@@ -24,7 +26,7 @@ from bert_core import (
     next_sentence,
     save_checkpoint,
 )
-from bert_core.config import LOCAL
+from bert_core.config import ASSETS, LOCAL
 from bert_core.runs.run import ENDED
 from ui.server.workspace import NOT_YOURS
 
@@ -273,3 +275,21 @@ def test_what_the_page_does_not_need_is_closed(client: Client) -> None:
     connection.endheaders()
     assert connection.getresponse().status == 413
     connection.close()
+
+
+def test_the_page_installs_as_an_app_with_its_own_mark(client: Client) -> None:
+    def get(path: str) -> bytes:
+        with urllib.request.urlopen(urllib.parse.urljoin(client.src, path), timeout=60) as answer:
+            return answer.read()
+
+    manifest = json.loads(get("manifest.json"))
+    assert (manifest["name"], manifest["display"]) == ("Balcony", "standalone")
+    assert {icon["sizes"] for icon in manifest["icons"]} == {"192x192", "512x512"}
+    for icon in manifest["icons"]:
+        picture = get(icon["src"])
+        sides = struct.unpack(">II", picture[16:24])
+        assert picture.startswith(b"\x89PNG")
+        assert "x".join(map(str, sides)) == icon["sizes"]
+    assert get("favicon.ico") == (ASSETS / "icon.png").read_bytes()
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        get("pwa_icon/20000")

@@ -39,7 +39,8 @@ UPLOADS_AT_ONCE, MOST_UPLOADS_AT_ONCE = 8, 64  # of one address, of all
 FREE_DISK = 2**30
 QUESTION_SECONDS, UPLOAD_SECONDS, SLOWEST = 20.0, 30.0, 16_384  # an upload also has a second for each SLOWEST bytes
 _NEEDED = re.compile(
-    r"/(|config|health|theme\.css|favicon\.ico|manifest\.json|robots\.txt|(static|assets|svelte|balcony)/.*"
+    r"/(|config|health|theme\.css|favicon\.ico|manifest\.json|pwa_icon/(192|512)|robots\.txt"
+    r"|(static|assets|svelte|balcony)/.*"
     r"|gradio_api/((run|api|call)/.*|component_server|queue/(join|data)|upload|upload_progress|info|app_id|reset|cancel"
     r"|startup-events|heartbeat/\w+|file=(?!\w\w+:).*))/?"
 )
