@@ -1,6 +1,6 @@
 """How quickly the page answers, alone and in a room of people, as Markdown tables.
 
-    python benchmarks/app.py [--only start poll page room slider click base matrix memory load] [--repeat 40]
+    python benchmarks/app.py [--only start poll page room slider click stages base matrix memory load] [--repeat 40]
                              [--seconds 5] [--visitors 30] [--leavers 100] [--crowd 200] [--minutes 15]
 
 Every part has a server process of its own on this machine, and asks it over loopback as the page does: in Chromium
@@ -45,6 +45,14 @@ LEASE_SECONDS = 1.0  # of visitors who leave
 ENDLESS = 1_000_000  # steps
 SHORT = 20
 HELLO = "import sys, gradio; gradio.Interface(str, 'text', 'text').launch(server_port=int(sys.argv[1]), quiet=True)"
+STAGES, TOKENS = "#steps [aria-label^='Stages'] button", "#steps [aria-label^='The token'] button"
+CHOOSE_STAGE = """async ([selector, index]) => {
+  const frame = () => new Promise(requestAnimationFrame), began = performance.now();
+  document.querySelectorAll(selector)[index].click();
+  await frame();
+  await frame();
+  return performance.now() - began;
+}"""
 # Tab, what is pressed there, what is drawn, and within how many milliseconds.
 CLICKS = [
     ("Masked words", "#question .b-word", "masked-guesses", "200 ms"),
@@ -63,6 +71,7 @@ def main() -> None:
         "room": room,
         "slider": slider,
         "click": click,
+        "stages": stages,
         "base": base,
         "matrix": matrix,
         "memory": memory,
@@ -276,6 +285,22 @@ def click(options: argparse.Namespace) -> None:
             open_tab(page, tab, view)
             clicks = [timed(page, part, view, number=number + 1) for number in range(options.repeat)]
             row(f"click on `{part}` until `{view}` is drawn", spread(clicks), aim)
+
+
+def stages(options: argparse.Namespace) -> None:
+    """Each stage of Step by step: when it is chosen, and when another token is."""
+    with Server() as server, chromium(server) as page:
+        page.get_by_role("tab", name="Step by step", exact=True).click()
+        page.wait_for_selector(TOKENS)
+        titles = page.locator(STAGES).all_text_contents()
+        for index, title in enumerate(titles):
+            chosen, others = [], []
+            for number in range(options.repeat):
+                page.evaluate(CHOOSE_STAGE, [STAGES, (index + 1) % len(titles)])
+                chosen.append(page.evaluate(CHOOSE_STAGE, [STAGES, index]))
+                others.append(timed(page, TOKENS, "steps", number=number + 2))
+            row(f"stage {title} chosen until it is drawn", spread(chosen), "200 ms")
+            row("the same when another token is chosen", spread(others), "200 ms")
 
 
 def base(options: argparse.Namespace) -> None:

@@ -115,6 +115,16 @@ def test_absent_mask_and_segments_mean_no_padding_and_first_segment(tiny_config)
 
 
 @torch.no_grad()
+def test_without_position_embeddings_the_model_does_not_see_the_order_of_tokens(tiny_config):
+    ids, order = torch.tensor([[5, 6, 7, 8, 9]]), torch.tensor([2, 0, 4, 3, 1])
+    for has_positions in (True, False):
+        model = make_model(tiny_config)
+        model.bert.embeddings.position_embeddings.weight.mul_(has_positions)
+        states, moved = (model(each).last_hidden_state for each in (ids, ids[:, order]))
+        assert torch.allclose(states[:, order], moved, atol=1e-5) is not has_positions
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("maps", [False, True], ids=["fused", "written out"])
 def test_switching_a_head_off_zeroes_its_slice_of_the_projections_input(config, maps, monkeypatch):
     monkeypatch.setattr("bert_core.model._SHORT", 0)

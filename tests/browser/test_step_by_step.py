@@ -60,6 +60,25 @@ def test_a_pressed_cell_of_the_attention_map_unfolds(shared: Page, found: Stages
     expect(card).to_have_count(0)
 
 
+def test_a_number_opens_into_the_products_that_it_is_the_sum_of(shared: Page, found: Stages, complaints) -> None:
+    show(shared, "step-by-step", **FIRST, head="1.0", stage="feed-forward", token="2")
+    steps = shared.locator("#steps")
+    strips = steps.locator(".b-strips").first
+    strips.press("ArrowRight")
+    strips.press("Enter")
+    card = steps.locator(".b-unfolded")
+    expect(card).to_contain_text("Sum of the 48 products")
+    assert numbers(card.locator("p").text_content())[-1] == pytest.approx(found.layer["inner"][2, 1].item(), abs=1e-4)
+    readout = steps.locator(".b-readout").nth(1)
+    steps.locator(".b-strips").nth(1).press("ArrowRight")  # the sum and its LayerNorm
+    assert numbers(readout.text_content())[-1] == pytest.approx(found.states[2, 2, 1].item(), abs=1e-4)
+    show(shared, "step-by-step", **FIRST, stage="scores-of-words")
+    steps.get_by_role("button", name="juliet", exact=True).click()
+    expect(card.locator("h3")).to_have_text("Score of juliet")
+    shown = steps.locator("tr", has_text="juliet").locator("td").first.text_content()
+    assert numbers(card.locator("p").text_content())[-1] == pytest.approx(numbers(shown)[0], abs=1e-4)
+
+
 def test_a_part_set_to_zero_changes_the_answer_beside_the_whole_models(shared: Page, complaints) -> None:
     show(shared, "step-by-step", **FIRST, stage="feed-forward")
     steps = shared.locator("#steps")

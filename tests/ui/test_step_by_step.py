@@ -16,7 +16,7 @@ from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.stages import PARTS, follow
 from ui.parts.export import write
 from ui.parts.question import Question
-from ui.vectors.step_by_step import LINES, STAGES, steps_code, steps_numbers, steps_value, way_of
+from ui.vectors.step_by_step import LINES, STAGES, inputs_value, steps_code, steps_numbers, steps_value, way_of
 
 TEXTS = ("hello how are you i am romeo", "hello romeo my name is juliet")
 MASKED = ("hello how [MASK] you i am romeo", TEXTS[1])
@@ -46,6 +46,24 @@ def test_the_vectors_are_those_of_the_probe(tiny_checkpoint):
     assert value["words"]["chance"] == pytest.approx(math.log(tiny_checkpoint.tokenizer.get_vocab_size()))
     assert value["pair"]["probabilities"][0] == pytest.approx(next_sentence(tiny_checkpoint, *MASKED), abs=1e-5)
     json.dumps(value, allow_nan=False)
+
+
+def test_what_a_number_is_the_sum_of_gives_the_number(tiny_checkpoint):
+    found = follow(tiny_checkpoint, *MASKED, layer=1, position=3)
+    expected = {name: found.layer[name][2, 3] for name in ("query", "key", "value")}
+    expected |= {name: found.layer[name][3] for name in ("projected", "inner", "fed")}
+    expected |= {"word_dense": found.words["dense"], "logits": found.words["logits"]}
+    expected |= {"pooled": found.pair["pooled"].atanh()}
+    for name, numbers in expected.items():
+        for index in (0, len(numbers) - 1):
+            value = inputs_value(tiny_checkpoint, ASKED, name, index)
+            inputs, weights = (torch.tensor(unpacked({"vectors": value}, part)) for part in ("inputs", "weights"))
+            assert (inputs @ weights).item() + value["bias"] == pytest.approx(numbers[index].item(), abs=1e-5), name
+        with pytest.raises(InputError, match="no such number"):
+            inputs_value(tiny_checkpoint, ASKED, name, len(numbers))
+    for name in ("scores", "logits"):
+        with pytest.raises(InputError, match="no such number"):
+            inputs_value(tiny_checkpoint, Question("hello"), name, 0)
 
 
 def test_parts_set_to_zero_change_the_answer_and_the_whole_models_stands_beside_it(tiny_checkpoint):

@@ -22,6 +22,10 @@ from ui.train.tab import Training
 from ui.views import view
 
 LAST_STEPS = 20  # whose means the list shows
+HINT = (
+    "Tick runs to see their curves and what differs. Numbers are means over the last 20 steps. Run again and Reset "
+    "begin with the same weights, bit for bit."
+)
 
 
 def runs_list(page: Page, training: Training) -> None:
@@ -46,7 +50,7 @@ def runs_list(page: Page, training: Training) -> None:
         return training.show(token)
 
     served = functions(page.workspaces, listing, differing, curve)
-    runs = view("runsList", server_functions=served, options=curve_options(), elem_id="runs-list")
+    runs = view("runsList", server_functions=served, options=curve_options() | {"hint": HINT}, elem_id="runs-list")
     runs.select(again, page.visitor, training.live, **QUIET)
 
 

@@ -29,6 +29,14 @@ VERDICTS = {
     (False, False): "The model judges that this pair does not belong to the class {label}:",
 }
 HINT = "Type or choose two sentences; the model judges whether the second follows the first."
+ACROSS_HINT = (
+    "A row is [CLS] or a word of the first sentence; point at a cell to read how much it attends to a word of the "
+    "second."
+)
+MATRIX_HINT = (
+    "Rows are first sentences, columns second ones; point at a cell to read it, click it to put the pair into the "
+    "boxes above."
+)
 ALL = "Every sentence with every other"
 HIDDEN = {"hidden": True}
 
@@ -38,11 +46,11 @@ def next_sentence_tab(page: Page) -> None:
     with page.tab("Next sentence", "next-sentence"):
         with gr.Column(elem_id="next-pair"):
             verdict = view("verdict", elem_id="next-verdict")
-            across = view("pairAcross", elem_id="next-across")
+            across = view("pairAcross", options={"hint": ACROSS_HINT}, elem_id="next-across")
         pair_export = exporter("the pair", of="next-pair", elem_id="next-download")
         with gr.Column(elem_id="next-matrices"):
-            matrix = view("pairMatrix", elem_id="next-matrix")
-            matrix_beside = view("pairMatrix", elem_id="next-other-matrix")
+            matrix = view("pairMatrix", options={"hint": MATRIX_HINT}, elem_id="next-matrix")
+            matrix_beside = view("pairMatrix", options={"hint": MATRIX_HINT}, elem_id="next-other-matrix")
         matrix_export = exporter("the matrix", of="next-matrices", elem_id="next-matrix-download")
 
     def is_whole(question: Question) -> bool:

@@ -28,6 +28,12 @@ from ui.views import view
 MOST_CHOICES = 200
 ENGLISH = "english.txt"  # sentences for the shipped model of plain English, whose own text is not shipped
 ENGLISH_MODEL = "english-mini"
+HELP = (
+    "Train a small BERT on a few sentences, and watch its losses fall.",
+    "Then ask it: hide words, judge pairs of sentences, see which words each head attends to.",
+    "The model and the step above hold for every tab. Drag the slider back to see what the model knew before.",
+    "The link keeps all that you look at. Whoever opens it sees the same.",
+)
 GIVEN = "given"  # the lesson of `app.py --lesson`
 
 
@@ -163,7 +169,7 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
 
     with gr.Row(elem_id="header"):
         asked = [*functions(workspaces, models, model, rename, known=False), *functions(workspaces, repeat)]
-        frame = view("frame", server_functions=asked, elem_id="frame")
+        frame = view("frame", options={"help": HELP}, server_functions=asked, elem_id="frame")
     view(
         "lessonBar",
         options={

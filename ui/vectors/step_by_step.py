@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, cast
 
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
@@ -17,11 +17,17 @@ from ui.parts.masking import mask_words
 from ui.parts.notes import alone_note, pair_labels, unknown_note
 from ui.parts.page import Asked, Page
 from ui.parts.question import Head, Question
+from ui.server.functions import functions
 from ui.server.probe_lock import probe_lock
+from ui.server.workspace import Workspace
 from ui.views import view
 
 MOST_WORDS = 10
 EMPTY = "Type or choose a sentence first."
+MISSING = (
+    "This model came without the output layer for this stage.",
+    "No word is hidden. Click a word above: the model then predicts it, and this stage shows how.",
+)
 # Key, title and explanation of each stage. assets/js/vectors/step_by_step.js draws them, `LINES` computes them.
 STAGES = (
     (
@@ -150,9 +156,20 @@ class Way:
 
 def step_by_step_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
+
+    def inputs(space: Workspace, question: object, name: str, index: int) -> dict[str, Any]:
+        """What a number of a stage is the sum of."""
+        asked = Asked(page.workspaces, space, Question.read(question))
+        return inputs_value(asked.checkpoint, asked.question, name, index)
+
     with page.tab("Step by step", "step-by-step"):
         stages = [{"key": key, "title": title, "text": text} for key, title, text in STAGES]
-        steps = view("stepByStep", options={"stages": stages}, elem_id="steps")
+        steps = view(
+            "stepByStep",
+            options={"stages": stages, "missing": MISSING},
+            server_functions=functions(page.workspaces, inputs, known=False),
+            elem_id="steps",
+        )
         export = exporter("this stage", of="steps", elem_id="steps-download")
 
     def show(asked: Asked) -> dict[Any, Any]:
@@ -168,6 +185,42 @@ def step_by_step_tab(page: Page) -> None:
         lambda asked: steps_numbers(asked.checkpoint, asked.question),
         code=lambda asked: steps_code(asked.checkpoint, way_of(asked.checkpoint, asked.question), *LINES),
     )
+
+
+def inputs_value(checkpoint: Checkpoint, question: Question, name: str, index: int) -> dict[str, Any]:
+    """What a number of a stage is the sum of: inputs and weights, base64 of float32, and a bias.
+
+    name: of a vector of the shown token that a matrix gives, or "logits", of which `index` is a token's id. Raises
+    InputError for a number that the stages do not have.
+    """
+    way, model = way_of(checkpoint, question), checkpoint.model
+    found, (layer, head), t = followed(checkpoint, way), way.head, way.token
+    block, predictions = cast(Any, model.bert.encoder["layer"])[layer], cast(Any, model.cls["predictions"])
+    x, numbers = found.states[layer, t], found.layer
+    D, d = len(x), numbers["query"].shape[-1]
+    qkv = block.attention["self"].qkv
+    # Name: inputs, weights (outputs, inputs), biases, the vector's first row among them and its length.
+    products: dict[str, tuple[Any, Any, Any, int, int]] = {
+        each: (x, qkv.weight, qkv.bias, D * number + d * head, d)
+        for number, each in enumerate(("query", "key", "value"))
+    }
+    for each, values, dense in (
+        ("projected", numbers["joined"][t], block.attention["output"].dense),
+        ("inner", numbers["attended"][t], block.intermediate["dense"]),
+        ("fed", numbers["activated"][t], block.output.dense),
+        ("pooled", found.states[-1, 0], cast(Any, model.bert.pooler)["dense"]),
+    ):
+        products[each] = (values, dense.weight, dense.bias, 0, len(dense.bias))
+    if found.words:
+        dense = predictions.transform["dense"]
+        products["word_dense"] = (found.states[-1, way.asked], dense.weight, dense.bias, 0, D)
+        words = cast(Any, model.bert.embeddings).word_embeddings.weight
+        products["logits"] = (found.words["transformed"], words, predictions.bias, 0, len(found.words["logits"]))
+    if name not in products or not 0 <= index < products[name][-1]:
+        raise InputError("This stage has no such number; choose another.")
+    inputs, weights, biases, first, _ = products[name]
+    weight, bias = weights[first + index].detach().float().cpu(), biases[first + index].item()
+    return {"inputs": packed(inputs), "weights": packed(weight), "bias": bias}
 
 
 def way_of(checkpoint: Checkpoint, question: Question) -> Way:
@@ -258,6 +311,7 @@ def words_shown(checkpoint: Checkpoint, way: Way, found: Stages) -> dict[str, An
         "rank": int((scores > scores[ids[answer]]).sum()) + 1,
         "total": logits.exp().sum().item() if logits.max() < 80 else None,
         "top": [[token, logits[i].item(), scores[i].exp().item()] for token, i in ids.items()],
+        "ids": [*ids.values()],
         "loss": -scores[ids[answer]].item(),
         "chance": math.log(len(logits)),
         "by_layer": by_layer[:, ids[answer]].exp().tolist(),

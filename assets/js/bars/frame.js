@@ -10,12 +10,6 @@ import { ask, link, parsed, question, restore } from "../parts/question.js";
 const REPLAY_MS = 250;
 const LIVE_MS = 1000; // at most so often a view follows a run that is shown live
 const MOST_STEPS = 60; // the server keeps about 40 snapshots; with more here, ask which are left
-const HELP = [
-  "Train a small BERT on a few sentences, and watch its losses fall.",
-  "Then ask it: hide words, judge pairs of sentences, see which words each head attends to.",
-  "The model and the step above hold for every tab. Drag the slider back to see what the model knew before.",
-  "The link keeps all that you look at. Whoever opens it sees the same.",
-];
 
 /**
  * @typedef {object} ShownModel See shown_model in ui/parts/shown_model.py.
@@ -40,7 +34,7 @@ function button(id, text, hint, press) {
 }
 
 /** @type {View} */
-export function frame(root, { server }) {
+export function frame(root, { server, options }) {
   const picker = el("select", { id: "model-picker", "aria-label": "Model" });
   const name = el("input", { id: "model-name", "aria-label": "Name of the model", maxlength: 60, hidden: "" });
   const rename = button("model-rename", "✎", "Rename this model", edit);
@@ -55,7 +49,7 @@ export function frame(root, { server }) {
   const copy = button("copy-link", "Copy link", "Copy a link that shows the same", copyLink);
   const theme = button("theme", "◐", "Light or dark", () => setTheme(!document.body.classList.contains("dark")));
   const help = el("details", { class: "b-help" }, el("summary", { id: "help", "aria-label": "Help" }, "?"),
-    el("div", {}, ...HELP.map((text) => el("p", {}, text))));
+    el("div", {}, ...options.help.map((text) => el("p", {}, text))));
   const notice = el("p", { class: "b-note", id: "link-notice", role: "status", hidden: "" });
   const model = el("div", { class: "b-model" }, picker, name, rename, detail);
   root.append(el("h1", { id: "title" }, "Balcony"), model, time, el("div", { class: "b-frame-tools" }, copy, copied, languages(), theme, help), notice);

@@ -31,8 +31,7 @@ export function runsList(root, { trigger, server, options }) {
   const table = el("table", { class: "b-runs", id: "runs-table" }, head, body);
   const empty = el("p", { class: "b-empty" }, "Each run that you start is listed here, with its last numbers.");
   const hint = el("p", { class: "b-empty" },
-    "Tick runs to see their curves and what differs. Numbers are means over the last 20 steps. Run again and Reset begin with " +
-    "the same weights, bit for bit.");
+    options.hint);
   const differ = el("div", { id: "runs-differ" });
   const side = el("div", {});
   root.append(el("h2", {}, "Which of your runs learned more?"), empty,

@@ -33,8 +33,6 @@ import { ask, question } from "../parts/question.js";
  */
 
 const ORDERS = { text: "reading order", next: "P of the true next sentence", right: "fraction judged right" };
-const ACROSS_HINT = "A row is [CLS] or a word of the first sentence; point at a cell to read how much it attends to a word of the second.";
-const MATRIX_HINT = "Rows are first sentences, columns second ones; point at a cell to read it, click it to put the pair into the boxes above.";
 
 /** @param {Head} head */
 const keyOf = (head) => (head ? head.join(".") : "mean");
@@ -43,7 +41,7 @@ const keyOf = (head) => (head ? head.join(".") : "mean");
 const showError = (root, value) => root.replaceChildren(...(value?.error ? [note(value.error, true)] : []));
 
 /** @type {View} */
-export function pairAcross(root) {
+export function pairAcross(root, { options }) {
   const heads = el("select", {}), summary = el("p", { class: "b-empty" });
   const readout = el("p", { class: "b-readout", "aria-live": "polite" });
   const tools = el("div", { class: "b-tools", "data-no-picture": "" }, el("label", {}, "Attention of ", heads));
@@ -58,7 +56,7 @@ export function pairAcross(root) {
     width = root.clientWidth;
     const { rows, columns, weights } = value;
     map.draw({
-      rows, columns, values: weights.flat(), measure: "Weight", level, room: width || 500, largest: 44, hint: ACROSS_HINT,
+      rows, columns, values: weights.flat(), measure: "Weight", level, room: width || 500, largest: 44, hint: options.hint,
       label: "Attention of the first sentence to the second; the arrow keys go from cell to cell",
       describe: (i, j) => [el("bdi", {}, rows[i]), " → ", el("bdi", {}, columns[j]), `: ${weights[i][j].toFixed(3)}`],
     });
@@ -81,7 +79,7 @@ export function pairAcross(root) {
 }
 
 /** @type {View} */
-export function pairMatrix(root) {
+export function pairMatrix(root, { options }) {
   const title = el("h3", { dir: "auto" }), notes = el("div", { class: "b-notes" });
   const order = el("select", {}, ...Object.entries(ORDERS).map(([key, text]) => el("option", { value: key }, text)));
   const start = el("input", { type: "range", min: "0", step: "1", "aria-label": "Where the window of sentences begins" });
@@ -146,7 +144,7 @@ export function pairMatrix(root) {
     map.draw({
       rows: rows.map((i) => `${numbers[i]} ${sentences[i]}`), columns: numbers.map(String),
       values: rows.flatMap((i) => probabilities[i]), measure: `P(${names[0]})`, ticks: [0, 0.25, 0.5, 0.75, 1], room: width || 500, largest: 44,
-      letters: width > 520 ? 36 : 14, hint: MATRIX_HINT, describe,
+      letters: width > 520 ? 36 : 14, hint: options.hint, describe,
       label: `${title.textContent}: which follows which; the arrow keys go from cell to cell, Enter puts the pair into the boxes above`,
       outlined: (row, j) => labels[rows[row]][j] === 1, crossed: (row, j) => isWrong(rows[row], j),
       press: (row, j) => {

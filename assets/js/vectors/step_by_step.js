@@ -1,12 +1,12 @@
 // Step by step: one stage at a time, with its picture, its shapes, its formula with numbers, and Python for it.
 
-import { attend, floats, unfolded, weighted } from "../attention/row.js";
+import { attend, floats, summed, unfolded, weighted } from "../attention/row.js";
 import { change } from "../attention/heads.js";
 import { level } from "../colours.js";
 import { bar, el, note, roam } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { number, percent } from "../parts/numbers.js";
-import { on } from "../parts/page.js";
+import { on, visitor } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
 import { strips } from "./strips.js";
 
@@ -22,7 +22,7 @@ import { strips } from "./strips.js";
  * @property {number} eps
  * @property {string} activation
  * @property {Record<string, string>} vectors
- * @property {{position: number, answer: string, hidden: boolean, size: number, rank: number, top: [string, number, number][],
+ * @property {{position: number, answer: string, hidden: boolean, size: number, rank: number, top: [string, number, number][], ids: number[],
  *   loss: number, chance: number, by_layer: number[], best: [string, number][], total: number | null} | null} words
  * @property {{logits: number[], probabilities: number[]} | null} pair
  * @property {[string, string]} labels
@@ -35,11 +35,8 @@ import { strips } from "./strips.js";
  * @property {string} [error]
  */
 
-const NO_MASK = "No word is hidden. Click a word above: the model then predicts it, and this stage shows how.";
-const NO_HEAD = "This model came without the output layer for this stage.";
-
 /** @type {View} */
-export function stepByStep(root, { options }) {
+export function stepByStep(root, { options, server }) {
   /** @type {{key: string, title: string, text: string}[]} */
   const stages = options.stages;
   /** @type {Steps} */
@@ -64,7 +61,7 @@ export function stepByStep(root, { options }) {
   const layer = el("select", { "aria-label": "Layer" }), head = el("select", { "aria-label": "Head" });
   for (const select of [layer, head]) select.addEventListener("change", () => change({ picked: [Number(layer.value), Number(head.value)] }));
   const tokens = el("div", { class: "b-tools", role: "group", "aria-label": "The token that is followed" });
-  const title = el("h3", {}), text = el("p", {}), body = el("div", { class: "b-stage" });
+  const title = el("h3", {}), opened = el("div", { "aria-live": "polite" }), text = el("p", {}), body = el("div", { class: "b-stage" });
   const code = el("pre", { tabindex: "0", role: "region", "aria-label": "Python for this stage" }), answer = el("p", { "aria-live": "polite" });
   const tools = el("div", { class: "b-tools", "data-no-picture": "" }, back, next, el("label", {}, "Layer ", layer), el("label", {}, "Head ", head));
   const notes = el("div", {}), python = el("details", { "data-no-picture": "" }, el("summary", {}, "Python for this stage"), code);
@@ -82,15 +79,24 @@ export function stepByStep(root, { options }) {
   /**
    * Strips of vectors of the same length.
    * @param {[label: string, vector: string][]} named @param {(index: number, of: (vector: string) => number) => string} describe
+   * @param {...string} products vectors whose numbers are sums of products, which a press opens
    */
-  function vectorsOf(named, describe) {
+  function vectorsOf(named, describe, ...products) {
     return withReadout((readout) => {
-      const picture = strips(readout);
+      const picture = strips(readout, (index) => { if (products[0]) open(products, index).catch(console.warn); });
       const list = named.map(([label, vector]) => /** @type {[string, Float32Array]} */ ([label, vectors[vector]]));
       // The width is known once the picture is on the page.
       queueMicrotask(() => picture.draw({ label: title.textContent ?? "", strips: list, describe: (index) => describe(index, (vector) => vectors[vector][index]) }));
       return picture.element;
     });
+  }
+
+  /** Show what numbers come from. @param {string[]} names of vectors @param {number} index @param {string} [word] */
+  async function open(names, index, word) {
+    const asked = { ...question, hidden: question.hidden ?? [] };
+    const found = await Promise.all(names.map((each) => server.inputs(visitor.token, asked, each, index)));
+    opened.replaceChildren(...found.map(({ inputs, weights, bias, error }, k) => (error ? note(error, true)
+      : summed(word ?? `${names[k]}[${index}]`, floats(inputs), floats(weights), bias))));
   }
 
   /** A LayerNorm with the numbers of one cell. @param {string} input @param {string} norm @param {string} output @param {number} index */
@@ -133,11 +139,16 @@ export function stepByStep(root, { options }) {
     }));
   }
 
-  /** Rows of a name, a bar and numbers. @param {string} label @param {string[]} columns @param {[string, number, ...string[]][]} rows */
-  function list(label, columns, rows) {
+  /** Rows of a name, a bar and numbers. @param {string} label @param {string[]} columns @param {[string, number, ...string[]][]} rows @param {(row: number) => void} [press] */
+  function list(label, columns, rows, press) {
+    const cell = (/** @type {string} */ word, /** @type {number} */ at) => {
+      const name = el("bdi", {}, word), button = el("button", { type: "button", class: "b-path" }, name);
+      button.addEventListener("click", () => press?.(at));
+      return press ? button : name;
+    };
     return el("div", { class: "b-scroll", tabindex: "0", role: "region", "aria-label": label }, el("table", { class: "b-lens" },
       el("thead", {}, el("tr", {}, ...columns.map((each, i) => el("th", { scope: "col", class: i ? "b-number" : null }, each)), el("td", {}))),
-      el("tbody", {}, ...rows.map(([word, share, ...cells]) => el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, word)),
+      el("tbody", {}, ...rows.map(([word, share, ...cells], at) => el("tr", {}, el("th", { scope: "row" }, cell(word, at)),
         ...cells.map((each) => el("td", { class: "b-number" }, each)), el("td", {}, bar(share, "mlm")))))));
   }
 
@@ -154,7 +165,7 @@ export function stepByStep(root, { options }) {
       for (const each of own) vectors[`own_${each}`] = vectors[each].subarray(value.token * d, (value.token + 1) * d);
       return [`${D} numbers become 3 × ${d}`, vectorsOf([["Input of the layer", "input"]], (i) => `x[${i}] = ${number(vectors.input[i])}`),
         vectorsOf(own.map((each) => [`${each[0].toUpperCase()}${each.slice(1)}`, `own_${each}`]),
-          (i, of) => own.map((each) => `${each}[${i}] = x · W[:, ${i}] + b[${i}] = ${number(of(`own_${each}`))}`).join("; ") + `: sums of ${D} products each`)];
+          (i, of) => own.map((each) => `${each}[${i}] = x · W[:, ${i}] + b[${i}] = ${number(of(`own_${each}`))}`).join("; ") + `: sums of ${D} products each`, ...own)];
     },
     scores: () => [`${value.tokens.length} × ${value.tokens.length} scores in each head`, ...map(false)],
     weights: () => [`${value.tokens.length} × ${value.tokens.length} weights in each head`, ...map(true)],
@@ -173,15 +184,15 @@ export function stepByStep(root, { options }) {
       return [`${value.heads} heads × ${d} = ${D} numbers`, vectorsOf(
         [["Heads joined", "joined"], ["Projection", "projected"], ["Residual: input of the layer", "input"], ["Sum", "attention_sum"], ["LayerNorm", "attended"]],
         (i, of) => `Number ${i % d} of head ${Math.floor(i / d) + 1}: ${number(of("joined"))}. Projection: joined · W[:, ${i}] + b[${i}] = ${number(of("projected"))}. ` +
-          `Sum: ${number(of("input"))} + ${number(of("projected"))} = ${number(of("attention_sum"))}. ${normed("attention_sum", "attention", "attended", i)}`),
+          `Sum: ${number(of("input"))} + ${number(of("projected"))} = ${number(of("attention_sum"))}. ${normed("attention_sum", "attention", "attended", i)}`, "projected"),
         switches([`Head ${value.head[1] + 1}`, "off", value.head], ["Attention", "zeroed", [l, 0]], ["Residual", "zeroed", [l, 1]])];
     },
     "feed-forward": () => {
       const D = vectors.fed.length, l = value.head[0], f = value.activation.toUpperCase();
       return [`${D} numbers become ${vectors.inner.length}, and ${D} again`, vectorsOf([["Widened", "inner"], [f, "activated"]],
-        (i, of) => `attended · W[:, ${i}] + b[${i}] = ${number(of("inner"))}; ${f}(x) = ${f === "GELU" ? "x × Φ(x), with Φ of the normal distribution," : "max(0, x)"} = ${number(of("activated"))}`),
+        (i, of) => `attended · W[:, ${i}] + b[${i}] = ${number(of("inner"))}; ${f}(x) = ${f === "GELU" ? "x × Φ(x), with Φ of the normal distribution," : "max(0, x)"} = ${number(of("activated"))}`, "inner"),
       vectorsOf([["Residual: after the attention", "attended"], ["Narrowed", "fed"], ["Sum", "output_sum"], ["LayerNorm", "output"]],
-        (i, of) => `Sum: ${number(of("attended"))} + ${number(of("fed"))} = ${number(of("output_sum"))}. ${normed("output_sum", "output", "output", i)}`),
+        (i, of) => `Sum: ${number(of("attended"))} + ${number(of("fed"))} = ${number(of("output_sum"))}. ${normed("output_sum", "output", "output", i)}`, "fed"),
       switches(["Feed-forward", "zeroed", [l, 2]], ["Residual", "zeroed", [l, 3]])];
     },
     layers: () => {
@@ -192,31 +203,32 @@ export function stepByStep(root, { options }) {
     },
     "scores-of-words": () => {
       const { words } = value;
-      if (!words) return ["", note(value.tokens.includes("[MASK]") ? NO_HEAD : NO_MASK)];
+      if (!words) return ["", note(options.missing[+!value.tokens.includes("[MASK]")])];
       const logits = words.top.map(([, logit]) => logit), least = Math.min(...logits), most = Math.max(...logits);
       return [`${vectors.last.length} numbers become ${words.size} scores`, vectorsOf(
         [["Vector at [MASK]", "last"], ["Matrix", "word_dense"], [value.activation.toUpperCase(), "word_activated"], ["LayerNorm", "word_transformed"]],
         (i, of) => `last · W[:, ${i}] + b[${i}] = ${number(of("word_dense"))}; ${value.activation.toUpperCase()} = ${number(of("word_activated"))}. ` +
-          normed("word_activated", "transform", "word_transformed", i)),
-      list("Scores", ["Word", "Score"], words.top.map(([word, logit]) => [word, 0.05 + (0.95 * (logit - least)) / (most - least || 1), number(logit)])),
-      el("p", { class: "b-empty" }, `The ${words.top.length} shown of ${words.size} words.`)];
+          normed("word_activated", "transform", "word_transformed", i), "word_dense"),
+      list("Scores", ["Word", "Score"], words.top.map(([word, logit]) => [word, 0.05 + (0.95 * (logit - least)) / (most - least || 1), number(logit)]),
+        (at) => open(["logits"], words.ids[at], `Score of ${words.top[at][0]}`).catch(console.warn)),
+      el("p", { class: "b-empty" }, `The ${words.top.length} shown of ${words.size} words. Click one to see its products.`)];
     },
     probabilities: () => {
       const { words } = value;
-      if (!words) return ["", note(value.tokens.includes("[MASK]") ? NO_HEAD : NO_MASK)];
+      if (!words) return ["", note(options.missing[+!value.tokens.includes("[MASK]")])];
       const p = Math.exp(-words.loss), shown = words.top.reduce((sum, [, , each]) => sum + each, 0);
       return [`${words.size} scores become ${words.size} probabilities`,
-        list("Probabilities", ["Word", "Score", "Probability"], words.top.map(([word, logit, each]) => [word, each, number(logit), number(each)])),
+        list("Probabilities", ["Word", "Score", "e^score", "Probability"], words.top.map(([word, logit, each]) => [word, each, number(logit), Math.exp(logit).toPrecision(6), number(each)])),
         el("p", {}, `e^score ÷ the sum of e^score over all ${words.size} words${words.total === null ? "" : ` (${words.total.toPrecision(6)})`}. The other ${words.size - words.top.length} words together: ${number(Math.max(0, 1 - shown))}.`),
         el("p", {}, words.hidden ? "The hidden word is " : "The likeliest word is ", el("bdi", { class: "b-hidden-word" }, words.answer),
           `, rank ${words.rank}. Loss = −ln ${number(p)} = ${number(words.loss)}; without knowledge ln ${words.size} = ${number(words.chance)}.`)];
     },
     "next-sentence": () => {
       const { pair, labels } = value;
-      if (!pair) return ["", note(NO_HEAD)];
+      if (!pair) return ["", note(options.missing[0])];
       const [a, b] = pair.logits;
       return [`${vectors.first.length} numbers become 2`, vectorsOf([["Vector at [CLS]", "first"], ["Pooler", "pooled"]],
-        (i, of) => `tanh(first · W[:, ${i}] + b[${i}]) = ${number(of("pooled"))}`),
+        (i, of) => `tanh(first · W[:, ${i}] + b[${i}]) = ${number(of("pooled"))}`, "pooled"),
       list("Next sentence", ["Answer", "Score", "Probability"], labels.map((each, i) => [each, pair.probabilities[i], number(pair.logits[i]), number(pair.probabilities[i])])),
       el("p", {}, `P(${labels[0]}) = e^${number(a)} ÷ (e^${number(a)} + e^${number(b)}) = ${number(pair.probabilities[0])}`)];
     },
@@ -247,6 +259,7 @@ export function stepByStep(root, { options }) {
     text.textContent = words;
     const [shape, ...parts] = draws[key]();
     body.replaceChildren(el("p", { class: "b-empty" }, shape), ...parts);
+    opened.replaceChildren();
     drawn = JSON.stringify([key, value.tokens]);
     if (focused >= 0) /** @type {HTMLElement | undefined} */ (stops()[focused])?.focus();
     code.textContent = value.code[key];
@@ -275,7 +288,7 @@ export function stepByStep(root, { options }) {
       roam(tokens);
     }
     [...tokens.children].forEach((button, index) => button.setAttribute("aria-pressed", `${index === value.token}`));
-    if (!row.isConnected) root.replaceChildren(row, tools, tokens, title, text, body, answer, python, notes);
+    if (!row.isConnected) root.replaceChildren(row, tools, tokens, title, text, body, opened, answer, python, notes);
     notes.replaceChildren(...value.notes.map((each) => note(each)));
     show();
   };

@@ -18,8 +18,8 @@ const SMALLEST = 7, LARGEST = 24, HEIGHT = 16, SCALE = 2;
 /** @param {ArrayLike<number>} values */
 const extent = (values) => Array.from(values).reduce(([least, most], value) => [Math.min(least, value), Math.max(most, value)], [Infinity, -Infinity]);
 
-/** @param {HTMLElement} readout */
-export function strips(readout) {
+/** @param {HTMLElement} readout @param {(index: number) => void} [open] by a click or Enter on a cell */
+export function strips(readout, open) {
   const element = el("div", { class: "b-strips", tabindex: "0", role: "application" });
   /** @type {Strips} */
   let shown;
@@ -40,6 +40,7 @@ export function strips(readout) {
   }
 
   element.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") open?.(chosen);
     const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[event.key];
     if (step === undefined) return;
     event.preventDefault();
@@ -68,7 +69,7 @@ export function strips(readout) {
         if (column >= 0 && column < columns && index < n) choose(index);
       };
       canvas.addEventListener("pointermove", at);
-      canvas.addEventListener("click", at);
+      canvas.addEventListener("click", (event) => { at(event); open?.(chosen); });
       return { canvas, mark: el("span", { class: "b-strip-mark" }), value: el("span", { class: "b-number" }) };
     });
     element.replaceChildren(...drawn.map(({ canvas, mark, value }, i) => el("div", { class: "b-strip", "aria-hidden": "true" },
