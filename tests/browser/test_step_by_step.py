@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_steps import FIRST, show, wait_for_question
+from browser_steps import FIRST, show, wait_for_answer, wait_for_question
 from playwright.sync_api import Page, expect
 
 from bert_core.probes.stages import Stages, follow
@@ -63,6 +63,9 @@ def test_a_pressed_cell_of_the_attention_map_unfolds(shared: Page, found: Stages
 def test_a_number_opens_into_the_products_that_it_is_the_sum_of(shared: Page, found: Stages, complaints) -> None:
     show(shared, "step-by-step", **FIRST, head="1.0", stage="feed-forward", token="2")
     steps = shared.locator("#steps")
+    expect(steps.locator("h3").first).to_have_text("8 Feed-forward: layer 2")
+    expect(steps.locator("[aria-label^='The token'] button").nth(2)).to_have_attribute("aria-pressed", "true")
+    wait_for_answer(steps)
     strips = steps.locator(".b-strips").first
     strips.press("ArrowRight")
     strips.press("Enter")
