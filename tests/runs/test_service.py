@@ -724,7 +724,7 @@ def test_a_zero_gpu_space_trains_on_the_cpu(monkeypatch):
     monkeypatch.setenv("SPACES_ZERO_GPU", "1")
     service = TrainingService("auto")
     assert service.device == ("mps" if torch.backends.mps.is_available() else "cpu")
-    assert service.device_name.endswith("; ZeroGPU lends no GPU to training") == (service.device == "cpu")
+    assert service.device_name.endswith(" (ZeroGPU lends no GPU to training)") == (service.device == "cpu")
     service.close()
 
 
