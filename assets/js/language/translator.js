@@ -11,7 +11,7 @@ const NOT_OURS = "[translate=no], bdi:not([translate]), code, pre, script, style
 const NUMBER = String.raw`\d+(?:,\d{3})*(?:\.\d+)?`;
 const NUMBERS = new RegExp(NUMBER, "g");
 const HOLES = /\{(\d*)(\w*)\}/g;
-const SEPARATORS = [/(\n+)/, /( · )/, /((?<=[.!?]) +)/, /(; )/, /(: )/, /(, )/];
+const SEPARATORS = ["\n", " · ", ". ", "? ", "; ", ": ", ", "];
 const LONGEST = 2000; // characters of a text that is compared with patterns
 const MOST_FOUND = 5000;
 
@@ -72,30 +72,36 @@ function counted(text) {
   return numbers.length && Object.hasOwn(texts, key) ? fill(texts[key], numbers, {}) : null;
 }
 
-/** By the key with the longest text around its holes. @param {string} text */
+/** By the key with the longest text around its holes, if those for texts of the page have one. @param {string} text */
 function matched(text) {
   for (const { holes, find, translation } of patterns) {
     const parts = find.exec(text)?.slice(1);
     if (!parts) continue;
     /** @type {Record<string, string>} */
     const words = {};
-    holes.forEach((hole, k) => { if (hole) words[hole] = /[A-Z]/.test(hole) ? translated(parts[k]) ?? parts[k] : parts[k]; });
-    return fill(translation, parts.filter((_, k) => !holes[k]), words);
+    holes.forEach((hole, k) => { if (hole) words[hole] = /[A-Z]/.test(hole) ? ours(parts[k]) ?? "" : parts[k]; });
+    if (holes.every((hole) => !hole || words[hole])) return fill(translation, parts.filter((_, k) => !holes[k]), words);
   }
   return null;
 }
 
-/** By its parts, if one of them has a translation. @param {string} text */
+/** By its parts, if one of them has a translation. The last one goes first: a name may have a comma. @param {string} text */
 function split(text) {
   for (const separator of SEPARATORS) {
-    const parts = text.split(separator);
-    if (parts.length === 1) continue;
-    const results = parts.map((part) => texts[part] ?? translated(part));
-    // Full-width marks stand without a space.
-    if (results.some((result) => result !== null)) return parts.map((part, k) => results[k] ?? part).join("").replace(/([。！？：；，、]) +/g, "$1");
+    const at = text.lastIndexOf(separator), end = at + separator.trimEnd().length;
+    if (at < 0) continue;
+    // A sentence keeps its mark.
+    const isMark = /[.?]/.test(separator), parts = [text.slice(0, isMark ? end : at), text.slice(at + separator.length)];
+    const [before, after] = parts.map(ours);
+    if (before !== null && after !== null) return before + (isMark ? (/[。？]$/.test(before) ? "" : " ") : texts[separator] ?? separator) + after;
+    const [first, last] = parts.map(translated);
+    if (first !== null || last !== null) return (first ?? parts[0]) + (isMark ? " " : separator) + (last ?? parts[1]);
   }
   return null;
 }
+
+/** The same; what has no letters needs no translation. @param {string} text */
+const ours = (text) => translated(text) ?? (/[a-z]/i.test(text) ? null : text);
 
 /** @param {string} translation @param {string[]} numbers @param {Record<string, string>} words */
 function fill(translation, numbers, words) {
