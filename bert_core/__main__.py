@@ -45,9 +45,10 @@ from bert_core.storage.checkpoint import CONFIG, Checkpoint, load_checkpoint, sa
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.training.distributed import LostProcess, any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import evaluate
-from bert_core.training.metrics import PendingMetrics, StepMetrics, read_metrics, until_divergence
+from bert_core.training.metrics import PendingMetrics, read_metrics, until_divergence
 
 _SHOW_SECONDS = 0.2  # between two readings of metrics from the device
+_FIRST_LINE, _LINES = 0.5, 5.0  # seconds until the first line of progress, and between two
 _EVALUATIONS = 20  # of the validation part, in a run
 _EVALUATION_BATCHES = 20  # in one evaluation
 
@@ -158,8 +159,8 @@ def _train(options: argparse.Namespace) -> None:
         _check_output(options)
     device = choose_device(options.device)
     with joined(device):
-        with first_on_each_machine(), _progress_bar(bar_format="{desc}", leave=False) as stages:
-            prepared, saved = _prepare(options, device, stages.set_description_str)
+        with first_on_each_machine(), _stages() as show_stage:
+            prepared, saved = _prepare(options, device, show_stage)
         training = _Training(prepared, saved, device, options.output or options.resume)
         trainer = training.trainer
         _print_once(
@@ -226,6 +227,7 @@ class _Training:
         self.rows = list(saved[1].history) if saved else []
         self.validation = list(saved[1].evaluations) if saved else []
         self._pending: list[PendingMetrics] = []
+        self._show_line = _lines()
 
     def run(self, interrupts: list[int], save_every: int) -> LostProcess | None:
         """Train until the end, an interrupt, or the loss of another process, which is returned as an error.
@@ -268,7 +270,12 @@ class _Training:
         self.rows += fresh
         self._pending.clear()
         if fresh:
-            _show_step(bar, fresh[-1])
+            row = fresh[-1]
+            losses = f"MLM loss {row.mlm_loss:.3f}, NSP loss {row.nsp_loss:.3f}"
+            bar.set_postfix_str(losses, refresh=False)
+            bar.update(row.step - bar.n)
+            if bar.disable:
+                self._show_line(f"step {row.step:,} of {self.trainer.config.total_steps:,}, {losses}")
 
     def save(self) -> None:
         """Write the model, its training state, and the curves as CSV files."""
@@ -348,9 +355,24 @@ def _progress_bar(**options: Any) -> tqdm:
     return tqdm(disable=rank() > 0 or not sys.stderr.isatty(), dynamic_ncols=True, **options)
 
 
-def _show_step(bar: tqdm, row: StepMetrics) -> None:
-    bar.set_postfix_str(f"MLM loss {row.mlm_loss:.3f}, NSP loss {row.nsp_loss:.3f}", refresh=False)
-    bar.update(row.step - bar.n)
+@contextlib.contextmanager
+def _stages() -> Iterator[_Show]:
+    """What shows the present stage of a preparation."""
+    with _progress_bar(bar_format="{desc}", leave=False) as bar:
+        yield _lines() if bar.disable else bar.set_description_str
+
+
+def _lines(clock: Callable[[], float] = time.monotonic) -> _Show:
+    """What prints a line of progress on standard error from time to time, where there is no terminal for a bar."""
+    due = clock() + _FIRST_LINE
+
+    def show(line: str) -> None:
+        nonlocal due
+        if clock() >= due and rank() == 0:
+            print(line, file=sys.stderr, flush=True)
+            due = clock() + _LINES
+
+    return show
 
 
 def _model_folder(name: str) -> Path:
@@ -372,8 +394,8 @@ def _exam(options: argparse.Namespace) -> None:
     checkpoint = load_checkpoint(_model_folder(options.model), max_positions=options.max_positions)
     for note in checkpoint.notes:
         print(note)
-    with _progress_bar(bar_format="{desc}", leave=False) as stages:
-        corpus = _read(options, options.kind, stages.set_description_str)
+    with _stages() as show_stage:
+        corpus = _read(options, options.kind, show_stage)
     assert corpus is not None  # --corpus is required
     result = exam(checkpoint, corpus, seed=options.seed)
     if result.window:
@@ -386,8 +408,8 @@ def _report(options: argparse.Namespace) -> None:
     checkpoint, state = load_checkpoint(options.folder), read_training_state(options.folder)
     if isinstance(state.recipe, FinetuningRecipe):
         raise RunError("A report describes pre-training, and this run has learned a task.")
-    with _progress_bar(bar_format="{desc}", leave=False) as stages:
-        corpus = state.matching_corpus(_read(options, state.recipe.text_kind, stages.set_description_str))
+    with _stages() as show_stage:
+        corpus = state.matching_corpus(_read(options, state.recipe.text_kind, show_stage))
     result = exam(checkpoint, corpus)
     words, pairs = (f"{right:,} of {asked:,}" for right, asked in (result.words, result.pairs))
     verdict = f"Of the words of {corpus.name}, hidden one at a time, {words} are guessed right; of its pairs, {pairs}."

@@ -2,7 +2,9 @@
 
 import csv
 import json
+import math
 import os
+import re
 import signal
 
 import pytest
@@ -110,9 +112,16 @@ def test_an_interrupted_training_is_saved_and_continues_bit_for_bit(tmp_path, ca
 
 def test_on_a_terminal_a_bar_shows_both_losses_and_the_last_line_stays_json(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(command_line, "_SHOW_SECONDS", 0)
+    monkeypatch.setattr(command_line, "_FIRST_LINE", math.inf)
     arguments = ["train", "--output", str(tmp_path / "m"), "--overwrite", "--corpus", str(DIALOGUE), "--set", *SHORT]
     assert main(arguments) == 0
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "", "a short training prints no progress without a terminal"
+    monkeypatch.setattr(command_line, "_FIRST_LINE", 0)
+    monkeypatch.setattr(command_line, "_LINES", 0)
+    assert main(arguments) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert {"training the tokenizer, 0%", "encoding the text, 0%"} < set(lines)
+    assert re.fullmatch(r"step 7 of 7, MLM loss \d\.\d{3}, NSP loss \d\.\d{3}", lines[-1])
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert main(arguments) == 0
     captured = capsys.readouterr()
@@ -122,6 +131,17 @@ def test_on_a_terminal_a_bar_shows_both_losses_and_the_last_line_stays_json(tmp_
     assert "7/7" in captured.err
     losses = f"MLM loss {summary['mlm_loss']:.3f}, NSP loss {summary['nsp_loss']:.3f}"
     assert losses in captured.err
+
+
+def test_lines_of_progress_come_soon_and_then_every_few_seconds(capsys):
+    now = 0.0
+    show = command_line._lines(lambda: now)
+    printed = []
+    for tenths in range(300):
+        now = tenths / 10
+        show(f"{now:g}")
+        printed += capsys.readouterr().err.split()
+    assert printed == [f"{0.5 + 5 * n:g}" for n in range(6)]
 
 
 @pytest.mark.parametrize("seed", [0, 1])

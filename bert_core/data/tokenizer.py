@@ -8,7 +8,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ PREFIX = "##"  # of a piece that does not begin a word
 MAX_TOKENIZER_TOKENS = 1_000_000
 
 _REPEATED_AT_ONCE = 1000
+_REPORTED_AT_ONCE = 10_000  # sentences
 _WORTH_A_NOTE = 0.01  # of a text
 
 
@@ -64,6 +65,7 @@ def train_tokenizer(
     min_frequency: int = 1,
     lowercase: bool = True,
     strip_accents: bool | None = False,
+    progress: Callable[[float], None] = lambda fraction: None,
 ) -> Tokenizer:
     """Learn a vocabulary from a text. The same corpus and settings give the same ids in every process.
 
@@ -71,13 +73,14 @@ def train_tokenizer(
     (Schuster & Nakajima 2012) or "bpe" (Sennrich et al. 2016; it knows every character of the text). In all three, a
     character of a script without spaces, with its marks, is a word. vocab_size: maximum number of tokens, including the
     special ones; None keeps every word, or 30,000 pieces. min_frequency: how often a word or piece must occur.
-    lowercase, strip_accents: as in BERT, where a strip_accents of None follows lowercase. Raises ConfigError for
-    settings out of range, or if vocab_size is too small for the characters of "bpe", and CorpusError without any word.
+    lowercase, strip_accents: as in BERT, where a strip_accents of None follows lowercase. progress: called with the
+    fraction of the sentences that are read. Raises ConfigError for settings out of range, or if vocab_size is too small
+    for the characters of "bpe", and CorpusError without any word.
     """
     config = TokenizerConfig(kind, vocab_size, min_frequency, lowercase, strip_accents)
     model, normalizer, train = _KINDS[kind]
     scheme = Scheme(model, normalizer, lowercase, strip_accents, any_script=True)
-    tokenizer = train(corpus, config, scheme)
+    tokenizer = train(corpus, _reported(corpus, progress), config, scheme)
     if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
         raise CorpusError(
             f"No word occurs {min_frequency} times or more in {corpus.name}; lower min_frequency or use a longer text."
@@ -85,17 +88,26 @@ def train_tokenizer(
     return tokenizer
 
 
-def _train_words(corpus: Corpus, config: TokenizerConfig, scheme: Scheme) -> Tokenizer:
+def _reported(corpus: Corpus, progress: Callable[[float], None]) -> Iterator[str]:
+    """The sentences to learn from. progress: see `train_tokenizer`."""
+    count = max(1.0, len(corpus.sentences) * corpus.sampled_share(LEARNED_BYTES))
+    for number, sentence in enumerate(corpus.sample(LEARNED_BYTES)):
+        if number % _REPORTED_AT_ONCE == 0:
+            progress(min(1.0, number / count))
+        yield sentence
+
+
+def _train_words(corpus: Corpus, sentences: Iterable[str], config: TokenizerConfig, scheme: Scheme) -> Tokenizer:
     options = _trainer_options(config)
     trainer = trainers.WordLevelTrainer(vocab_size=config.vocab_size or MAX_TOKENIZER_TOKENS, **options)
     tokenizer = _without_special_tokens(models.WordLevel(unk_token=UNK), scheme)
-    tokenizer.train_from_iterator(corpus.sample(LEARNED_BYTES), trainer)
+    tokenizer.train_from_iterator(sentences, trainer)
     return build_tokenizer(tokenizer.get_vocab(), scheme)
 
 
-def _train_wordpiece(corpus: Corpus, config: TokenizerConfig, scheme: Scheme) -> Tokenizer:
+def _train_wordpiece(corpus: Corpus, sentences: Iterable[str], config: TokenizerConfig, scheme: Scheme) -> Tokenizer:
     tokenizer = _without_special_tokens(models.WordPiece(unk_token=UNK), scheme)
-    counted = _count_words(tokenizer, corpus)
+    counted = _count_words(tokenizer, sentences)
     words = Counter({word: count for word, count in counted.items() if len(word) <= MAX_WORD_CHARACTERS})
     vocab_size = config.vocab_size or DEFAULT_PIECES
     alphabet = _alphabet(words, vocab_size - len(SPECIAL_TOKENS))
@@ -105,9 +117,9 @@ def _train_wordpiece(corpus: Corpus, config: TokenizerConfig, scheme: Scheme) ->
     return build_tokenizer(tokenizer.get_vocab(), scheme)
 
 
-def _train_bpe(corpus: Corpus, config: TokenizerConfig, scheme: Scheme) -> Tokenizer:
+def _train_bpe(corpus: Corpus, sentences: Iterable[str], config: TokenizerConfig, scheme: Scheme) -> Tokenizer:
     tokenizer = _without_special_tokens(models.BPE(unk_token=UNK, continuing_subword_prefix=PREFIX), scheme)
-    words = _count_words(tokenizer, corpus)
+    words = _count_words(tokenizer, sentences)
     vocab_size = config.vocab_size or DEFAULT_PIECES
     alphabet = _alphabet(words, MAX_TOKENIZER_TOKENS)
     if vocab_size < len(alphabet) + len(SPECIAL_TOKENS):
@@ -147,9 +159,9 @@ def notes_on_words(sentences: Iterable[str], kind: str) -> list[str]:
     return notes
 
 
-def _count_words(tokenizer: Tokenizer, corpus: Corpus) -> Counter[str]:
-    """The words of a corpus, normalised and split by the tokenizer."""
-    parts = Counter(part for sentence in corpus.sample(LEARNED_BYTES) for part in sentence.split(" "))
+def _count_words(tokenizer: Tokenizer, sentences: Iterable[str]) -> Counter[str]:
+    """The words of sentences, normalised and split by the tokenizer."""
+    parts = Counter(part for sentence in sentences for part in sentence.split(" "))
     words: Counter[str] = Counter()
     # A space always ends a word, so the text between two spaces is split once and not at every occurrence.
     for part, count in parts.items():

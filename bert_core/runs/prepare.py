@@ -152,8 +152,12 @@ def _prepare_text(
     needs_pairs = recipe.training.nsp_weight > 0
     texts = dict(zip(("training", *shares), used.split(*shares.values(), needs_pairs=needs_pairs)))
     share = texts["training"].sampled_share(LEARNED_BYTES)
-    progress("training the tokenizer" + (f" on {share:.0%} of the text, evenly spread" if share < 1 else ""))
-    tokenizer = train_tokenizer(texts["training"], **fields_of(recipe.tokenizer))
+    part = f" on {share:.0%} of the text, evenly spread" if share < 1 else ""
+
+    def learned(fraction: float) -> None:
+        progress(f"training the tokenizer{part}, {fraction:.0%}")
+
+    tokenizer = train_tokenizer(texts["training"], **fields_of(recipe.tokenizer), progress=learned)
     recipe = dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size()))
     check_size(recipe.model, _training_bytes(recipe), device)
 

@@ -78,6 +78,14 @@ def test_wordpiece_gives_the_ids_of_transformers_on_any_text(text):
     assert _OURS.encode(text).ids == _THEIRS(text).input_ids
 
 
+@pytest.mark.parametrize("kind", ["word", "wordpiece", "bpe"])
+def test_training_reports_how_much_of_the_text_is_read(kind, monkeypatch):
+    monkeypatch.setattr("bert_core.data.tokenizer._REPORTED_AT_ONCE", 2)
+    fractions = []
+    train_tokenizer(Corpus.from_text("one\ntwo\nthree\nfour\nfive"), kind=kind, progress=fractions.append)
+    assert fractions == [0.0, 0.4, 0.8]
+
+
 def test_words_are_lower_cased_and_without_the_five_marks(word_tokenizer):
     ids = special_ids(word_tokenizer)
     encoded = word_tokenizer.encode("Hello, how are-you?  ROMEO!", "My [MASK] is Juliet.")

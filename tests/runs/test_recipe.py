@@ -367,7 +367,7 @@ def test_preparing_reports_its_stages(recipe):
     prepare(recipe, progress=stages.append)
     assert stages == [
         "reading the text",
-        "training the tokenizer",
+        "training the tokenizer, 0%",
         "encoding the text, 0%",
         "drawing the initial weights",
     ]
