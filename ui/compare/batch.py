@@ -10,9 +10,9 @@ from ui.parts.downloads import exporter, offer
 from ui.parts.export import Numbers, table
 from ui.parts.notes import pair_labels
 from ui.parts.page import Asked, Page
-from ui.server.functions import functions
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
+from ui.server.workspaces import functions
 from ui.views import view
 
 PAIRS_SHOWN = 4

@@ -29,10 +29,9 @@ from bert_core.runs.run import ACTIVE, Run
 from bert_core.training.verdicts import MARGIN, MARGIN_RATIO, SEEDS, STANDARD_ERRORS, Spread
 from ui.handlers import QUIET, on_error
 from ui.parts.page import Page
-from ui.server.functions import functions
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
-from ui.server.workspaces import Workspaces
+from ui.server.workspaces import Workspaces, functions
 from ui.train.form import with_labels
 from ui.train.tab import Training
 from ui.views import view

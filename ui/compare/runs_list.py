@@ -13,9 +13,9 @@ from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
 from ui.handlers import QUIET, on_error, sent, warn
 from ui.parts.page import Page
-from ui.server.functions import functions
 from ui.server.news import POINTS_AT_FIRST, thin
 from ui.server.workspace import Workspace
+from ui.server.workspaces import functions
 from ui.train.form import SHOWN
 from ui.train.monitor import curve_options
 from ui.train.tab import Training

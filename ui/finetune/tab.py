@@ -19,8 +19,8 @@ from ui.parts.downloads import exporter, offer
 from ui.parts.figures import task_curves
 from ui.parts.page import Asked, Page
 from ui.parts.question import Question, Values
-from ui.server.functions import functions
 from ui.server.workspace import Workspace
+from ui.server.workspaces import functions
 from ui.train.form import encoding_choices, encoding_control
 from ui.views import view
 

@@ -19,9 +19,9 @@ from ui.parts.notes import alone_note, unknown_note
 from ui.parts.page import Asked, Page
 from ui.parts.question import Question
 from ui.parts.shown_model import caption
-from ui.server.functions import functions
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
+from ui.server.workspaces import functions
 from ui.views import view
 
 MOST_GUESSES = 5

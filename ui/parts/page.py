@@ -19,10 +19,9 @@ from ui.parts.lessons import LESSON_BYTES, PARTS, lessons, read_lesson
 from ui.parts.masking import words_value
 from ui.parts.question import EVENTS, Question, Values
 from ui.parts.shown_model import choices, comparisons, first_pair, repeated_run, shown_model
-from ui.server.functions import functions
 from ui.server.scripts import ASSETS
 from ui.server.workspace import Model, Workspace, is_finetuning
-from ui.server.workspaces import Workspaces
+from ui.server.workspaces import Workspaces, functions
 from ui.views import view
 
 MOST_CHOICES = 200

@@ -4,6 +4,7 @@ Every request renews the lease; closing or reloading a page ends nothing. The tr
 pauses and later frees the runs of a visitor who stays away, and has the workspace dropped here.
 """
 
+import inspect
 import logging
 import secrets
 import threading
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_core.data.corpus import Corpus
-from bert_core.errors import BertCoreError, RunError, one_line
+from bert_core.errors import BertCoreError, InputError, RunError, one_line
 from bert_core.finetuning.examples import TaskParts
 from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.runs.recipe import Recipe
@@ -21,6 +22,7 @@ from bert_core.runs.service import TrainingService
 from bert_core.runs.timing import FREE_AFTER
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.trainer import give_back_memory
+from ui.handlers import MALFORMED, on_error
 from ui.server.kept import KeptRuns, digest
 from ui.server.workspace import NO_MODEL_YET, NOT_YOURS, Model, Workspace
 
@@ -238,3 +240,32 @@ class Workspaces:
             space.token = token
             space.touch(self.service.now())
         return space
+
+
+def functions(
+    workspaces: Workspaces, *work: Callable[..., Any], error: str = "error", known: bool = True
+) -> list[Callable[[Any], Any]]:
+    """`server_functions` of a view: each calls a function of `work` with the visitor's workspace and the JSON values
+    that the page sends, once they are of the types that the function names.
+
+    error: the key under which an error's sentence is returned. known: refuse an unknown token; else its visitor has an
+    empty workspace. A page that is older than the server asks on with such a token, until it gets another.
+    """
+
+    def serve(function: Callable[..., Any]) -> Callable[[Any], Any]:
+        _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
+        needed = sum(each.default is each.empty for each in parameters)
+
+        @on_error(lambda sentence: {error: sentence})
+        def answer(arguments: Any) -> Any:
+            token, *values = arguments if isinstance(arguments, list) and arguments else [arguments]
+            is_whole = needed <= len(values) <= len(parameters)
+            if not (is_whole and all(isinstance(value, each.annotation) for value, each in zip(values, parameters))):
+                raise InputError(MALFORMED)
+            space = workspaces.find(token) if known else workspaces.lookup(token) or Workspace("")
+            return function(space, *values)
+
+        answer.__name__ = function.__name__  # Gradio would read the signature of a wrapped function
+        return answer
+
+    return [serve(each) for each in work]

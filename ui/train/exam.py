@@ -9,10 +9,9 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.probes.exam import MOST_WORDS, PartExam, examine_part
 from bert_core.runs.run import TRAINING, Run
 from bert_core.training.verdicts import CHANCE, Tally, judge_memory
-from ui.server.functions import functions
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
-from ui.server.workspaces import Workspaces
+from ui.server.workspaces import Workspaces, functions
 from ui.views import view
 
 MOST_SENTENCES = 20_000  # of the held-out text, from its start

@@ -18,11 +18,10 @@ from bert_core.runs.snapshots import Snapshot
 from ui.parts.downloads import PICTURES
 from ui.parts.export import history_numbers, write
 from ui.parts.figures import curves
-from ui.server.functions import functions
 from ui.server.news import CURVES, MORE_CURVES
 from ui.server.scripts import ASSETS
 from ui.server.workspace import NO_MODEL_YET, Workspace
-from ui.server.workspaces import Workspaces
+from ui.server.workspaces import Workspaces, functions
 from ui.train.guess_board import GuessBoard
 from ui.views import view
 
