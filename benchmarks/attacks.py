@@ -146,6 +146,7 @@ READERS: dict[str, tuple[str, Callable[[Path], list[Path]], Callable[[list[Path]
     "vocab.txt of 30 MB": ("1.8 GB; 31 s", lambda folder: vocabulary(folder, 4_300_000), open_model),
     "vocab.txt of 60,000 tokens": ("190 ms", lambda folder: vocabulary(folder, 60_000), open_model),
     "tokenizer.json of 60,000 tokens": ("190 ms", lambda folder: tokenizer_json(folder, 60_000), open_model),
+    "tokenizer.json of 32,000 tokens": ("100 ms", lambda folder: tokenizer_json(folder, 32_000), open_model),
     "zip of 2.5 GB of zeros": ("2.5 GB", zip_of_zeros, open_model),
     "zip with a list of 400,000 files": ("", zip_of_entries, open_model),
     "zip of 36 kB, 48 layers of 64 heads, a long sentence": ("4 GB", many_heads, attend),

@@ -24,8 +24,9 @@ class Limits:
 
     upload_bytes: of an uploaded file. items: lines and sentence marks of a text, lines of a task, or values in JSON, in
     a file of others; they bound the time and memory of reading. tokens: of a tokenizer to open. parameters: of a model
-    to train or to open. step_seconds: estimated, of a training step. steps: of a run. active_runs: of one visitor.
-    probe_seconds: estimated, of a question to a model.
+    to train or to open. step_seconds: estimated, of a training step. steps: of a run. program_runs: of
+    the programs of one address, that have not ended; a visitor of the page has one. probe_seconds: estimated, of a
+    question to a model.
     """
 
     upload_bytes: int
@@ -34,12 +35,12 @@ class Limits:
     parameters: int
     step_seconds: float
     steps: int
-    active_runs: int
+    program_runs: int
     probe_seconds: float
 
 
-LOCAL = Limits(2**30, 5_000_000, 1_000_000, 500_000_000, 600.0, 100_000_000, 24, 120.0)
-PUBLIC = Limits(5 * 2**20, 250_000, 60_000, 20_000_000, 2.0, 20_000, 1, 10.0)
+LOCAL = Limits(2**30, 5_000_000, 1_000_000, 500_000_000, 600.0, 100_000_000, 64, 120.0)
+PUBLIC = Limits(5 * 2**20, 250_000, 32_768, 20_000_000, 2.0, 20_000, 4, 10.0)
 
 
 def _number(default: Any, low: float, high: float, hint: str, *, optional: bool = False) -> Any:

@@ -17,6 +17,7 @@ import ui
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.runs.run import Run
+from ui.handlers import SURPRISE
 from ui.server.workspace import Model, Workspace
 from ui.server.workspaces import Workspaces
 
@@ -162,6 +163,37 @@ def test_no_handler_gives_back_what_a_client_claims(owner: tuple[str, Workspaces
             assert mark not in answer, event
     assert asked > 60
     assert answered > asked / 2, "the questions reach the handlers"
+
+
+def test_a_naughty_text_in_every_field_is_answered(owner: tuple[str, Workspaces, Workspace, Run]) -> None:
+    """Every handler that reads a field or the question, in which the other fields go, gets the text and has a sentence
+    for it."""
+    url, workspaces, _, _ = owner
+    config = json.loads(ask(url, "config"))
+    components = {each["id"]: each for each in config["components"]}
+    texts = dict.fromkeys(("text", "pair", "guess", "word"), NAUGHTY)
+    asked = [texts | more for more in ({"contexts": [NAUGHTY] * 2, "hidden": [1]}, {"choices": [NAUGHTY] * 2})]
+    fields = {number for number, each in components.items() if each["type"] == "textbox"}
+    reached = {number for number in fields if not components[number]["props"].get("interactive", True)}  # are shown
+    for event in config["dependencies"]:
+        inputs = [components[number] for number in event["inputs"]]
+        if not any(each["id"] in fields or each["props"].get("elem_id") == "question" for each in inputs):
+            continue
+        reached |= fields.intersection(event["inputs"])
+        for question in asked if event["backend_fn"] else ():
+            session = f"{SESSION}8{event['id']}"
+            special = {"browserstate": workspaces.enter(None).token, "textbox": NAUGHTY}
+            data = [special.get(each["type"], each["props"].get("value")) for each in inputs]
+            data = [
+                question if each["props"].get("elem_id") == "question" else value for each, value in zip(inputs, data)
+            ]
+            body = {"fn_index": event["id"], "data": data, "session_hash": session, "event_data": {}}
+            answer = ask(url, "gradio_api/queue/join" if event["queue"] else "gradio_api/run/predict", body)
+            if event["queue"]:
+                answer = ask(url, f"gradio_api/queue/data?session_hash={session}")
+            assert '"data"' in answer, event
+            assert SURPRISE[:20] not in answer, event
+    assert reached == fields
 
 
 def test_no_function_of_a_view_gives_a_stranger_anything(owner: tuple[str, Workspaces, Workspace, Run]) -> None:

@@ -1,6 +1,7 @@
 """What a person looks at, as one value: the page's bars change it, every tab reads it, and the address keeps it."""
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from typing import Any, get_args, get_type_hints
 
@@ -100,5 +101,6 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
         if len(items) == len(value):
             return tuple(_checked(name, each, item) for each, item in zip(value, items, strict=True))
     elif type(value) is kind and (kind is not str or len(value) <= LONGEST):
-        return value
+        # JSON can spell half a character, which no answer may have.
+        return re.sub("[\ud800-\udfff]", "\ufffd", value) if kind is str else value
     raise InputError(f"This address or lesson has no usable “{name}”; open the page without it.")

@@ -29,7 +29,6 @@ from ui.server.workspace import NO_MODEL_YET, NOT_YOURS, Model, Workspace
 LEASE_SECONDS = 600.0
 MOST_TRAINING = 500  # visitors at once
 MOST_PROGRAMS = 64  # runs of programs that have not ended
-PROGRAMS_OF_A_CALLER = 4  # times as many as one visitor may have
 MOST_SPACES = 5_000
 
 _log = logging.getLogger(__name__)
@@ -131,7 +130,7 @@ class Workspaces:
         shipped model, on the recipe's examples. caller: address of the program. Errors as for `start`, and RunError
         when the caller's runs or those of all programs are too many."""
         active = [space.caller for space in self._all() if space.caller is not None and space.active_run]
-        most = PROGRAMS_OF_A_CALLER * self.service.limits.active_runs
+        most = self.service.limits.program_runs
         if active.count(caller) >= most or len(active) >= MOST_PROGRAMS:
             raise RunError(
                 f"{active.count(caller)} runs of programs at your address and {len(active)} in all have not ended; the "
