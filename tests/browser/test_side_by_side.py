@@ -83,10 +83,10 @@ def test_a_tick_of_a_freed_run_is_dropped(page: Page) -> None:
     open_tab(page, "Compare")
     expect(page.locator("#runs-table tbody tr")).to_have_count(2)
     page.get_by_label("Run 1 in the curves").check()
-    kept = "JSON.parse(sessionStorage.getItem('b-ticks'))"
+    kept = "JSON.parse(sessionStorage.getItem('balcony-ticks'))"
     page.evaluate(
         f"""() => {{ const [visitor, ticked] = {kept}, freed = "0123456789abcdef";
-            sessionStorage.setItem("b-ticks", JSON.stringify([visitor, [...ticked, freed]])); }}"""
+            sessionStorage.setItem("balcony-ticks", JSON.stringify([visitor, [...ticked, freed]])); }}"""
     )
     assert page.evaluate(f"{kept}[1].length") == 2
     page.reload()

@@ -17,9 +17,9 @@ from ui.parts.masking import mask_words
 from ui.parts.notes import alone_note, pair_labels, unknown_note
 from ui.parts.page import Asked, Page
 from ui.parts.question import Head, Question
-from ui.server.functions import functions
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
+from ui.server.workspaces import functions
 from ui.views import view
 
 MOST_WORDS = 10
