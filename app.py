@@ -2,12 +2,14 @@
 
 python app.py                    opens http://127.0.0.1:7860
 python app.py --port 8000 --host 0.0.0.0 --no-browser
+python app.py --class            for a room of people
 """
 
 import argparse
 import http.server
 import logging
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -76,6 +78,12 @@ def arguments() -> argparse.Namespace:
         "--keep", type=Path, metavar="DIR", help="keep unfinished runs in this folder; they go on after a restart"
     )
     parser.add_argument("--lesson", type=Path, metavar="FILE", help="begin with the lesson in this file")
+    parser.add_argument(
+        "--class",
+        dest="is_class",
+        action="store_true",
+        help="for a room of people: an address to join, a board and a teacher (with --host 0.0.0.0 --limits public)",
+    )
     parser.add_argument("--share", action="store_true", help="ask Gradio for a public link to this machine")
     return parser.parse_args()
 
@@ -85,12 +93,14 @@ def main() -> None:
     options = arguments()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     is_space = "SPACE_ID" in os.environ
-    is_public = options.limits == "public" if options.limits else is_space or options.share
-    host = options.host or ("0.0.0.0" if is_space else "127.0.0.1")
+    is_public = options.limits == "public" if options.limits else is_space or options.share or options.is_class
+    is_open = is_space or (options.is_class and not options.share)
+    host = options.host or ("0.0.0.0" if is_open else "127.0.0.1")
+    teacher = secrets.token_urlsafe(16) if options.is_class else None
     opens_browser = not (options.no_browser or is_space)
     waiting = None if is_space else serve_waiting_page(host, options.port)  # a Space has a page of its own
     if waiting and opens_browser and not options.share:
-        address = f"http://localhost:{waiting.server_port}/"
+        address = f"http://localhost:{waiting.server_port}/" + (f"#teacher={teacher}" if teacher else "")
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # some browsers block it
         opens_browser = False
     # Imported here, so that the waiting page, --help and a mistyped option need not wait for torch.
@@ -111,6 +121,7 @@ def main() -> None:
             service,
             keep=options.keep,
             lesson=options.lesson,
+            teacher=teacher,
             server_name=host,
             server_port=waiting.server_port if waiting else options.port,
             inbrowser=opens_browser,

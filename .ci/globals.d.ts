@@ -35,6 +35,8 @@ interface Window {
   Plotly: PlotlyLibrary;
   Balcony: {
     plotly: string;
+    /** The part of the address after # with which the page was opened. */
+    hash: string;
     waiting: WaitingView[];
     mount(...view: WaitingView): void;
     ask(update: object): void;

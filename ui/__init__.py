@@ -30,6 +30,8 @@ from ui.models_tab import models_tab
 from ui.next_sentence.tab import next_sentence_tab
 from ui.parts.lessons import load_lesson
 from ui.parts.page import open_page
+from ui.server.classroom.routes import class_routes
+from ui.server.classroom.state import Classroom
 from ui.server.endpoints import endpoints
 from ui.server.guard import Guard
 from ui.server.news import health_route, news_route
@@ -38,9 +40,11 @@ from ui.server.probe_lock import probe_lock
 from ui.server.scripts import locales, pieces, script_route, style_sheet
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
 from ui.theme import head, plotly_script, theme
+from ui.train.exam import first_verdict
 from ui.train.tab import train_tab
 from ui.vectors.step_by_step import step_by_step_tab
 from ui.vectors.words_in_context import words_in_context_tab
+from ui.views import view
 
 _ROOT = Path(__file__).resolve().parent.parent
 ICON = ASSETS / "icon.png"  # drawn from icon.svg
@@ -52,12 +56,19 @@ MOST_QUEUED = 256  # requests of programs
 
 
 def build(
-    service: TrainingService, workspaces: Workspaces | None = None, lesson: dict[str, Any] | None = None
+    service: TrainingService,
+    workspaces: Workspaces | None = None,
+    lesson: dict[str, Any] | None = None,
+    *,
+    is_class: bool = False,
 ) -> gr.Blocks:
-    """The whole page for one training service and the workspaces of its visitors. lesson: to begin with."""
+    """The whole page for one training service and the workspaces of its visitors. lesson: to begin with. is_class:
+    with the bar and the tab of a class."""
     workspaces = workspaces or open_workspaces(service)
     with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
         page = open_page(demo, workspaces, lesson)
+        if is_class:
+            view("classRoom", elem_id="class-bar")
         with gr.Tabs(elem_id="tabs") as tabs:
             compare_tab(page, train_tab(page))
             masked_words_tab(page)
@@ -67,6 +78,9 @@ def build(
             finetune_tab(page)
             step_by_step_tab(page)
             models_tab(page)
+            if is_class:
+                with page.tab("Class", "class"):
+                    view("classRoom", options={"lessons": page.lessons}, elem_id="class-board")
         page.open_tabs(tabs)
         endpoints(demo, workspaces)
     return demo.queue(api_open=False, max_size=MOST_QUEUED)
@@ -93,6 +107,7 @@ def launch(
     lease: float | None = None,
     keep: Path | None = None,
     lesson: Path | None = None,
+    teacher: str | None = None,
     prevent_thread_lock: bool = False,
     **options: Any,
 ) -> tuple[Any, str, str]:
@@ -101,6 +116,7 @@ def launch(
     lease: seconds without a request after which a visitor's runs are paused, and later freed; None takes LEASE_SECONDS
     on a shared machine and no lease otherwise. keep: a folder for unfinished runs, which go on from there.
     lesson: a file with a lesson that the page begins with; raises BertCoreError where it cannot be read.
+    teacher: the teacher's token of a class, which gets a board, and whose addresses are printed; None without a class.
     prevent_thread_lock: serve in the background and return at once.
     """
     begin_with = load_lesson(lesson) if lesson else None
@@ -112,11 +128,15 @@ def launch(
     guard = Middleware(Guard, limits=service.limits, hosts=None if is_shared else LOOPBACK)
     probe_lock.limit_seconds = service.limits.probe_seconds
     gr.set_static_paths([plotly_script()])
-    demo = build(service, workspaces, begin_with)
+    demo = build(service, workspaces, begin_with, is_class=teacher is not None)
     scripts = pieces() | locales()
+    routes = [news_route(workspaces), health_route(workspaces), script_route(scripts)]
+    if teacher is not None:
+        classroom = Classroom(teacher)
+        routes += class_routes(workspaces, classroom, first_verdict)
     served = demo.launch(
         theme=theme(),
-        css=style_sheet(),
+        css=style_sheet() + (style_sheet("class.css") if teacher is not None else ""),
         head=head(scripts),
         run_history=False,
         ssr_mode=False,
@@ -129,13 +149,20 @@ def launch(
         prevent_thread_lock=True,
         _frontend=False,  # or Gradio gives up when its own page takes more than three seconds on a busy machine
         app_kwargs={
-            "routes": [news_route(workspaces), health_route(workspaces), script_route(scripts)],
+            "routes": routes,
             "middleware": [guard, Middleware(Documents)],
         },
         **options,
     )
     served[0].state_holder = Sessions()
     served[0].state_holder.set_blocks(demo)
+    if teacher is not None:
+        # Imported here, so that a page without a class does not load the library of its QR code.
+        from ui.server.classroom.address import join_address, qr_code, show, welcome
+
+        address = join_address(host, demo.server_port, demo.share_url)
+        classroom.join = {"address": address, **qr_code(address)}
+        show(welcome(address, f"{address}#teacher={teacher}"))
     warm_up(service)
     if not prevent_thread_lock:
         gc.freeze()  # a collection that visits all objects of PyTorch and Gradio stops every thread for 0.2 s

@@ -57,5 +57,5 @@ def plotly_script() -> Path:
 def head(scripts: dict[str, str]) -> str:
     """What the document's head gets: the script, and a list for views that are mounted before it has loaded."""
     plotly = json.dumps(f"gradio_api/file={plotly_script().as_posix()}")
-    early = f"{{ plotly: {plotly}, waiting: [], mount(...view) {{ this.waiting.push(view); }} }}"
+    early = f"{{ plotly: {plotly}, hash: location.hash, waiting: [], mount(...view) {{ this.waiting.push(view); }} }}"
     return f"<script>window.Balcony ||= {early};</script>\n{tag(scripts)}"

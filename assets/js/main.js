@@ -29,7 +29,7 @@ const views = {
 };
 /** The modules of those that are fetched when they are first shown. @type {Record<string, () => Promise<any>>} */
 const later = {
-  batch: () => import("./compare/batch.js"), closer: () => import("./masked_words/closer_view.js"),
+  batch: () => import("./compare/batch.js"), classRoom: () => import("./class/room.js"), closer: () => import("./masked_words/closer_view.js"),
   experiment: () => import("./compare/experiments.js"), fineTune: () => import("./finetune/run.js"),
   pairAcross: () => import("./next_sentence/pair_views.js"), pairMatrix: () => import("./next_sentence/pair_views.js"),
   runsList: () => import("./compare/runs_list.js"), stepByStep: () => import("./vectors/step_by_step.js"),

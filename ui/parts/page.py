@@ -71,13 +71,15 @@ class Asked:
 @dataclass(frozen=True)
 class Page:
     """The parts of the page that tabs share. visitor: holds the token that the browser keeps. frame: the bar above the
-    tabs, its value see `frame_value`. bar: the bar with the sentences, its value the question."""
+    tabs, its value see `frame_value`. bar: the bar with the sentences, its value the question. lessons: name and title
+    of each."""
 
     demo: gr.Blocks
     workspaces: Workspaces
     visitor: gr.BrowserState
     frame: gr.HTML
     bar: gr.HTML
+    lessons: list[list[str]]
 
     @property
     def inputs(self) -> set[Any]:
@@ -134,6 +136,7 @@ class Page:
 def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | None = None) -> Page:
     """Lay out what stands above all tabs. given: a lesson with which the page begins, named GIVEN."""
     shipped = lessons() | ({GIVEN: given} if given else {})
+    titles = [[name, each["title"]] for name, each in shipped.items()]
     visitor = gr.BrowserState(None, storage_key="balcony-visitor", secret="balcony")
 
     def models(space: Workspace) -> dict[str, Any]:
@@ -172,7 +175,7 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
     view(
         "lessonBar",
         options={
-            "lessons": [[name, each["title"]] for name, each in shipped.items()],
+            "lessons": titles,
             "begin": GIVEN if given else "",
             "parts": PARTS,
             "most": LESSON_BYTES + 1,
@@ -189,7 +192,7 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
         server_functions=functions(workspaces, sentences, words, known=False),
         elem_id="question",
     )
-    return Page(demo, workspaces, visitor, frame, bar)
+    return Page(demo, workspaces, visitor, frame, bar, titles)
 
 
 def corpus_of(space: Workspace, key: str) -> Corpus:

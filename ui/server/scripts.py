@@ -86,9 +86,9 @@ def joined(names: list[str]) -> str:
     return "".join(parts)
 
 
-def style_sheet() -> str:
-    """The style sheet of our own components, minified."""
-    return minify.string("text/css", (ASSETS / "css" / "balcony.css").read_text(encoding="utf-8"))
+def style_sheet(name: str = "balcony.css") -> str:
+    """A style sheet of our own components, minified."""
+    return minify.string("text/css", (ASSETS / "css" / name).read_text(encoding="utf-8"))
 
 
 def folder(scripts: dict[str, str]) -> str:

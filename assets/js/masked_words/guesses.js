@@ -100,12 +100,14 @@ export function guesses(root, { server }) {
       el("button", { class: "b-small", id: "uncover" }, "Show the model's guesses"));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      const known = masks.map(({ word = "", pieces }, k) => (pieces.every(({ answer }) => answer !== null)
+      const known = (last?.masks ?? masks).map(({ word = "", pieces }, k) => (pieces.every(({ answer }) => answer !== null)
         ? [boxes[k].value.trim().toLowerCase() === word.toLowerCase(), pieces.every((piece) => piece.guesses[0]?.[0] === piece.answer), true] : []));
       game.uncover([0, 1, 2].map((column) => known.filter((each) => each[column]).length));
     });
     return form;
   }
+
+  let covered = ""; // what the shown form asks
 
   function draw(/** @type {Guesses | null} */ value) {
     last = value;
@@ -116,8 +118,10 @@ export function guesses(root, { server }) {
     if (value.hint) parts.unshift(el("p", { class: "b-empty" }, value.hint));
     if (value.caption) parts.unshift(el("h3", { class: "b-caption", dir: "auto" }, value.caption));
     if (!server.put) { root.replaceChildren(...parts); return; } // the model beside
-    const isCovered = game.covers() && value.masks.length > 0;
-    root.replaceChildren(game.line, ...(isCovered ? [guessing(value.masks)] : parts));
+    const covers = game.covers() && value.masks.length ? question.text + value.masks.map(({ word }) => word) : "";
+    if (covers && covers === covered) return; // what was typed stays
+    covered = covers;
+    root.replaceChildren(game.line, ...(covers ? [guessing(value.masks)] : parts));
   }
   return draw;
 }

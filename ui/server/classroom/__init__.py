@@ -1,0 +1,1 @@
+"""A class: one board, one lesson and one question for all pages, and the address that others join at."""
