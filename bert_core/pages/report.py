@@ -49,9 +49,8 @@ def report(
     chances = {"uniform guess": math.log(checkpoint.config.vocab_size)}
     if corpus:
         chances["word frequency"] = encode_corpus(corpus.excerpt(MOST_READ), checkpoint.tokenizer).unigram_entropy
-    text = recipe.corpus.file or recipe.corpus.needs
     facts = {
-        "Text": f"{text}, {len(corpus.sentences):,} sentences" if corpus else text,
+        "Text": f"{corpus.name}, {len(corpus.sentences):,} sentences" if corpus else recipe.corpus.needs,
         "Model": f"{checkpoint.config.num_hidden_layers} layers of {checkpoint.config.hidden_size}, "
         f"{checkpoint.config.num_attention_heads} heads, {checkpoint.config.parameter_count():,} parameters, "
         f"{checkpoint.config.vocab_size:,} tokens",
@@ -158,7 +157,7 @@ def _guesses(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None]]) ->
         with contextlib.suppress(InputError):  # too long a pair
             swept = sweep(checkpoint, text, after, top_k=1)
             marked = [_guessed(word) for word in swept.words]
-            lines.append(f'<p class="guesses" dir="auto">{"".join(marks for marks, _ in marked)}</p>')
+            lines.append(f'<p class="guesses" dir="auto">{" ".join(marks for marks, _ in marked)}</p>')
             asked, right = asked + len(marked), right + sum(is_right for _, is_right in marked)
     if not asked:
         return []
@@ -191,7 +190,7 @@ def _attention(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None]]) 
     size = _LABEL + _CELL * len(maps.tokens)
     parts = []
     for i, (token, row) in enumerate(zip(maps.tokens, maps.weights[layer, head].tolist())):
-        at, word = _LABEL + _CELL * i, html.escape(token)
+        at, word = _LABEL + _CELL * i, html.escape(token if len(token) <= 12 else f"{token[:11]}…")
         parts.append(f'<text x="{_LABEL - 6}" y="{at + 15}" text-anchor="end">{word}</text>')
         parts.append(f'<text transform="translate({at + 15} {_LABEL - 6}) rotate(-90)">{word}</text>')
         for j, weight in enumerate(row):

@@ -76,7 +76,7 @@ def test_it_states_the_numbers_of_the_run(run, page):
     assert facts["Last step"] == f"MLM loss {last.mlm_loss:.4f}, NSP loss {last.nsp_loss:.4f}"
     assert facts["Training"].startswith("7 of 7 steps of 3 pairs,")
     assert facts["Training"].endswith("seed 5")
-    assert facts["Text"].endswith(f"{len(run.corpus.sentences)} sentences")
+    assert facts["Text"] == "Your text, 4 sentences"
     model = run.snapshots[-1].checkpoint().config
     assert f"{model.parameter_count():,} parameters, {model.vocab_size} tokens" in facts["Model"]
     labels = " ".join(texts["text"])
@@ -103,6 +103,7 @@ def test_the_guesses_are_those_of_the_model(run, page):
     [(likeliest, _)] = fill_mask(checkpoint, TEXT.sentences[0], "three four [MASK]", top_k=1)[0]
     assert words == ["five" if likeliest == "five" else f"five{likeliest}"]
     wrong = page.count('<ruby class="wrong">')
+    assert "</ruby><ruby" not in page, "a line could not be broken"
     assert f"{page.count('<ruby') - wrong} of {page.count('<ruby')} right" in page
     assert "Layer " in elements.texts["figcaption"][-1]
 
