@@ -1,7 +1,8 @@
 """How quickly the page answers, alone and in a room of people, as Markdown tables.
 
-    python benchmarks/app.py [--only start poll page room slider click stages base matrix memory load] [--repeat 40]
-                             [--seconds 5] [--visitors 30] [--leavers 100] [--crowd 200] [--minutes 15]
+    python benchmarks/app.py [--only start poll page room slider click stages base matrix memory load visitors]
+                             [--repeat 40]
+                             [--seconds 5] [--visitors 30] [--leavers 100] [--crowd 200] [--passers 5000] [--minutes 15]
 
 Every part has a server process of its own on this machine, and asks it over loopback as the page does: in Chromium
 where something is drawn, else with the same questions from this process, which then needs the machine's cores too.
@@ -76,6 +77,7 @@ def main() -> None:
         "matrix": matrix,
         "memory": memory,
         "load": load,
+        "visitors": visitors,
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=parts, default=list(parts), help="parts to measure")
@@ -84,6 +86,7 @@ def main() -> None:
     parser.add_argument("--visitors", type=int, default=30, help="people in the room")
     parser.add_argument("--leavers", type=int, default=100, help="visitors who come, train and leave, twice")
     parser.add_argument("--crowd", type=int, default=200, help="visitors of the load, a quarter with their own texts")
+    parser.add_argument("--passers", type=int, default=5000, help="visitors who only open the page, or train shortly")
     parser.add_argument("--minutes", type=float, default=15, help="length of the load, its second half with a flood")
     options = parser.parse_args()
     print(f"{machine()}\n\n| what | measured | aim |\n|---|---|---|", flush=True)
@@ -363,6 +366,27 @@ def memory(options: argparse.Namespace) -> None:
             row(f"when {wave} {options.leavers} visitors have trained", told(server.facts(count=True)))
             time.sleep(FREE_AFTER * LEASE_SECONDS + 4)
             row("after their lease", told(server.facts(count=True)), "as before")
+
+
+def visitors(options: argparse.Namespace) -> None:
+    """Thousands open the page and leave; each fiftieth trains."""
+
+    def come(number: int) -> None:
+        visitor = Visitor(server)
+        if number % 50 == 0:
+            visitor.set("setting-steps", SHORT)
+            visitor.start()
+            for _ in visitor.watch():
+                pass
+        visitor.leave()
+
+    with Server(lease=LEASE_SECONDS, is_public=True) as server, ThreadPoolExecutor(4) as people:
+        for count in range(0, options.passers, options.passers // 10):
+            list(people.map(come, range(count, count + options.passers // 10)))
+            time.sleep(FREE_AFTER * LEASE_SECONDS + 4)
+            facts = server.facts(count=True)
+            measured = f"{facts['memory']:.0f} MB, {facts['files']} open files, {facts['threads']} threads"
+            row(f"after {count + options.passers // 10:,} visitors have come and gone", measured, "as after the first")
 
 
 def load(options: argparse.Namespace) -> None:

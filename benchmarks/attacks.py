@@ -232,7 +232,7 @@ def start_and_stop(app: App) -> str:
 def press_stop(app: App) -> str:
     """Of a run whose steps take long."""
     visitor = Visitor(app)
-    for name, value in (("num-hidden-layers", 6), ("hidden-size", 384), ("batch-size", 64), ("steps", 1000)):
+    for name, value in (("num-hidden-layers", 4), ("hidden-size", 128), ("batch-size", 32), ("steps", 1000)):
         visitor.set(f"setting-{name}", value)
     visitor.start()
     while visitor.poll()["status"] == "queued":

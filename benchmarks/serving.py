@@ -59,7 +59,8 @@ class Server:
         wait_for_app(self.port)
 
     def facts(self, *, count: bool = False) -> dict[str, Any]:
-        """cpu: seconds of processor time so far; steps: of all runs; memory: resident MB; alive: objects by kind."""
+        """cpu: seconds of processor time so far; steps: of all runs; memory: resident MB; threads; open files; alive:
+        objects by kind."""
         print("count" if count else "facts", file=self._process.stdin, flush=True)
         return json.loads(self._process.stdout.readline())
 
@@ -284,6 +285,8 @@ def serve() -> None:
         with service.changed:
             steps = sum(run.progress().step for run in runs)
         told = {"cpu": time.process_time(), "steps": steps, "memory": resident()}
+        files = Path("/proc/self/fd")
+        told |= {"threads": threading.active_count(), "files": len(list(files.iterdir())) if files.exists() else 0}
         if count:
             gc.collect()
             kinds = Counter(map(type, gc.get_objects()))
