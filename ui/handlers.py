@@ -3,10 +3,13 @@
 import functools
 import html
 import logging
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.blocks import Block
 
 from bert_core.errors import BertCoreError, InputError, is_out_of_memory, one_line
 
@@ -42,6 +45,15 @@ def warn(sentence: str) -> Any:
     """Show a sentence as a passing message and change nothing on the page."""
     gr.Warning(html.escape(sentence))
     return gr.skip()
+
+
+def cached_file(block: Block, name: str, write: Callable[[Path], object]) -> str:
+    """Path of a new file in a component's cache, where old ones are deleted (delete_cache). write: called with a path
+    of that name."""
+    with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
+        path = Path(scratch) / name
+        write(path)
+        return block.move_resource_to_block_cache(str(path)) or ""
 
 
 def on_error(answer: Callable[[str], Any]) -> Callable[[Callable], Callable]:

@@ -27,12 +27,12 @@ from bert_core.storage.checkpoint import (
 )
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import read_json
-from ui.handlers import QUIET, on_error, sentence_of, warn
+from ui.handlers import QUIET, cached_file, on_error, sentence_of, warn
 from ui.parts.page import Asked, Page
 from ui.parts.question import Question, Values
 from ui.parts.shown_model import caption, choices
 from ui.server.workspace import Model
-from ui.views import view
+from ui.views import hint, view
 
 MOST_LETTERS = 60  # of a model's name from its files
 HUB_MEGABYTES = 600  # BERT base has 440
@@ -68,14 +68,10 @@ def models_tab(page: Page) -> None:
                 download = gr.Button("Download", variant="primary", elem_id="download", min_width=120)
                 keep = gr.Button("Keep a copy of this step", elem_id="keep", min_width=180)
                 remove = gr.Button("Remove from the list", elem_id="remove", min_width=160)
-            gr.HTML(
-                "<p>A download is a zip of a Hugging Face folder, which <code>transformers</code> and this page open. "
+            hint(
+                "A download is a zip of a Hugging Face folder, which <code>transformers</code> and this page open. "
                 "Runs and models in the list are lost when the app stops. To continue training later, save the run in "
-                "the Train tab.</p>",
-                elem_classes="b-hint",
-                apply_default_css=False,
-                padding=False,
-                js_on_load=None,
+                "the Train tab."
             )
             # The browser needs a link to click before the file exists.
             file = gr.DownloadButton("File", visible="hidden", elem_id="download-file")
@@ -137,11 +133,8 @@ def models_tab(page: Page) -> None:
     @on_error(warn)
     def pack(values: Values) -> str:
         checkpoint = page.asked(values).checkpoint
-        with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
-            path = Path(scratch) / f"{folder_name(checkpoint.name)}.zip"
-            pack_checkpoint(checkpoint, path)
-            # Files in the component's cache are deleted when they are old (delete_cache).
-            return file.move_resource_to_block_cache(str(path))
+        name = f"{folder_name(checkpoint.name)}.zip"
+        return cached_file(file, name, lambda path: pack_checkpoint(checkpoint, path))
 
     changed = {page.visitor, page.frame, facts}
     page.on(

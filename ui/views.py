@@ -10,6 +10,11 @@ from typing import Any
 import gradio as gr
 
 
+def hint(text: str) -> gr.HTML:
+    """A paragraph of small letters. text: HTML of this program, never of a visitor."""
+    return gr.HTML(f"<p>{text}</p>", elem_classes="b-hint", apply_default_css=False, padding=False, js_on_load=None)
+
+
 def view(
     name: str,
     value: Any = None,

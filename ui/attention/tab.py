@@ -18,7 +18,7 @@ from ui.parts.shown_model import caption
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
 from ui.server.workspaces import functions
-from ui.views import view
+from ui.views import hint, view
 
 HINT = (
     "Attention shows which words a head attends to. It does not explain an answer: to see what an answer depends on, "
@@ -48,7 +48,7 @@ def attention_tab(page: Page) -> None:
             info="The remaining weights of each row are scaled to sum to 1.",
             elem_id="attention-hide",
         )
-        gr.HTML(f"<p>{HINT}</p>", elem_classes="b-hint", apply_default_css=False, padding=False, js_on_load=None)
+        hint(HINT)
         export = exporter(
             "the attention", of="attention-stage", elem_id="attention-download", kinds=("json", "csv", "html", "py")
         )

@@ -4,16 +4,14 @@ The browser makes pictures from what it shows (assets/js/parts/picture.js); ever
 """
 
 import re
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
 from bert_core.storage.checkpoint import Checkpoint
-from ui.handlers import QUIET, on_error, sent, warn
+from ui.handlers import QUIET, cached_file, on_error, sent, warn
 from ui.parts.export import Numbers, write
 from ui.parts.page import Asked, Page
 from ui.parts.question import Values
@@ -76,11 +74,7 @@ def offer(
             content = html(*given(values))
         else:
             return gr.skip()
-        with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
-            path = Path(scratch) / f"{name}.{kind}"
-            path.write_text(content, encoding="utf-8", newline="")
-            # Files in the component's cache are deleted when they are old (delete_cache).
-            return link.move_resource_to_block_cache(str(path))
+        return cached_file(link, f"{name}.{kind}", lambda path: path.write_text(content, "utf-8", newline=""))
 
     @on_error(warn)
     def show(values: Values, event: gr.EventData) -> Any:

@@ -5,9 +5,7 @@ The probes take a run's id for its newest model; without one they ask the shippe
 
 import functools
 import math
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -25,7 +23,7 @@ from bert_core.probes.reading import read_words
 from bert_core.probes.sentence_pairs import next_sentence as judge_pair
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_named
 from bert_core.storage.checkpoint import Checkpoint, folder_name, pack_checkpoint
-from ui.handlers import sentence_of
+from ui.handlers import cached_file, sentence_of
 from ui.server.news import series_of
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import NO_MODEL_YET
@@ -139,10 +137,8 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
         """A zip of a run's newest model as a Hugging Face folder."""
         workspaces.find(run_id).run(run_id)  # no other model has an address
         checkpoint = model_of(run_id)
-        with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
-            path = Path(scratch) / f"{folder_name(checkpoint.name)}.zip"
-            pack_checkpoint(checkpoint, path)
-            return FileData(path=demo.move_resource_to_block_cache(str(path)) or "")
+        name = f"{folder_name(checkpoint.name)}.zip"
+        return FileData(path=cached_file(demo, name, lambda path: pack_checkpoint(checkpoint, path)))
 
     probes, tasks = (fill_mask, next_sentence, attention), (classify, answer, tag)
     for function in (*probes, *tasks, start_training, start_finetuning, training_status, stop_training, download):

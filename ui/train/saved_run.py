@@ -15,16 +15,17 @@ from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 from bert_core.runs.saved_state import read_training_state
 from bert_core.storage.checkpoint import unpack_checkpoint
+from ui.handlers import cached_file
 from ui.parts.downloads import file_name
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import NO_RUN_YET, Workspace
 from ui.train.exam import exam_value
-from ui.views import view
+from ui.views import hint, view
 
 CLICK = "() => document.querySelector('#run-file a, #run-file').click()"
 ABOUT = (
-    "<p>Saves the model and its training state, to continue later. Your own text is not included: choose it above "
-    "before you open the file. <code>python -m bert_core train --resume</code> takes the unpacked folder.</p>"
+    "Saves the model and its training state, to continue later. Your own text is not included: choose it above "
+    "before you open the file. <code>python -m bert_core train --resume</code> takes the unpacked folder."
 )
 NOT_KEPT = "The training state of this run is no longer kept; download its model in the Models tab."
 OTHER_TEXT = (
@@ -47,7 +48,7 @@ class SavedRun:
 def saved_run() -> SavedRun:
     """Lay out the controls, closed at first."""
     with gr.Accordion("Save a run and continue later", open=False, elem_id="saved-run"):
-        gr.HTML(ABOUT, elem_classes="b-hint", apply_default_css=False, padding=False, js_on_load=None)
+        hint(ABOUT)
         save = gr.Button("Download with training state", elem_id="save-run", min_width=160)
         describe = gr.Button("Report for reading (HTML)", elem_id="report", min_width=160)
         link = gr.DownloadButton("File", visible="hidden", elem_id="run-file")
@@ -79,10 +80,8 @@ def reported(space: Workspace, link: gr.DownloadButton) -> str:
 
 
 def _cached(link: gr.DownloadButton, run: Run, kind: str, write: Callable[[Path], object]) -> str:
-    with tempfile.TemporaryDirectory(prefix="balcony-download-") as scratch:
-        path = Path(scratch) / f"{file_name(f'{run.recipe.title} step {run.progress().step}')}-{kind}"
-        write(path)
-        return link.move_resource_to_block_cache(str(path))
+    name = f"{file_name(f'{run.recipe.title} step {run.progress().step}')}-{kind}"
+    return cached_file(link, name, write)
 
 
 def resumed(

@@ -17,7 +17,7 @@ from ui.parts.figures import word_points
 from ui.parts.notes import EACH_ALONE, alone_note, unknown_note
 from ui.parts.page import Asked, Page
 from ui.server.probe_lock import probe_lock
-from ui.views import view
+from ui.views import hint, view
 
 EMPTY = "Type a word, and two or more sentences that contain it, one per line."
 ONE_OCCURRENCE = "The word occurs only once; add a sentence to compare it with."
@@ -63,7 +63,7 @@ def words_in_context_tab(page: Page) -> None:
                 min_width=280,
             )
         export = exporter("the similarities", of="context-stage", elem_id="context-download")
-        gr.HTML(f"<p>{HINT}</p>", elem_classes="b-hint", apply_default_css=False, padding=False, js_on_load=None)
+        hint(HINT)
 
     def filled(asked: Asked) -> tuple[str, list[str], int]:
         """The word and its sentences, where the person gave none those of an example, and the level."""
