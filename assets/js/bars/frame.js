@@ -43,7 +43,7 @@ export function frame(root, { server, options }) {
   const drawing = svg("svg", { class: "b-time-curve", viewBox: "0 0 100 20", preserveAspectRatio: "none", "aria-hidden": "true" });
   const live = button("time-live", "Live", "Follow the newest step", () => { stop(); select(null); });
   const replay = button("time-replay", "Replay", "Show each kept step in turn", () => (playing ? stop() : play()));
-  const time = el("div", { class: "b-time", role: "group", "aria-label": "Time" }, replay,
+  const time = el("div", { class: "b-time is-empty", role: "group", "aria-label": "Time" }, replay,
     el("div", { class: "b-time-track" }, drawing, slider), live);
   const copied = el("span", { class: "b-unseen", role: "status" });
   const copy = button("copy-link", "Copy link", "Copy a link that shows the same", copyLink);
@@ -74,7 +74,7 @@ export function frame(root, { server, options }) {
     slider.setAttribute("aria-valuetext", step === null ? `Live, ${words}` : words);
     live.setAttribute("aria-pressed", `${step === null}`);
     detail.textContent = words;
-    time.style.visibility = shown.run ? "visible" : "hidden";
+    time.classList.toggle("is-empty", !shown.run);
     rename.hidden = !shown.own || !name.hidden;
     draw();
   }
@@ -182,7 +182,7 @@ export function frame(root, { server, options }) {
   /** @param {boolean} isDark */
   function setTheme(isDark) {
     document.body.classList.toggle("dark", isDark);
-    try { localStorage.setItem("b-theme", isDark ? "dark" : "light"); } catch (error) { console.warn(error); }
+    try { localStorage.setItem("balcony-theme", isDark ? "dark" : "light"); } catch (error) { console.warn(error); }
   }
 
   /** @param {number | null} step */
@@ -250,7 +250,7 @@ export function frame(root, { server, options }) {
     restore({ recipe: found.model === question.model ? question.recipe : null, ...found });
     announce("restored", null);
   });
-  try { if (localStorage.getItem("b-theme")) setTheme(localStorage.getItem("b-theme") === "dark"); } catch (error) { console.warn(error); }
+  try { if (localStorage.getItem("balcony-theme")) setTheme(localStorage.getItem("balcony-theme") === "dark"); } catch (error) { console.warn(error); }
 
   /** @param {{visitor: string, run?: string | null, show?: string}} value */
   function begin(value) {

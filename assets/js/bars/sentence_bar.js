@@ -123,6 +123,9 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     return item;
   }
 
+  /** About the words of a text, which keep room for those that the server finds. @param {string} text */
+  const early = (text) => (text.match(/[\p{L}\p{M}\p{N}]+|[^\s]/gu) ?? []).map((word) => el("span", { class: "b-early", translate: "no" }, word));
+
   function paint() {
     // Gradio has no place between its strip of tabs and their content.
     const strip = document.querySelector("#tabs > .tab-wrapper"), block = root.closest("#question");
@@ -130,7 +133,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     const isShown = question.tab in PRESSES, pressable = Boolean(PRESSES[question.tab]);
     root.hidden = !isShown;
     if (!isShown) return;
-    const shape = JSON.stringify([words.words, words.cuts, words.known, words.second, words.typed, words.error ? [question.text, question.pair] : 0]);
+    const shape = JSON.stringify([words.words, words.cuts, words.known, words.second, words.typed, read ? 0 : [question.text, question.pair]]);
     // The same words keep their buttons, and with them the keyboard focus.
     if (shape !== built) {
       const all = words.words.map((_, index) => chip(index));
@@ -139,7 +142,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
         const items = [...part, ""].flatMap((item, i) => [
           ...words.typed.filter(([of, index]) => of === sentence && index === start + i).map(() => el("span", { class: "b-typed" }, "[MASK]")),
           item]);
-        fields[key].chips.replaceChildren(...(words.error ? [el("span", { translate: "no" }, question[key])] : items));
+        fields[key].chips.replaceChildren(...(words.error ? [el("span", { translate: "no" }, question[key])] : read ? items : early(question[key])));
         fields[key].chips.dir = direction(part.map((item) => item.textContent ?? ""));
         if (part.length) roam(fields[key].chips);
       }

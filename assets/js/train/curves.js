@@ -80,6 +80,7 @@ export function curves(root, options, actions = null) {
   const inOrder = (work) => { queue = queue.then(work).catch(console.error); };
   const figure = () => options.figures[view.more ? 1 : 0];
   const isExample = () => !run && Boolean(actions);
+  const isNarrow = () => box.clientWidth < 450; // some notes would stand on each other, or on the curve
 
   /** What a trace shows of some points: [x, y]. */
   function part({ series, kind, smoothed }, fresh) {
@@ -133,8 +134,7 @@ export function curves(root, options, actions = null) {
   /** What the example's MLM loss means: at its start, in its middle, at its end. */
   function notes() {
     const { example } = options, last = example.length - 1;
-    const isNarrow = box.clientWidth < 450; // the first two would stand on each other
-    return NOTES.filter((_, index) => index !== 1 || !isNarrow).map(([text, at, right, down]) => {
+    return NOTES.filter((_, index) => index !== 1 || !isNarrow()).map(([text, at, right, down]) => {
       const [step, loss] = example[Math.round(at * last)];
       return { x: step, y: loss, text, showarrow: true, arrowhead: 0, ax: right, ay: down, arrowcolor: "#7c8594", font: { size: 13 } };
     });
@@ -147,7 +147,7 @@ export function curves(root, options, actions = null) {
       const [x, y] = part(trace.meta, points);
       // An empty curve is missing in the legend, which would grow with the first point and push the chart down.
       Object.assign(trace, trace.meta.kind === "line" ? { x: [0, ...x], y: [null, ...y] } : { x, y });
-      if (isExample()) trace.opacity = trace.meta.kind === "raw" ? 0 : 0.4;
+      if (isExample()) trace.opacity = trace.meta.kind === "raw" ? 0 : document.body.matches(".dark") ? 0.7 : 0.45;
       if (trace.meta.kind === "held") trace.visible = held.length > 0;
     }
     data.push(...overlaid());
@@ -161,6 +161,7 @@ export function curves(root, options, actions = null) {
       if (view.log) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
     }
     Object.assign(layout, { shapes: shapes(), annotations: isExample() ? notes() : labels() });
+    if (isNarrow()) for (const part of [layout.legend, ...layout.annotations]) part.font = { size: 11 };
     return { data, layout };
   }
 
