@@ -147,7 +147,7 @@ export function curves(root, options, actions = null) {
       const [x, y] = part(trace.meta, points);
       // An empty curve is missing in the legend, which would grow with the first point and push the chart down.
       Object.assign(trace, trace.meta.kind === "line" ? { x: [0, ...x], y: [null, ...y] } : { x, y });
-      if (isExample()) trace.opacity = trace.meta.kind === "raw" ? 0 : document.body.matches(".dark") ? 0.7 : 0.45;
+      if (isExample()) trace.opacity = trace.meta.kind === "raw" ? 0 : document.body.matches(".dark") ? 0.9 : 0.45;
       if (trace.meta.kind === "held") trace.visible = held.length > 0;
     }
     data.push(...overlaid());
@@ -161,7 +161,10 @@ export function curves(root, options, actions = null) {
       if (view.log) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
     }
     Object.assign(layout, { shapes: shapes(), annotations: isExample() ? notes() : labels() });
-    if (isNarrow()) for (const part of [layout.legend, ...layout.annotations]) part.font = { size: 11 };
+    if (isNarrow()) {
+      for (const trace of data) trace.name = /\((\w+)\)/.exec(trace.name)?.[1] ?? trace.name;  // a legend of one line
+      for (const label of layout.annotations) label.font = { size: 11 };
+    }
     return { data, layout };
   }
 
