@@ -160,7 +160,9 @@ function showField(field) {
 /** @param {Node} root */
 function all(root) {
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
-  for (/** @type {Node | null} */ let node = root; node; node = walker.nextNode()) {
+  /** @type {Node | null} */
+  let node = root;
+  for (; node; node = walker.nextNode()) {
     if (node instanceof Text) {
       if (!node.parentElement?.closest(NOT_OURS)) show(node, "", node.data, (text) => { /** @type {Text} */ (node).data = text; });
     } else if (node instanceof Element) {
