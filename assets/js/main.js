@@ -2,7 +2,6 @@
 
 import { headDetail } from "./attention/head_detail.js";
 import { headGrid } from "./attention/head_grid.js";
-import { headSwitches } from "./attention/head_switches.js";
 import { change, FIRST, onChange, settings } from "./attention/heads.js";
 import { lessonBar } from "./lessons/lesson_bar.js";
 import { unfoldedCell } from "./attention/unfolded_cell.js";
@@ -24,13 +23,14 @@ import { similarityMap } from "./vectors/words_in_context.js";
 
 /** @type {Record<string, View>} */
 const views = {
-  exam, exporter, facts, frame, guesses, headDetail, headGrid, headSwitches, lessonBar, plot, runMonitor, sentenceBar, similarityMap,
+  exam, exporter, facts, frame, guesses, headDetail, headGrid, lessonBar, plot, runMonitor, sentenceBar, similarityMap,
   textPreview, unfoldedCell, verdict,
 };
 /** The modules of those that are fetched when they are first shown. @type {Record<string, () => Promise<any>>} */
 const later = {
   batch: () => import("./compare/batch.js"), classRoom: () => import("./class/room.js"), closer: () => import("./masked_words/closer_view.js"),
   experiment: () => import("./compare/experiments.js"), fineTune: () => import("./finetune/run.js"),
+  headSwitches: () => import("./attention/head_switches.js"),
   pairAcross: () => import("./next_sentence/pair_views.js"), pairMatrix: () => import("./next_sentence/pair_views.js"),
   runsList: () => import("./compare/runs_list.js"), stepByStep: () => import("./vectors/step_by_step.js"),
   transfer: () => import("./finetune/transfer.js"),

@@ -49,14 +49,17 @@ def pieces() -> dict[str, str]:
     first = modules(ENTRY)
     fetched = {_resolve(module, path) for module in first for path in _LATER.findall(sources()[module])}
     later = {piece: [module for module in modules(piece) if module not in first] for piece in sorted(fetched)}
-    imported = {(module, name) for new in later.values() for each in new for _, module, name in _imports(each)}
-    shared = ", ".join(_outer(module, name) for module, name in sorted(imported) if module in first)
-    found = {ENTRY: f"export const shared = (() => {{\n{joined(first)}return [{shared}];\n}})();"}
+    needs = {
+        piece: {_outer(of, name) for each in new for _, of, name in _imports(each) if of in first}
+        for piece, new in later.items()
+    }
+    shared = sorted(set().union(*needs.values()))
+    found = {ENTRY: f"export const shared = (() => {{\n{joined(first)}return [{', '.join(shared)}];\n}})();"}
     for piece, new in later.items():
-        names = _exports(piece)
+        names, given = _exports(piece), ", ".join(name if name in needs[piece] else "" for name in shared)
         found[piece] = (
             f'import {{ shared }} from "{posixpath.relpath(ENTRY, posixpath.dirname(piece))}";\n'
-            f"export const [{', '.join(names)}] = (([{shared}]) => {{\n{joined(new)}"
+            f"export const [{', '.join(names)}] = (([{given}]) => {{\n{joined(new)}"
             f"return [{', '.join(_outer(piece, name) for name in names)}];\n}})(shared);"
         )
     return {piece: minify.string("application/javascript", script) for piece, script in found.items()}
