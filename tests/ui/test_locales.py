@@ -1,14 +1,22 @@
 """The texts of the page in other languages: the same in each, with the same holes, and none is missing."""
 
+import ast
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ui.server.scripts import ASSETS, locales
+import bert_core.errors
+from ui.parts.lessons import lessons
+from ui.server.scripts import ASSETS, locales, sources
 
+ROOT = ASSETS.parent
+ERRORS = {name for name in vars(bert_core.errors) if name.endswith("Error")}
+SHOWN = {"label", "info", "placeholder"}  # arguments of Gradio's components; a caption is their first one
+CAPTIONED = {"Accordion", "Button", "DownloadButton", "Tab", "UploadButton"}
 TEXTS = {Path(name).stem: json.loads(text) for name, text in locales().items()}
 
 
@@ -39,3 +47,90 @@ def test_a_translation_is_in_its_script(language: str, script: str) -> None:
 
 def test_the_files_of_texts_are_served_with_the_scripts() -> None:
     assert set(locales()) == {f"locales/{path.name}" for path in (ASSETS / "locales").iterdir()}
+
+
+def bare(text: str) -> str:
+    """A text or a key with one sign for each number and each hole."""
+    return re.sub(r"\{\w*\}|\d+(?:,\d{3})*(?:\.\d+)?", "#", text).strip()
+
+
+KEYS = {bare(key) for key in TEXTS["zh"]}
+
+
+def missing(texts: list[str]) -> list[str]:
+    """The texts with letters that no key is for."""
+    return [text for text in texts if re.search("[A-Za-z]{2}", bare(text)) and bare(text) not in KEYS]
+
+
+def calls(*folders: str) -> Iterator[tuple[str, ast.Call]]:
+    """The calls in the Python files of folders, each with the name of what is called."""
+    for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        if path.name == "__main__.py":  # the command line
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                yield getattr(node.func, "id", getattr(node.func, "attr", "")), node
+
+
+def written(node: ast.expr) -> str | None:
+    """A text in a program, with a hole for each of its values; None for what is none."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(each.value) if isinstance(each, ast.Constant) else "{}" for each in node.values)
+    return None
+
+
+def test_every_error_message_has_a_translation() -> None:
+    messages = [written(call.args[0]) for name, call in calls("bert_core", "ui") if name in ERRORS and call.args]
+    assert len(messages) > 200
+    assert missing([message for message in messages if message]) == []
+
+
+def test_every_label_of_a_control_has_a_translation() -> None:
+    texts = []
+    for name, call in calls("ui"):
+        texts += [written(each.value) for each in call.keywords if each.arg in SHOWN]
+        texts += [written(each) for each in call.args[:1] if name in CAPTIONED]
+    assert len(texts) > 40
+    assert missing([text for text in texts if text and "/" not in text]) == []  # a name of the Hub is an example
+
+
+def test_every_term_and_every_text_of_the_lessons_has_a_translation() -> None:
+    terms = json.loads((ASSETS / "terms.json").read_text(encoding="utf-8"))
+    texts = [*terms, *terms.values()]
+    for lesson in lessons().values():
+        texts.append(lesson["title"])
+        texts += [text for step in lesson["steps"] for text in (step["text"], step["ask"], step["answer"])]
+        texts += [choice for step in lesson["steps"] for choice in step["choices"] if re.search("[a-z]{3}", choice)]
+    assert [text for text in texts if text not in TEXTS["zh"] and bare(text) not in KEYS and text] == []
+
+
+@pytest.mark.parametrize("folder", ["recipes", "experiments", "tasks"])
+def test_every_title_and_description_has_a_translation(folder: str) -> None:
+    found = []
+
+    def collect(value: object, name: str = "") -> None:
+        if isinstance(value, str) and name in {"title", "description", "question", "higher", "alike", "lower"}:
+            found.append(value)
+        for key, each in value.items() if isinstance(value, dict) else ():
+            collect(each, key)
+        for each in value if isinstance(value, list) else ():
+            collect(each, name)
+
+    for path in (ASSETS / folder).glob("*.json"):
+        collect(json.loads(path.read_text(encoding="utf-8")))
+    assert len(found) > 9
+    assert missing(found) == []
+
+
+def test_every_sentence_in_the_scripts_has_a_translation() -> None:
+    """A sentence begins with a capital letter and a second word; what is joined from several is part of a key."""
+    found = []
+    for name, source in sources().items():
+        code = re.sub(r"^\s*(//|/?\*).*$|//\s.*$", "", source, flags=re.MULTILINE)
+        for plain, template in re.findall(r'"([^"\n]*)"|`([^`]*)`', code):
+            for part in re.split(r"\$\{(?:[^{}]|\{[^{}]*\})*\}", plain or template):
+                if re.match("[A-Z][a-z]* [a-z]", part) and not any(bare(part) in key for key in KEYS):
+                    found.append((name, part))
+    assert found == []

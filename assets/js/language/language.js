@@ -12,39 +12,33 @@ const CODES = /** @type {(keyof typeof LANGUAGES)[]} */ (Object.keys(LANGUAGES))
 /** @type {typeof import("./translator.js") | null} */
 let translator = null;
 
-/** The control for the bar at the top. The language is the one chosen here before, or else the browser's. */
-export function languages() {
-  const control = el("select", { id: "language", "aria-label": "Language" },
-    ...CODES.map((code) => el("option", { value: code, lang: code, translate: "no" }, LANGUAGES[code])));
+const control = el("select", { id: "language", "aria-label": "Language" },
+  ...CODES.map((code) => el("option", { value: code, lang: code, translate: "no" }, LANGUAGES[code])));
 
-  /** Show the page in a language; it stays as it is if the texts cannot be fetched. @param {string} code */
-  async function speak(code) {
-    try {
-      if (code !== document.documentElement.lang) {
-        if (code !== "en") translator ??= await import("./translator.js");
-        await translator?.translate(code, () => announce("language", null));
-        document.documentElement.lang = code;
-      }
-    } catch (error) {
-      console.warn(error);
-    }
-    control.value = document.documentElement.lang;
+/** The control for the bar at the top. */
+export const languages = () => control;
+
+/** What a text of the page is called in its language. @param {string} english */
+export const named = (english) => translator?.translated(english) ?? english;
+
+/** Show the page in a language; it stays as it is if the texts cannot be fetched. @param {string} code */
+async function speak(code) {
+  const { documentElement: page } = document;
+  try {
+    if (code !== "en") translator ??= await import("./translator.js");
+    await translator?.translate(code, () => announce("language", null));
+    page.lang = code;
+  } catch (error) {
+    console.warn(error);
   }
-
-  control.addEventListener("change", () => {
-    try { localStorage.setItem(KEY, control.value); } catch (error) { console.warn(error); }
-    speak(control.value);
-  });
-  document.documentElement.lang = "en";
-  speak(wished());
-  return control;
+  control.value = page.lang;
 }
 
-/** The code of the language to begin with. */
+/** The code of the language to begin with: the one chosen here before, or else the browser's. */
 function wished() {
   try {
     const chosen = localStorage.getItem(KEY);
-    if (chosen) return chosen;
+    if (chosen && chosen in LANGUAGES) return chosen;
   } catch (error) {
     console.warn(error);
   }
@@ -52,5 +46,9 @@ function wished() {
   return known.find(Boolean) ?? "en";
 }
 
-/** What a text of the page is called in its language. @param {string} english */
-export const named = (english) => translator?.translated(english) ?? english;
+control.addEventListener("change", () => {
+  try { localStorage.setItem(KEY, control.value); } catch (error) { console.warn(error); }
+  speak(control.value);
+});
+document.documentElement.lang = "en";
+speak(wished());

@@ -36,7 +36,7 @@ export async function translate(code, ready) {
   if (code === "en") texts = {};
   else {
     const answer = await fetch(new URL(`../locales/${code.slice(0, 2)}.json`, import.meta.url));
-    if (!answer.ok) throw new Error(`The texts were not fetched (${answer.status}).`);
+    if (!answer.ok) throw new Error(`${answer.url}: ${answer.status}`);
     texts = await answer.json();
   }
   patterns = Object.entries(texts).filter(([key]) => /\{[a-z]/i.test(key)).sort(([a], [b]) => literal(b) - literal(a))
