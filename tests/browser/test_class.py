@@ -1,0 +1,74 @@
+"""A class: a teacher and two pupils, each in a browser profile of their own."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser_steps import FIRST, Tabs, open_tab, show, start, wait_for_question
+from playwright.sync_api import Page, expect
+
+TEACHER = "the-token"
+
+
+@pytest.fixture(scope="module")
+def visit_class(tabs: Tabs, service: Any, shipped: Path) -> Iterator[Callable[..., Page]]:
+    import ui
+
+    app, url, _ = ui.launch(
+        service, shipped=[shipped], teacher=TEACHER, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True
+    )
+    own = Tabs(tabs.browser, url)
+    with own.visits() as visit:
+        yield visit
+    assert own.complaints == []
+    app.get_blocks().close(verbose=False)
+
+
+def test_a_class_shares_runs_opens_a_lesson_and_guesses(visit_class: Callable[..., Page]) -> None:
+    teacher, ada, bob = visit_class(at=f"#teacher={TEACHER}"), visit_class(), visit_class()
+    expect(teacher.locator("#class-bar")).to_contain_text("3 here")
+    assert TEACHER not in teacher.url
+    expect(ada.locator("#class-bar section")).to_be_hidden()
+
+    start(ada)
+    for page in (teacher, ada, bob):
+        open_tab(page, "Class")
+    expect(teacher.locator(".class-address")).to_contain_text("http://127.0.0.1")
+    expect(ada.locator(".class-desk")).to_have_count(0)
+    ada.locator("#class-name").fill("Ada <b>")
+    ada.locator("#class-share").click()
+    for page in (teacher, bob):
+        expect(page.locator(".class-run h3")).to_have_text("Ada <b>")
+    expect(ada.locator(".class-run.is-own")).to_have_count(1)
+
+    teacher.locator("#class-send").click()
+    expect(bob.locator("#class-bar")).to_contain_text("Your teacher shows")
+    bob.locator("#class-open").click()
+    wait_for_question(bob, lesson="what-bert-learns")
+    ada.locator("#class-close").click()
+    expect(ada.locator("#class-bar section")).to_be_hidden()
+
+    show(teacher, "masked-words", **FIRST)
+    expect(teacher.locator("#masked-guesses section")).to_have_count(1)
+    teacher.locator("#class-ask").click()
+    expect(teacher.locator("#uncover")).to_be_visible()
+    for page, word in ((ada, "Juliet"), (bob, "romeo")):
+        page.locator("#class-answer").click()
+        expect(page.locator(".class-histogram")).to_have_count(0)
+        page.get_by_label("Your word for mask 1").fill(word)
+        page.locator("#uncover").click()
+        expect(page.locator(".class-histogram")).to_contain_text(word.lower())
+        expect(page.locator("#masked-guesses li")).to_have_count(0)
+    expect(teacher.locator(".class-histogram tr")).to_have_count(2)
+    teacher.locator("#class-uncover").click()
+    for page, right in ((ada, 1), (bob, 0)):
+        expect(page.locator("#masked-guesses [role=status]")).to_contain_text(f"You {right} of 1")
+    expect(teacher.locator("#masked-guesses li")).to_have_count(5)
+
+    open_tab(teacher, "Class")
+    teacher.locator("#class-clear").click()
+    expect(ada.locator(".class-run")).to_have_count(0)
+    ada.reload()
+    expect(ada.locator("#class-bar")).to_contain_text("What the room thought stands here")
+    ada.locator("#stop").evaluate("button => button.click()")
