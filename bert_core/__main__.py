@@ -45,7 +45,7 @@ from bert_core.storage.checkpoint import CONFIG, Checkpoint, load_checkpoint, sa
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.training.distributed import LostProcess, any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import evaluate
-from bert_core.training.metrics import PendingMetrics, read_metrics, until_divergence
+from bert_core.training.metrics import PendingMetrics, StepMetrics, read_metrics, until_divergence
 
 _SHOW_SECONDS = 0.2  # between two readings of metrics from the device
 _FIRST_LINE, _LINES = 0.5, 5.0  # seconds until the first line of progress, and between two
@@ -270,12 +270,7 @@ class _Training:
         self.rows += fresh
         self._pending.clear()
         if fresh:
-            row = fresh[-1]
-            losses = f"MLM loss {row.mlm_loss:.3f}, NSP loss {row.nsp_loss:.3f}"
-            bar.set_postfix_str(losses, refresh=False)
-            bar.update(row.step - bar.n)
-            if bar.disable:
-                self._show_line(f"step {row.step:,} of {self.trainer.config.total_steps:,}, {losses}")
+            _show_step(bar, fresh[-1], self._show_line)
 
     def save(self) -> None:
         """Write the model, its training state, and the curves as CSV files."""
@@ -373,6 +368,14 @@ def _lines(clock: Callable[[], float] = time.monotonic) -> _Show:
             due = clock() + _LINES
 
     return show
+
+
+def _show_step(bar: tqdm, row: StepMetrics, show_line: _Show) -> None:
+    losses = f"MLM loss {row.mlm_loss:.3f}, NSP loss {row.nsp_loss:.3f}"
+    bar.set_postfix_str(losses, refresh=False)
+    bar.update(row.step - bar.n)
+    if bar.disable:
+        show_line(f"step {row.step:,} of {bar.total:,}, {losses}")
 
 
 def _model_folder(name: str) -> Path:

@@ -84,7 +84,7 @@ def test_an_interrupted_training_is_saved_and_continues_bit_for_bit(tmp_path, ca
     last_line(capsys)
     monkeypatch.setattr(command_line, "_SHOW_SECONDS", 0)
 
-    def interrupt(bar, row):
+    def interrupt(bar, row, show_line):
         if row.step == 3:
             os.kill(os.getpid(), signal.SIGINT)
 

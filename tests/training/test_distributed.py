@@ -103,7 +103,7 @@ def test_the_end_of_one_process_ends_all_and_the_saved_training_resumes(tmp_path
     assert step >= 20
     assert killed == 1 or step % 20 == 0  # the first process, if it still runs, saves at the end too
     monkeypatch.setattr(command_line, "_SHOW_SECONDS", 0)
-    monkeypatch.setattr(command_line, "_show_step", lambda bar, row: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr(command_line, "_show_step", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     assert main(["train", "--resume", str(folder)]) == 130
     assert [row["step"] for row in steps_of(folder)] == list(range(1, step + 2))
 
