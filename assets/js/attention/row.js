@@ -47,7 +47,7 @@ export function bars(name, values, top = largest(values), move, names) {
   const n = values.length, drawing = svg("svg", { viewBox: `0 0 ${n} ${HEIGHT}`, preserveAspectRatio: "none", height: HEIGHT, "aria-hidden": "true" });
   const text = el("span", { class: "b-number" });
   const box = el("div", { class: "b-bars", ...(move ? { role: "slider", tabindex: "0", "aria-valuemin": -top, "aria-valuemax": top } : { role: "img" }) },
-    el("span", { class: "b-strip-name" }, el("bdi", {}, name), text), drawing);
+    el("span", { class: "b-strip-name" }, el("bdi", { translate: "yes" }, name), text), drawing);
   let at = 0;
   const show = () => {
     drawing.replaceChildren(svg("path", { class: "b-bars-zero", d: `M0 ${HEIGHT / 2}h${n}` }), ...Array.from(values, (value, k) => {
