@@ -10,12 +10,9 @@ Run it on a machine that does nothing else. Needs Chromium and the packages of t
 """
 
 import argparse
-import contextlib
 import http.client
 import os
 import platform
-import random
-import socket
 import statistics
 import subprocess
 import sys
@@ -23,15 +20,15 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
+from crowd import Crowd, report
 from playwright.sync_api import Page
-from serving import FIRST_LOSS, PATIENCE, ROOT, Server, Visitor, chromium, free_port, timed, visit
+from serving import FIRST_LOSS, PATIENCE, ROOT, Server, Visitor, chromium, free_port, row, spread, timed, visit
 
 from bert_core import BertConfig, BertForPreTraining, load_checkpoint, load_recipe, save_checkpoint
 from bert_core.probes.sentence_pairs import pair_matrix
@@ -92,17 +89,6 @@ def main() -> None:
     print(f"{machine()}\n\n| what | measured | aim |\n|---|---|---|", flush=True)
     for name in options.only:
         parts[name](options)
-
-
-def row(what: str, measured: str, aim: str = "") -> None:
-    """Print a row of the table."""
-    print(f"| {what} | {measured} | {aim} |", flush=True)
-
-
-def spread(values: Sequence[float], unit: str = "ms", digits: int = 0) -> str:
-    """Median and 95th percentile."""
-    high = sorted(values)[max(0, -(-len(values) * 95 // 100) - 1)]
-    return f"{statistics.median(values):.{digits}f} {unit}, p95 {high:.{digits}f} {unit} (n = {len(values)})"
 
 
 def machine() -> str:
@@ -391,70 +377,15 @@ def visitors(options: argparse.Namespace) -> None:
 
 def load(options: argparse.Namespace) -> None:
     """A crowd trains, watches and probes under the limits for strangers; in the second half a client floods."""
-    rng, half = random.Random(0), 30 * options.minutes
-    words = [f"{a}{b}{c}" for a in "bdfglm" for b in "aeiou" for c in ("n", "r", "st", "ll", "ck", "")]
-    clicks, polls, problems, ends = ([], []), ([], []), Counter(), Counter()  # the pairs: without and with the flood
-
-    def take_part(number: int) -> None:
-        time.sleep(rng.random() * ROOM_SECONDS)
-        try:
-            visitor = Visitor(server)
-            if number % 4 == 0:
-                own = random.Random(number)
-                visitor.set("source", "Paste a text")
-                visitor.set("pasted", "\n".join(" ".join(own.choices(words, k=8)) for _ in range(400)))
-                visitor.set("setting-hidden-size", own.choice([64, 128, 256]))
-            while time.monotonic() < began + 2 * half:
-                probed = time.monotonic()
-                visitor.start()
-                for _ in visitor.watch(until=began + 2 * half):
-                    is_late = time.monotonic() > began + half
-                    if time.monotonic() > probed + PROBE_SECONDS:
-                        asked, probed = len(visitor.spent), time.monotonic()
-                        visitor.look()
-                        clicks[is_late].extend(visitor.spent[asked:])
-                        del visitor.spent[asked:]
-                    polls[is_late].extend(visitor.spent)
-                    visitor.spent.clear()
-                ends[visitor.poll()["status"]] += 1
-        except (RuntimeError, OSError, http.client.HTTPException) as error:
-            problems[str(error)[:80]] += 1
-
-    def flood() -> None:
-        """50 requests a second, stalled uploads, and a field of 2 GB over and over."""
-        held: list[socket.socket] = []
-        time.sleep(max(0.0, began + half - time.monotonic()))
-        while time.monotonic() < began + 2 * half:
-            with contextlib.suppress(OSError):
-                one = socket.create_connection(("127.0.0.1", server.port), timeout=5)
-                kind = len(held) % 50
-                path = "upload" if kind == 0 else "run/predict" if kind == 1 else "component_server"
-                length = 2**31 if kind == 1 else 1000 if kind == 0 else 2
-                head = f"POST /gradio_api/{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
-                one.sendall(head.encode() + (b"{}" if kind > 1 else b"x" * 100))
-                held.append(one)
-            for old in held[:-200]:
-                old.close()
-            time.sleep(0.02)
-
-    crowd = options.crowd
-    with Server(lease=600.0, is_public=True) as server, ThreadPoolExecutor(crowd + 1) as people:
-        before, began = server.facts()["memory"], time.monotonic()
-        flooding = people.submit(flood)
-        working = [people.submit(take_part, number) for number in range(crowd)]
-        memory = []
+    with Server(lease=600.0, is_public=True) as server, ThreadPoolExecutor(options.crowd + 1) as people:
+        crowd, samples = Crowd(server, 30 * options.minutes), [(False, server.facts())]
+        working = [people.submit(crowd.flood), *(people.submit(crowd.take_part, n) for n in range(options.crowd))]
         while not all(each.done() for each in working):
-            memory.append((time.monotonic() > began + half, server.facts()["memory"]))
             time.sleep(1)
-        flooding.result()
-    for name, times in (("clicks", clicks), ("polls", polls)):
-        for when, found in zip(("", ", beside a flood"), times):
-            row(f"{crowd} visitors, {name}{when}", spread([1000 * each for each in found] or [float("nan")]), "200 ms")
-    calm, late = (
-        max((found for is_late, found in memory if is_late == when), default=before) for when in (False, True)
-    )
-    row("memory at the most, before and during the flood", f"{calm:.0f} MB, {late:.0f} MB", "64 MB more")
-    row("runs by their end; problems", f"{dict(ends)}; {dict(problems) or 'none'}", "no problem")
+            samples.append((crowd.is_late, server.facts()))
+        for each in working:
+            each.result()
+    report(crowd, options.crowd, samples)
 
 
 def open_tab(page: Page, tab: str, view: str) -> None:

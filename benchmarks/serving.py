@@ -13,6 +13,7 @@ import os
 import secrets
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ import time
 import urllib.request
 import weakref
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,9 @@ class Server:
         wait_for_app(self.port)
 
     def facts(self, *, count: bool = False) -> dict[str, Any]:
-        """cpu: seconds of processor time so far; steps: of all runs; memory: resident MB; threads; open files; alive:
-        objects by kind."""
+        """cpu: seconds of processor time so far; steps: of all runs; memory: resident MB of the process and those that
+        it has started; kept: MB of snapshots, models, texts and histories; threads; open files; alive: objects by
+        kind."""
         print("count" if count else "facts", file=self._process.stdin, flush=True)
         return json.loads(self._process.stdout.readline())
 
@@ -70,6 +72,14 @@ class Server:
     def __exit__(self, *_: object) -> None:
         self._process.stdin.close()
         self._process.wait()
+
+
+class Refused(RuntimeError):
+    """What a visitor asked was not done. status: of the answer, 0 where a sentence says why."""
+
+    def __init__(self, sentence: str, status: int = 0) -> None:
+        super().__init__(sentence)
+        self.status = status
 
 
 class Visitor:
@@ -129,14 +139,14 @@ class Visitor:
         self.fire("start", "click")
         if not (self.value("run-monitor") or {}).get("run"):
             self.fire("source", "change")  # the preview shows what is wrong
-            raise RuntimeError((self.value("preview") or {}).get("error") or "no run has started")
+            raise Refused((self.value("preview") or {}).get("error") or "no run has started")
 
     def poll(self) -> dict[str, Any]:
         """Ask for news of the run."""
         run = self.value("run-monitor")
         news = json.loads(self._ask("POST", "/balcony/news", [run["visitor"], run["run"], False, self.cursors]))
         if "error" in news:
-            raise RuntimeError(news["error"])
+            raise Refused(news["error"])
         self.cursors = news["cursors"]
         return news
 
@@ -161,14 +171,17 @@ class Visitor:
                 return
             time.sleep(rest)
 
-    def look(self) -> None:
-        """Look at masked words of the run's newest model: the words to hide, the guesses, and a closer view."""
+    def look(self, hidden: int = 0, *, of_run: bool = True) -> list[dict[str, Any]]:
+        """Hide a word and ask for the words, the guesses and a closer view; returns these answers.
+
+        of_run: ask the newest model of the run, else the one that comes with the page."""
         run = self.value("frame")
-        question = {"model": run["run"], "tab": "masked-words", **SENTENCES, "hidden": []}
+        question = {"model": run["run"] if of_run else "", "tab": "masked-words", **SENTENCES}
         words = self.call("question", "words", run["visitor"], question, None)
-        self.set("question", question | {"hidden": words["hidden"]})
+        self.set("question", question | {"hidden": [hidden]})
         for event in ("guesses", "closer"):
             self.fire("question", event)
+        return [words, self.value("masked-guesses"), self.value("masked-closer")]
 
     def leave(self) -> None:
         """Close the page."""
@@ -186,7 +199,7 @@ class Visitor:
         self.spent.append(self._latest - started)
         self.size = len(answer)
         if response.status != 200:
-            raise RuntimeError(f"{path}: {response.status} {answer[:300]!r}")
+            raise Refused(f"{path}: {response.status} {answer[:300]!r}", response.status)
         return answer
 
 
@@ -284,7 +297,8 @@ def serve() -> None:
     def facts(count: bool) -> dict[str, Any]:
         with service.changed:
             steps = sum(run.progress().step for run in runs)
-        told = {"cpu": time.process_time(), "steps": steps, "memory": resident()}
+            kept = sum(budget.used for budget in service.memory._budgets)
+        told = {"cpu": time.process_time(), "steps": steps, "memory": resident(), "kept": kept / 2**20}
         files = Path("/proc/self/fd")
         told |= {"threads": threading.active_count(), "files": len(list(files.iterdir())) if files.exists() else 0}
         if count:
@@ -304,11 +318,28 @@ def serve() -> None:
     ui.launch(service, **shipped, lease=options.lease, server_port=options.port, inbrowser=False, quiet=True)
 
 
-def resident() -> float:
-    """Resident memory of this process in MB; nan where the system does not say."""
+def resident(pid: int | str = "self") -> float:
+    """Resident memory in MB of a process and those that it has started; nan where the system does not say."""
     with contextlib.suppress(OSError):
-        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
+        own = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+        children = [
+            child for file in Path(f"/proc/{pid}/task").glob("*/children") for child in file.read_text().split()
+        ]
+        return own + sum(found for child in children if (found := resident(child)) == found)
     return float("nan")
+
+
+def row(what: str, measured: str, aim: str = "") -> None:
+    """Print a row of the table."""
+    print(f"| {what} | {measured} | {aim} |", flush=True)
+
+
+def spread(values: Sequence[float], unit: str = "ms", digits: int = 0) -> str:
+    """Median and 95th percentile."""
+    if not values:
+        return "none"
+    high = sorted(values)[max(0, -(-len(values) * 95 // 100) - 1)]
+    return f"{statistics.median(values):.{digits}f} {unit}, p95 {high:.{digits}f} {unit} (n = {len(values)})"
 
 
 if __name__ == "__main__":
