@@ -40,5 +40,6 @@ interface Window {
     waiting: WaitingView[];
     mount(...view: WaitingView): void;
     ask(update: object): void;
+    typed(part: string, text: string): unknown;
   };
 }

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 from browser_steps import FIRST, download, press_save, show, shown_model, words_of
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 MARKUP = "<img src=x onerror=document.title='gone'> $x$ romeo"
 
@@ -41,6 +41,27 @@ def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
     expect(title).to_be_hidden()
     word.fill("")
     expect(facts).to_contain_text("Type a word")
+
+
+def test_what_is_typed_stays_when_an_example_arrives_late(page: Page) -> None:
+    show(page, "masked-words", **FIRST)
+    expect(page.locator("#masked-guesses section")).to_have_count(1)
+    late: list[Route] = []
+    page.route("**/run/predict*", lambda request: late.append(request))
+    page.get_by_role("tab", name="Words in context").click()
+    page.wait_for_timeout(200)
+    word, sentences = (page.locator(f"#context-{box}").locator("input, textarea") for box in ("word", "sentences"))
+    word.fill("romeo")
+    sentences.fill("Romeo is here\n\nI am Romeo\n")
+    for request in late:
+        request.continue_()
+    page.unroute("**/run/predict*")
+    expect(page.locator("#context-facts")).to_contain_text("Occurrences2")
+    expect(page.locator("#context-cosine .b-map-word title").first).to_have_text("1 Romeo is here")
+    expect(word).to_have_value("romeo")
+    expect(sentences).to_have_value("Romeo is here\n\nI am Romeo\n")
+    word.fill("here")
+    expect(page.locator("#context-facts")).to_contain_text("Occurrences1")
 
 
 def test_guesses_and_attention_are_downloaded(page: Page, tmp_path: Path) -> None:

@@ -110,13 +110,8 @@ def words_in_context_tab(page: Page) -> None:
         },
         [word, sentences],
     )
-    # Not input: a text box triggers that by keys with a letter only. An example changes a box without focus.
-    mine = "document.activeElement?.closest('#context-{}') && Balcony.ask"
-    lines = "text.split('\\n').filter((line) => line.trim())"
-    word.change(None, word, None, js=f"(word) => {mine.format('word')}({{ word }})", **QUIET)
-    sentences.change(
-        None, sentences, None, js=f"(text) => {mine.format('sentences')}({{ contexts: {lines} }})", **QUIET
-    )
+    for part, box in (("word", word), ("contexts", sentences)):
+        box.change(None, box, box, js=f"(text) => Balcony.typed({part!r}, text)", **QUIET)
     level.input(None, level, None, js="(level) => Balcony.ask({ level })", trigger_mode="always_last", **QUIET)
     offer(
         page,

@@ -51,7 +51,7 @@ function unpacked(text) {
 /** @type {View} */
 export function headDetail(root, { options }) {
   const tabs = Object.entries(MODES).map(([mode, text]) => {
-    const tab = el("button", { type: "button", role: "tab", class: "b-small", "data-mode": mode }, text);
+    const tab = el("button", { role: "tab", class: "b-small", "data-mode": mode }, text);
     tab.addEventListener("click", () => change({ mode: /** @type {keyof typeof MODES} */ (mode) }));
     return tab;
   });
@@ -131,7 +131,7 @@ export function headDetail(root, { options }) {
       const list = el("div", { class: side ? "b-line-side" : "b-line-side is-left", role: "group",
         "aria-label": side ? "Words attended to" : "Words that attend" });
       tokens.forEach((token, index) => {
-        const item = el("button", { type: "button", class: "b-line-word",
+        const item = el("button", { class: "b-line-word",
           "aria-label": side ? `${token}, attended to` : `${token}, attends` },
           el("bdi", { title: token }, token), el("span", { class: "b-line-weight" }));
         item.style.height = `${height}px`;
@@ -219,10 +219,10 @@ export function headDetail(root, { options }) {
   function drawChips() {
     const on = active(), all = Array.from({ length: value.heads }, (_, head) => head);
     if (chips.children.length !== value.heads + 1) {
-      const every = el("button", { type: "button", class: "b-small" }, "All");
+      const every = el("button", { class: "b-small" }, "All");
       every.addEventListener("click", () => change({ active: new Set(all) }));
       chips.replaceChildren(every, ...all.map((head) => {
-        const chip = el("button", { type: "button", class: "b-chip", "aria-label": `Head ${head + 1}` }, `${head + 1}`);
+        const chip = el("button", { class: "b-chip", "aria-label": `Head ${head + 1}` }, `${head + 1}`);
         chip.style.setProperty("--chip", colourOf(head));
         chip.addEventListener("click", (event) => toggle(head, event.shiftKey));
         chip.addEventListener("dblclick", () => toggle(head, true));

@@ -32,7 +32,7 @@ const SMALLEST_WITH_NUMBER = 44;
 /** @type {View} */
 export function headGrid(root) {
   const choose = el("select", { "aria-label": "Colour the heads by" });
-  const sort = el("button", { type: "button", class: "b-small" }, "Sort");
+  const sort = el("button", { class: "b-small" }, "Sort");
   const tools = el("div", { class: "b-tools", "data-no-picture": "" }, el("label", {}, "Colour by ", choose), sort);
   const title = el("h3", {}), frame = el("div", {}), key = el("div", {}), notes = el("div", {});
   const canvas = el("canvas", { "aria-hidden": "true" });
@@ -66,7 +66,7 @@ export function headGrid(root) {
 
   /** @param {number} layer @param {number} head */
   function button(layer, head) {
-    const item = el("button", { type: "button", class: "b-head", "data-layer": layer, "data-head": head },
+    const item = el("button", { class: "b-head", "data-layer": layer, "data-head": head },
       el("span", { class: "b-head-badge", "aria-hidden": "true" }), el("span", { class: "b-head-value", "aria-hidden": "true" }));
     item.addEventListener("click", () => change({ picked: [layer, head], active: new Set([head]) }));
     return item;

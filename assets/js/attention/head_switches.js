@@ -43,8 +43,8 @@ function fill(select, pairs) {
 export function headSwitches(root, { trigger, options }) {
   const measure = el("select", { "aria-label": "What the map shows" });
   const table = el("tbody", {}), without = el("th", { scope: "col" });
-  const allOn = el("button", { type: "button", class: "b-small" }, "Switch all on");
-  const each = el("button", { type: "button", class: "b-small" }, "Switch off one head at a time");
+  const allOn = el("button", { class: "b-small" }, "Switch all on");
+  const each = el("button", { class: "b-small" }, "Switch off one head at a time");
   const grid = el("div", {}), caption = el("p", { class: "b-empty" }), notes = el("div", {});
   const panel = el("div", { class: "b-switches" },
     el("section", {},
@@ -87,7 +87,7 @@ export function headSwitches(root, { trigger, options }) {
     for (let layer = 0; layer < value.layers; layer += 1) {
       group.append(el("span", { class: "b-heads-label", "aria-hidden": "true" }, `Layer ${layer + 1}`));
       for (let head = 0; head < value.heads; head += 1) {
-        const item = el("button", { type: "button", class: "b-switch", "data-layer": layer, "data-head": head });
+        const item = el("button", { class: "b-switch", "data-layer": layer, "data-head": head });
         item.addEventListener("click", () => toggle(layer, head));
         group.append(item);
       }

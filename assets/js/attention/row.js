@@ -107,7 +107,7 @@ export function unfolded(head, i, j) {
   const pictures = [bars(`Query of ${from}`, query, top, changed(query)), bars(`Key of ${to}`, key, top, changed(key)),
     bars("Their products", products, top * top), bars("Weighted sum of the values", sum, largest(head.value))];
   const line = el("p", { "aria-live": "polite" }), rows = el("tbody", {}), total = el("p", {});
-  const reset = el("button", { type: "button", class: "b-small-button" }, "Reset");
+  const reset = el("button", { class: "b-small-button" }, "Reset");
   reset.addEventListener("click", () => { query.set(part(head.query, i)); keys.set(head.key); show(); });
 
   function show() {

@@ -4,7 +4,7 @@
 import { languages } from "../language/language.js";
 import { el, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
-import { announce, latest, meet, on, visitor } from "../parts/page.js";
+import { announce, choice, latest, meet, on, visitor } from "../parts/page.js";
 import { ask, link, parsed, question, restore } from "../parts/question.js";
 
 const REPLAY_MS = 250;
@@ -28,7 +28,7 @@ const MOST_STEPS = 60; // the server keeps about 40 snapshots; with more here, a
 
 /** @param {string} id @param {string} text @param {string} hint @param {() => void} press */
 function button(id, text, hint, press) {
-  const item = el("button", { type: "button", id, class: "b-small-button", title: hint }, text);
+  const item = el("button", { id, class: "b-small-button", title: hint }, text);
   item.addEventListener("click", press);
   return item;
 }
@@ -182,7 +182,7 @@ export function frame(root, { server, options }) {
   /** @param {boolean} isDark */
   function setTheme(isDark) {
     document.body.classList.toggle("dark", isDark);
-    try { localStorage.setItem("balcony-theme", isDark ? "dark" : "light"); } catch (error) { console.warn(error); }
+    choice("theme", isDark ? "dark" : "light");
   }
 
   /** @param {number | null} step */
@@ -250,7 +250,7 @@ export function frame(root, { server, options }) {
     restore({ recipe: found.model === question.model ? question.recipe : null, ...found });
     announce("restored", null);
   });
-  try { if (localStorage.getItem("balcony-theme")) setTheme(localStorage.getItem("balcony-theme") === "dark"); } catch (error) { console.warn(error); }
+  if (choice("theme")) setTheme(choice("theme") === "dark");
 
   /** @param {{visitor: string, run?: string | null, show?: string}} value */
   function begin(value) {

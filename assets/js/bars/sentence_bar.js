@@ -48,8 +48,8 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
 
   const hint = el("p", { class: "b-empty", id: "sentence-hint" });
   const problem = el("div", {});
-  const undo = el("button", { type: "button", id: "undo", class: "b-small-button", hidden: "" }, "Undo");
-  const swap = el("button", { type: "button", id: "swap", class: "b-small-button", title: "Swap the sentences", "aria-label": "Swap the sentences" }, "⇄");
+  const undo = el("button", { id: "undo", class: "b-small-button", hidden: "" }, "Undo");
+  const swap = el("button", { id: "swap", class: "b-small-button", title: "Swap the sentences", "aria-label": "Swap the sentences" }, "⇄");
   const compare = el("select", { id: "compare-with", "aria-label": "Compare with" });
   const beside = el("label", { class: "b-compare" }, "Compare with ", compare);
   const fields = Object.fromEntries(FIELDS.map((key) => [key, field(key)]));
@@ -63,7 +63,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     const chips = el("div", { class: "b-chips", role: "group", "aria-label": `Words of: ${LABELS[key]}` });
     const editor = el("textarea", { id: `sentence-${key}`, rows: 1, "aria-label": LABELS[key], hidden: "",
       placeholder: key === "text" ? "Type a sentence" : "A second sentence (optional)" });
-    const edit = el("button", { type: "button", class: "b-icon", id: `edit-${key}`, title: `Edit: ${LABELS[key]}`, "aria-label": `Edit: ${LABELS[key]}` }, "✎");
+    const edit = el("button", { class: "b-icon", id: `edit-${key}`, title: `Edit: ${LABELS[key]}`, "aria-label": `Edit: ${LABELS[key]}` }, "✎");
     const list = el("select", { class: "b-from-text", id: `choose-${key}`, title: "A sentence from the text", "aria-label": `${LABELS[key]} from the text` });
     const element = el("div", { class: "b-field", "data-field": key }, chips, editor, edit, list);
     const open = () => {
@@ -116,7 +116,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   function chip(index) {
     const word = words.words[index], cuts = words.cuts[index], known = words.known[index];
     const pieces = cuts.map((cut, i) => el("span", { class: "b-piece", translate: "no" }, word.slice(cut, cuts[i + 1])));
-    const item = el("button", { type: "button", class: known ? "b-word" : "b-word is-unknown", dir: "auto",
+    const item = el("button", { class: known ? "b-word" : "b-word is-unknown", dir: "auto",
       title: known ? null : "The model never learned this word" }, ...pieces);
     // The second click of a double click picks this word alone.
     item.addEventListener("click", (event) => press(index, event.detail === 2));

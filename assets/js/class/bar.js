@@ -9,7 +9,7 @@ const FIND_MS = 10000;
 
 /** @param {string} id @param {string} text @param {() => any} press */
 export function button(id, text, press) {
-  const item = el("button", { type: "button", id, class: "b-small-button" }, text);
+  const item = el("button", { id, class: "b-small-button" }, text);
   item.addEventListener("click", press);
   return item;
 }

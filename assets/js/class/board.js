@@ -73,7 +73,7 @@ function desk(lessons) {
 function shareForm() {
   const name = field("Your name on the board", "class-name", { type: "text", maxlength: 24, autocomplete: "off", value: room.kept.get("name") ?? "" });
   const status = el("p", { role: "status" });
-  const submit = el("button", { class: "b-small-button", id: "class-share" }, "Share my run");
+  const submit = el("button", { type: "submit", class: "b-small-button", id: "class-share" }, "Share my run");
   const remove = button("class-withdraw", "Take it off", async () => { room.kept.set("run", null); status.textContent = (await act("withdraw")).error ?? ""; });
   const form = el("form", { class: "class-share" }, el("div", { class: "b-tools" }, name.line, submit, remove), el("p", { class: "b-empty" }, PRIVACY), status);
   /** @param {string | null} run */

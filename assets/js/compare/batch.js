@@ -80,7 +80,7 @@ export function batch(root, { server, setValue, options }) {
   const summaryLine = el("p", { class: "b-batch-summary" });
   const range = el("span", { class: "b-batch-range" });
   const button = (text, id, hint, press) => {
-    const item = el("button", { type: "button", class: "b-small", id, title: hint }, text);
+    const item = el("button", { class: "b-small", id, title: hint }, text);
     item.addEventListener("click", press);
     return item;
   };

@@ -45,7 +45,7 @@ export function runsList(root, { trigger, server, options }) {
   let before = null;
 
   function button(row, label, paused, title) {
-    const item = el("button", { type: "button", class: "b-small-button", title, "aria-label": `${label}: run ${row.number}`, "data-control": `${label} ${row.number}` }, label);
+    const item = el("button", { class: "b-small-button", title, "aria-label": `${label}: run ${row.number}`, "data-control": `${label} ${row.number}` }, label);
     const isBusy = rows.some((each) => !hasEnded(each.status));
     item.disabled = !row.canRepeat || isBusy;
     if (isBusy) item.title = "Stop the active run first";

@@ -69,7 +69,7 @@ export function answered({ guess, bars, marked }) {
 /** @param {Example} example */
 function line(example) {
   const { pair, choices, label, guess, bars, marked, right } = example;
-  const press = el("button", { type: "button", class: "b-small", "aria-label": `Try: ${example.text}` }, "Try");
+  const press = el("button", { class: "b-small", "aria-label": `Try: ${example.text}` }, "Try");
   press.addEventListener("click", () => {
     announce("replaced", { text: question.text, pair: question.pair, hidden: question.hidden });
     ask({ text: example.text, pair: pair ?? "", hidden: [], choices: choices ?? null });
@@ -95,7 +95,7 @@ export function results(root) {
   const map = heatMap(readout), picture = el("div", { id: "task-confusion" }, el("h3", {}, "Labels and predictions"), map.element, readout);
   const measures = el("dl", { class: "b-tiles", id: "task-measures" });
   const head = el("h3", { dir: "auto" }), list = el("ol", { id: "task-examples" });
-  const show = el("button", { type: "button", class: "b-next", id: "task-show" }, "Show this model in all tabs");
+  const show = el("button", { class: "b-next", id: "task-show" }, "Show this model in all tabs");
   const body = el("div", { class: "b-beside" }, el("div", {}, el("h3", {}, "Mistakes first"), list), picture);
   /** @type {Results} */
   let value;

@@ -39,7 +39,7 @@ export function fineTune(root, { server, options }) {
 
   /** @param {string} id @param {string} name @param {() => void} press */
   function button(id, name, press) {
-    const item = el("button", { type: "button", id, class: "b-small-button" }, name);
+    const item = el("button", { id, class: "b-small-button" }, name);
     item.addEventListener("click", press);
     return item;
   }

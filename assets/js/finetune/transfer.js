@@ -12,7 +12,7 @@ export function transfer(root, { server }) {
   const fill = el("span", { class: "b-bar-fill" });
   const bar = el("div", { class: "b-bar", role: "progressbar", "aria-label": "Progress of the comparison",
     "aria-valuemin": 0, "aria-valuemax": 100 }, fill);
-  const stop = el("button", { type: "button", class: "b-small-button", id: "transfer-stop" }, "Stop");
+  const stop = el("button", { class: "b-small-button", id: "transfer-stop" }, "Stop");
   const answer = el("p", { class: "b-answer", id: "transfer-answer" }), how = el("p", { class: "b-empty" });
   const box = el("div", { class: "b-chart b-transfer", id: "transfer-chart" });
   root.append(title, status, bar, stop, answer, box, how);

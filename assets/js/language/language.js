@@ -2,9 +2,8 @@
 // and replaces them where they stand in the page.
 
 import { el } from "../parts/elements.js";
-import { announce } from "../parts/page.js";
+import { announce, choice } from "../parts/page.js";
 
-const KEY = "balcony-language";
 /** Each by the code that <html lang> gets. */
 const LANGUAGES = { en: "English", "zh-CN": "中文", ko: "한국어" };
 const CODES = /** @type {(keyof typeof LANGUAGES)[]} */ (Object.keys(LANGUAGES));
@@ -36,18 +35,14 @@ async function speak(code) {
 
 /** The code of the language to begin with: the one chosen here before, or else the browser's. */
 function wished() {
-  try {
-    const chosen = localStorage.getItem(KEY);
-    if (chosen && chosen in LANGUAGES) return chosen;
-  } catch (error) {
-    console.warn(error);
-  }
+  const chosen = choice("language");
+  if (chosen && chosen in LANGUAGES) return chosen;
   const known = navigator.languages.map((each) => CODES.find((code) => code.slice(0, 2) === each.slice(0, 2)));
   return known.find(Boolean) ?? "en";
 }
 
 control.addEventListener("change", () => {
-  try { localStorage.setItem(KEY, control.value); } catch (error) { console.warn(error); }
+  choice("language", control.value);
   speak(control.value);
 });
 document.documentElement.lang = "en";

@@ -7,7 +7,7 @@ import { question } from "../parts/question.js";
 /** @param {string} tab @param {() => void} redraw */
 export function guessFirst(tab, redraw) {
   const box = el("input", { type: "checkbox", id: `guess-first-${tab}` });
-  const another = el("button", { type: "button", class: "b-small", hidden: "" }, "Another one");
+  const another = el("button", { class: "b-small", hidden: "" }, "Another one");
   const score = el("span", { role: "status" }), tally = [0, 0, 0];
   let uncovered = "", isCovered = false;
   const cover = () => document.body.classList.toggle(`guessing-${tab}`, isCovered && question.tab === tab);

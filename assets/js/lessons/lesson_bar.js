@@ -27,7 +27,7 @@ const OWN = "file";
 
 /** @param {string} id @param {string} text @param {() => void} press */
 function button(id, text, press) {
-  const item = el("button", { type: "button", id, class: "b-small-button" }, text);
+  const item = el("button", { id, class: "b-small-button" }, text);
   item.addEventListener("click", press);
   return item;
 }

@@ -2,21 +2,17 @@
 // names, Escape ends it, and where the browser keeps nothing it does not come by itself. A link or a lesson goes first.
 
 import { el } from "../parts/elements.js";
-
-const KEY = "balcony-tour";
+import { choice } from "../parts/page.js";
 
 /**
  * @param {[where: string, text: string][]} stops @param {boolean} [first] only if this browser has not seen it
  */
 export function tour(stops, first) {
-  try {
-    if (first && localStorage.getItem(KEY)) return;
-    localStorage.setItem(KEY, "seen");
-  } catch { if (first) return; }
+  if (first && choice("tour") || !choice("tour", "seen") && first) return;
   let at = 0;
   const text = el("p", { "aria-live": "polite" }), count = el("span", { class: "b-number" });
   const button = (/** @type {string} */ name, /** @type {() => void} */ press) => {
-    const item = el("button", { type: "button", class: "b-small-button" }, name);
+    const item = el("button", { class: "b-small-button" }, name);
     item.addEventListener("click", press);
     return item;
   };

@@ -88,7 +88,7 @@ function mattered(value) {
 function sweep(value, open, press) {
   const rivals = el("div", { class: "b-rivals", "aria-live": "polite" });
   const buttons = value.words.map((word, index) => {
-    const button = el("button", { type: "button", class: "b-seen", "aria-pressed": "false" }, el("bdi", {}, word.word),
+    const button = el("button", { class: "b-seen", "aria-pressed": "false" }, el("bdi", {}, word.word),
       el("small", { class: "b-number" }, word.probability === null ? "unknown" : percent(word.probability)));
     button.addEventListener("click", () => show(index));
     return tint(button, behindText(word.probability ?? 0));
@@ -121,7 +121,7 @@ export function closer(root) {
   /** The masked words as buttons, of which one is shown. @param {string[]} names @param {number} [shown] */
   function masks(names, shown) {
     const buttons = names.map((name, mask) => {
-      const button = el("button", { type: "button", class: "b-small", "aria-pressed": mask === shown },
+      const button = el("button", { class: "b-small", "aria-pressed": mask === shown },
         `Mask ${mask + 1}: `, el("bdi", {}, name));
       button.addEventListener("click", () => ask({ mask }));
       return button;
@@ -134,7 +134,7 @@ export function closer(root) {
   /** @param {Closer} value */
   function parts(value) {
     if (value.kind === "lens") {
-      const follow = el("button", { type: "button", class: "b-small-button" }, "Follow it step by step"), shown = value.words.length;
+      const follow = el("button", { class: "b-small-button" }, "Follow it step by step"), shown = value.words.length;
       follow.addEventListener("click", () => { ask({ tab: "step-by-step", stage: "layers", token: null }); announce("open", null); });
       return [lens(value), bars(`${shown < value.size ? `The likeliest ${shown} of` : "All"} ${value.size} words: `,
         value.words.map(([, probability]) => probability), undefined, undefined, value.words.map(([word]) => word)).box,

@@ -46,11 +46,11 @@ export function guesses(root, { server }) {
       el("span", { class: "b-mark" }, isHidden ? "hidden" : "")];
     const item = el("li", { class: isHidden ? "b-guess is-own" : "b-guess" }, ...parts);
     if (!mask) return item;
-    const button = el("button", { type: "button", class: "b-small b-put", "data-no-picture": "", "aria-label": `Insert ${token} into the sentence` }, "insert");
+    const button = el("button", { class: "b-small b-put", "data-no-picture": "", "aria-label": `Insert ${token} into the sentence` }, "insert");
     button.addEventListener("click", () => put(mask, token).catch(console.warn));
     item.append(button);
     if (mask.piece) return item;  // the lens shows the first piece of a word
-    const path = el("button", { type: "button", class: "b-path", "aria-label": `The path of ${token} through the layers` });
+    const path = el("button", { class: "b-path", "aria-label": `The path of ${token} through the layers` });
     path.addEventListener("click", () => { ask({ view: "lens", mask: mask.mask, guess: token }); announce("restored", null); });
     word.replaceWith(path);
     path.append(word);
@@ -97,7 +97,7 @@ export function guesses(root, { server }) {
   function guessing(masks) {
     const boxes = masks.map((_, k) => el("input", { type: "text", "aria-label": `Your word for mask ${k + 1}`, placeholder: "Your word", autocomplete: "off" }));
     const form = el("form", { class: "b-card" }, ...masks.flatMap((_, k) => [el("h3", {}, `Mask ${k + 1}`), boxes[k]]),
-      el("button", { class: "b-small", id: "uncover" }, "Show the model's guesses"));
+      el("button", { type: "submit", class: "b-small", id: "uncover" }, "Show the model's guesses"));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const known = (last?.masks ?? masks).map(({ word = "", pieces }, k) => (pieces.every(({ answer }) => answer !== null)

@@ -43,7 +43,7 @@ export function verdict(root) {
   /** The two answers as buttons. @param {Verdict} value */
   function guessing({ labels, follows, is_next: isNext }) {
     return el("div", { class: "b-tools" }, "Does the second sentence follow the first?", ...labels.map((label, k) => {
-      const button = el("button", { type: "button", class: "b-small" }, label);
+      const button = el("button", { class: "b-small" }, label);
       button.addEventListener("click", () => game.uncover(follows === null ? [] : [+(follows === !k), +(follows === isNext >= 0.5), 1]));
       return button;
     }));

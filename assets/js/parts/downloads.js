@@ -44,7 +44,7 @@ async function savePicture(kind, element, name, title) {
 export function saveMenu({ id, what, kinds }, press) {
   const items = el("div", { class: "b-save-kinds", role: "group", "aria-label": `Save ${what} as` }, ...kinds.map((kind) => {
     const [name, hint] = KINDS[kind];
-    const item = el("button", { type: "button", id: `${id}-${kind}` }, el("b", {}, name), " ", el("span", {}, hint));
+    const item = el("button", { id: `${id}-${kind}` }, el("b", {}, name), " ", el("span", {}, hint));
     item.addEventListener("click", () => { menu.open = false; press(kind); });
     return item;
   }));
@@ -71,7 +71,7 @@ export function saveMenu({ id, what, kinds }, press) {
 export function exporter(root, { trigger, options: given }) {
   const options = /** @type {ExportOptions} */ (given);
   const code = el("code", {}), copied = el("span", { class: "b-export-status", role: "status" });
-  const copy = el("button", { type: "button", class: "b-small" }, "Copy");
+  const copy = el("button", { class: "b-small" }, "Copy");
   copy.addEventListener("click", async () => {
     try {
       await navigator.clipboard.writeText(code.textContent);
@@ -81,7 +81,7 @@ export function exporter(root, { trigger, options: given }) {
       copied.textContent = "Selected; copy it with the keyboard";
     }
   });
-  const close = el("button", { type: "button", class: "b-small" }, "Close");
+  const close = el("button", { class: "b-small" }, "Close");
   // While a dialog is open nobody can change the view, so that the code is always that of the view.
   const dialog = el("dialog", { class: "b-code", "aria-label": `Python for ${options.what}` },
     el("pre", { tabindex: "0", "aria-label": "Python" }, code), el("div", { class: "b-tools" }, copy, close, copied));

@@ -11,6 +11,7 @@
  */
 export function el(tag, attributes, ...children) {
   const element = document.createElement(tag);
+  if (tag === "button") element.setAttribute("type", tag);  // it is "submit" where nothing else is said
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== null && value !== undefined) element.setAttribute(name, `${value}`);
   }

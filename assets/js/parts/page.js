@@ -72,6 +72,21 @@ export function kept(name, owner) {
 }
 
 /**
+ * A choice of the person, which this browser keeps: the new one, else the kept one, else null; null also where the browser
+ * forbids it.
+ * @param {string} name @param {string} [value] the new one
+ */
+export function choice(name, value) {
+  try {
+    if (value) localStorage.setItem(`balcony-${name}`, value);
+    return localStorage.getItem(`balcony-${name}`);
+  } catch (error) {
+    console.warn(error);
+    return null;
+  }
+}
+
+/**
  * A function that runs `work` once at a time: of the calls during a run only the last one follows.
  * @template {any[]} Values
  * @param {(...values: Values) => Promise<void>} work

@@ -24,8 +24,8 @@ export function stillFalls(points) {
 
 /** @param {HTMLElement} root @param {(steps: number) => void} more trains the run for more steps */
 export function nextStep(root, more) {
-  const go = el("button", { type: "button", class: "b-next", id: "next-step" });
-  const further = el("button", { type: "button", class: "b-small-button", id: "go-on" });
+  const go = el("button", { class: "b-next", id: "next-step" });
+  const further = el("button", { class: "b-small-button", id: "go-on" });
   const line = el("p", { class: "b-next-line" }, go, further);
   root.append(line);
   let steps = 0;

@@ -8,7 +8,7 @@ import { el, note } from "../parts/elements.js";
 /** @type {View} */
 export function textPreview(root) {
   const line = el("span", { class: "b-preview-line", id: "preview-line" });
-  const change = el("button", { type: "button", class: "b-small-button", id: "change-settings", "aria-expanded": false }, "Change");
+  const change = el("button", { class: "b-small-button", id: "change-settings", "aria-expanded": false }, "Change");
   const rest = el("div", {});
   change.addEventListener("click", () => {
     const isOpen = document.getElementById("train")?.classList.toggle("is-open") ?? false;

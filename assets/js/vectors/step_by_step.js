@@ -46,7 +46,7 @@ export function stepByStep(root, { options, server }) {
   let drawn = "";
 
   const stageButtons = stages.map(({ key, title }, index) => {
-    const button = el("button", { type: "button", class: "b-small" }, `${index + 1} ${title}`);
+    const button = el("button", { class: "b-small" }, `${index + 1} ${title}`);
     button.addEventListener("click", () => ask({ stage: key }));
     return button;
   });
@@ -54,7 +54,7 @@ export function stepByStep(root, { options, server }) {
   roam(row);
   row.addEventListener("keydown", ({ key }) => { if (/^Arrow|^Home|^End/.test(key) && document.activeElement instanceof HTMLButtonElement) document.activeElement.click(); });
   const [back, next] = [["‹ Back", -1], ["Next ›", 1]].map(([text, by]) => {
-    const button = el("button", { type: "button", class: "b-small-button" }, `${text}`);
+    const button = el("button", { class: "b-small-button" }, `${text}`);
     button.addEventListener("click", () => ask({ stage: stages[at() + Number(by)].key }));
     return button;
   });
@@ -133,7 +133,7 @@ export function stepByStep(root, { options, server }) {
   function switches(...parts) {
     return el("div", { class: "b-tools", "data-no-picture": "" }, el("span", {}, "Set to zero:"), ...parts.map(([label, list, part]) => {
       const same = (/** @type {[number, number]} */ each) => `${each}` === `${part}`, isOff = value[list].some(same);
-      const button = el("button", { type: "button", class: "b-small", "aria-pressed": isOff }, label);
+      const button = el("button", { class: "b-small", "aria-pressed": isOff }, label);
       button.addEventListener("click", () => ask({ [list]: isOff ? value[list].filter((each) => !same(each)) : [...value[list], part] }));
       return button;
     }));
@@ -142,7 +142,7 @@ export function stepByStep(root, { options, server }) {
   /** Rows of a name, a bar and numbers. @param {string} label @param {string[]} columns @param {[string, number, ...string[]][]} rows @param {(row: number) => void} [press] */
   function list(label, columns, rows, press) {
     const cell = (/** @type {string} */ word, /** @type {number} */ at) => {
-      const name = el("bdi", {}, word), button = el("button", { type: "button", class: "b-path" }, name);
+      const name = el("bdi", {}, word), button = el("button", { class: "b-path" }, name);
       button.addEventListener("click", () => press?.(at));
       return press ? button : name;
     };
@@ -280,7 +280,7 @@ export function stepByStep(root, { options, server }) {
     fill(head, value.heads, value.head[1]);
     if (tokens.dataset.tokens !== `${value.tokens}`) {
       tokens.replaceChildren(...value.tokens.map((token, index) => {
-        const button = el("button", { type: "button", class: "b-small" }, el("bdi", {}, token));
+        const button = el("button", { class: "b-small" }, el("bdi", {}, token));
         button.addEventListener("click", () => ask({ token: index }));
         return button;
       }));
