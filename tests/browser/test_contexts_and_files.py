@@ -52,14 +52,14 @@ def test_what_is_typed_stays_when_an_example_arrives_late(page: Page) -> None:
     page.wait_for_timeout(200)
     word, sentences = (page.locator(f"#context-{box}").locator("input, textarea") for box in ("word", "sentences"))
     word.fill("romeo")
-    sentences.fill("Romeo is here\n\nI am Romeo\n")
+    sentences.fill("Romeo is here\nI am Romeo")
     for request in late:
         request.continue_()
     page.unroute("**/run/predict*")
     expect(page.locator("#context-facts")).to_contain_text("Occurrences2")
     expect(page.locator("#context-cosine .b-map-word title").first).to_have_text("1 Romeo is here")
     expect(word).to_have_value("romeo")
-    expect(sentences).to_have_value("Romeo is here\n\nI am Romeo\n")
+    expect(sentences).to_have_value("Romeo is here\nI am Romeo")
     word.fill("here")
     expect(page.locator("#context-facts")).to_contain_text("Occurrences1")
 
