@@ -85,6 +85,7 @@ class Crowd:
             visitor.set("setting-hidden-size", hidden)
             visitor.set("setting-num-hidden-layers", layers)
             visitor.set("setting-intermediate-size", 4 * hidden)
+            visitor.set("setting-batch-size", 16)
         return visitor
 
     def _train(self, visitor: Visitor, own: random.Random) -> None:
@@ -173,4 +174,4 @@ def report(crowd: Crowd, visitors: int, samples: list[tuple[bool, dict[str, Any]
             max(each) for each in zip(*((one["memory"], one["kept"], one["memory"] - one["kept"]) for one in found))
         ]
         measured = f"{most[0]:.0f} MB; {most[1]:.0f} MB; {most[2]:.0f} MB"
-        row(f"memory at the most {when}; of snapshots, models, texts; the rest", measured, "64 MB more by the flood")
+        row(f"memory at the most {when}; of weights and texts; the rest", measured, "64 MB more by the flood")

@@ -61,8 +61,8 @@ class Server:
 
     def facts(self, *, count: bool = False) -> dict[str, Any]:
         """cpu: seconds of processor time so far; steps: of all runs; memory: resident MB of the process and those that
-        it has started; kept: MB of snapshots, models, texts and histories; threads; open files; alive: objects by
-        kind."""
+        it has started; kept: MB of runs: snapshots, texts, histories, what trains; threads; open files; alive: objects
+        by kind."""
         print("count" if count else "facts", file=self._process.stdin, flush=True)
         return json.loads(self._process.stdout.readline())
 
@@ -298,6 +298,7 @@ def serve() -> None:
         with service.changed:
             steps = sum(run.progress().step for run in runs)
             kept = sum(budget.used for budget in service.memory._budgets)
+            kept += sum(run.worker.trainer.nbytes for run in runs if run.worker and run.status not in ENDED)
         told = {"cpu": time.process_time(), "steps": steps, "memory": resident(), "kept": kept / 2**20}
         files = Path("/proc/self/fd")
         told |= {"threads": threading.active_count(), "files": len(list(files.iterdir())) if files.exists() else 0}

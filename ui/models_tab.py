@@ -70,9 +70,9 @@ def models_tab(page: Page) -> None:
                 remove = gr.Button("Remove from the list", elem_id="remove", min_width=160)
             hint(
                 "A download is a zip of a Hugging Face folder, which <code>transformers</code> and this page open. "
-                "Runs and models in the list are lost when the app stops. To continue training later, save the run in "
-                "the Train tab."
+                "To continue training later, save the run in the Train tab."
             )
+            hint(page.workspaces.losses)
             # The browser needs a link to click before the file exists.
             file = gr.DownloadButton("File", visible="hidden", elem_id="download-file")
 

@@ -19,8 +19,10 @@ from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.storage.checkpoint import Checkpoint
+from ui import build, open_workspaces
 from ui.server import kept as module
 from ui.server.kept import digest
+from ui.server.scripts import locales
 from ui.server.workspace import NOT_YOURS
 from ui.server.workspaces import Workspaces
 
@@ -174,4 +176,19 @@ def test_a_run_that_cannot_be_saved_or_read_leaves_the_others_alone(
     workspaces.kept.save_all()
     assert not folder.exists()
     assert not list(tmp_path.glob(f"*/{other.id}*")), "its text is too long"
+    service.close()
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_the_page_says_what_a_restart_loses(keeps: bool, tmp_path: Path) -> None:
+    service = TrainingService("cpu")
+    workspaces = open_workspaces(service)
+    if keeps:
+        workspaces.keep(tmp_path)
+    shown = [block.value for block in build(service, workspaces).blocks.values() if hasattr(block, "value")]
+    assert shown.count(f"<p>{workspaces.losses}</p>") == 2  # beside the models, and where a run is saved
+    assert ("unfinished runs continue" in workspaces.losses) == keeps
+    assert all(workspaces.losses in json.loads(texts) for texts in locales().values())
+    if workspaces.kept is not None:
+        workspaces.kept.close()
     service.close()

@@ -62,6 +62,13 @@ class Workspaces:
         """Whether visitors other than the machine's owner may come."""
         return self._lease is not None
 
+    @property
+    def losses(self) -> str:
+        """What a visitor loses by a restart, for the page."""
+        if self.kept is None:
+            return "When the server restarts, your runs and models are lost."
+        return "When the server restarts, your ended runs and models are lost; unfinished runs continue."
+
     def enter(self, token: str | None) -> Workspace:
         """The workspace of a token, or a new one with a new token: a client never chooses its token."""
         return self.lookup(token) or self._add(self._new(secrets.token_hex(16)))

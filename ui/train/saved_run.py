@@ -45,9 +45,10 @@ class SavedRun:
     problem: gr.HTML
 
 
-def saved_run() -> SavedRun:
-    """Lay out the controls, closed at first."""
+def saved_run(losses: str) -> SavedRun:
+    """Lay out the controls, closed at first. losses: see `Workspaces`."""
     with gr.Accordion("Save a run and continue later", open=False, elem_id="saved-run"):
+        hint(losses)
         hint(ABOUT)
         save = gr.Button("Download with training state", elem_id="save-run", min_width=160)
         describe = gr.Button("Report for reading (HTML)", elem_id="report", min_width=160)

@@ -107,7 +107,7 @@ def train_tab(page: Page) -> Training:
                         min_width=140,
                     )
                     continue_run = gr.Button("Continue", elem_id="continue", min_width=90)
-            saved = saved_run()
+            saved = saved_run(workspaces.losses)
         with gr.Row(elem_id="run-buttons"):
             start = gr.Button("Start", variant="primary", elem_id="start", min_width=90)
             pause = gr.Button("Pause", variant="primary", interactive=False, elem_id="pause", min_width=90)
