@@ -15,7 +15,6 @@ from bert_core.storage.checkpoint import save_checkpoint
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-MODELS = "romeo-juliet", "english-mini"
 HOW_IT_IS_BUILT = README.split("## How it is built")[1].split("\n## ")[0]
 
 

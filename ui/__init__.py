@@ -19,6 +19,7 @@ import gradio as gr
 from starlette.middleware import Middleware
 
 from bert_core.config import ASSETS
+from bert_core.pages.offline import style_sheet
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
@@ -37,7 +38,7 @@ from ui.server.guard import Guard
 from ui.server.news import health_route, news_route
 from ui.server.pages import Documents, Sessions
 from ui.server.probe_lock import probe_lock
-from ui.server.scripts import locales, pieces, script_route, style_sheet
+from ui.server.scripts import locales, pieces, script_route
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
 from ui.theme import head, plotly_script, theme
 from ui.train.exam import first_verdict
@@ -136,7 +137,7 @@ def launch(
         routes += class_routes(workspaces, classroom, first_verdict)
     served = demo.launch(
         theme=theme(),
-        css=style_sheet() + (style_sheet("class.css") if teacher is not None else ""),
+        css=style_sheet() + (style_sheet("class") if teacher is not None else ""),
         head=head(scripts),
         run_history=False,
         ssr_mode=False,

@@ -53,7 +53,7 @@ def page(
     template = Template((ASSETS / "offline-page.html").read_text(encoding="utf-8"))
     return template.substitute(  # one pass: inserted text is not substituted
         title=html.escape(title),
-        style=minify.string("text/css", (ASSETS / "css" / f"{style}.css").read_text(encoding="utf-8")),
+        style=style_sheet(style),
         theme="light dark" if theme == "auto" else theme,
         content=content,
         scripts=scripts,
@@ -68,7 +68,7 @@ def modules(entry: str) -> dict[str, str]:
 
     def add(name: str) -> None:
         def by_path(imported: re.Match[str]) -> str:
-            path = posixpath.normpath(posixpath.join(posixpath.dirname(name), imported[2]))
+            path = resolved(name, imported[2])
             if path not in found:
                 add(path)
             return f'{imported[1]}"{path}"'
@@ -79,6 +79,16 @@ def modules(entry: str) -> dict[str, str]:
 
     add(entry)
     return found
+
+
+def resolved(name: str, imported: str) -> str:
+    """The path below assets/js of what a script imports."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), imported))
+
+
+def style_sheet(name: str = "balcony") -> str:
+    """A style sheet of assets/css, minified."""
+    return minify.string("text/css", (ASSETS / "css" / f"{name}.css").read_text(encoding="utf-8"))
 
 
 def packed(numbers: Tensor) -> str:

@@ -116,7 +116,8 @@ def _chart(
     if not curves["training"]:
         return ""
     steps = max(step for curve in curves.values() for step, _ in curve)
-    top = 1.05 * max([*chances.values(), *(loss for curve in curves.values() for _, loss in _thinned(curve))])
+    drawn = {kind: _thinned(curve) for kind, curve in curves.items() if curve}
+    top = 1.05 * max([*chances.values(), *(loss for curve in drawn.values() for _, loss in curve)])
 
     def at(step: float, loss: float) -> tuple[float, float]:
         x = _LEFT + (_WIDTH - _LEFT) * step / steps
@@ -132,8 +133,8 @@ def _chart(
         y = at(0, loss)[1]
         parts.append(f'<path class="chance" d="M{_LEFT} {y}H{_WIDTH}"/>')
         parts.append(f'<text x="{_WIDTH}" y="{y + 13 if i else y - 4}" text-anchor="end">{label}, {loss:.2f}</text>')
-    for kind, curve in filter(lambda each: each[1], curves.items()):
-        path = " ".join(f"{x},{y}" for x, y in (at(*point) for point in _thinned(curve)))
+    for kind, curve in drawn.items():
+        path = " ".join(f"{x},{y}" for x, y in (at(*point) for point in curve))
         parts.append(f'<polyline class="curve {kind}" points="{path}"/>')
     held_out = "; dashed: on held-out text" if curves["held-out"] else ""
     return (
@@ -145,7 +146,7 @@ def _chart(
 def _thinned(curve: Sequence[tuple[int, float]]) -> list[tuple[float, float]]:
     """At most MOST_POINTS points, each the mean of several."""
     size = math.ceil(len(curve) / MOST_POINTS)
-    groups = [curve[start : start + size] for start in range(0, len(curve), size or 1)]
+    groups = [curve[start : start + size] for start in range(0, len(curve), size)]
     return [tuple(sum(column) / len(group) for column in zip(*group)) for group in groups]
 
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from bert_core.config import ASSETS
 from ui.parts import figures
-from ui.server.scripts import ASSETS
 
 LIGHT, DARK = re.findall(
     r"\{\n((?:\s*--b-[^{}]*)+?)\}", re.sub(r"/\*.*?\*/", "", (ASSETS / "css" / "balcony.css").read_text("utf-8"))

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import bert_core.errors
+from bert_core.config import ASSETS
 from ui.parts.lessons import lessons
-from ui.server.scripts import ASSETS, locales, sources
+from ui.server.scripts import locales, sources
 
 ROOT = ASSETS.parent
 ERRORS = {name for name in vars(bert_core.errors) if name.endswith("Error")}

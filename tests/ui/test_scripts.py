@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from bert_core.pages.offline import style_sheet
 from ui.server import scripts
 
 # Of scripts and style sheet together, before compression.
@@ -85,8 +86,8 @@ def test_folders_of_scripts_have_at_most_nine():
 
 
 def test_scripts_and_style_sheet_are_small_and_can_stand_in_a_page():
-    pieces, style = scripts.pieces(), scripts.style_sheet()
-    of_class = pieces.pop("class/room.js") + scripts.style_sheet("class.css")
+    pieces, style = scripts.pieces(), style_sheet()
+    of_class = pieces.pop("class/room.js") + style_sheet("class")
     first, *later = pieces.values()
     assert len((style + first).encode()) <= MOST_BYTES_AT_FIRST
     assert len("".join([style, first, *later]).encode()) <= MOST_BYTES

@@ -4,10 +4,10 @@ import functools
 from pathlib import Path
 from typing import Any
 
+from bert_core.config import ASSETS
 from bert_core.errors import BertCoreError, InputError, quoted
 from bert_core.storage.untrusted import parse_json
 from ui.parts.question import Question
-from ui.server.scripts import ASSETS
 
 LESSON_BYTES = 256 * 1024
 MOST_VALUES = 10_000

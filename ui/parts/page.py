@@ -10,6 +10,7 @@ from typing import Any
 
 import gradio as gr
 
+from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import InputError, quoted
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_corpus, recipe_named
@@ -19,7 +20,6 @@ from ui.parts.lessons import LESSON_BYTES, PARTS, lessons, read_lesson
 from ui.parts.masking import words_value
 from ui.parts.question import EVENTS, Question, Values
 from ui.parts.shown_model import choices, comparisons, first_pair, repeated_run, shown_model
-from ui.server.scripts import ASSETS
 from ui.server.workspace import Model, Workspace, is_finetuning
 from ui.server.workspaces import Workspaces, functions
 from ui.views import view

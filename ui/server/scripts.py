@@ -9,14 +9,15 @@ import functools
 import hashlib
 import posixpath
 import re
-from pathlib import Path
 
 import minify
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-ASSETS = Path(__file__).resolve().parents[2] / "assets"
+from bert_core.config import ASSETS
+from bert_core.pages.offline import resolved
+
 ENTRY = "main.js"
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"]+)";$', re.MULTILINE)
 _LATER = re.compile(r'(?:=>|await) import\("([^"]+)"\)')
@@ -36,7 +37,7 @@ def modules(entry: str) -> list[str]:
 
     def add(name: str) -> None:
         for _, imported in _IMPORT.findall(sources()[name]):
-            add(_resolve(name, imported))
+            add(resolved(name, imported))
         found.setdefault(name)
 
     add(entry)
@@ -47,7 +48,7 @@ def pieces() -> dict[str, str]:
     """The page's scripts, minified, by their paths below assets/js: ENTRY with the modules that it needs, and every
     script that one of them fetches later, with those that did not come at first."""
     first = modules(ENTRY)
-    fetched = {_resolve(module, path) for module in first for path in _LATER.findall(sources()[module])}
+    fetched = {resolved(module, path) for module in first for path in _LATER.findall(sources()[module])}
     later = {piece: [module for module in modules(piece) if module not in first] for piece in sorted(fetched)}
     needs = {
         piece: {_outer(of, name) for each in new for _, of, name in _imports(each) if of in first}
@@ -80,18 +81,13 @@ def joined(names: list[str]) -> str:
         imports, exports = _imports(module), _exports(module)
         source = _EXPORT.sub(r"\1 \2", _IMPORT.sub("", sources()[module]))
         for path in _LATER.findall(source):  # from the address of the page's script
-            source = source.replace(f'import("{path}")', f'import("./{_resolve(module, path)}")')
+            source = source.replace(f'import("{path}")', f'import("./{resolved(module, path)}")')
         parts.append(
             f"const [{', '.join(_outer(module, name) for name in exports)}] = "
             f"(({', '.join(local for local, _, _ in imports)}) => {{\n{source}return [{', '.join(exports)}];\n"
             f"}})({', '.join(_outer(of, name) for _, of, name in imports)});\n"
         )
     return "".join(parts)
-
-
-def style_sheet(name: str = "balcony.css") -> str:
-    """A style sheet of our own components, minified."""
-    return minify.string("text/css", (ASSETS / "css" / name).read_text(encoding="utf-8"))
 
 
 def folder(scripts: dict[str, str]) -> str:
@@ -124,7 +120,7 @@ def _imports(module: str) -> list[tuple[str, str, str]]:
     for names, path in _IMPORT.findall(sources()[module]):
         for each in filter(None, map(str.strip, names.split(","))):
             name, _, local = each.partition(" as ")
-            found.append((local or name, _resolve(module, path), name))
+            found.append((local or name, resolved(module, path), name))
     return found
 
 
@@ -135,7 +131,3 @@ def _exports(module: str) -> list[str]:
 def _outer(module: str, name: str) -> str:
     """The name outside of its module."""
     return name + re.sub(r"\W", "$", f"${module.removesuffix('.js')}")
-
-
-def _resolve(name: str, imported: str) -> str:
-    return posixpath.normpath(posixpath.join(posixpath.dirname(name), imported))

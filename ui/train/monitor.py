@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import gradio as gr
 
+from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.errors import RunError
@@ -19,7 +20,6 @@ from ui.parts.downloads import PICTURES
 from ui.parts.export import history_numbers, write
 from ui.parts.figures import curves
 from ui.server.news import CURVES, MORE_CURVES
-from ui.server.scripts import ASSETS
 from ui.server.workspace import NO_MODEL_YET, Workspace
 from ui.server.workspaces import Workspaces, functions
 from ui.train.guess_board import GuessBoard
