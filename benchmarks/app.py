@@ -1,8 +1,8 @@
 """How quickly the page answers, alone and in a room of people, as Markdown tables.
 
-    python benchmarks/app.py [--only start poll page room slider click stages base matrix memory load visitors]
-                             [--repeat 40]
-                             [--seconds 5] [--visitors 30] [--leavers 100] [--crowd 200] [--passers 5000] [--minutes 15]
+    python benchmarks/app.py [--only start poll page room slider click stages base matrix memory load space class
+                             visitors] [--repeat 40] [--seconds 5] [--visitors 30] [--pupils 60] [--leavers 100]
+                             [--crowd 200] [--passers 5000] [--minutes 15]
 
 Every part has a server process of its own on this machine, and asks it over loopback as the page does: in Chromium
 where something is drawn, else with the same questions from this process, which then needs the machine's cores too.
@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from classroom import classroom
 from crowd import Crowd, report
 from playwright.sync_api import Page
 from serving import FIRST_LOSS, PATIENCE, ROOT, Server, Visitor, chromium, free_port, row, spread, timed, visit
@@ -74,17 +75,20 @@ def main() -> None:
         "matrix": matrix,
         "memory": memory,
         "load": load,
+        "space": space,
+        "class": classroom,
         "visitors": visitors,
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=parts, default=list(parts), help="parts to measure")
     parser.add_argument("--repeat", type=int, default=40, help="clicks, moves and questions of a kind")
     parser.add_argument("--seconds", type=float, default=5, help="length of an interval with or without a page")
-    parser.add_argument("--visitors", type=int, default=30, help="people in the room")
+    parser.add_argument("--visitors", type=int, default=30, help="people in the room, or on a Space")
+    parser.add_argument("--pupils", type=int, default=60, help="people in a class")
     parser.add_argument("--leavers", type=int, default=100, help="visitors who come, train and leave, twice")
     parser.add_argument("--crowd", type=int, default=200, help="visitors of the load, a quarter with their own texts")
     parser.add_argument("--passers", type=int, default=5000, help="visitors who only open the page, or train shortly")
-    parser.add_argument("--minutes", type=float, default=15, help="length of the load, its second half with a flood")
+    parser.add_argument("--minutes", type=float, default=15, help="length of the load, or of a Space")
     options = parser.parse_args()
     print(f"{machine()}\n\n| what | measured | aim |\n|---|---|---|", flush=True)
     for name in options.only:
@@ -377,15 +381,35 @@ def visitors(options: argparse.Namespace) -> None:
 
 def load(options: argparse.Namespace) -> None:
     """A crowd trains, watches and probes under the limits for strangers; in the second half a client floods."""
-    with Server(lease=600.0, is_public=True) as server, ThreadPoolExecutor(options.crowd + 1) as people:
-        crowd, samples = Crowd(server, 30 * options.minutes), [(False, server.facts())]
-        working = [people.submit(crowd.flood), *(people.submit(crowd.take_part, n) for n in range(options.crowd))]
+    crowd, samples = crowded(options.crowd, options.minutes, Crowd.flood)
+    report(crowd, options.crowd, samples)
+
+
+def space(options: argparse.Namespace) -> None:
+    """The same without a flood, for the memory of a Space."""
+    crowd, samples = crowded(options.visitors, options.minutes)
+    row(f"{options.visitors} visitors for {options.minutes:g} minutes: runs by their end", f"{dict(crowd.ends)}")
+    most = max((facts["memory"] for _, facts in samples), default=0.0)
+    row("memory of all processes, at first and at most", f"{samples[0][1]['memory']:.0f} MB, {most:.0f} MB", "4,096 MB")
+    row("of it snapshots, models and texts", f"{max(facts['kept'] for _, facts in samples):.0f} MB")
+    row("problems", f"{dict(crowd.problems + crowd.refused) or 'none'}", "none")
+
+
+def crowded(
+    visitors: int, minutes: float, *others: Callable[[Crowd], None]
+) -> tuple[Crowd, list[tuple[bool, dict[str, Any]]]]:
+    """A crowd that has been there for so long, beside others, and for each second whether it was late and the facts of
+    the server."""
+    with Server(lease=600.0, is_public=True) as server, ThreadPoolExecutor(visitors + 1) as people:
+        crowd, samples = Crowd(server, 30 * minutes), [(False, server.facts())]
+        working = [people.submit(other, crowd) for other in others]
+        working += [people.submit(crowd.take_part, number) for number in range(visitors)]
         while not all(each.done() for each in working):
             time.sleep(1)
             samples.append((crowd.is_late, server.facts()))
         for each in working:
             each.result()
-    report(crowd, options.crowd, samples)
+    return crowd, samples
 
 
 def open_tab(page: Page, tab: str, view: str) -> None:

@@ -48,14 +48,17 @@ FIRST_LOSS = """async () => {
 
 class Server:
     """The app on a free port. lease: of its visitors, in seconds. shipped: folder of the model that comes with it.
-    is_public: whether it has the limits for strangers."""
+    is_public: whether it has the limits for strangers. teacher: the token of a class."""
 
-    def __init__(self, *, lease: float | None = None, shipped: Path | None = None, is_public: bool = False) -> None:
+    def __init__(
+        self, *, lease: float | None = None, shipped: Path | None = None, is_public: bool = False, teacher: str = ""
+    ) -> None:
         self.port = free_port()
         command = [sys.executable, __file__, "--port", str(self.port)]
         command += ["--lease", str(lease)] if lease else []
         command += ["--shipped", str(shipped)] if shipped else []
         command += ["--public"] if is_public else []
+        command += ["--teacher", teacher] if teacher else []
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         wait_for_app(self.port)
 
@@ -97,6 +100,7 @@ class Visitor:
         self._config, _ = json.JSONDecoder().raw_decode(document.partition("window.gradio_config = ")[2])
         parts = self._config["components"]
         self._ids = {part["props"]["elem_id"]: part["id"] for part in parts if part["props"].get("elem_id")}
+        self._ids[None] = 0  # the page itself
         self.values = {part["id"]: part["props"].get("value") for part in parts}
         # An empty field is sent as an empty text.
         self.values |= {part["id"]: part["props"].get("value") or "" for part in parts if part["type"] == "textbox"}
@@ -278,6 +282,7 @@ def serve() -> None:
     parser.add_argument("--lease", type=float)
     parser.add_argument("--shipped", type=Path)
     parser.add_argument("--public", action="store_true")
+    parser.add_argument("--teacher")
     options = parser.parse_args()
     import ui
     from bert_core import BertForPreTraining, TrainingService
@@ -308,15 +313,19 @@ def serve() -> None:
             told["alive"] = {kind.__name__: kinds[kind] for kind in (Workspace, Run, BertForPreTraining, Snapshot)}
         return told
 
+    answers = sys.stdout
+
     def answer() -> None:
         for line in sys.stdin:
-            print(json.dumps(facts("count" in line)), flush=True)
+            print(json.dumps(facts("count" in line)), file=answers, flush=True)
         os._exit(0)
 
     service = Service(limits=PUBLIC if options.public else LOCAL)
     shipped = {"shipped": [options.shipped]} if options.shipped else {}
     threading.Thread(target=answer).start()
-    ui.launch(service, **shipped, lease=options.lease, server_port=options.port, inbrowser=False, quiet=True)
+    named = {"lease": options.lease, "teacher": options.teacher, "server_port": options.port}
+    with contextlib.redirect_stdout(sys.stderr):  # the addresses of a class
+        ui.launch(service, **shipped, **named, inbrowser=False, quiet=True)
 
 
 def resident(pid: int | str = "self") -> float:

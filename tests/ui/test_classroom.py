@@ -15,11 +15,12 @@ from starlette.testclient import TestClient
 from bert_core.config import PUBLIC
 from bert_core.errors import InputError
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
-from bert_core.runs.run import ENDED
+from bert_core.runs.run import ENDED, Run
 from ui.server.classroom import state
 from ui.server.classroom.address import QUIET_ZONE, join_address, qr_code, show, welcome
 from ui.server.classroom.routes import ADDRESS, MOST_POINTS, class_routes
 from ui.server.classroom.state import MOST_SHARED, PRESENT_SECONDS, Classroom, cleaned
+from ui.server.workspace import Workspace
 
 TOKEN = "teacher's own"
 RUN = {"title": "T", "status": "finished", "curve": [[1, 2.0, 0.7]], "verdict": ""}
@@ -40,6 +41,7 @@ class Room:
 
     client: TestClient
     tokens: list[str] = field(default_factory=list)
+    judged: list[Run] = field(default_factory=list)
 
     def ask(self, visitor: str, action: str = "", *arguments: Any) -> dict[str, Any]:
         sent = json.dumps([visitor, *arguments])
@@ -58,9 +60,14 @@ def classroom() -> Classroom:
 
 @pytest.fixture
 def room(workspaces, classroom) -> Room:
-    limits = workspaces.service.limits
-    routes = class_routes(workspaces, classroom, lambda space, run: f"{run.status}!" * 200)
-    yield Room(TestClient(Starlette(routes=routes)), [workspaces.enter(None).token for _ in range(2)])
+    limits, judged = workspaces.service.limits, []
+
+    def judge(space: Workspace, run: Run) -> str:
+        judged.append(run)
+        return f"{run.status}!" * 200
+
+    routes = class_routes(workspaces, classroom, judge)
+    yield Room(TestClient(Starlette(routes=routes)), [workspaces.enter(None).token for _ in range(2)], judged)
     workspaces.service.limits = limits
 
 
@@ -95,6 +102,7 @@ def test_a_run_is_shared_followed_and_taken_back_by_its_visitor_alone(room, work
     room.ask(one, "share", run.id, "Ada L.")
     later = room.ask(other, "", seen["version"])
     assert {each["name"] for each in later["runs"]} == {"Ada L.", "Bob"}
+    assert room.judged.count(run) == 1, "its verdict is kept"
     assert len(later["numbers"]) == 2
     room.ask(one, "withdraw")
     assert room.ask(other, "", later["version"])["numbers"] == [later["own"]]

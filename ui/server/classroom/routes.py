@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import inspect
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,14 @@ def class_routes(workspaces: Workspaces, classroom: Classroom, judge: Judge) -> 
     """POST [visitor, version]: the news of the class as JSON. POST to /ACTION [visitor, ...]: change the class; the
     teacher's actions begin with the token. An answer may be {"error"}. judge: the verdict on a run that has ended."""
     service = workspaces.service
+    verdicts: weakref.WeakKeyDictionary[Run, tuple[int, str]] = weakref.WeakKeyDictionary()  # after how many steps
+
+    def verdict(space: Workspace, run: Run) -> str:
+        """Judged once, however often the run is shared."""
+        steps = run.steps_done
+        if verdicts.get(run, (None, ""))[0] != steps:
+            verdicts[run] = steps, judge(space, run)[:LONGEST_VERDICT]
+        return verdicts[run][1]
 
     def share(visitor: str, run_id: Any, name: str) -> dict[str, Any]:
         space = workspaces.find(visitor)
@@ -40,7 +49,7 @@ def class_routes(workspaces: Workspaces, classroom: Classroom, judge: Judge) -> 
         found = described(space, run)
         classroom.share(digest(visitor), name, found)
         if run.status not in TRAINING:  # the others need not wait for that
-            classroom.share(digest(visitor), name, found | {"verdict": judge(space, run)[:LONGEST_VERDICT]})
+            classroom.share(digest(visitor), name, found | {"verdict": verdict(space, run)})
         return {"run": run.id}
 
     def withdraw(visitor: str) -> None:
