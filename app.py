@@ -18,18 +18,34 @@ from pathlib import Path
 
 END_SECONDS = 1.0  # for all threads to end after an interrupt
 PORTS = range(7860, 7960)  # the first free one
-WAITING = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Balcony</title>
+WAITING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Balcony</title>
 <style>body { font: 20px system-ui; margin: 20vh auto; max-width: 30em; padding: 1em; color-scheme: light dark }</style>
 <h1>Balcony</h1><p>Train a small BERT in your browser, watch it learn, and look inside it.</p>
 <p role="status">Balcony is starting. The page opens in a few seconds.</p>
 <script>
+const texts = {
+    "zh-CN": ["在浏览器中训练一个小型 BERT，看它学习，并查看它的内部。", "Balcony 正在启动，页面几秒后打开。"],
+    ko: ["브라우저에서 작은 BERT를 학습시키고, 배우는 과정을 지켜보고, 안을 들여다보세요.",
+        "Balcony를 시작하는 중입니다. 몇 초 뒤에 페이지가 열립니다."],
+};
+function language() {  // as in assets/js/language/language.js
+    try {
+        const chosen = localStorage.getItem("balcony-language");
+        if (chosen) return chosen;
+    } catch {}
+    const codes = ["en", ...Object.keys(texts)];
+    return navigator.languages.map((each) => codes.find((code) => code.slice(0, 2) === each.slice(0, 2))).find(Boolean);
+}
+const code = language();
+texts[code]?.forEach((text, k) => { document.querySelectorAll("p")[k].textContent = text; });
+if (texts[code]) document.documentElement.lang = code;
 async function open_when_ready() {
     const answer = await fetch("health").catch(() => null);
     if (answer?.ok) location.reload();
     else setTimeout(open_when_ready, 200);
 }
 open_when_ready();
-</script></html>"""
+</script></html>""".encode()
 
 
 class WaitingPage(http.server.BaseHTTPRequestHandler):

@@ -42,8 +42,13 @@ def test_a_class_shares_runs_opens_a_lesson_and_guesses(visit_class: Callable[..
         expect(page.locator(".class-run h3")).to_have_text("Ada <b>")
     expect(ada.locator(".class-run.is-own")).to_have_count(1)
 
+    teacher.locator("#language").select_option("ko")
+    ada.locator("#language").select_option("zh-CN")
     teacher.locator("#class-send").click()
-    expect(bob.locator("#class-bar")).to_contain_text("Your teacher shows")
+    expect(bob.locator("#class-bar")).to_contain_text("Your teacher shows “What BERT is trained to do”")
+    expect(ada.locator("#class-bar")).to_contain_text("“BERT 的训练目标”")
+    for page in (teacher, ada):
+        page.locator("#language").select_option("en")
     bob.locator("#class-open").click()
     wait_for_question(bob, lesson="what-bert-learns")
     ada.locator("#class-close").click()

@@ -23,6 +23,11 @@ def test_the_waiting_page_is_readable_and_opens_the_app_where_the_address_points
     page = browser.new_page()
     page.goto(f"http://127.0.0.1:{port}/#tab=attention")
     expect(page.get_by_role("status")).to_contain_text("Balcony is starting")
+    for code, text in (("zh-CN", "正在启动"), ("ko", "시작하는 중")):
+        page.evaluate("code => localStorage.setItem('balcony-language', code)", code)
+        page.reload()
+        expect(page.get_by_role("status")).to_contain_text(text)
+        expect(page.locator("html")).to_have_attribute("lang", code)
     waiting.shutdown()
     waiting.server_close()
     with http.server.ThreadingHTTPServer(("127.0.0.1", port), Ready) as ready:

@@ -90,7 +90,8 @@ export function bar(view) {
       drawn.lesson = number;
       const close = () => { room.kept.set("seen", sent?.number); paint(); };
       lesson.replaceChildren(...(!sent || !number ? [] : [
-        el("span", { role: "status" }, isTeacher ? "All pages are offered " : "Your teacher shows ", el("bdi", {}, sent.title ? `“${sent.title}”` : "a view")),
+        el("span", { role: "status" }, isTeacher ? "All pages are offered " : "Your teacher shows ",
+          ...(sent.title ? ["“", el("bdi", { translate: "yes" }, sent.title), "”"] : ["a view"])),
         ...(isTeacher ? [button("class-unsend", "Take it back", () => report(teach("send", "", "")))]
           : [button("class-open", "Open", () => { show(sent.link); close(); }), button("class-close", "Not now", close)])]));
     }

@@ -63,7 +63,8 @@ function desk(lessons) {
   return el("section", { class: "class-desk", "aria-label": "For the teacher" }, join,
     el("div", { class: "class-settings" },
       el("div", { class: "b-tools" }, "Send to all pages", list, link.line, button("class-send", "Send", () => {
-        const own = link.input.value.trim(), title = list.selectedOptions[0]?.textContent ?? "";
+        const own = link.input.value.trim();
+        const title = lessons.find(([name]) => name === list.value)?.[1] ?? "";  // in English; each page translates it
         return own ? run("send", "", own) : run("send", title, `#lesson=${list.value}`);
       })),
       el("div", { class: "b-tools" }, steps.line, parameters.line, sharing.line, button("class-clear", "Clear the board", () => run("clear"))), status));
