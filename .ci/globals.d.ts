@@ -40,6 +40,7 @@ interface Window {
     waiting: WaitingView[];
     mount(...view: WaitingView): void;
     ask(update: object): void;
-    typed(part: string, text: string): unknown;
+    /** What components show by the newest answer, by their ids. */
+    values: Record<string, any>;
   };
 }

@@ -182,10 +182,11 @@ class Visitor:
         run = self.value("frame")
         question = {"model": run["run"] if of_run else "", "tab": "masked-words", **SENTENCES}
         words = self.call("question", "words", run["visitor"], question, None)
-        self.set("question", question | {"hidden": [hidden]})
-        for event in ("guesses", "closer"):
-            self.fire("question", event)
-        return [words, self.value("masked-guesses"), self.value("masked-closer")]
+        question["hidden"] = [hidden]
+        guesses, closer = (
+            self.call("question", "answer", run["visitor"], event, question) for event in ("guesses", "closer")
+        )
+        return [words, guesses["masked-guesses"], closer["masked-closer"]]
 
     def leave(self) -> None:
         """Close the page."""
@@ -226,13 +227,11 @@ def visit(page: Page, server: Server) -> None:
     page.wait_for_selector("#start:not([disabled])")
     page.evaluate("""() => {
       window.drawn = {};
-      const { mount } = Balcony;
-      Balcony.mount = async (name, events, component) => {
-        const count = () => { const { id } = component.element.closest(".block"); drawn[id] = (drawn[id] || 0) + 1; };
-        const watch = (key, redraw) => component.watch(key, () => { redraw(); count(); });
-        await mount(name, events, { ...component, watch });
-        count();
-      };
+      new MutationObserver((changes) => {
+        const parts = changes.map(({ target }) => target instanceof Element ? target : target.parentElement);
+        const views = new Set(parts.map((part) => part?.closest(".b-view")?.closest(".block")?.id));
+        for (const view of views) drawn[view] = (drawn[view] || 0) + 1;
+      }).observe(document.body, { childList: true, characterData: true, subtree: true });
     }""")
 
 

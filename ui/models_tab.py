@@ -140,8 +140,8 @@ def models_tab(page: Page) -> None:
     page.on(
         "facts",
         facts_of,
-        [choice, facts, keep, remove],
         lambda sentence: {facts: {"facts": [], "notes": [], "error": sentence}},
+        [choice, keep, remove],
     )
     choice.input(None, choice, None, js="(model) => Balcony.ask({ model, step: null })", **QUIET)
     keep.click(lambda values: act(values, keep_copy), page.inputs, changed, **QUIET)

@@ -19,7 +19,7 @@ import { exam } from "./train/exam.js";
 import { runMonitor } from "./train/monitor.js";
 import { textPreview } from "./train/preview.js";
 import { mount } from "./views.js";
-import { similarityMap, typed } from "./vectors/words_in_context.js";
+import { similarityMap } from "./vectors/words_in_context.js";
 
 /** @type {Record<string, View>} */
 const views = {
@@ -49,7 +49,7 @@ async function mountByName(...[name, , component]) {
   mount(name, view, component);
 }
 const { waiting } = window.Balcony;
-Object.assign(window.Balcony, { mount: mountByName, ask, typed });
+Object.assign(window.Balcony, { mount: mountByName, ask });
 for (const view of waiting) mountByName(...view);
 
 // Gradio's lists of choices stay open, one on top of the other, when the Tab key leaves them; Escape closes one.

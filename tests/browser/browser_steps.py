@@ -14,6 +14,7 @@ from playwright.sync_api import Error as PlaywrightError
 from ui.server.scripts import sources
 
 WAIT_MS = 45_000
+QUESTIONS = re.compile("/(run/predict|component_server)")  # requests to which a handler answers
 VIEWPORT: ViewportSize = {"width": 1600, "height": 900}
 # The question of a new visitor: the first two sentences of the dialogue, and of their words the longest hidden.
 FIRST = {
@@ -237,14 +238,14 @@ def compare_with(page: Page, model: str) -> None:
 def late_answers(page: Page) -> Iterator[None]:
     """Requests of the page inside the block reach the server only after it, one after the other."""
     held: list[Route] = []
-    page.route("**/run/predict*", lambda route: held.append(route))
+    page.route(QUESTIONS, lambda route: held.append(route))
     try:
         yield
     finally:
         while held:
             held.pop(0).continue_()
             page.wait_for_timeout(200)
-        page.unroute("**/run/predict*")
+        page.unroute(QUESTIONS)
 
 
 def wait_for_answer(view: Locator) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from browser_steps import FIRST, download, press_save, show, shown_model, words_of
-from playwright.sync_api import Page, Route, expect
+from browser_steps import FIRST, download, late_answers, press_save, show, shown_model, words_of
+from playwright.sync_api import Page, expect
 
 MARKUP = "<img src=x onerror=document.title='gone'> $x$ romeo"
 
@@ -46,16 +46,12 @@ def test_a_word_is_compared_in_several_sentences(page: Page) -> None:
 def test_what_is_typed_stays_when_an_example_arrives_late(page: Page) -> None:
     show(page, "masked-words", **FIRST)
     expect(page.locator("#masked-guesses section")).to_have_count(1)
-    late: list[Route] = []
-    page.route("**/run/predict*", lambda request: late.append(request))
-    page.get_by_role("tab", name="Words in context").click()
-    page.wait_for_timeout(200)
     word, sentences = (page.locator(f"#context-{box}").locator("input, textarea") for box in ("word", "sentences"))
-    word.fill("romeo")
-    sentences.fill("Romeo is here\nI am Romeo")
-    for request in late:
-        request.continue_()
-    page.unroute("**/run/predict*")
+    with late_answers(page):
+        page.get_by_role("tab", name="Words in context").click()
+        page.wait_for_timeout(200)
+        word.fill("romeo")
+        sentences.fill("Romeo is here\nI am Romeo")
     expect(page.locator("#context-facts")).to_contain_text("Occurrences2")
     expect(page.locator("#context-cosine .b-map-word title").first).to_have_text("1 Romeo is here")
     expect(word).to_have_value("romeo")

@@ -63,7 +63,7 @@ def head_switches(page: Page) -> None:
     def code(asked: Asked) -> str:
         return switches_code(asked.checkpoint, *hidden(asked))
 
-    page.on("switches", judge, [switches], lambda sentence: {switches: {"error": sentence}})
+    page.on("switches", judge, lambda sentence: {switches: {"error": sentence}})
     switches.submit(measure, page.inputs, switches, trigger_mode="once", **QUIET)
     offer(page, export, "heads-off", numbers, code=code)
 

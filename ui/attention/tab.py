@@ -8,7 +8,7 @@ from bert_core.pages.attention import ShownAttention, attention_page, detail_val
 from bert_core.storage.checkpoint import Checkpoint
 from ui.attention import values as attention
 from ui.attention.head_switches import head_switches
-from ui.handlers import QUIET, on_error, warn
+from ui.handlers import QUIET, on_error
 from ui.parts.downloads import exporter, numbers_of_models, offer
 from ui.parts.export import Numbers, attention_numbers
 from ui.parts.notes import alone_note, unknown_note
@@ -112,8 +112,8 @@ def attention_tab(page: Page) -> None:
         head = attention.nearest_head(asked.question.head, first)
         return attention_page(first, head, f"Attention: {caption(asked.model)}")
 
-    page.on("heads", show, [grid, detail, other_grid, other_detail], nothing)
-    page.on("layer", show_layer, [detail, other_detail], lambda sentence: {detail: warn(sentence)})
+    page.on("heads", show, nothing)
+    page.on("layer", show_layer)
     page.on_restored(lambda question: {hide: question.hide_special}, [hide])
     hide.input(None, hide, None, js="(hide) => Balcony.ask({ hide_special: hide })", **QUIET)
     offer(page, export, "attention", numbers, code=code, html=html)

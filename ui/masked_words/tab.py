@@ -101,10 +101,9 @@ def masked_words_tab(page: Page) -> None:
     page.on(
         "guesses",
         guess,
-        [guesses, guesses_beside],
         lambda sentence: {guesses: no_guesses(sentence), guesses_beside: NO_GUESSES},
     )
-    page.on("closer", look_closer, [closer], lambda sentence: {closer: {"kind": "", "text": sentence}})
+    page.on("closer", look_closer, lambda sentence: {closer: {"kind": "", "text": sentence}})
     page.on_restored(lambda question: {own: question.guess, kind: question.view}, [own, kind])
     # Not input: a text box triggers that by keys with a letter only, not by pasting or deleting.
     own.change(None, own, None, js="(guess) => Balcony.ask({ guess })", **QUIET)

@@ -129,12 +129,11 @@ def next_sentence_tab(page: Page) -> None:
     def code_of_matrix(asked: Asked) -> str:
         return pairs.matrix_code(asked.checkpoint.name, asked.corpus, asked.question.start, shown_size(asked))
 
-    page.on("verdict", judge, [verdict], lambda sentence: {verdict: {"error": sentence}})
-    page.on("across", cross, [across], lambda sentence: {across: HIDDEN})
+    page.on("verdict", judge, lambda sentence: {verdict: {"error": sentence}})
+    page.on("across", cross, lambda sentence: {across: HIDDEN})
     page.on(
         "matrix",
         matrices,
-        [matrix, matrix_beside],
         lambda sentence: {matrix: {"error": sentence}, matrix_beside: HIDDEN},
     )
     offer(page, pair_export, "pair", numbers_of_pair, code=code_of_pair)

@@ -2,13 +2,14 @@
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.routes import ORJSONResponse
 
 from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus, read_corpus
@@ -72,7 +73,7 @@ class Asked:
 class Page:
     """The parts of the page that tabs share. visitor: holds the token that the browser keeps. frame: the bar above the
     tabs, its value see `frame_value`. bar: the bar with the sentences, its value the question. lessons: name and title
-    of each."""
+    of each. answers: by event, see `on`."""
 
     demo: gr.Blocks
     workspaces: Workspaces
@@ -80,6 +81,7 @@ class Page:
     frame: gr.HTML
     bar: gr.HTML
     lessons: list[list[str]]
+    answers: dict[str, Callable[[Workspace, object], dict[Any, Any]]]
 
     @property
     def inputs(self) -> set[Any]:
@@ -102,26 +104,20 @@ class Page:
         self,
         event: str,
         answer: Callable[[Asked], dict[Any, Any]],
-        outputs: Iterable[gr.components.Component],
-        failed: Callable[[str], dict[Any, Any]],
+        failed: Callable[[str], dict[Any, Any]] | None = None,
+        controls: Sequence[gr.components.Component] = (),
     ) -> None:
-        """Connect an event of EVENTS to what answers it. failed: the outputs for an error's sentence."""
+        """Answer an event of EVENTS with values of views. failed: these for an error's sentence; else the bar shows it.
+        controls: other components, whose values an answer may hold too."""
 
-        @on_error(failed)
-        def respond(values: Values) -> dict[Any, Any]:
-            return answer(self.asked(values))
+        def respond(space: Workspace, question: object) -> dict[Any, Any]:
+            return answer(Asked(self.workspaces, space, Question.read(question)))
 
-        def handle(values: Values) -> dict[Any, Any]:
-            number = (values[self.bar] or {}).get("number")
-            # A view knows by this which question it shows the answer to.
-            return {
-                output: value | {"answers": [event, number]}
-                if type(value) is dict and "__type__" not in value
-                else value
-                for output, value in respond(values).items()
-            }
-
-        getattr(self.bar, event)(handle, self.inputs, set(outputs), trigger_mode="always_last", **QUIET)
+        self.answers[event] = on_error(failed)(respond) if failed else respond
+        if controls:
+            ids = [each.elem_id for each in controls]
+            js = f"() => {ids}.map((id) => Balcony.values[id] ?? {{ __type__: 'update' }})"
+            getattr(self.bar, event)(None, None, [*controls], js=js, **QUIET)
 
     def open_tabs(self, tabs: gr.Tabs) -> None:
         """Let the page open the question's tab."""
@@ -138,6 +134,7 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
     shipped = lessons() | ({GIVEN: given} if given else {})
     titles = [[name, each["title"]] for name, each in shipped.items()]
     visitor = gr.BrowserState(None, storage_key="balcony-visitor", secret="balcony")
+    answers: dict[str, Callable[[Workspace, object], dict[Any, Any]]] = {}
 
     def models(space: Workspace) -> dict[str, Any]:
         return {"models": choices(workspaces, space), "others": comparisons(workspaces, space)}
@@ -154,6 +151,12 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
             raise InputError(MALFORMED)
         asked = Asked(workspaces, space, Question.read(question))
         return words_value(asked.checkpoint, asked.question, before)
+
+    def answer(space: Workspace, event: str, question: object) -> Any:
+        """What the components of an event show, by their ids; nothing where a form answers it."""
+        found = answers[event](space, question) if event in answers else {}
+        # As it is: the framework would copy each number of a large answer.
+        return ORJSONResponse({component.elem_id: value for component, value in found.items()})
 
     def rename(space: Workspace, key: str, name: str) -> None:
         space.rename(key, name)
@@ -189,10 +192,10 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
         {},
         events=("restored", "open", *EVENTS),
         options={"events": EVENTS},
-        server_functions=functions(workspaces, sentences, words, known=False),
+        server_functions=functions(workspaces, sentences, words, answer, known=False),
         elem_id="question",
     )
-    return Page(demo, workspaces, visitor, frame, bar, titles)
+    return Page(demo, workspaces, visitor, frame, bar, titles, answers)
 
 
 def corpus_of(space: Workspace, key: str) -> Corpus:

@@ -177,7 +177,7 @@ def step_by_step_tab(page: Page) -> None:
             return {steps: {"error": EMPTY}}
         return {steps: steps_value(asked.checkpoint, asked.question)}
 
-    page.on("steps", show, [steps], lambda sentence: {steps: {"error": sentence}})
+    page.on("steps", show, lambda sentence: {steps: {"error": sentence}})
     offer(
         page,
         export,

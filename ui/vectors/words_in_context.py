@@ -99,8 +99,8 @@ def words_in_context_tab(page: Page) -> None:
     page.on(
         "contexts",
         show,
-        [facts, level, cosine, points, word, sentences],
         lambda sentence: {facts: {"facts": [], "notes": [], "error": sentence}, cosine: None, points: None},
+        [level, word, sentences],
     )
     # Where the question has none, the answer sets the controls to an example.
     page.on_restored(
@@ -110,8 +110,6 @@ def words_in_context_tab(page: Page) -> None:
         },
         [word, sentences],
     )
-    for part, box in (("word", word), ("contexts", sentences)):
-        box.change(None, box, box, js=f"(text) => Balcony.typed({part!r}, text)", **QUIET)
     level.input(None, level, None, js="(level) => Balcony.ask({ level })", trigger_mode="always_last", **QUIET)
     offer(
         page,

@@ -4,8 +4,10 @@
 import { direction, el, note, roam } from "../parts/elements.js";
 import { announce, latest, on, visitor } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
+import { follow } from "../views.js";
 
 const TYPING_MS = 300;
+const REST_MS = 100;  // between an answer and the next question of its kind
 /** What a press on a word does, by tab. */
 const PRESSES = {
   "masked-words": "Click a word to hide it from the model; double-click to hide only that one.",
@@ -39,7 +41,8 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   /** @type {string[]} */
   let sentences = [];
   /** @type {Record<string, string>} */
-  const asked = {};  // by event, the parts of the question when it was last triggered
+  const asked = {};  // by event, the parts of the question when it was last asked
+  const fetching = {};  // by event
   /** @type {{text: string, pair: string, hidden: number[] | null} | null} */
   let before = null;
   let typing = 0;
@@ -184,18 +187,37 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   /** What the server gets. */
   const value = () => ({ ...question, hidden: question.hidden ?? [] });
 
-  /** Trigger the events of the open tab whose parts of the question have changed. */
+  /** The parts of a question that an event answers. @param {string} event */
+  const parts = (event, of = value()) => JSON.stringify(options.events[event][1].map((key) => of[key]));
+
+  /**
+   * Show the answer to an event; a tab's own components are set unless the question has changed meanwhile.
+   * @param {string} event @param {any} now
+   */
+  async function fetch(event, now) {
+    await visitor.known;
+    const values = await server.answer(visitor.token, event, now) ?? { error: "The server did not answer; try again." };
+    if (values.error) {
+      follow(event, 0);
+      problem.replaceChildren(note(values.error, true));
+      return;
+    }
+    follow(event, now.number, values);
+    window.Balcony.values = values;
+    if (parts(event) === parts(event, now)) trigger(event);
+    await new Promise((resolve) => { setTimeout(resolve, REST_MS); });
+  }
+
+  /** Ask the events of the open tab whose parts of the question have changed. */
   function answer() {
     const now = value();
     setValue(now);
-    const due = Object.entries(options.events).filter(([, [tab]]) => tab === now.tab).map(([event, [, keys]]) =>
-      [event, JSON.stringify(keys.map((key) => now[key]))]).filter(([event, state]) => asked[event] !== state);
-    const names = new Set(due.map(([event]) => event));
-    for (const [event, state] of due) {
-      asked[event] = state;
-      if (event === "layer" && names.has("heads")) continue;
-      announce("asked", { event, number: now.number });
-      trigger(event);
+    const due = Object.keys(options.events).filter((event) => options.events[event][0] === now.tab && asked[event] !== parts(event));
+    for (const event of due) {
+      asked[event] = parts(event);
+      if (event === "layer" && due.includes("heads")) continue;
+      follow(event, now.number);
+      (fetching[event] ??= latest(fetch))(event, now);
     }
   }
 

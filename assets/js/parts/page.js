@@ -7,7 +7,7 @@
  * @property {{key: string}} shown the server has described the shown model, after another one was chosen
  * @property {{others: [key: string, name: string][]}} models the list of models is new
  * @property {{text: string, pair: string, hidden: number[] | null}} replaced a view put other sentences into the question
- * @property {{event: string, number: number}} asked the server is asked to answer a question
+ * @property {null} answers the server is asked to answer a question, or it has
  * @property {null} draw other sentences of the text are to be drawn at random
  * @property {null} open the question names another tab, which is to be opened
  * @property {null} restored the question of an address was taken

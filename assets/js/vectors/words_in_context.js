@@ -2,30 +2,18 @@
 
 import { el } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
-import { ask, question } from "../parts/question.js";
+import { ask } from "../parts/question.js";
 
 const HINT = "Point at a cell to read how similar the two vectors are.";
 
 /** @typedef {{title: string, labels: string[], cosine: number[][]}} Similarities */
 
-/** @param {string} text */
-const lines = (text) => text.split("\n").filter((line) => line.trim());
-
 // Only a person's typing is an "input" of the document, not an example that the server puts into a box.
 document.addEventListener("input", ({ target }) => {
   if (!(target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement)) return;
   if (target.closest("#context-word")) ask({ word: target.value });
-  if (target.closest("#context-sentences")) ask({ contexts: lines(target.value) });
+  if (target.closest("#context-sentences")) ask({ contexts: target.value.split("\n").filter((line) => line.trim()) });
 });
-
-/**
- * What a box is to hold after it changed: the question's part, where an example came later than what the person typed.
- * @param {"word" | "contexts"} part @param {string} text
- */
-export function typed(part, text) {
-  const asked = question[part], as = asked instanceof Array ? asked.join("\n") : asked;
-  return as === null || as === (asked instanceof Array ? lines(text).join("\n") : text) ? { __type__: "update" } : as;
-}
 
 /** @type {View} */
 export function similarityMap(root) {
