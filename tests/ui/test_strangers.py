@@ -17,7 +17,8 @@ import ui
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.runs.run import Run
-from ui.handlers import SURPRISE
+from ui.handlers import MALFORMED, SURPRISE
+from ui.parts.question import EVENTS
 from ui.server.workspace import Model, Workspace
 from ui.server.workspaces import Workspaces
 
@@ -171,10 +172,15 @@ def test_a_naughty_text_in_every_field_is_answered(owner: tuple[str, Workspaces,
     url, workspaces, _, _ = owner
     config = json.loads(ask(url, "config"))
     components = {each["id"]: each for each in config["components"]}
-    texts = dict.fromkeys(("text", "pair", "guess", "word"), NAUGHTY)
-    asked = [texts | more for more in ({"contexts": [NAUGHTY] * 2, "hidden": [1]}, {"choices": [NAUGHTY] * 2})]
+    asked = naughty_questions()
     fields = {number for number, each in components.items() if each["type"] == "textbox"}
-    reached = {number for number in fields if not components[number]["props"].get("interactive", True)}  # are shown
+    by_script = ("context-word", "context-sentences")  # the page's own script puts these into the question
+    props = {number: components[number]["props"] for number in fields}
+    reached = {
+        number
+        for number, each in props.items()
+        if each["elem_id"] in by_script or not each.get("interactive", True)  # these are shown only
+    }
     for event in config["dependencies"]:
         inputs = [components[number] for number in event["inputs"]]
         if not any(each["id"] in fields or each["props"].get("elem_id") == "question" for each in inputs):
@@ -196,27 +202,55 @@ def test_a_naughty_text_in_every_field_is_answered(owner: tuple[str, Workspaces,
     assert reached == fields
 
 
+def naughty_questions() -> list[dict[str, Any]]:
+    texts = dict.fromkeys(("text", "pair", "guess", "word"), NAUGHTY)
+    return [texts | more for more in ({"contexts": [NAUGHTY] * 2, "hidden": [1]}, {"choices": [NAUGHTY] * 2})]
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_every_answer_to_a_naughty_question_is_what_the_server_has_found(
+    owner: tuple[str, Workspaces, Workspace, Run], event: str
+) -> None:
+    url, workspaces, _, _ = owner
+    config, mark = json.loads(ask(url, "config")), "claimed7f3"
+    [bar] = (each["id"] for each in config["components"] if each["props"].get("elem_id") == "question")
+    for question in naughty_questions():
+        question |= {key: [mark] for key in ("facts", "notes", "error", "html", "values")}
+        data = [workspaces.enter(None).token, event, question]
+        body = {"component_id": bar, "fn_name": "answer", "data": data, "session_hash": f"{SESSION}7{event}"}
+        answer = ask(url, "gradio_api/component_server", body)
+        assert isinstance(json.loads(answer), dict)
+        assert mark not in answer
+        assert SURPRISE[:20] not in answer
+        assert MALFORMED not in answer
+
+
 def test_no_function_of_a_view_gives_a_stranger_anything(owner: tuple[str, Workspaces, Workspace, Run]) -> None:
     url, workspaces, space, run = owner
     config = json.loads(ask(url, "config"))
-    asked, owners = 0, ""
+    asked, owners = 0, {}
     for component in config["components"]:
         for name in component["props"].get("server_fns") or []:
             stranger = workspaces.enter(None).token
             of_function = {"component_id": component["id"], "fn_name": name, "session_hash": f"{SESSION}{asked // 20}"}
-            owners += ask(url, "gradio_api/component_server", of_function | {"data": [space.token, run.id, None]})
+            for row in ([space.token, run.id, None], [space.token, "matrix", {"model": run.id}]):
+                found = ask(url, "gradio_api/component_server", of_function | {"data": row})
+                owners[name] = owners.get(name, "") + found
             for key in keys_of(space, run):
                 question = {"model": key, "other": key, "text": "hello [MASK]", "step": None, "run": key}
                 shapes = [[], [None], [0, True], [None, True], [{}], ["json"], [[0, -1, 0]], [question]]
                 rows = [[stranger, key, *rest] for rest in (shapes if key == run.id else [[None]])]
                 rows += [[stranger, question, None], [stranger, None, question], [key, key, None, True]]
+                if name == "answer":
+                    rows += [[token, event, question] for event in EVENTS for token in (stranger, key)]
                 for row in rows:
                     answer = ask(url, "gradio_api/component_server", of_function | {"data": row})
                     asked += 1
                     assert SECRET not in answer, name
                     assert space.token not in answer, name
     assert asked > 50
-    assert SECRET in owners, "the owner gets it"
+    assert SECRET in owners["answer"], "the owner gets it"
+    assert sum(SECRET in found for found in owners.values()) > 1
     assert (run.status, run.steps_done, len(space.runs), len(space.models)) == ("paused", 1, 1, 1)
 
 

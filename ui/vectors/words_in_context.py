@@ -53,7 +53,8 @@ def words_in_context_tab(page: Page) -> None:
             elem_id="context-level",
         )
         with gr.Row():
-            word = gr.Textbox(label="Word", lines=1, max_lines=1, elem_id="context-word", min_width=160)
+            # assets/js/vectors/words_in_context.js reads what is typed here.
+            word = gr.Textbox(label="Word", max_lines=1, elem_id="context-word", min_width=160, interactive=True)
             sentences = gr.Textbox(
                 label="Sentences, one per line",
                 lines=3,
@@ -61,6 +62,7 @@ def words_in_context_tab(page: Page) -> None:
                 elem_id="context-sentences",
                 scale=3,
                 min_width=280,
+                interactive=True,
             )
         export = exporter("the similarities", of="context-stage", elem_id="context-download")
         hint(HINT)

@@ -2,7 +2,7 @@
 // question as its component's value and triggers the events of the open tab that a change concerns.
 
 import { direction, el, note, roam } from "../parts/elements.js";
-import { announce, latest, on, visitor } from "../parts/page.js";
+import { latest, on, visitor } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
 import { follow } from "../views.js";
 
