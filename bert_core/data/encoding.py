@@ -4,7 +4,7 @@
 
 import hashlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ from tokenizers import Tokenizer
 from bert_core.data.arrays import Append, gather
 from bert_core.data.corpus import Corpus
 from bert_core.data.stored_text import StoredSentences
-from bert_core.data.tokenizer import UNK
+from bert_core.data.tokenizer import UNK, plain
 
 IS_NEXT, NOT_NEXT = 0, 1
 
-_ENCODED_AT_ONCE = 10_000  # sentences; an even number, so that pairs stay together
+_ENCODED_AT_ONCE = 10_000  # sentences
+_CHARACTERS_AT_ONCE = 2**17  # or a pair; the words of a group stop all other threads while they become Python objects
 _MOST_CACHED = 500_000  # words
 
 
@@ -93,20 +94,19 @@ def _ids_folder(corpus: Corpus, tokenizer: Tokenizer) -> Path | None:
 
 def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Callable[[float], None]) -> dict[str, Any]:
     unknown = tokenizer.token_to_id(UNK)
-    tokenizer = Tokenizer.from_str(tokenizer.to_str())
-    tokenizer.encode_special_tokens = True
     dtype = np.min_scalar_type(tokenizer.get_vocab_size())
-    sentences, end, unknowns = corpus.sentences, 0, 0
+    tokenizer = plain(tokenizer)
+    start, end, unknowns = 0, 0, 0
     # A space always ends a word, so the text between two spaces has the same ids in every sentence.
     ids_of: dict[str, Sequence[int]] = {}
     kept_parts = []
     append("offsets", np.zeros(1, np.int64))
-    for start in range(0, len(sentences), _ENCODED_AT_ONCE):
-        progress(start / len(sentences))
-        rows = [sentence.split(" ") for sentence in sentences[start : start + _ENCODED_AT_ONCE]]
+    for group in _groups(corpus.sentences):
+        progress(start / len(corpus.sentences))
+        rows = [sentence.split(" ") for sentence in group]
         words = list(itertools.chain.from_iterable(rows))
         if len(ids_of) > _MOST_CACHED:
-            ids_of.clear()
+            _empty(ids_of)
         new = list(set(words).difference(ids_of))  # encoded on all processor cores
         ids_of.update(zip(new, (row.ids for row in tokenizer.encode_batch_fast(new, add_special_tokens=False))))
         found = [ids_of[word] for word in words]
@@ -125,11 +125,33 @@ def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Call
         append("offsets", end + lengths.cumsum())
         append("texts", text_hashes(ids, lengths))
         kept_parts.append(kept)
-        end, unknowns = end + len(ids), unknowns + int((ids == unknown).sum())
+        start, end, unknowns = start + len(rows), end + len(ids), unknowns + int((ids == unknown).sum())
+    _empty(ids_of)
     kept_before = np.concatenate([[0], np.concatenate(kept_parts).cumsum()])
     lengths = np.fromiter((len(document) for document in corpus.documents), np.int64, len(corpus.documents))
     append("documents", kept_before[np.concatenate([[0], lengths.cumsum()])])
     return {"unknown_share": unknowns / end if end else 0.0}
+
+
+def _groups(sentences: Iterable[str]) -> Iterator[list[str]]:
+    """The sentences in groups that keep pairs together."""
+    group: list[str] = []
+    characters = 0
+    for sentence in sentences:
+        group.append(sentence)
+        characters += len(sentence)
+        is_large = len(group) >= _ENCODED_AT_ONCE or characters >= _CHARACTERS_AT_ONCE
+        if is_large and len(group) % 2 == 0:
+            yield group
+            group, characters = [], 0
+    if group:
+        yield group
+
+
+def _empty(ids_of: dict[str, Sequence[int]]) -> None:
+    """Free a dict item by item: `clear` stops all other threads until the last of its lists is freed."""
+    while ids_of:
+        ids_of.popitem()
 
 
 def text_hashes(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:

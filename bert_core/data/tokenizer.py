@@ -102,7 +102,12 @@ def _train_words(corpus: Corpus, sentences: Iterable[str], config: TokenizerConf
     trainer = trainers.WordLevelTrainer(vocab_size=config.vocab_size or MAX_TOKENIZER_TOKENS, **options)
     tokenizer = _without_special_tokens(models.WordLevel(unk_token=UNK), scheme)
     tokenizer.train_from_iterator(sentences, trainer)
-    return build_tokenizer(tokenizer.get_vocab(), scheme)
+    if [tokenizer.token_to_id(token) for token in SPECIAL_TOKENS] == list(range(len(SPECIAL_TOKENS))):
+        # Without its vocabulary as a dict, which for many words stops all other threads for seconds.
+        return _with_special_tokens(tokenizer, scheme)
+    ids = tokenizer.get_vocab()  # a word of the text has the name of a special token
+    words = sorted(ids.keys() - set(SPECIAL_TOKENS), key=ids.__getitem__)
+    return build_tokenizer({token: i for i, token in enumerate([*SPECIAL_TOKENS, *words])}, scheme)
 
 
 def _train_wordpiece(corpus: Corpus, sentences: Iterable[str], config: TokenizerConfig, scheme: Scheme) -> Tokenizer:
@@ -144,15 +149,19 @@ _KINDS = {
 
 def notes_on_words(sentences: Iterable[str], kind: str) -> list[str]:
     """What a tokenizer of this kind does to the words of a text that a person may not expect, one sentence each."""
-    text = " ".join(sentences)
-    unspaced = len(re.findall(f"[{UNSPACED}]", text)) / max(1, len(text) - text.count(" "))
+    words: Counter[str] = Counter()
+    letters = characters = 0
+    for sentence in sentences:
+        words.update(sentence.split(" "))
+        letters += len(sentence) - sentence.count(" ")
+        characters += len(re.findall(f"[{UNSPACED}]", sentence))
+    unspaced = characters / max(1, letters)
     notes = []
     if unspaced > _WORTH_A_NOTE:
         notes.append(
             f"Han, kana, Thai and other scripts without spaces between words are split into characters ({unspaced:.0%} "
             "of this text)."
         )
-    words = Counter(text.split(" "))
     dropped = sum(count for word, count in words.items() if re.fullmatch(f"{DROPPED_MARKS}+", word)) / words.total()
     if kind == "word" and dropped > _WORTH_A_NOTE:
         notes.append(f"The word tokenizer drops . , ! ? and -: {dropped:.0%} of the words here. Wordpiece keeps them.")
@@ -217,10 +226,13 @@ def build_tokenizer(vocabulary: dict[str, int], scheme: Scheme, merges: Sequence
     else:
         pairs = _checked_merges(merges, vocabulary)
         model = models.BPE(vocabulary, pairs, unk_token=UNK, continuing_subword_prefix=PREFIX)
-    tokenizer = _without_special_tokens(model, scheme)
+    return _with_special_tokens(_without_special_tokens(model, scheme), scheme)
+
+
+def _with_special_tokens(tokenizer: Tokenizer, scheme: Scheme) -> Tokenizer:
     if scheme.model != "WordLevel":
         tokenizer.decoder = decoders.WordPiece(prefix=PREFIX)
-    specials = [(token, vocabulary[token]) for token in (CLS, SEP)]
+    specials = [(token, token_id(tokenizer, token)) for token in (CLS, SEP)]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{CLS} $A {SEP}", pair=f"{CLS} $A {SEP} $B:1 {SEP}:1", special_tokens=specials
     )
@@ -266,6 +278,14 @@ def _checked_merges(merges: Sequence[Sequence[str]], vocabulary: dict[str, int])
         if not is_inside or not {first, second, first + second[len(PREFIX) :]} <= vocabulary.keys():
             raise CheckpointError(f"its merge of {quoted(first)} and {quoted(second)} does not fit its vocabulary.")
     return [(first, second) for first, second in merges]
+
+
+def plain(tokenizer: Tokenizer) -> Tokenizer:
+    """A tokenizer of the same vocabulary, which they share, without special tokens: a "[MASK]" in a text is a word like
+    any other."""
+    twin = Tokenizer(tokenizer.model)
+    twin.normalizer, twin.pre_tokenizer = tokenizer.normalizer, tokenizer.pre_tokenizer
+    return twin
 
 
 def token_id(tokenizer: Tokenizer, token: str) -> int:

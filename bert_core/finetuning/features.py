@@ -13,7 +13,7 @@ from tokenizers import Encoding, Tokenizer
 
 from bert_core.config import FinetuningData
 from bert_core.data.batches import truncated_lengths
-from bert_core.data.tokenizer import CLS, SEP, special_ids
+from bert_core.data.tokenizer import CLS, SEP, plain, special_ids
 from bert_core.errors import CorpusError
 from bert_core.finetuning.examples import AnswerExample, ChoiceExample, Example, TaggedExample, TaskData, TextExample
 
@@ -57,8 +57,7 @@ class _Reader:
     def __init__(self, labels: Sequence[str], tokenizer: Tokenizer, config: FinetuningData) -> None:
         self.ids = {label: i for i, label in enumerate(labels)}
         self.config = config
-        self.tokenizer = Tokenizer.from_str(tokenizer.to_str())
-        self.tokenizer.encode_special_tokens = True  # a "[SEP]" in a text is a word like any other
+        self.tokenizer = plain(tokenizer)
         self.cls, self.sep = (special_ids(tokenizer)[token] for token in (CLS, SEP))
 
     def rows(self, examples: Sequence[Example]) -> list[Row]:

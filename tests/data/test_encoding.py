@@ -19,7 +19,7 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import decoded_blocks
 from bert_core.data.encoding import encode_corpus, mix, text_hashes
 from bert_core.data.stored_text import StoredSentences
-from bert_core.data.tokenizer import train_tokenizer
+from bert_core.data.tokenizer import plain, train_tokenizer
 from bert_core.errors import CorpusError
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
@@ -215,3 +215,28 @@ def test_ids_of_cached_words_are_those_of_the_whole_sentence(monkeypatch, kind):
     whole = [ids for ids in whole if ids]
     assert encoded.lengths.tolist() == [len(ids) for ids in whole]
     assert encoded.ids.tolist() == list(itertools.chain.from_iterable(whole))
+
+
+def test_no_call_holds_more_than_a_group_of_words(monkeypatch):
+    """While words become Python objects, no other thread runs; a pair stays in one group."""
+    calls = []
+
+    class Counting:
+        def __init__(self, tokenizer):
+            self._tokenizer = plain(tokenizer)
+
+        def encode_batch_fast(self, words, **options):
+            calls.append(sum(map(len, words)))
+            return self._tokenizer.encode_batch_fast(words, **options)
+
+    monkeypatch.setattr(encoding_module, "_CHARACTERS_AT_ONCE", 1_000)
+    draw, words = random.Random(0), [f"{number:06}" for number in range(1_500)]
+    lines = [tuple(words[start : start + draw.randrange(1, 30)]) for start in range(0, len(words), 30)]
+    corpus = Corpus((tuple(" ".join(line) for line in lines),))
+    tokenizer = train_tokenizer(corpus)
+    whole = encode_corpus(corpus, tokenizer)
+    monkeypatch.setattr(encoding_module, "plain", Counting)
+    assert encode_corpus(corpus, tokenizer).ids.tolist() == whole.ids.tolist()
+    assert sum(calls) == sum(len(word) for line in lines for word in line)
+    assert max(calls) <= 1_000 + 2 * 30 * 6
+    assert {len(group) % 2 for group in list(encoding_module._groups(corpus.sentences))[:-1]} == {0}

@@ -460,3 +460,18 @@ def test_flags_that_are_not_booleans_are_refused(tmp_path):
 
 def test_a_word_of_a_megabyte_is_unknown():
     assert _OURS.encode("a" * 1_000_000).tokens == [CLS, UNK, SEP]
+
+
+def test_a_word_with_the_name_of_a_special_token_is_no_special_token():
+    tokenizer = train_tokenizer(Corpus((("a [MASK] b", "[CLS] a"),)), lowercase=False)
+    assert [tokenizer.token_to_id(token) for token in SPECIAL_TOKENS] == [0, 1, 2, 3, 4]
+    assert sorted(tokenizer.get_vocab().values()) == list(range(7))
+
+
+def test_learned_words_never_become_a_dict_which_stops_all_other_threads(monkeypatch):
+    corpus = Corpus((("Romeo, a b b", "a c ÉTÉ b"),))
+    learned = train_tokenizer(corpus)
+    rebuilt = build_tokenizer(learned.get_vocab(), Scheme(strip_accents=False, any_script=True))
+    assert json.loads(learned.to_str()) == json.loads(rebuilt.to_str())
+    monkeypatch.setattr("bert_core.data.tokenizer.build_tokenizer", None)
+    assert train_tokenizer(corpus).get_vocab() == learned.get_vocab()
