@@ -197,8 +197,14 @@ class Visitor:
         if started > self._latest + IDLE_SECONDS:
             self._connection.close()  # and opened again by the request: the server closes what is idle for long
         content = None if body is None else json.dumps(body)
-        self._connection.request(method, path, content, {"Content-Type": "application/json"})
-        response = self._connection.getresponse()
+        headers = {"Content-Type": "application/json"}
+        try:
+            self._connection.request(method, path, content, headers)
+            response = self._connection.getresponse()
+        except (BrokenPipeError, ConnectionResetError, http.client.RemoteDisconnected):  # closed meanwhile, as idle
+            self._connection.close()
+            self._connection.request(method, path, content, headers)
+            response = self._connection.getresponse()
         answer = response.read()
         self._latest = time.perf_counter()
         self.spent.append(self._latest - started)
