@@ -6,6 +6,7 @@ python app.py --class            for a room of people
 """
 
 import argparse
+import gc
 import http.server
 import logging
 import os
@@ -119,6 +120,7 @@ def main() -> None:
         address = f"http://localhost:{waiting.server_port}/" + (f"#teacher={teacher}" if teacher else "")
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # some browsers block it
         opens_browser = False
+    gc.disable()  # until the app is served: the collector would visit the growing modules again and again
     # Imported here, so that the waiting page, --help and a mistyped option need not wait for torch.
     import ui
     from bert_core.config import LOCAL, PUBLIC

@@ -27,7 +27,7 @@ WINGS = {
         {"__main__", "__init__"},
     ],
     "ui": [
-        {"handlers", "views"},
+        {"quick_start", "handlers", "views"},
         {"server"},
         {"parts"},
         {"theme"},

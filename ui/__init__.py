@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-# Set before gradio is imported: it sends nothing anywhere, and its queue keeps no statistics of 10,000 events.
-os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
-os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000000")
-os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
+from ui.quick_start import without_apps
+
+# It imports gradio in its own way, so it comes first.
+# isort: split
 
 import gradio as gr
 from starlette.middleware import Middleware
@@ -66,7 +65,7 @@ def build(
     """The whole page for one training service and the workspaces of its visitors. lesson: to begin with. is_class:
     with the bar and the tab of a class."""
     workspaces = workspaces or open_workspaces(service)
-    with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
+    with without_apps(), gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
         page = open_page(demo, workspaces, lesson)
         if is_class:
             view("classRoom", elem_id="class-bar")
@@ -84,7 +83,8 @@ def build(
                     view("classRoom", options={"lessons": page.lessons}, elem_id="class-board")
         page.open_tabs(tabs)
         endpoints(demo, workspaces)
-    return demo.queue(api_open=False, max_size=MOST_QUEUED)
+        demo.queue(api_open=False, max_size=MOST_QUEUED)
+    return demo
 
 
 def open_workspaces(
@@ -167,6 +167,7 @@ def launch(
     warm_up(service)
     if not prevent_thread_lock:
         gc.freeze()  # a collection that visits all objects of PyTorch and Gradio stops every thread for 0.2 s
+        gc.enable()
     try:
         while not prevent_thread_lock and demo.is_running:
             time.sleep(0.2)
