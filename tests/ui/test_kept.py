@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -191,4 +192,20 @@ def test_the_page_says_what_a_restart_loses(keeps: bool, tmp_path: Path) -> None
     assert all(workspaces.losses in json.loads(texts) for texts in locales().values())
     if workspaces.kept is not None:
         workspaces.kept.close()
+    service.close()
+
+
+def test_a_save_that_takes_long_does_not_hold_up_the_end_of_the_server(
+    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of a large model, which waits for a step in progress: both end when the process does."""
+    service, workspaces = server(tmp_path)
+    stepped(workspaces.start(workspaces.enter(None), recipe, TEXT, paused=True), 1)
+    over = threading.Event()
+    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.2)
+    monkeypatch.setattr(Run, "save", lambda *_: over.wait())
+    assert workspaces.kept is not None
+    workspaces.kept.close()  # without a limit it would not return
+    assert not over.is_set()
+    over.set()
     service.close()
