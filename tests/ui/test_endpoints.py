@@ -282,6 +282,7 @@ def test_the_page_installs_as_an_app_with_its_own_mark(client: Client) -> None:
         with urllib.request.urlopen(urllib.parse.urljoin(client.src, path), timeout=60) as answer:
             return answer.read()
 
+    assert b'<link rel="manifest" href="manifest.json"' in get("")
     manifest = json.loads(get("manifest.json"))
     assert (manifest["name"], manifest["display"]) == ("Balcony", "standalone")
     assert {icon["sizes"] for icon in manifest["icons"]} == {"192x192", "512x512"}

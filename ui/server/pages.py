@@ -13,6 +13,8 @@ from gradio.state_holder import SessionState, StateHolder
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_DOCUMENTS = 16  # of different hosts
+# Relative, so that a browser finds it where the app lies below a path of its host; the same number of bytes.
+_MANIFEST = b'href="/manifest.json"', b'href="manifest.json" '
 _OF_ADDRESS = (b"host", b"x-forwarded", b"x-gradio")  # the beginnings of headers by which Gradio writes addresses
 
 
@@ -32,6 +34,8 @@ class Documents:
         if not messages:
 
             async def note(message: Message) -> None:
+                if "body" in message:
+                    message = message | {"body": message["body"].replace(*_MANIFEST)}
                 messages.append(message)
                 await send(message)
 
