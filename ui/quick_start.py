@@ -1,10 +1,13 @@
 """Gradio, imported and built without the work at its start that nothing here uses; together, that is half of it."""
 
 import contextlib
+import functools
 import inspect
 import os
 from collections.abc import Iterator
 from typing import Any
+
+import jinja2
 
 # Set before gradio is imported: it sends nothing anywhere, and its queue keeps no statistics of 10,000 events.
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
@@ -14,12 +17,13 @@ os.environ.setdefault("GRADIO_ANALYTICS_MAX_EVENTS", "100")
 
 
 @contextlib.contextmanager
-def without_stubs() -> Iterator[None]:
-    """No file of type hints for each class of a component, which Gradio writes while the class is defined.
+def quick_classes() -> Iterator[None]:
+    """Classes of components are defined without a file of type hints for each, and the documentation of an event is
+    compiled once and not once for each class that has the event.
 
-    It writes none for a class without a file. Other modules that are imported meanwhile may ask for theirs.
+    Gradio writes no hints for a class without a file. Other modules that are imported meanwhile may ask for theirs.
     """
-    getfile = inspect.getfile
+    getfile, template = inspect.getfile, jinja2.Template
 
     def without_components(thing: Any) -> str:
         if type(thing).__name__ == "ComponentMeta":
@@ -27,13 +31,14 @@ def without_stubs() -> Iterator[None]:
         return getfile(thing)
 
     inspect.getfile = without_components  # type: ignore[assignment]
+    jinja2.Template = functools.cache(template)  # type: ignore[assignment, misc]
     try:
         yield
     finally:
-        inspect.getfile = getfile
+        inspect.getfile, jinja2.Template = getfile, template  # type: ignore[misc]
 
 
-with without_stubs():
+with quick_classes():
     import gradio
 
 

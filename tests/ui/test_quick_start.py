@@ -5,9 +5,10 @@ import inspect
 import sys
 
 import gradio as gr
+import jinja2
 import pytest
 
-from ui.quick_start import without_apps, without_stubs
+from ui.quick_start import quick_classes, without_apps
 
 OWN = "import gradio as gr\n\n\nclass Own(gr.HTML):\n    pass\n"
 
@@ -20,7 +21,7 @@ def test_a_component_is_defined_without_a_file_of_type_hints(is_quick, tmp_path,
     monkeypatch.setitem(sys.modules, "own", module)
     files = []
     if is_quick:
-        with without_stubs():
+        with quick_classes():
             spec.loader.exec_module(module)
             files.append(inspect.getfile(pytest.Item))
     else:
@@ -28,6 +29,16 @@ def test_a_component_is_defined_without_a_file_of_type_hints(is_quick, tmp_path,
     assert issubclass(module.Own, gr.HTML)
     assert (tmp_path / "own.pyi").exists() != is_quick
     assert files == [inspect.getfile(pytest.Item)] * is_quick
+
+
+def test_the_documentation_of_an_event_names_its_class_and_is_compiled_once():
+    assert "the Textbox" in gr.Textbox.input.__doc__
+    assert "the Slider" in gr.Slider.input.__doc__
+    template = jinja2.Template
+    with quick_classes():
+        assert jinja2.Template("{{ component }}") is jinja2.Template("{{ component }}")
+    assert jinja2.Template is template
+    assert gr.events.Template is not template
 
 
 def test_a_page_has_no_server_until_it_is_launched():
