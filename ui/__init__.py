@@ -51,7 +51,7 @@ ICON = ASSETS / "icon.png"  # drawn from icon.svg
 SHIPPED = (_ROOT / "checkpoints" / "romeo-juliet", _ROOT / "checkpoints" / "english-mini")
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_SESSIONS = 500
-MOST_THREADS = 64  # more than wait for a probe
+MOST_THREADS = 256  # more than wait for a probe
 MOST_QUEUED = 256  # requests of programs
 
 

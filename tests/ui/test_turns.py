@@ -16,8 +16,9 @@ from bert_core.probes import forward
 from bert_core.probes.attention import attention
 from bert_core.probes.masked_words import fill_mask, sweep
 from bert_core.storage.checkpoint import Checkpoint
+from ui import MOST_THREADS
 from ui.server import probe_lock as module
-from ui.server.probe_lock import CROWDED, GONE, MOST_OF_A_PAGE, MOST_WAITING, NEWER, Asker, Turns, asker
+from ui.server.probe_lock import CROWDED, GONE, MOST_OF_A_PAGE, NEWER, Asker, Turns, asker
 
 PATIENCE = 60
 
@@ -142,13 +143,16 @@ def test_a_newer_question_of_its_kind_and_a_closed_page_drop_a_probe(turns: Turn
     assert sorted(log) == ["another kind", "another page", "new", "program", "program again"]
 
 
-def test_the_line_has_an_end(turns: Turns, busy: Callable) -> None:
+def test_the_line_has_an_end(turns: Turns, busy: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MOST_THREADS > module.MOST_WAITING
+    most = 20
+    monkeypatch.setattr(module, "MOST_WAITING", most)
     log: list[str] = []
     mine = [Probe(turns, "p", Asker("p", is_program=True), log) for _ in range(MOST_OF_A_PAGE + 1)]
     assert [probe.error for probe in mine] == [""] * MOST_OF_A_PAGE + [CROWDED]
-    others = [Probe(turns, "", Asker(f"{n}"), log) for n in range(MOST_WAITING - MOST_OF_A_PAGE + 1)]
+    others = [Probe(turns, "", Asker(f"{n}"), log) for n in range(most - MOST_OF_A_PAGE + 1)]
     assert [probe.error for probe in others[-2:]] == ["", CROWDED]
-    assert turns.waiting == MOST_WAITING
+    assert turns.waiting == most
     busy()
     for probe in mine + others:
         probe.thread.join(PATIENCE)
@@ -217,3 +221,19 @@ def test_attention_is_refused_by_arithmetic(dialogue: Any, monkeypatch: pytest.M
         attention(checkpoint, "you " * 100)
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.hidden_size = 9  # type: ignore[misc]
+
+
+def test_the_end_of_a_probe_wakes_the_next_one_alone(
+    turns: Turns, busy: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a lecture that asks at once would wake everybody for each answer."""
+    monkeypatch.setattr(module, "POLL_SECONDS", PATIENCE)  # nobody wakes by oneself
+    log: list[str] = []
+    probes = [Probe(turns, f"{number}", Asker(f"{number}"), log) for number in range(12)]
+    woken, first = [], turns._first
+    monkeypatch.setattr(turns, "_first", lambda: woken.append(1) or first())
+    busy()
+    for probe in probes:
+        probe.thread.join(PATIENCE)
+    assert sorted(log) == sorted(f"{number}" for number in range(12))
+    assert len(woken) <= 3 * 12  # twelve times twelve before

@@ -21,7 +21,7 @@ from bert_core.config import LOCAL
 from bert_core.errors import InputError
 from bert_core.probes.forward import passes_watched_by
 
-MOST_WAITING = 32  # of the server's threads, so that some stay free for all other requests
+MOST_WAITING = 192  # of the server's threads, so that some stay free for all other requests; a lecture asks at once
 MOST_OF_A_PAGE = 12
 MOST_VISITORS = 4096  # whose probing time is kept
 FORGIVEN = 0.2
@@ -46,10 +46,12 @@ asker: ContextVar[Asker | None] = ContextVar("asker", default=None)  # set by th
 
 @dataclass(eq=False)
 class _Ticket:
-    """A probe. kind: the code that asks. rank: the least comes first. began: when its turn came."""
+    """A probe. kind: the code that asks. changed: it is the first one now, or dropped. rank: the least comes first.
+    began: when its turn came."""
 
     asker: Asker
     kind: CodeType
+    changed: threading.Condition
     rank: float = 0.0
     is_dropped: bool = False
     began: float = math.nan
@@ -62,7 +64,7 @@ class Turns:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.limit_seconds = LOCAL.probe_seconds
         self._clock = clock
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
         self._waiting: list[_Ticket] = []
         self._running: _Ticket | None = None
         self._spent: dict[str, tuple[float, float]] = {}  # page -> seconds and when; the last to ask comes last
@@ -73,31 +75,32 @@ class Turns:
         return len(self._waiting)
 
     def __enter__(self) -> None:
-        ticket = _Ticket(asker.get() or _asker_of_queue(), sys._getframe(1).f_code)
+        changed = threading.Condition(self._lock)
+        ticket = _Ticket(asker.get() or _asker_of_queue(), sys._getframe(1).f_code, changed)
         page = ticket.asker.page
-        with self._changed:
+        with self._lock:
             others = [other for other in self._waiting if page and other.asker.page == page]
             if len(others) >= MOST_OF_A_PAGE or len(self._waiting) >= MOST_WAITING:
                 raise InputError(CROWDED)
             if page and not ticket.asker.is_program:
                 for older in [*others, *filter(None, [self._running])]:
                     older.is_dropped |= (older.asker.page, older.kind) == (page, ticket.kind)
+                    older.changed.notify()
             ticket.rank = self._clock() + self._spent_by(page, self._clock())
             self._waiting.append(ticket)
-            self._changed.notify_all()
             try:
                 while self._running is not None or self._first() is not ticket:
                     self._refuse(ticket)
-                    self._changed.wait(POLL_SECONDS)
+                    changed.wait(POLL_SECONDS)
                 self._refuse(ticket)
+                self._running, ticket.began = ticket, self._clock()
             finally:
                 self._waiting.remove(ticket)
-                self._changed.notify_all()
-            self._running, ticket.began = ticket, self._clock()
+                self._wake_first()
         ticket.watch.enter_context(passes_watched_by(lambda seconds: self._check(ticket, seconds)))
 
     def __exit__(self, *error: object) -> None:
-        with self._changed:
+        with self._lock:
             ticket, self._running = self._running, None
             assert ticket is not None
             ticket.watch.close()
@@ -108,7 +111,12 @@ class Turns:
             self._spent[page] = spent, now
             while len(self._spent) > MOST_VISITORS:
                 del self._spent[next(iter(self._spent))]
-            self._changed.notify_all()
+            self._wake_first()
+
+    def _wake_first(self) -> None:
+        """Wake the first probe, and only that one, where none is running."""
+        if self._waiting and self._running is None:
+            self._first().changed.notify()
 
     def _first(self) -> _Ticket:
         return min(self._waiting, key=lambda ticket: ticket.rank)
