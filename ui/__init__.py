@@ -25,6 +25,7 @@ from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
 from ui.attention.tab import attention_tab
 from ui.compare.tab import compare_tab
 from ui.finetune.tab import finetune_tab
+from ui.handlers import OneLine
 from ui.masked_words.tab import masked_words_tab
 from ui.models_tab import models_tab
 from ui.next_sentence.tab import next_sentence_tab
@@ -135,6 +136,8 @@ def launch(
     if teacher is not None:
         classroom = Classroom(teacher)
         routes += class_routes(workspaces, classroom, first_verdict)
+    for module in (gr.routes, gr.queueing, gr.route_utils):
+        vars(module)["traceback"] = OneLine
     served = demo.launch(
         theme=theme(),
         css=style_sheet() + (style_sheet("class") if teacher is not None else ""),

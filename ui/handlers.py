@@ -3,6 +3,7 @@
 import functools
 import html
 import logging
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,16 @@ def sentence_of(error: BaseException) -> str:
         return TOO_LARGE
     log.error("unexpected error: %s", one_line(error))
     return SURPRISE
+
+
+class OneLine:
+    """Instead of the module `traceback` in Gradio, which prints all lines of one for each malformed request."""
+
+    @staticmethod
+    def print_exc() -> None:
+        """Log the error that is handled now."""
+        if error := sys.exc_info()[1]:
+            log.error("a request failed: %s", one_line(error))
 
 
 def sent(event: gr.EventData, name: str, kind: type) -> Any:
