@@ -35,7 +35,7 @@ class Documents:
 
             async def note(message: Message) -> None:
                 if "body" in message:
-                    message = message | {"body": message["body"].replace(*_MANIFEST)}
+                    message = {**message, "body": message["body"].replace(*_MANIFEST)}
                 messages.append(message)
                 await send(message)
 
