@@ -321,7 +321,7 @@ def _initialise(model: "BertModel | BertForPreTraining", generator: torch.Genera
     """Allocate the parameters and draw them; under `torch.device("meta")` do neither."""
     if torch.get_default_device().type == "meta":
         return
-    model.to_empty(device="cpu")
+    model.apply(allocate)
     draw_weights(model.named_parameters(), model.config.initializer_range, generator)
     if model.config.initial_positions == "sinusoidal":
         for name, parameter in model.named_parameters():
@@ -330,6 +330,14 @@ def _initialise(model: "BertModel | BertForPreTraining", generator: torch.Genera
     for parameter in model.parameters():
         if not parameter.requires_grad:  # it was drawn too, so that the later ones are the same with and without it
             parameter.data.zero_()
+
+
+def allocate(module: nn.Module) -> None:
+    """Give a module's own parameters, on the meta device, memory of the CPU. `to_empty` does so too, but its first call
+    imports sympy, which takes half a second."""
+    for name, parameter in list(module.named_parameters(recurse=False)):
+        values = torch.empty(parameter.shape, dtype=parameter.dtype)
+        setattr(module, name, nn.Parameter(values, parameter.requires_grad))
 
 
 def sinusoids(positions: int, width: int, std: float) -> Tensor:

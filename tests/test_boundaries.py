@@ -160,7 +160,7 @@ def fresh_process() -> dict[str, Any]:
 import importlib, json, sys
 from bert_core import load_recipe, prepare
 next(prepare(load_recipe("romeo-juliet")).trainer())
-has_compiler = "torch._dynamo" in sys.modules
+has_compiler = bool({{"torch._dynamo", "sympy"}} & sys.modules.keys())
 for name in {modules}:
     importlib.import_module(name)
 print(json.dumps({{"has_compiler": has_compiler, "libraries": sorted({{name.split(".")[0] for name in sys.modules}})}}))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bert_core.config import BertConfig
 from bert_core.errors import CheckpointError
-from bert_core.model import BertModel, draw_weights
+from bert_core.model import BertModel, allocate, draw_weights
 from bert_core.packing import ALL_ROWS, AllRows
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.storage.weights import TASK_HEADS
@@ -35,7 +35,7 @@ class BertForTask(nn.Module):
         with torch.device("meta"):  # a layer elsewhere would draw from the global generator, as another run's dropout
             self.add_module(self.layer, nn.Linear(config.hidden_size, outputs))
         if torch.get_default_device().type != "meta":
-            self.output_layer.to_empty(device="cpu")
+            self.output_layer.apply(allocate)
             draw_weights(self.output_layer.named_parameters(), config.initializer_range, generator)
         if not self.has_pooler:
             self.bert.pooler.requires_grad_(False)  # nothing reads it
