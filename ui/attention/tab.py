@@ -114,6 +114,6 @@ def attention_tab(page: Page) -> None:
 
     page.on("heads", show, nothing)
     page.on("layer", show_layer)
-    page.on_restored(lambda question: {hide: question.hide_special}, [hide])
+    page.on_restored([hide], "[question.hide_special]")
     hide.input(None, hide, None, js="(hide) => Balcony.ask({ hide_special: hide })", **QUIET)
     offer(page, export, "attention", numbers, code=code, html=html)

@@ -104,7 +104,7 @@ def masked_words_tab(page: Page) -> None:
         lambda sentence: {guesses: no_guesses(sentence), guesses_beside: NO_GUESSES},
     )
     page.on("closer", look_closer, lambda sentence: {closer: {"kind": "", "text": sentence}})
-    page.on_restored(lambda question: {own: question.guess, kind: question.view}, [own, kind])
+    page.on_restored([own, kind], "[question.guess, question.view]")
     # Not input: a text box triggers that by keys with a letter only, not by pasting or deleting.
     own.change(None, own, None, js="(guess) => Balcony.ask({ guess })", **QUIET)
     kind.input(None, kind, None, js="(view) => Balcony.ask({ view })", **QUIET)

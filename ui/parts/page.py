@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ HELP = (
     "The model and the step above hold for every tab. Drag the slider back to see what the model knew before.",
     "The link keeps all that you look at. Whoever opens it sees the same.",
 )
+SKIP = "{ __type__: 'update' }"  # JavaScript for gr.skip()
 GIVEN = "given"  # the lesson of `app.py --lesson`
 
 
@@ -115,8 +116,7 @@ class Page:
 
         self.answers[event] = on_error(failed)(respond) if failed else respond
         if controls:
-            ids = [each.elem_id for each in controls]
-            js = f"() => {ids}.map((id) => Balcony.values[id] ?? {{ __type__: 'update' }})"
+            js = f"() => {[each.elem_id for each in controls]}.map((id) => Balcony.values[id] ?? {SKIP})"
             getattr(self.bar, event)(None, None, [*controls], js=js, **QUIET)
 
     def open_tabs(self, tabs: gr.Tabs) -> None:
@@ -124,9 +124,9 @@ class Page:
         js = "(question) => ({ selected: question.tab, __type__: 'update' })"
         self.bar.open(None, self.bar, tabs, js=js, **QUIET)
 
-    def on_restored(self, values: Callable[[Question], dict[Any, Any]], outputs: Iterable[Any]) -> None:
-        """Set controls of a tab to the question of an address. values: of the controls."""
-        self.bar.restored(lambda value: values(Question.read(value)), self.bar, list(outputs), **QUIET)
+    def on_restored(self, controls: list[gr.components.Component], values: str) -> None:
+        """Set controls of a tab to the question of an address. values: a list of theirs, in JavaScript."""
+        self.bar.restored(None, self.bar, controls, js=f"(question) => {values}", **QUIET)
 
 
 def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | None = None) -> Page:

@@ -15,7 +15,7 @@ from ui.parts.downloads import exporter, offer
 from ui.parts.export import Numbers, python_code, table
 from ui.parts.figures import word_points
 from ui.parts.notes import EACH_ALONE, alone_note, unknown_note
-from ui.parts.page import Asked, Page
+from ui.parts.page import SKIP, Asked, Page
 from ui.server.probe_lock import probe_lock
 from ui.views import hint, view
 
@@ -105,13 +105,7 @@ def words_in_context_tab(page: Page) -> None:
         [level, word, sentences],
     )
     # Where the question has none, the answer sets the controls to an example.
-    page.on_restored(
-        lambda question: {
-            word: gr.skip() if question.word is None else question.word,
-            sentences: gr.skip() if question.contexts is None else "\n".join(question.contexts),
-        },
-        [word, sentences],
-    )
+    page.on_restored([word, sentences], f"[question.word ?? {SKIP}, question.contexts?.join('\\n') ?? {SKIP}]")
     level.input(None, level, None, js="(level) => Balcony.ask({ level })", trigger_mode="always_last", **QUIET)
     offer(
         page,
