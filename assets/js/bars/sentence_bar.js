@@ -32,10 +32,12 @@ const LABELS = { text: "Sentence", pair: "Second sentence" };
  * @property {string} [error]
  */
 
+/** @type {Words} */
+const NONE = { words: [], cuts: [], known: [], second: 0, typed: [], hidden: [] };
+
 /** @type {View} */
 export function sentenceBar(root, { trigger, server, setValue, options }) {
-  /** @type {Words} */
-  let words = { words: [], cuts: [], known: [], second: 0, typed: [], hidden: [] };
+  let words = NONE;
   let read = "";  // the model and the texts that the words belong to
   let built = "";
   /** @type {string[]} */
@@ -52,7 +54,9 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   const hint = el("p", { class: "b-empty", id: "sentence-hint" });
   const problem = el("div", {});
   const undo = el("button", { id: "undo", class: "b-small-button", hidden: "" }, "Undo");
-  const swap = el("button", { id: "swap", class: "b-small-button", title: "Swap the sentences", "aria-label": "Swap the sentences" }, "⇄");
+  /** What a button with a sign for a text is called. @param {string} title */
+  const named = (title) => ({ title, "aria-label": title });
+  const swap = el("button", { id: "swap", class: "b-small-button", ...named("Swap the sentences") }, "⇄");
   const compare = el("select", { id: "compare-with", "aria-label": "Compare with" });
   const beside = el("label", { class: "b-compare" }, "Compare with ", compare);
   const fields = Object.fromEntries(FIELDS.map((key) => [key, field(key)]));
@@ -66,7 +70,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     const chips = el("div", { class: "b-chips", role: "group", "aria-label": `Words of: ${LABELS[key]}` });
     const editor = el("textarea", { id: `sentence-${key}`, rows: 1, "aria-label": LABELS[key], hidden: "",
       placeholder: key === "text" ? "Type a sentence" : "A second sentence (optional)" });
-    const edit = el("button", { class: "b-icon", id: `edit-${key}`, title: `Edit: ${LABELS[key]}`, "aria-label": `Edit: ${LABELS[key]}` }, "✎");
+    const edit = el("button", { class: "b-icon", id: `edit-${key}`, ...named(`Edit: ${LABELS[key]}`) }, "✎");
     const list = el("select", { class: "b-from-text", id: `choose-${key}`, title: "A sentence from the text", "aria-label": `${LABELS[key]} from the text` });
     const element = el("div", { class: "b-field", "data-field": key }, chips, editor, edit, list);
     const open = () => {
@@ -170,15 +174,14 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
 
   /** Read the words of new texts. Returns false when these have changed meanwhile. */
   async function readWords() {
-    await visitor.known;
     const { text, pair, hidden } = question, key = JSON.stringify([question.model, text, pair]);
     if (key === read || (!text && !pair && hidden === null)) return true;
-    const known = hidden === null ? null : read ? { ...words, hidden } : { words: [], second: 0, hidden: [] };
+    const known = hidden === null ? null : read ? { ...words, hidden } : NONE;
     const found = /** @type {Words} */ (await server.words(visitor.token, value(), known));
     const isTheirs = !read || isGiven;
     if (question.text !== text || question.pair !== pair) return false;
     read = found.error ? "" : key;  // the hidden words wait for a model that is not here yet
-    words = found.error ? { words: [], cuts: [], known: [], second: 0, typed: [], hidden: [], error: found.error } : found;
+    words = { ...NONE, ...found };
     const kept = hidden !== null && isTheirs ? hidden.filter((index) => index < words.words.length) : words.hidden;
     ask({ hidden: found.error ? hidden ?? [] : kept });
     return true;
@@ -195,7 +198,6 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
    * @param {string} event @param {any} now
    */
   async function fetch(event, now) {
-    await visitor.known;
     const values = await server.answer(visitor.token, event, now) ?? { error: "The server did not answer; try again." };
     if (values.error) {
       follow(event, 0);
@@ -222,6 +224,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   }
 
   const respond = latest(async () => {
+    await visitor.known;
     if (question.tab in PRESSES && !(await readWords())) return;
     paint();
     answer();
@@ -267,9 +270,10 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     paint();
     respond().catch(console.warn);
   });
-  on("restored", () => { read = ""; setValue(value()); trigger("restored"); trigger("open"); if (offered) offer(offered).catch(console.warn); });
+  const open = () => { setValue(value()); trigger("open"); };
+  on("restored", () => { read = ""; open(); trigger("restored"); if (offered) offer(offered).catch(console.warn); });
   // Tabs that a narrow window does not show have no button to press.
-  on("open", () => { setValue(value()); trigger("open"); });
+  on("open", open);
   root.hidden = true;
 
   return function draw() {};
