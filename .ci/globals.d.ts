@@ -3,7 +3,6 @@
 interface PlotlyLibrary {
   react(box: HTMLElement, data: object[], layout: object, config: object): Promise<void>;
   relayout(box: HTMLElement, update: object): Promise<void>;
-  restyle(box: HTMLElement, update: object): Promise<void>;
   extendTraces(box: HTMLElement, update: object, traces: number[]): Promise<void>;
   downloadImage(figure: object, options: object): Promise<string>;
   Plots: { resize(box: HTMLElement): void };

@@ -1,9 +1,7 @@
 // Plotly figures. Plotly.js is large, so it is fetched once, from this server: when the page is idle, or earlier for
 // the first figure.
 
-import { named } from "../language/language.js";
 import { el } from "./elements.js";
-import { on } from "./page.js";
 
 const CONFIG = { responsive: false, displaylogo: false, displayModeBar: false, doubleClick: "reset" };
 /** @type {Promise<PlotlyLibrary> | null} */
@@ -25,7 +23,7 @@ const loadInAdvance = () => whenIdle(() => loadPlotly().catch(console.error), { 
 if (document.readyState === "complete") loadInAdvance();
 else window.addEventListener("load", loadInAdvance);
 
-/** @typedef {{data: Record<string, any>[], layout: Record<string, any>}} Figure */
+/** @typedef {{data: object[], layout: Record<string, any>}} Figure */
 
 /**
  * A chart in `box`: `show` draws a figure anew, `extend` adds points and keeps zoom and hover, `relayout` changes the
@@ -34,10 +32,6 @@ else window.addEventListener("load", loadInAdvance);
  */
 export function newChart(box) {
   let drawn = false;
-  /** What is shown on hover, in English; the chart measures it before the page could translate it. @type {string[]} */
-  let templates = [];
-  const hovers = () => templates.map((text) => text?.replace(/^[^%<]+(?= %)/, named));
-  on("language", () => { if (drawn) window.Plotly.restyle(box, { hovertemplate: hovers() }); });
   // A chart that was drawn in a hidden tab has no width; the observer notices when the tab opens.
   new ResizeObserver(() => {
     if (drawn && box.offsetWidth) window.Plotly.Plots.resize(box);
@@ -47,8 +41,6 @@ export function newChart(box) {
       const Plotly = await loadPlotly();
       // Plotly writes into what it is given; the value belongs to Gradio.
       const { data, layout } = structuredClone(figure);
-      templates = data.map(({ hovertemplate }) => hovertemplate);
-      hovers().forEach((hovertemplate, k) => Object.assign(data[k], { hovertemplate }));
       await Plotly.react(box, data, layout, CONFIG);
       drawn = true;
     },
