@@ -55,6 +55,26 @@ def test_few_documents_are_kept_and_no_error() -> None:
     assert [ask(broken, host="a") for _ in "ab"] == ["page 1", "page 2"]
 
 
+def test_a_class_that_comes_at_once_waits_for_one_document() -> None:
+    app = App()
+    sent: list[Any] = []
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(0)  # the others come meanwhile
+        await app(scope, receive, send)
+
+    async def send(message: Any) -> None:
+        sent.append(message.get("body", b""))
+
+    async def come() -> None:
+        scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [], "scheme": "http"}
+        documents = Documents(slow)
+        await asyncio.gather(*(documents(scope, None, send) for _ in range(30)))  # type: ignore[arg-type]
+
+    asyncio.run(come())
+    assert (app.asked, b"".join(sent).count(b"page 1")) == (1, 30)
+
+
 @pytest.fixture(scope="module")
 def demo() -> gr.Blocks:
     with gr.Blocks() as demo:

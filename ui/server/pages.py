@@ -5,6 +5,7 @@ time for the one, 60 ms on the event loop and a megabyte for the other. Here all
 has no copy: it is for links to a state of the page, which the address holds here.
 """
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ class Documents:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._kept: dict[Any, list[Message]] = {}
+        self._making = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_document = scope["type"] == "http" and (scope["method"], scope["path"]) == ("GET", "/")
@@ -32,22 +34,26 @@ class Documents:
         key = (scope.get("scheme"), *sorted(item for item in scope["headers"] if item[0].startswith(_OF_ADDRESS)))
         messages = self._kept.get(key, [])
         if not messages:
-
-            async def note(message: Message) -> None:
-                if "body" in message:
-                    message = {**message, "body": message["body"].replace(*_MANIFEST)}
-                messages.append(message)
-                await send(message)
-
-            await self._app(scope, receive, note)
-            if messages and messages[0].get("status") == 200 and not messages[-1].get("more_body"):
-                self._kept[key] = messages
-                while len(self._kept) > MOST_DOCUMENTS:
-                    del self._kept[next(iter(self._kept))]
-            return None
+            async with self._making:  # a class that comes at once waits for the first one's
+                messages = self._kept.get(key) or await self._make(key, scope, receive)
         for message in messages:
             await send(message)
         return None
+
+    async def _make(self, key: Any, scope: Scope, receive: Receive) -> list[Message]:
+        messages: list[Message] = []
+
+        async def note(message: Message) -> None:
+            if "body" in message:
+                message = {**message, "body": message["body"].replace(*_MANIFEST)}
+            messages.append(message)
+
+        await self._app(scope, receive, note)
+        if messages and messages[0].get("status") == 200 and not messages[-1].get("more_body"):
+            self._kept[key] = messages
+            while len(self._kept) > MOST_DOCUMENTS:
+                del self._kept[next(iter(self._kept))]
+        return messages
 
 
 class Sessions(StateHolder):
