@@ -181,5 +181,5 @@ def launch(
 
 
 def warm_up(service: TrainingService) -> None:
-    """Warm up PyTorch with one throwaway step: its first one takes a fifth of a second longer, and Start should not wait."""
+    """Warm up PyTorch with one throwaway step: the first one takes 0.2 s longer, and Start should not wait."""
     service.start(load_recipe(DEFAULT_RECIPE).override({"training.steps": 1}))
