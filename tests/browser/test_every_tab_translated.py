@@ -93,8 +93,9 @@ def test_every_tab_is_translated_and_nothing_is_cut_off(page: Page, language: st
             seen = page.evaluate(SEEN)
             seen["texts"] = list(filter(is_english, seen["texts"]))
             found |= {f"{tab}, {width}, {what}": each for what, each in seen.items() if each}
-        checked = Axe().run(page, context={"include": [[".b-view"]]}, options=NOT_COLOURS)
-        violations = checked.response["violations"]
-        if grave := [each["id"] for each in violations if each["impact"] in ("serious", "critical")]:
-            found[f"{tab}, axe"] = grave
+        if language == "ko":  # one of them is enough for what every language shares
+            checked = Axe().run(page, context={"include": [[".b-view"]]}, options=NOT_COLOURS)
+            violations = checked.response["violations"]
+            if grave := [each["id"] for each in violations if each["impact"] in ("serious", "critical")]:
+                found[f"{tab}, axe"] = grave
     assert found == {}
