@@ -41,7 +41,7 @@ class OneLine:
     def print_exc() -> None:
         """Log the error that is handled now."""
         if error := sys.exc_info()[1]:
-            log.error("a request failed: %s", one_line(error))
+            log.getChild("requests").warning("a request failed: %s", one_line(error))
 
 
 def sent(event: gr.EventData, name: str, kind: type) -> Any:
