@@ -260,7 +260,9 @@ def test_the_same_seed_ends_with_the_same_numbers(page: Page) -> None:
     change_setting(page, "steps", "40")
     ends = []
     for _ in range(2):
+        earlier = page.locator("#model-picker").input_value()
         start(page)
+        expect(page.locator("#model-picker")).not_to_have_value(earlier)  # until then, an earlier run is shown
         expect(page.locator("#run-step")).to_have_text("40 of 40")
         wait_for_status(page, "Finished")
         ends.append([page.locator(tile).inner_text() for tile in ("#run-mlm", "#run-nsp")])

@@ -6,7 +6,7 @@ import { visitor } from "../parts/page.js";
 /** @typedef {{number: number, link: string, open: boolean, count: number, bars: [word: string, count: number][][], own: string[] | null}} Round */
 /** @typedef {{number: number, title: string, link: string}} Sent */
 
-const POLL_MS = 1400; // a board follows within two seconds
+const POLL_MS = 1800; // a board follows within two seconds
 const RETRY_MS = 5000;
 const KEPT = "balcony-class";
 
