@@ -41,9 +41,9 @@ class Crowd:
     server: Server
     half: float
     began: float = field(default_factory=time.monotonic)
-    clicks: tuple[list[float], list[float]] = ([], [])
-    closer: tuple[list[float], list[float]] = ([], [])
-    polls: tuple[list[float], list[float]] = ([], [])
+    clicks: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
+    closer: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
+    polls: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
     opened: list[float] = field(default_factory=list)
     first_losses: list[float] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
@@ -143,7 +143,6 @@ class Crowd:
             time.sleep(1 / FLOOD)
         while held:
             held.popleft().close()
-        self.flooded = count
 
 
 def report(crowd: Crowd, visitors: int, samples: list[tuple[bool, dict[str, Any]]]) -> None:

@@ -1,5 +1,5 @@
 // The bar below the tabs: one or two sentences as words to press or to edit, and the model to compare with. It holds the
-// question as its component's value and triggers the events of the open tab that a change concerns.
+// question as its component's value and asks the server for what a change concerns in the open tab.
 
 import { direction, el, note, roam } from "../parts/elements.js";
 import { latest, on, visitor } from "../parts/page.js";
@@ -214,9 +214,9 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   function answer() {
     const now = value();
     setValue(now);
-    const due = Object.keys(options.events).filter((event) => options.events[event][0] === now.tab && asked[event] !== parts(event));
+    const due = Object.keys(options.events).filter((event) => options.events[event][0] === now.tab && asked[event] !== parts(event, now));
     for (const event of due) {
-      asked[event] = parts(event);
+      asked[event] = parts(event, now);
       if (event === "layer" && due.includes("heads")) continue;
       follow(event, now.number);
       (fetching[event] ??= latest(fetch))(event, now);
