@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import csv
 import dataclasses
+import itertools
 import json
 import signal
 import sys
@@ -358,14 +359,19 @@ def _stages() -> Iterator[_Show]:
 
 
 def _lines(clock: Callable[[], float] = time.monotonic) -> _Show:
-    """What prints a line of progress on standard error from time to time, where there is no terminal for a bar."""
-    due = clock() + _FIRST_LINE
+    """What prints a line of progress on standard error from time to time, where there is no terminal for a bar.
+
+    The first line of a stage is printed at once: its next one may be long in coming.
+    """
+    due = first = clock() + _FIRST_LINE
+    shown = ""
 
     def show(line: str) -> None:
-        nonlocal due
-        if clock() >= due and rank() == 0:
+        nonlocal due, shown
+        now, stage = clock(), "".join(itertools.takewhile(lambda sign: not sign.isdigit(), line))
+        if (now >= due or (now >= first and stage != shown)) and rank() == 0:
             print(line, file=sys.stderr, flush=True)
-            due = clock() + _LINES
+            due, shown = now + _LINES, stage
 
     return show
 

@@ -144,6 +144,15 @@ def test_lines_of_progress_come_soon_and_then_every_few_seconds(capsys):
     assert printed == [f"{0.5 + 5 * n:g}" for n in range(6)]
 
 
+def test_a_new_stage_is_shown_before_its_work(capsys):
+    now = 0.0
+    show = command_line._lines(lambda: now)
+    for line in ("reading, 0%", "reading, 9%", "making the vocabulary", "encoding, 0%"):
+        now += 1
+        show(line)
+    assert capsys.readouterr().err.splitlines() == ["reading, 0%", "making the vocabulary", "encoding, 0%"]
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_default_recipe_passes_the_whole_exam(tmp_path, capsys, seed):
     folder = str(tmp_path / "model")

@@ -74,8 +74,9 @@ def train_tokenizer(
     character of a script without spaces, with its marks, is a word. vocab_size: maximum number of tokens, including the
     special ones; None keeps every word, or 30,000 pieces. min_frequency: how often a word or piece must occur.
     lowercase, strip_accents: as in BERT, where a strip_accents of None follows lowercase. progress: called with the
-    fraction of the sentences that are read. Raises ConfigError for settings out of range, or if vocab_size is too small
-    for the characters of "bpe", and CorpusError without any word.
+    fraction of the sentences that are read; at 1, the vocabulary is made of them, which can take longer. Raises
+    ConfigError for settings out of range, or if vocab_size is too small for the characters of "bpe", and CorpusError
+    without any word.
     """
     config = TokenizerConfig(kind, vocab_size, min_frequency, lowercase, strip_accents)
     model, normalizer, train = _KINDS[kind]
@@ -93,8 +94,9 @@ def _reported(corpus: Corpus, progress: Callable[[float], None]) -> Iterator[str
     count = max(1.0, len(corpus.sentences) * corpus.sampled_share(LEARNED_BYTES))
     for number, sentence in enumerate(corpus.sample(LEARNED_BYTES)):
         if number % _REPORTED_AT_ONCE == 0:
-            progress(min(1.0, number / count))
+            progress(min(0.99, number / count))
         yield sentence
+    progress(1.0)
 
 
 def _train_words(corpus: Corpus, sentences: Iterable[str], config: TokenizerConfig, scheme: Scheme) -> Tokenizer:

@@ -155,7 +155,10 @@ def _prepare_text(
     part = f" on {share:.0%} of the text, evenly spread" if share < 1 else ""
 
     def learned(fraction: float) -> None:
-        progress(f"training the tokenizer{part}, {fraction:.0%}")
+        if fraction < 1:
+            progress(f"training the tokenizer{part}, {fraction:.0%}")
+        else:
+            progress("making the vocabulary")
 
     tokenizer = train_tokenizer(texts["training"], **fields_of(recipe.tokenizer), progress=learned)
     recipe = dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size()))

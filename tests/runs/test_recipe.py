@@ -368,6 +368,7 @@ def test_preparing_reports_its_stages(recipe):
     assert stages == [
         "reading the text",
         "training the tokenizer, 0%",
+        "making the vocabulary",
         "encoding the text, 0%",
         "drawing the initial weights",
     ]

@@ -97,6 +97,14 @@ def test_every_label_of_a_control_has_a_translation() -> None:
     assert missing([text for text in texts if text and "/" not in text]) == []  # a name of the Hub is an example
 
 
+def test_every_stage_of_a_preparation_has_a_translation() -> None:
+    """A run shows it on the page. A hole before a comma may stay empty; the last one is a percentage."""
+    stages = [written(call.args[0]) for name, call in calls("bert_core") if name == "progress"]
+    texts = [re.sub(r"\{\}$", "{}%", stage.replace("{},", ",")) for stage in stages if stage]
+    assert len(texts) > 6
+    assert missing(texts) == []
+
+
 def test_every_term_and_every_text_of_the_lessons_has_a_translation() -> None:
     terms = json.loads((ASSETS / "terms.json").read_text(encoding="utf-8"))
     texts = [*terms, *terms.values()]
