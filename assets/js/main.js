@@ -13,6 +13,7 @@ import { facts } from "./parts/facts.js";
 import { plot } from "./parts/figures.js";
 import { frame } from "./bars/frame.js";
 import { on } from "./parts/page.js";
+import { savePage } from "./language/language.js";
 import { ask, question } from "./parts/question.js";
 import { sentenceBar } from "./bars/sentence_bar.js";
 import { exam } from "./train/exam.js";
@@ -49,7 +50,7 @@ async function mountByName(...[name, , component]) {
   mount(name, view, component);
 }
 const { waiting } = window.Balcony;
-Object.assign(window.Balcony, { mount: mountByName, ask });
+Object.assign(window.Balcony, { mount: mountByName, ask, savePage });
 for (const view of waiting) mountByName(...view);
 
 // Gradio's lists of choices stay open, one on top of the other, when the Tab key leaves them; Escape closes one.

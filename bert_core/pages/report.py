@@ -158,7 +158,7 @@ def _guesses(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None]]) ->
         with contextlib.suppress(InputError):  # too long a pair
             swept = sweep(checkpoint, text, after, top_k=1)
             marked = [_guessed(word) for word in swept.words]
-            lines.append(f'<p class="guesses" dir="auto">{" ".join(marks for marks, _ in marked)}</p>')
+            lines.append(f'<p class="guesses" dir="auto" translate="no">{" ".join(marks for marks, _ in marked)}</p>')
             asked, right = asked + len(marked), right + sum(is_right for _, is_right in marked)
     if not asked:
         return []
@@ -192,8 +192,8 @@ def _attention(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None]]) 
     parts = []
     for i, (token, row) in enumerate(zip(maps.tokens, maps.weights[layer, head].tolist())):
         at, word = _LABEL + _CELL * i, html.escape(token if len(token) <= 12 else f"{token[:11]}…")
-        parts.append(f'<text x="{_LABEL - 6}" y="{at + 15}" text-anchor="end">{word}</text>')
-        parts.append(f'<text transform="translate({at + 15} {_LABEL - 6}) rotate(-90)">{word}</text>')
+        parts.append(f'<text translate="no" x="{_LABEL - 6}" y="{at + 15}" text-anchor="end">{word}</text>')
+        parts.append(f'<text translate="no" transform="translate({at + 15} {_LABEL - 6}) rotate(-90)">{word}</text>')
         for j, weight in enumerate(row):
             parts.append(
                 f'<rect class="weight" x="{_LABEL + _CELL * j}" y="{at}" width="{_CELL - 1}" height="{_CELL - 1}" '

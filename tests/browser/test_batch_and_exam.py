@@ -133,6 +133,15 @@ def test_another_visitor_continues_a_saved_run(visit: Callable[[], Page], tmp_pa
     with page.expect_download() as waiting:
         page.locator("#report").click()
     assert f"{steps:,} of 50,000 steps" in waiting.value.path().read_text(encoding="utf-8")
+    page.locator("#language").select_option("zh-CN")
+    expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+    with page.expect_download() as waiting:
+        page.locator("#report").click()
+    report = waiting.value.path().read_text(encoding="utf-8")
+    assert waiting.value.suggested_filename.endswith("report.html")
+    assert f"50,000 步中的 {steps:,} 步" in report
+    assert '<h1 dir="auto">报告：罗密欧与朱丽叶' in report
+    page.locator("#language").select_option("en")
 
     open_part(other, "Save a run and continue later")
     letter = tmp_path / "letter.zip"

@@ -30,7 +30,7 @@ from ui.train.form import (
     with_labels,
 )
 from ui.train.monitor import run_monitor
-from ui.train.saved_run import CLICK, packed, reported, resumed, saved_run
+from ui.train.saved_run import CLICK, SAVE_PAGE, packed, reported, resumed, saved_run
 from ui.views import view
 
 AUTOMATIC, FULL_SPEED = 0, -1  # paces; others are steps a second
@@ -292,8 +292,8 @@ def train_tab(page: Page) -> Training:
     pace.input(change_pace, [page.visitor, pace], live, **QUIET)
     on_click(change_rate, lambda run, rate: run.set_learning_rate(rate or 0.0), rate)
     on_click(continue_run, lambda run, steps: run.continue_for(int(steps or 0)), extra)
-    for button, write in ((saved.save, save), (saved.describe, describe)):
-        button.click(write, page.visitor, saved.link, **QUIET).success(None, None, None, js=CLICK)
+    for button, write, press in ((saved.save, save, CLICK), (saved.describe, describe, SAVE_PAGE)):
+        button.click(write, page.visitor, saved.link, **QUIET).success(None, saved.link, None, js=press)
     saved.opened.upload(open_saved, {saved.opened, *with_form}, [saved.problem, *live], **QUIET).then(
         lambda: None, None, saved.opened, **QUIET
     )

@@ -1,6 +1,7 @@
 // The language of the page. Its texts are English in the code; when another language is chosen, the translator is fetched
 // and replaces them where they stand in the page.
 
+import { save } from "../parts/downloads.js";
 import { el } from "../parts/elements.js";
 import { announce, choice } from "../parts/page.js";
 
@@ -31,6 +32,12 @@ async function speak(code) {
     console.warn(error);
   }
   control.value = page.lang;
+}
+
+/** Save an HTML file in the language of the page. @param {{url: string, orig_name: string}} file */
+export async function savePage({ url, orig_name: name }) {
+  const html = await (await fetch(url)).text();
+  save(new Blob([translator?.translatedPage(html) ?? html], { type: "text/html" }), name);
 }
 
 /** The code of the language to begin with: the one chosen here before, or else the browser's. */

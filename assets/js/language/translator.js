@@ -48,6 +48,14 @@ export async function translate(code, ready) {
   observer.observe(document.body, { childList: true, characterData: true, subtree: true, attributeFilter: ATTRIBUTES });
 }
 
+/** An HTML page in the language of this one. @param {string} html */
+export function translatedPage(html) {
+  const { documentElement: root } = new DOMParser().parseFromString(html, "text/html");
+  root.lang = document.documentElement.lang;
+  all(root);
+  return `<!doctype html>\n${root.outerHTML}`;
+}
+
 /** A text in the language of the page; null if it has none. @param {string} english @returns {string | null} */
 export function translated(english) {
   const text = english.trim();
