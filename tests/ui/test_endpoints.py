@@ -260,7 +260,10 @@ def test_a_malformed_question_is_refused(client: Client) -> None:
 
 
 def test_health_counts_what_waits_and_what_is_used(client: Client) -> None:
+    run_id = client.predict("romeo-juliet", "one two\nthree four\n", 1, api_name="/start_training")
+    wait_for(client, run_id, lambda status: status["step"] > 0)
     health = ask(client, "health")
+    client.predict(run_id, api_name="/stop_training")
     assert (health["status"], health["queue"]) == ("ok", 0)
     assert health["bytes"] > 0
 
