@@ -230,7 +230,11 @@ class OptimizerConfig(Schedule):
     epochs: float | None = _number(
         None, 0.001, 1_000_000, "Instead of steps: how many times each sentence begins a pair.", optional=True
     )
-    optimizer: str = _choice("adamw", ("adamw", "adam", "adadelta"), "Rule that turns gradients into weight updates.")
+    optimizer: str = _choice(
+        "adamw",
+        ("adamw", "adam", "adadelta", "muon"),
+        "Rule that turns gradients into weight updates. muon: for the matrices of the layers, AdamW for all else.",
+    )
     weight_decay: float = _number(0.01, 0, 1, "How strongly each step pulls the weights towards zero.")
     beta1: float = _number(0.9, 0, 0.9999, "Decay rate of Adam's running mean of the gradient.")
     beta2: float = _number(0.999, 0, 0.99999, "Decay rate of Adam's running mean of the squared gradient.")

@@ -153,7 +153,7 @@ def faster_precision(operations: float, device: str) -> Precision:
 
 def is_worth_recording(operations: float, training: TrainingConfig, device: str) -> bool:
     """Whether to record steps of this many operations as CUDA graphs: those of a small model on a GPU."""
-    is_possible = device == "cuda" and not training.alternating and training.optimizer != "adadelta"
+    is_possible = device == "cuda" and not training.alternating and training.optimizer in ("adamw", "adam")
     return is_possible and operations < _STEP_TO_RECORD
 
 

@@ -1,4 +1,4 @@
-"""From gradients to new weights: AdamW, Adam and Adadelta over flat weights, and the learning-rate schedule.
+"""From gradients to new weights: AdamW, Adam, Adadelta and Muon over flat weights, and the learning-rate schedule.
 
 The updates call the same functions as PyTorch's own optimizers. `torch.optim.AdamW(fused=True)` computes the same, but
 takes three times as long for a small model, and imports PyTorch's compiler, which takes seconds.
@@ -12,6 +12,8 @@ from torch.optim.adadelta import adadelta
 
 from bert_core.config import OptimizerConfig, TrainingPart
 
+_MUON_MOMENTUM, _MUON_SCALE = 0.95, 0.2  # the scale gives an update the size that one of AdamW has
+_NEWTON_SCHULZ, _NEWTON_SCHULZ_STEPS = (3.4445, -4.7750, 2.0315), 5
 _ALIGNMENT = 16  # float32 numbers; every parameter starts at a multiple of 64 bytes
 
 Layout = dict[str, tuple[slice, torch.Size]]  # each parameter's part of a flat tensor, and its shape
@@ -79,16 +81,46 @@ def _adadelta(config: OptimizerConfig, tensors: Tensors, rate, weight_decay, sca
     adadelta(*lists, lr=rate, rho=0.9, eps=1e-6, weight_decay=weight_decay, maximize=False)
 
 
+def orthogonalized(matrix: Tensor) -> Tensor:
+    """U V^T of a matrix U S V^T, nearly: its singular values become 0.7 to 1.2, in a few matrix products.
+
+    Newton-Schulz iteration with the coefficients of Jordan et al. (2024). Every iterate is a polynomial of X X^T times
+    X, so all products but the first and the last are of the smaller side.
+    """
+    x = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.mT
+    x = x / x.norm().clamp(min=1e-7)
+    a, b, c = _NEWTON_SCHULZ
+    gram, factor = x @ x.mT, None
+    for _ in range(_NEWTON_SCHULZ_STEPS):
+        step = torch.addmm(gram, gram, gram, beta=b, alpha=c)
+        step.diagonal().add_(a)
+        gram, factor = step @ gram @ step, step if factor is None else factor @ step
+    x = factor @ x
+    return x if matrix.shape[0] <= matrix.shape[1] else x.mT
+
+
+def _muon(config: OptimizerConfig, tensors: Tensors, rate, weight_decay, scale, skip) -> None:
+    for weight, gradient, momentum, *_ in zip(*tensors):
+        if scale is not None:
+            gradient.div_(scale)
+        gradient.masked_fill_(skip.bool(), 0.0)  # a skipped update still decays weights and averages
+        momentum.lerp_(gradient, 1 - _MUON_MOMENTUM)
+        update = orthogonalized(gradient.lerp(momentum, _MUON_MOMENTUM))
+        weight.mul_(1 - rate * weight_decay).sub_(update * (rate * _MUON_SCALE * max(weight.shape) ** 0.5))
+
+
 # For each optimizer: PyTorch's names of its two running averages, and its update.
 _RULES: dict[str, tuple[tuple[str, str], Update]] = {
     "adamw": (("exp_avg", "exp_avg_sq"), _adam(torch._fused_adamw_)),
     "adam": (("exp_avg", "exp_avg_sq"), _adam(torch._fused_adam_)),
     "adadelta": (("square_avg", "acc_delta"), _adadelta),
 }
+_RULES["muon"] = _RULES["adamw"]  # of all weights but the matrices of the layers
 
 
 class Optimizer:
-    """AdamW, Adam or Adadelta over all parameters of a model. Biases and LayerNorm have no weight decay.
+    """AdamW, Adam or Adadelta over all parameters of a model, or Muon over the matrices of its layers and AdamW over
+    the others. Biases and LayerNorm have no weight decay.
 
     rates: for each parameter, a factor on the learning rate; None means 1. averages: the running averages by name, each
     with the layout of the weights. updates: steps taken so far.
@@ -99,6 +131,10 @@ class Optimizer:
         self._rates = rates or [1.0] * len(flat.layout)
         names, self._update = _RULES[config.optimizer]
         self.averages = {name: torch.zeros_like(flat.weights) for name in names}
+        self._is_muon = [
+            config.optimizer == "muon" and ".encoder." in name and len(shape) == 2
+            for name, (_, shape) in flat.layout.items()
+        ]
         self._counts = torch.zeros(len(flat.layout), device=flat.weights.device)
         # For each parameter: its weights, both averages and its number of updates.
         views = map(flat.views, (flat.weights, *self.averages.values()))
@@ -123,15 +159,16 @@ class Optimizer:
         """
         skip = skip.float()
         self._counts += 1 - skip
-        groups: dict[tuple[bool, float], list[tuple[Tensor, ...]]] = {}
-        for row, rate, gradient in zip(self._rows, self._rates, gradients):
+        groups: dict[tuple[bool, bool, float], list[tuple[Tensor, ...]]] = {}
+        for row, is_muon, rate, gradient in zip(self._rows, self._is_muon, self._rates, gradients):
             if gradient is not None:
-                groups.setdefault((row[0].ndim >= 2, rate), []).append((row[0], gradient, *row[1:]))
-        for (is_matrix, rate), group in groups.items():
+                groups.setdefault((is_muon, row[0].ndim >= 2, rate), []).append((row[0], gradient, *row[1:]))
+        for (is_muon, is_matrix, rate), group in groups.items():
             weights, given, first, second, counts = map(list, zip(*group))
             weight_decay = self.config.weight_decay if is_matrix else 0.0
             tensors = weights, given, first, second, counts
-            self._update(self.config, tensors, learning_rate * rate, weight_decay, scale, skip)
+            update = _muon if is_muon else self._update
+            update(self.config, tensors, learning_rate * rate, weight_decay, scale, skip)
 
 
 def learning_rate_at(step: int, config: OptimizerConfig) -> float:

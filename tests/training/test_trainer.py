@@ -24,7 +24,14 @@ from bert_core.training import trainer as trainer_module
 from bert_core.training.evaluation import evaluate
 from bert_core.training.losses import DeviceBatch, accuracy_by_kind, pretraining_losses
 from bert_core.training.metrics import read_metrics, until_divergence
-from bert_core.training.optimizer import FlatWeights, Optimizer, fill_from_flat, learning_rate_at, schedule
+from bert_core.training.optimizer import (
+    FlatWeights,
+    Optimizer,
+    fill_from_flat,
+    learning_rate_at,
+    orthogonalized,
+    schedule,
+)
 from bert_core.training.trainer import Trainer
 
 CONFIG = BertConfig(
@@ -199,7 +206,10 @@ def test_each_part_of_a_training_has_its_own_schedule():
     assert rates == pytest.approx([*first, 0.1, 0.2, 0.2, 0.1])
 
 
-@pytest.mark.parametrize("settings", [{}, {"training.alternating": True}, {"training.optimizer": "adadelta"}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"training.alternating": True}, {"training.optimizer": "adadelta"}, {"training.optimizer": "muon"}],
+)
 def test_a_trainer_resumes_from_a_state_bit_for_bit(settings):
     dropout = {"model.hidden_dropout_prob": 0.1, **settings}
     whole = losses(small_run(steps=9, **dropout))
@@ -296,7 +306,7 @@ def test_alternating_steps_minimise_one_objective_each_with_its_own_optimizer():
             torch.testing.assert_close(p, q, atol=5e-5, rtol=1e-4, msg=name)
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "adam", "adadelta"])
+@pytest.mark.parametrize("optimizer", ["adamw", "adam", "adadelta", "muon"])
 def test_every_optimizer_lowers_the_loss_and_survives_a_loss_that_is_not_finite(optimizer):
     rate = {"adadelta": 1.0}.get(optimizer, 0.005)
     trainer = small_run(steps=60, **{"training.optimizer": optimizer, "training.learning_rate": rate})
@@ -338,6 +348,46 @@ def test_the_optimizers_are_pytorchs(name):
     kept = [p.clone() for p in ours.parameters()]
     optimizer.step([torch.full_like(p, float("nan")) for p in parameters], 0.01, None, torch.tensor(True))
     assert all(torch.equal(p, q) for p, q in zip(ours.parameters(), kept)) or name == "adadelta"
+
+
+def test_muon_is_pytorchs_for_the_matrices_of_the_layers_and_adamw_for_all_else(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "bfloat16", lambda tensor: tensor.clone())  # PyTorch's rounds within an update
+    ours, theirs = make_model(CONFIG), make_model(CONFIG)
+    named = dict(theirs.named_parameters())
+    matrices = {name: p for name, p in named.items() if ".encoder." in name and p.ndim == 2}
+    rest = [p for name, p in named.items() if name not in matrices]
+    assert len(matrices) == 4 * CONFIG.num_hidden_layers, "queries, keys and values are one matrix"
+    references = [
+        torch.optim.Muon(matrices.values(), lr=0.01, weight_decay=0.1, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(
+            [
+                {"params": [p for p in rest if p.ndim >= 2], "weight_decay": 0.1},
+                {"params": [p for p in rest if p.ndim < 2], "weight_decay": 0.0},
+            ],
+            lr=0.01,
+        ),
+    ]
+    optimizer = Optimizer(FlatWeights(ours), TrainingConfig(optimizer="muon", weight_decay=0.1))
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(5):
+        gradients = [torch.randn(p.shape, generator=generator) for p in named.values()]
+        for parameter, gradient in zip(named.values(), gradients):
+            parameter.grad = gradient / 2
+        optimizer.step([gradient.clone() for gradient in gradients], 0.01, torch.tensor(2.0), torch.tensor(False))
+        for reference in references:
+            reference.step()
+    for (label, p), q in zip(ours.named_parameters(), named.values()):
+        torch.testing.assert_close(p, q, atol=2e-6, rtol=1e-4, msg=label)
+
+
+@pytest.mark.parametrize("shape", [(7, 7), (5, 17), (17, 5)])
+def test_an_orthogonalized_matrix_keeps_its_directions_and_loses_its_scale(shape):
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    left, singular, right = torch.linalg.svd(matrix, full_matrices=False)
+    found = left.mT @ orthogonalized(1e-6 * matrix) @ right.mT
+    assert singular.max() / singular.min() > 1.3
+    torch.testing.assert_close(found, torch.diag(found.diagonal()), atol=1e-5, rtol=0)
+    assert 0.65 < found.diagonal().min() <= found.diagonal().max() < 1.25
 
 
 def test_evaluation_is_without_dropout_and_repeatable():
