@@ -272,13 +272,14 @@ def test_the_first_guesses_bring_what_does_not_change(service: TrainingService, 
         ({"step": 0}, 120),
         ({}, 400),
         ({"sharing": 30}, 900),
-        ({"step": 0, "sharing": 30}, 900),
-        ({"status": "queued", "step": 0, "sharing": 2}, 120),
+        ({"step": 0, "sharing": 30}, 120),
+        ({"status": "queued", "step": 0, "sharing": 30, "runs_ahead": 2}, 120),
+        ({"status": "queued", "step": 0, "runs_ahead": 30}, 900),
         ({"status": "paused", "sharing": 3}, 2_000),
         ({"status": "finished"}, 60_000),
     ],
 )
-def test_the_more_runs_share_the_machine_the_less_often_a_page_asks(finished, changed, milliseconds) -> None:
+def test_a_page_asks_less_often_in_a_crowd_but_soon_for_its_first_loss(finished, changed, milliseconds) -> None:
     running = {"status": "running", "step": 7, "sharing": 1}
     assert poll_delay(dataclasses.replace(finished.progress(), **(running | changed))) == milliseconds
 

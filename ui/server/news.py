@@ -31,7 +31,8 @@ CURVES = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
 MORE_CURVES = ("learning_rate", "grad_norm", "masked_accuracy", "replaced_accuracy", "kept_accuracy")
 # Milliseconds until a page asks again: before the first point, while points come, paused, ended.
 FIRST_POLL, LIVE_POLL, PAUSED_POLL, ENDED_POLL = 120, 400, 2_000, 60_000
-CROWD_POLL = 30  # for each run that shares the machine, so that many pages ask no more often in all than a few
+# For each run that shares the machine, or is ahead in line, so that many pages ask no more often in all than a few.
+CROWD_POLL = 30
 
 
 def news_route(workspaces: Workspaces) -> Route:
@@ -123,7 +124,9 @@ def poll_delay(progress: Progress) -> int:
         return ENDED_POLL  # only to renew the lease
     if progress.status == "paused":
         return PAUSED_POLL
-    return max(LIVE_POLL if progress.step else FIRST_POLL, CROWD_POLL * progress.sharing)
+    if progress.step:
+        return max(LIVE_POLL, CROWD_POLL * progress.sharing)
+    return max(FIRST_POLL, CROWD_POLL * progress.runs_ahead)
 
 
 def status_line(progress: Progress) -> str:
