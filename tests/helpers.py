@@ -1,6 +1,7 @@
 """Functions that several test modules share. Sizes are odd on purpose: nothing fits by accident."""
 
 import random
+from html.parser import HTMLParser
 
 import torch
 
@@ -8,6 +9,7 @@ from bert_core.config import BertConfig
 from bert_core.finetuning.examples import AnswerExample, ChoiceExample, TaggedExample, TaskData, TextExample
 from bert_core.model import BertForPreTraining
 
+NASTY = "</p><script>alert(1)</script> & ${title}"
 WORDS = ["romeo", "juliet", "nice", "great", "today", "name", "team", "won"]
 
 
@@ -66,3 +68,31 @@ def labelled(kind, seed=0):
             tags = tuple("B-person" if word in ("romeo", "juliet") else "O" for word in words)
             examples.append(TaggedExample(tuple(words), tags))
     return TaskData(kind, examples)
+
+
+class Elements(HTMLParser):
+    """The texts of a page by the name and class of their elements; unclosed elements fail."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.texts: dict[str, list[str]] = {}
+        self.attributes: list[tuple[str, str, str | None]] = []
+        self._open: list[str] = []
+        self.feed(page)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value) for name, value in attributes]
+        if tag not in ("meta", "path", "polyline"):
+            self._open.append(tag)
+            self.texts.setdefault(tag, []).append("")
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.attributes += [(tag, name, value) for name, value in attributes]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        for tag in self._open:
+            self.texts[tag][-1] += data

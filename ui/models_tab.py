@@ -28,6 +28,7 @@ from bert_core.storage.checkpoint import (
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import read_json
 from ui.handlers import QUIET, cached_file, on_error, sentence_of, warn
+from ui.parts.downloads import saving
 from ui.parts.page import Asked, Page
 from ui.parts.question import Question, Values
 from ui.parts.shown_model import caption, choices
@@ -37,7 +38,6 @@ from ui.views import hint, view
 MOST_LETTERS = 60  # of a model's name from its files
 HUB_MEGABYTES = 600  # BERT base has 440
 _one_reader = threading.Lock()  # the memory that strangers' models take while they are read is that of one
-CLICK_DOWNLOAD = "() => document.querySelector('#download-file a, #download-file').click()"
 
 
 def models_tab(page: Page) -> None:
@@ -163,7 +163,7 @@ def models_tab(page: Page) -> None:
         concurrency_limit=4,
         api_visibility="private",
     )
-    download.click(pack, page.inputs, file, **QUIET).success(None, None, None, js=CLICK_DOWNLOAD)
+    download.click(pack, page.inputs, file, **QUIET).success(None, file, None, js=saving(file))
 
 
 def model_facts(model: Model) -> dict[str, Any]:

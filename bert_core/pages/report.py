@@ -9,9 +9,11 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from itertools import islice
 
+from bert_core.config import BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.errors import InputError, RunError
+from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.pages.offline import page
 from bert_core.probes.attention import attention, head_facts
 from bert_core.probes.masked_words import SweptWord, sweep
@@ -26,6 +28,8 @@ MOST_READ = 20_000  # sentences from the start of a text
 LONGEST = 40  # tokens in the attention map
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 820, 220, 44, 12, 30  # of a chart, in pixels
 _CELL, _LABEL = 22, 90  # of the attention map, in pixels
+Curves = dict[str, list[tuple[int, float]]]  # by "training" and "held-out": steps and values
+_SAVE_FIRST = "Save the recipe below as recipe.json and run this in Balcony's folder:"
 _REPEAT = "python -m bert_core train --recipe recipe.json --output repeated"
 
 
@@ -51,47 +55,61 @@ def report(
         chances["word frequency"] = encode_corpus(corpus.excerpt(MOST_READ), checkpoint.tokenizer).unigram_entropy
     facts = {
         "Text": f"{corpus.name}, {len(corpus.sentences):,} sentences" if corpus else recipe.corpus.needs,
-        "Model": f"{checkpoint.config.num_hidden_layers} layers of {checkpoint.config.hidden_size}, "
-        f"{checkpoint.config.num_attention_heads} heads, {checkpoint.config.parameter_count():,} parameters, "
-        f"{checkpoint.config.vocab_size:,} tokens",
+        "Model": model_facts(checkpoint.config),
         "Training": f"{rows[-1].step:,} of {recipe.training.total_steps:,} steps of {recipe.data.batch_size} pairs, "
         f"{rows[-1].seconds:,.1f} s, seed {recipe.seed}",
         "Last step": f"MLM loss {rows[-1].mlm_loss:.4f}, NSP loss {rows[-1].nsp_loss:.4f}",
     }
     own_text = "" if recipe.corpus.file else " --corpus my-text.txt"
-    names = ("torch", "tokenizers", "numpy")
-    versions = ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in names)])
-    settings = json.dumps(recipe_content(recipe), indent=2, ensure_ascii=False)
     content = [
-        _tag("p", recipe.description, "muted"),
-        _table(facts.items()),
-        _section("Curves"),
-        _chart("MLM loss, nats", "mlm", rows, points, chances),
-        _chart("NSP loss, nats", "nsp", rows, points, {"coin toss": math.log(2)}),
-        *([_section("Verdict"), *(_tag("p", sentence) for sentence in verdict)] if verdict else []),
+        tag("p", recipe.description, "muted"),
+        table(facts.items()),
+        section("Curves"),
+        chart("MLM loss, nats", "mlm", _losses("mlm_loss", rows, points), chances),
+        chart("NSP loss, nats", "nsp", _losses("nsp_loss", rows, points), {"coin toss": math.log(2)}),
+        *([section("Verdict"), *(tag("p", sentence) for sentence in verdict)] if verdict else []),
         *_guesses(checkpoint, pairs),
         *_attention(checkpoint, pairs),
-        _section("Repeat it"),
-        _tag("p", "Save the recipe below as recipe.json and run this in Balcony's folder:"),
-        _tag("pre", _REPEAT + own_text),
-        f"<details><summary>recipe.json</summary>{_tag('pre', settings)}</details>",
-        _tag("p", f"{versions}, {platform.system()} {platform.machine()}.", "muted"),
+        *how_to_repeat(recipe, _REPEAT + own_text, _SAVE_FIRST),
     ]
     return page(f"Report: {recipe.title}", "\n".join(content), style="report")
 
 
-def _tag(name: str, text: str, kind: str = "") -> str:
+def model_facts(config: BertConfig) -> str:
+    """A model's sizes."""
+    return (
+        f"{config.num_hidden_layers} layers of {config.hidden_size}, {config.num_attention_heads} heads, "
+        f"{config.parameter_count():,} parameters, {config.vocab_size:,} tokens"
+    )
+
+
+def how_to_repeat(recipe: Recipe | FinetuningRecipe, command: str, what_to_do: str) -> list[str]:
+    """The last section: a command, the recipe, and the versions of what has run."""
+    names = ("torch", "tokenizers", "numpy")
+    versions = ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in names)])
+    settings = json.dumps(recipe_content(recipe), indent=2, ensure_ascii=False)
+    return [
+        section("Repeat it"),
+        tag("p", what_to_do),
+        tag("pre", command),
+        f"<details><summary>recipe.json</summary>{tag('pre', settings)}</details>",
+        tag("p", f"{versions}, {platform.system()} {platform.machine()}.", "muted"),
+    ]
+
+
+def tag(name: str, text: str, kind: str = "") -> str:
     """An element that holds a text of any origin."""
     return f'<{name} dir="auto"{f" class={kind}" if kind else ""}>{html.escape(text)}</{name}>'
 
 
-def _section(title: str) -> str:
+def section(title: str) -> str:
     return f"<h2>{title}</h2>"
 
 
-def _table(rows: Iterable[tuple[str, str]]) -> str:
-    lines = (f"<tr>{_tag('th', name)}{_tag('td', text)}</tr>" for name, text in rows)
-    return f"<table>{''.join(lines)}</table>"
+def table(rows: Iterable[Sequence[str]], *, named: bool = True) -> str:
+    """named: the first cell of a row is its name."""
+    lines = ("".join(tag("td" if i or not named else "th", text) for i, text in enumerate(row)) for row in rows)
+    return f"<table><tr>{'</tr><tr>'.join(lines)}</tr></table>"
 
 
 def _pairs(corpus: Corpus) -> Iterable[tuple[str, str | None]]:
@@ -101,19 +119,15 @@ def _pairs(corpus: Corpus) -> Iterable[tuple[str, str | None]]:
     return neighbours[:: max(2, math.ceil(len(neighbours) / PAIRS))]  # no sentence twice
 
 
-def _chart(
-    title: str,
-    name: str,
-    rows: Sequence[StepMetrics],
-    points: Sequence[EvaluationPoint],
-    chances: dict[str, float],
-) -> str:
-    """A curve of a loss over the steps, with what chance reaches; "" for a loss that was not trained."""
-    curves = {
-        kind: [(row.step, loss) for row in each if math.isfinite(loss := getattr(row, f"{name}_loss"))]
-        for kind, each in (("training", rows), ("held-out", points))
-    }
-    if not curves["training"]:
+def _losses(name: str, rows: Sequence[StepMetrics], points: Sequence[EvaluationPoint]) -> Curves:
+    parts: dict[str, Sequence[StepMetrics | EvaluationPoint]] = {"training": rows, "held-out": points}
+    return {kind: [(row.step, getattr(row, name)) for row in each] for kind, each in parts.items()}
+
+
+def chart(title: str, name: str, curves: Curves, chances: dict[str, float]) -> str:
+    """Curves over the steps, in the colour of that name, with what chance reaches; "" where nothing was measured."""
+    curves = {kind: [(step, value) for step, value in curve if math.isfinite(value)] for kind, curve in curves.items()}
+    if not any(curves.values()):
         return ""
     steps = max(step for curve in curves.values() for step, _ in curve)
     drawn = {kind: _thinned(curve) for kind, curve in curves.items() if curve}
@@ -121,7 +135,7 @@ def _chart(
 
     def at(step: float, loss: float) -> tuple[float, float]:
         x = _LEFT + (_WIDTH - _LEFT) * step / steps
-        return round(x, 1), round(_TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - loss / top), 1)
+        return round(x, 1), round(_TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - max(0.0, loss / top)), 1)
 
     parts = [f'<path class="axis" d="M{_LEFT} {_TOP}V{_HEIGHT - _BOTTOM}H{_WIDTH}"/>']
     for loss in (0, top / 2, top):
@@ -136,7 +150,7 @@ def _chart(
     for kind, curve in drawn.items():
         path = " ".join(f"{x},{y}" for x, y in (at(*point) for point in curve))
         parts.append(f'<polyline class="curve {kind}" points="{path}"/>')
-    held_out = "; dashed: on held-out text" if curves["held-out"] else ""
+    held_out = "; dashed: held out" if drawn.keys() > {"held-out"} else ""
     return (
         f'<figure class="{name}"><svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{title} over the steps">'
         f"{''.join(parts)}</svg><figcaption>{title}, over the steps{held_out}</figcaption></figure>"
@@ -165,7 +179,7 @@ def _guesses(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None]]) ->
     about = (
         f"Each word was hidden and guessed from the others: {right:,} of {asked:,} right. Wrong guesses stand above."
     )
-    return [_section("Masked words"), _tag("p", about, "muted"), *lines]
+    return [section("Masked words"), tag("p", about, "muted"), *lines]
 
 
 def _guessed(swept: SweptWord) -> tuple[str, bool]:
@@ -204,7 +218,7 @@ def _attention(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None]]) 
         "A row is the token that attends, a column the token it attends to; a stronger colour is a larger weight."
     )
     return [
-        _section("Attention"),
+        section("Attention"),
         f'<figure><svg viewBox="0 0 {size} {size}" width="{size}" role="img" aria-label="Attention of one head">'
-        f"{''.join(parts)}</svg>{_tag('figcaption', about)}</figure>",
+        f"{''.join(parts)}</svg>{tag('figcaption', about)}</figure>",
     ]

@@ -5,7 +5,7 @@ import re
 import zipfile
 from pathlib import Path
 
-from browser_steps import change_setting, fine_tune, open_tab, show, type_sentence
+from browser_steps import change_setting, download, fine_tune, open_tab, show, type_sentence
 from playwright.sync_api import Page, expect
 from transformers import pipeline
 
@@ -38,6 +38,12 @@ def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page, tmp_path: 
     expect(page.locator("#task-answer li")).to_have_count(2)
     type_sentence(page, "romeo")
     expect(page.locator("#question")).to_contain_text("romeo")
+    page.locator("#language").select_option("zh-CN")
+    expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+    report = download(page, "#task-download-html", tmp_path, "answers.html")
+    assert "<h1 dir=\"auto\">报告：own.tsv" in report
+    assert "在 4 个留出样本上：" in report
+    page.locator("#language").select_option("en")
     page.locator("#task-show").click()
     expect(page.locator("#model-picker option:checked")).to_have_text("own.tsv")
     open_tab(page, "Attention")  # before and after, side by side
@@ -54,7 +60,7 @@ def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page, tmp_path: 
     with page.expect_download() as waiting:
         page.locator("#download").click()
     zipfile.ZipFile(waiting.value.path()).extractall(tmp_path)
-    [folder] = tmp_path.iterdir()
+    folder = next(each for each in tmp_path.iterdir() if each.is_dir())
     [found] = pipeline("text-classification", str(folder))("romeo")
     assert found["label"] in ("him", "nobody")
     open_tab(page, "Compare")

@@ -5,9 +5,9 @@ import json
 import math
 import re
 import time
-from html.parser import HTMLParser
 
 import pytest
+from helpers import NASTY, Elements
 
 from bert_core import exam, fill_mask, load_checkpoint, load_recipe, read_corpus
 from bert_core.__main__ import main
@@ -20,38 +20,9 @@ from bert_core.runs.recipe import Recipe, recipe_content
 from bert_core.training.evaluation import EvaluationPoint
 
 DIALOGUE = ASSETS / "corpora" / "romeo-juliet.txt"
-NASTY = "</p><script>alert(1)</script> & ${title}"
 TEXT = Corpus.from_text(f"one two {NASTY}\nthree four five\nsix one two\nthree six four", name="Your text")
 HELD_OUT = [EvaluationPoint(2, 2.5, 0.7, 0.1, 0.5), EvaluationPoint(7, 2.25, 0.69, 0.2, 0.5)]
 SHORT = ["training.steps=7", "data.batch_size=3", "model.hidden_size=12", "model.num_attention_heads=3"]
-
-
-class Elements(HTMLParser):
-    """The texts of a page by the name and class of their elements; unclosed elements fail."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.texts: dict[str, list[str]] = {}
-        self.attributes: list[tuple[str, str, str | None]] = []
-        self._open: list[str] = []
-        self.feed(page)
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.attributes += [(tag, name, value) for name, value in attributes]
-        if tag not in ("meta", "path", "polyline"):
-            self._open.append(tag)
-            self.texts.setdefault(tag, []).append("")
-
-    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.attributes += [(tag, name, value) for name, value in attributes]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        for tag in self._open:
-            self.texts[tag][-1] += data
 
 
 @pytest.fixture(scope="module")

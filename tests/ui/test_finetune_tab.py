@@ -13,7 +13,7 @@ from bert_core.finetuning.examples import TaskData, TaskParts, TextExample
 from bert_core.finetuning.readers import TASKS
 from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe
 from bert_core.runs.run import ACTIVE, Run
-from ui.finetune.answers import cut, results_numbers, results_value, tried_value, tuned_model, word_spans
+from ui.finetune.answers import cut, results_numbers, results_page, results_value, tried_value, tuned_model, word_spans
 from ui.finetune.tab import UNKNOWN, setting_of, task_facts
 from ui.finetune.transfer import Mark, Transfer, answer, figure, start_transfer, transfer_news
 from ui.models_tab import model_facts
@@ -95,6 +95,7 @@ def test_examples_and_a_typed_sentence_are_answered(kind, workspaces, space, tin
         assert tried["bars"][0][1] + tried["bars"][1][1] == pytest.approx(1, abs=1e-3)
     rows = list(csv.DictReader(write("csv", results_numbers(asked)).splitlines()))
     assert [row["right"] for row in rows] == ["" if each is None else str(each) for each in right]
+    assert f"<title>Report: {run.recipe.title}</title>" in results_page(asked)
     facts = dict(model_facts(tuned_model(asked).model)["facts"])
     assert facts["Task"].startswith(kind.replace("-", " "))
 

@@ -16,6 +16,7 @@ from bert_core.finetuning.examples import (
 from bert_core.finetuning.heads import task_of
 from bert_core.finetuning.metrics import entities
 from bert_core.finetuning.prediction import AnswerPrediction, Judged, Prediction, TagPrediction, predict, review
+from bert_core.pages.task_report import task_report
 from bert_core.probes.reading import read_words
 from bert_core.storage.checkpoint import Checkpoint
 from ui.parts.export import Numbers
@@ -85,11 +86,9 @@ def results_value(asked: Asked) -> dict[str, Any]:
     }
     if tuned.parts is None:
         return value
-    part, name = (tuned.parts.test, "test") if tuned.parts.test else (tuned.parts.validation, "held-out")
-    if part is None:
-        raise RunError("The examples of this run are no longer kept; fine-tune it again.")
+    part, name = _part(tuned.parts)
     with probe_lock:
-        found = review(checkpoint, part.sample(MOST_JUDGED, 0))
+        found = review(checkpoint, part)
     return value | {
         "part": f"{len(found.judged):,} {name} examples",
         "measures": [[title.replace("_", " "), round(number, 4)] for title, number in found.measures.items()],
@@ -106,6 +105,25 @@ def results_numbers(asked: Asked) -> Numbers:
     if "examples" not in value:
         raise InputError(NO_EXAMPLES)
     return Numbers(COLUMNS, [[each.get(name) for name in COLUMNS] for each in value["examples"]], lambda: value)
+
+
+def results_page(asked: Asked) -> str:
+    """The report of the shown fine-tuned model's run. Raises InputError without a run of this visitor."""
+    tuned = tuned_model(asked)
+    if tuned is None or tuned.parts is None:
+        raise InputError(NO_EXAMPLES)
+    run, checkpoint = asked.space.runs[tuned.key], tuned.model.checkpoint
+    with probe_lock:
+        found = review(checkpoint, _part(tuned.parts)[0])
+    return task_report(checkpoint, run.recipe, tuned.parts, run.history()[: tuned.step], run.evaluations(), found)
+
+
+def _part(parts: TaskParts) -> tuple[TaskData, str]:
+    """Examples to test on, and what they are called."""
+    part = parts.test or parts.validation
+    if part is None:
+        raise RunError("The examples of this run are no longer kept; fine-tune it again.")
+    return part.sample(MOST_JUDGED, 0), "test" if parts.test else "held-out"
 
 
 def comparison_key(asked: Asked) -> str:

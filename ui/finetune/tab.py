@@ -12,7 +12,7 @@ from bert_core.finetuning.examples import TaskParts
 from bert_core.finetuning.readers import FORMS, load_task
 from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
-from ui.finetune.answers import results_numbers, results_value, texts_of, tried_value
+from ui.finetune.answers import results_numbers, results_page, results_value, texts_of, tried_value
 from ui.finetune.transfer import start_transfer, transfer_news
 from ui.handlers import QUIET, on_error
 from ui.parts.downloads import exporter, offer
@@ -99,7 +99,7 @@ def finetune_tab(page: Page) -> None:
                 options={"figures": [task_curves()], "series": ["loss", "measure"], "id": "task-curves"},
                 elem_id="fine-tune",
             )
-            export = exporter("the answers", of="task-results", elem_id="task-download", kinds=("json", "csv"))
+            export = exporter("the answers", of="task-results", elem_id="task-download", kinds=("json", "csv", "html"))
             transfer = view("transfer", server_functions=functions(workspaces, comparison, stop), elem_id="transfer")
 
     examples = {task, uploaded, encoding, separator}
@@ -163,7 +163,7 @@ def finetune_tab(page: Page) -> None:
         return [shown_run(space), {"visitor": token}] if space else [None, None]
 
     live = {facts, page.visitor, page.frame}
-    offer(page, export, "answers", results_numbers, title=())
+    offer(page, export, "answers", results_numbers, title=(), html=results_page)
     page.demo.load(restore, page.visitor, [monitor, transfer], **QUIET)
     task.input(choose, task, [uploaded, *settings.values()], **QUIET)
     uploaded.change(encoding_choices, uploaded, encoding, **QUIET)

@@ -62,7 +62,6 @@ def offer(
         return [page.asked(values), *(values[each] for each in also)]
 
     link = export.link
-    click = f"() => document.querySelector('#{link.elem_id} a, #{link.elem_id}').click()"
 
     # After an error the link has no file, so that the click does not download an older one.
     @on_error(lambda sentence: warn(sentence) and None)
@@ -86,8 +85,14 @@ def offer(
         return content | {"number": sent(event, "number", int)}
 
     inputs = {*page.inputs, *also}
-    export.menu.select(save, inputs, link, **QUIET).success(None, None, None, js=click)
+    export.menu.select(save, inputs, link, **QUIET).success(None, link, None, js=saving(link))
     export.menu.submit(show, inputs, export.menu, **QUIET)
+
+
+def saving(link: gr.DownloadButton) -> str:
+    """JavaScript that saves the link's file, an HTML page in the language of the page."""
+    press = f"document.querySelector('#{link.elem_id} a, #{link.elem_id}').click()"
+    return f"(file) => file?.orig_name.endsWith('.html') ? Balcony.savePage(file) : {press}"
 
 
 def picture_title(asked: Asked, parts: Sequence[str]) -> list[str]:

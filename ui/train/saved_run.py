@@ -22,8 +22,6 @@ from ui.server.workspace import NO_RUN_YET, Workspace
 from ui.train.exam import exam_value
 from ui.views import hint, view
 
-CLICK = "() => document.querySelector('#run-file a, #run-file').click()"
-SAVE_PAGE = "(file) => Balcony.savePage(file)"
 ABOUT = (
     "Saves the model and its training state, to continue later. Your own text is not included: choose it above "
     "before you open the file. <code>python -m bert_core train --resume</code> takes the unpacked folder."

@@ -14,6 +14,7 @@ from bert_core.runs.prepare import Preview, preview
 from bert_core.runs.recipe import DEFAULT_RECIPE, Recipe, recipe_named, recipe_names
 from bert_core.runs.run import ACTIVE, Run
 from ui.handlers import QUIET, on_error, sent, warn
+from ui.parts.downloads import saving
 from ui.parts.page import Page
 from ui.server.workspace import NO_RUN_YET
 from ui.train.exam import exam_view
@@ -30,7 +31,7 @@ from ui.train.form import (
     with_labels,
 )
 from ui.train.monitor import run_monitor
-from ui.train.saved_run import CLICK, SAVE_PAGE, packed, reported, resumed, saved_run
+from ui.train.saved_run import packed, reported, resumed, saved_run
 from ui.views import view
 
 AUTOMATIC, FULL_SPEED = 0, -1  # paces; others are steps a second
@@ -292,8 +293,9 @@ def train_tab(page: Page) -> Training:
     pace.input(change_pace, [page.visitor, pace], live, **QUIET)
     on_click(change_rate, lambda run, rate: run.set_learning_rate(rate or 0.0), rate)
     on_click(continue_run, lambda run, steps: run.continue_for(int(steps or 0)), extra)
-    for button, write, press in ((saved.save, save, CLICK), (saved.describe, describe, SAVE_PAGE)):
-        button.click(write, page.visitor, saved.link, **QUIET).success(None, saved.link, None, js=press)
+    for button, write in ((saved.save, save), (saved.describe, describe)):
+        written = button.click(write, page.visitor, saved.link, **QUIET)
+        written.success(None, saved.link, None, js=saving(saved.link))
     saved.opened.upload(open_saved, {saved.opened, *with_form}, [saved.problem, *live], **QUIET).then(
         lambda: None, None, saved.opened, **QUIET
     )

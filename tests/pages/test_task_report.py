@@ -1,0 +1,74 @@
+"""The report of a fine-tuning run: its numbers, mistakes and command are the run's, and all texts are escaped."""
+
+import csv
+import dataclasses
+import html
+import shlex
+
+import pytest
+from helpers import NASTY, Elements, labelled
+
+from bert_core import load_checkpoint
+from bert_core.__main__ import main
+from bert_core.config import ASSETS
+from bert_core.errors import RunError
+from bert_core.finetuning.examples import TaskParts
+from bert_core.finetuning.prediction import review
+from bert_core.finetuning.readers import TASKS
+from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe
+from bert_core.pages.task_report import MOST_MISTAKES, task_report
+from bert_core.runs.worker import finetune
+
+
+def reported(checkpoint, parts, recipe, **settings):
+    """A run of these settings, its review and its report."""
+    result = finetune(checkpoint, parts.train, validation=parts.validation, test=parts.test, recipe=recipe, **settings)
+    used = FinetuningRecipe.from_dict(recipe.name, result.checkpoint.recipe)
+    found = review(result.checkpoint, parts.test or parts.validation)
+    page = task_report(result.checkpoint, used, parts, result.history, result.evaluations, found)
+    return result, found, page
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_it_states_the_numbers_and_the_mistakes_of_the_run(kind, tiny_checkpoint):
+    parts = TaskParts(labelled(kind), labelled(kind, seed=1), labelled(kind, seed=2))
+    recipe = FinetuningRecipe("own", kind, NASTY, NASTY).override({"epochs": 1, "batch_size": 20})
+    result, found, page = reported(tiny_checkpoint, parts, recipe)
+    texts = Elements(page).texts
+    facts = dict(zip(texts["th"], texts["td"]))
+    assert facts["Examples"] == "80 to train, 80 held out, 80 to test"
+    assert facts["Last step"] == f"loss {result.history[-1].loss:.4f}"
+    cells = texts["th"] + texts["td"]
+    for name, value in found.measures.items():
+        assert cells.count(name.replace("_", " ")) == 1
+        assert f"{value:.4f}" in cells
+    wrong = sum(not each.is_right for each in found.judged)
+    rows = [row for row in page.split("<tr>") if row.count("<td") == 3 and "<th" not in row]
+    assert len(rows) == (1 + min(wrong, MOST_MISTAKES) if wrong else 0), "a row for each, below their titles"
+    assert "script" not in texts
+    assert html.escape(NASTY) in page
+
+
+def test_the_command_in_it_repeats_the_training(tmp_path, monkeypatch, capsys):
+    recipe = dataclasses.replace(finetuning_recipe("subjects"), random_weights=True)
+    start = load_checkpoint(ASSETS.parent / "checkpoints" / "english-mini")
+    result, _, page = reported(start, recipe.parts(), recipe, seed=3, epochs=1, most_examples=24)
+    command = shlex.split(Elements(page).texts["pre"][0])
+    assert command[:3] == ["python", "-m", "bert_core"]
+    assert {"data.most_examples=24", "training.epochs=1"} < set(command[command.index("--set") :])
+    monkeypatch.chdir(ASSETS.parent)
+    folder = tmp_path / "repeated"
+    assert main([str(folder) if word == "repeated" else word for word in command[3:]]) == 0
+    with (folder / "metrics.csv").open(newline="") as file:
+        losses = [float(row["loss"]) for row in csv.DictReader(file)]
+    assert losses == [row.loss for row in result.history]
+
+
+def test_without_a_step_there_is_nothing_to_report(tiny_checkpoint):
+    parts = TaskParts(labelled("text-classification"), labelled("text-classification", seed=1))
+    recipe = FinetuningRecipe("own", "text-classification", "A task").override({"epochs": 1, "batch_size": 40})
+    result, found, page = reported(tiny_checkpoint, parts, recipe)
+    assert "to test" not in page
+    assert "--train my-examples.tsv" in page
+    with pytest.raises(RunError, match="no step yet"):
+        task_report(result.checkpoint, recipe, parts, [], [], found)
