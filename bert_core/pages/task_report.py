@@ -58,7 +58,7 @@ def task_report(
         table(facts.items()),
         section("Curves"),
         chart("Loss", "mlm", curves, {}),
-        chart(name.capitalize(), "nsp", measures, {}),
+        chart(f"{name.capitalize()}, held out", "nsp", measures, {}),
         section("Results"),
         tag("p", f"On {len(found.judged):,} {part} examples:"),
         table([(title.replace("_", " "), f"{value:.4f}") for title, value in found.measures.items()]),
