@@ -41,7 +41,7 @@ def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page, tmp_path: 
     page.locator("#language").select_option("zh-CN")
     expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
     report = download(page, "#task-download-html", tmp_path, "answers.html")
-    assert "<h1 dir=\"auto\">报告：own.tsv" in report
+    assert '<h1 dir="auto">报告：own.tsv' in report
     assert "在 4 个留出样本上：" in report
     page.locator("#language").select_option("en")
     page.locator("#task-show").click()
@@ -59,8 +59,8 @@ def test_a_file_of_ones_own_is_learned_tried_and_compared(page: Page, tmp_path: 
     expect(page.locator("#model-facts")).to_contain_text("text classification: him, nobody")
     with page.expect_download() as waiting:
         page.locator("#download").click()
-    zipfile.ZipFile(waiting.value.path()).extractall(tmp_path)
-    folder = next(each for each in tmp_path.iterdir() if each.is_dir())
+    zipfile.ZipFile(waiting.value.path()).extractall(tmp_path / "model")
+    [folder] = (tmp_path / "model").iterdir()
     [found] = pipeline("text-classification", str(folder))("romeo")
     assert found["label"] in ("him", "nobody")
     open_tab(page, "Compare")
