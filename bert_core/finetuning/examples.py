@@ -65,6 +65,13 @@ KINDS: dict[str, type] = {
 }
 
 
+def in_words(label: Any) -> str:
+    """A label, several, or a number as text."""
+    if isinstance(label, tuple):
+        return ", ".join(label) or "none"
+    return f"{label:.2f}".rstrip("0").rstrip(".") if isinstance(label, float) else str(label)
+
+
 @dataclass(frozen=True)
 class TaskData:
     """The examples of one part of a task: training, validation or test.

@@ -2,10 +2,10 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import cast
 
 from bert_core.errors import RunError
-from bert_core.finetuning.examples import AnswerExample, ChoiceExample, TaggedExample, TaskParts
+from bert_core.finetuning.examples import AnswerExample, ChoiceExample, TaggedExample, TaskParts, in_words
 from bert_core.finetuning.metrics import entities
 from bert_core.finetuning.prediction import AnswerPrediction, Judged, LabelPrediction, Review, TagPrediction
 from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipes
@@ -111,11 +111,4 @@ def _mistake(judged: Judged) -> tuple[str, str, str]:
     if isinstance(example, ChoiceExample):
         return example.choices[cast(int, label)], example.choices[cast(int, guess)], example.text
     texts = " | ".join(filter(None, (example.text, example.pair)))
-    return _in_words(label), _in_words(guess), texts
-
-
-def _in_words(label: Any) -> str:
-    """A label, several, or a number as text."""
-    if isinstance(label, tuple):
-        return ", ".join(label) or _NOTHING
-    return f"{label:.2f}" if isinstance(label, float) else str(label)
+    return in_words(label), in_words(guess), texts

@@ -12,10 +12,11 @@ from bert_core.finetuning.examples import (
     TaskData,
     TaskParts,
     TextExample,
+    in_words,
 )
 from bert_core.finetuning.heads import task_of
 from bert_core.finetuning.metrics import entities
-from bert_core.finetuning.prediction import AnswerPrediction, Judged, Prediction, TagPrediction, predict, review
+from bert_core.finetuning.prediction import AnswerPrediction, Judged, Prediction, Review, TagPrediction, predict, review
 from bert_core.pages.task_report import task_report
 from bert_core.probes.reading import read_words
 from bert_core.storage.checkpoint import Checkpoint
@@ -86,9 +87,7 @@ def results_value(asked: Asked) -> dict[str, Any]:
     }
     if tuned.parts is None:
         return value
-    part, name = _part(tuned.parts)
-    with probe_lock:
-        found = review(checkpoint, part)
+    found, name = _reviewed(checkpoint, tuned.parts)
     return value | {
         "part": f"{len(found.judged):,} {name} examples",
         "measures": [[title.replace("_", " "), round(number, 4)] for title, number in found.measures.items()],
@@ -113,17 +112,17 @@ def results_page(asked: Asked) -> str:
     if tuned is None or tuned.parts is None:
         raise InputError(NO_EXAMPLES)
     run, checkpoint = asked.space.runs[tuned.key], tuned.model.checkpoint
-    with probe_lock:
-        found = review(checkpoint, _part(tuned.parts)[0])
+    found, _ = _reviewed(checkpoint, tuned.parts)
     return task_report(checkpoint, run.recipe, tuned.parts, run.history()[: tuned.step], run.evaluations(), found)
 
 
-def _part(parts: TaskParts) -> tuple[TaskData, str]:
-    """Examples to test on, and what they are called."""
+def _reviewed(checkpoint: Checkpoint, parts: TaskParts) -> tuple[Review, str]:
+    """How a model does on examples that it has not learned from, and what these are called."""
     part = parts.test or parts.validation
     if part is None:
         raise RunError("The examples of this run are no longer kept; fine-tune it again.")
-    return part.sample(MOST_JUDGED, 0), "test" if parts.test else "held-out"
+    with probe_lock:
+        return review(checkpoint, part.sample(MOST_JUDGED, 0)), "test" if parts.test else "held-out"
 
 
 def comparison_key(asked: Asked) -> str:
@@ -204,13 +203,6 @@ def prediction_value(
     guess = names[found.label] if isinstance(example, ChoiceExample) else in_words(found.label)  # type: ignore[index]
     bars = [[name, round(probability, 4)] for name, probability in zip(names, found.probabilities)]
     return {"guess": guess, "bars": sorted(bars, key=lambda each: -cast(float, each[1]))[:MOST_BARS]}
-
-
-def in_words(label: Any) -> str:
-    """A label, several, or a number as text."""
-    if isinstance(label, tuple):
-        return ", ".join(label) or "none"
-    return f"{label:.2f}".rstrip("0").rstrip(".") if isinstance(label, float) else str(label)
 
 
 def text_of(example: Example) -> str:
