@@ -13,8 +13,8 @@ import argparse
 import contextlib
 import csv
 import dataclasses
-import itertools
 import json
+import re
 import signal
 import sys
 import time
@@ -368,7 +368,7 @@ def _lines(clock: Callable[[], float] = time.monotonic) -> _Show:
 
     def show(line: str) -> None:
         nonlocal due, shown
-        now, stage = clock(), "".join(itertools.takewhile(lambda sign: not sign.isdigit(), line))
+        now, stage = clock(), re.split(r"\d", line, maxsplit=1)[0]
         if (now >= due or (now >= first and stage != shown)) and rank() == 0:
             print(line, file=sys.stderr, flush=True)
             due, shown = now + _LINES, stage

@@ -70,12 +70,17 @@ def _adam(kernel: Callable[..., None]) -> Update:
     return update
 
 
-def _adadelta(config: OptimizerConfig, tensors: Tensors, rate, weight_decay, scale, skip) -> None:
-    weights, gradients, first, second, counts = tensors
+def _scale(gradients: Sequence[Tensor], scale: Tensor | float | None, skip: Tensor) -> None:
+    """Divide gradients in place, and clear those to ignore: such an update still decays weights and averages."""
     for gradient in gradients:
         if scale is not None:
             gradient.div_(scale)
-        gradient.masked_fill_(skip.bool(), 0.0)  # a skipped update still decays weights and averages
+        gradient.masked_fill_(skip.bool(), 0.0)
+
+
+def _adadelta(config: OptimizerConfig, tensors: Tensors, rate, weight_decay, scale, skip) -> None:
+    weights, gradients, first, second, counts = tensors
+    _scale(gradients, scale, skip)
     counts = [count.clone() for count in counts]  # PyTorch's function increments them
     lists = weights, gradients, first, second, counts
     adadelta(*lists, lr=rate, rho=0.9, eps=1e-6, weight_decay=weight_decay, maximize=False)
@@ -89,21 +94,27 @@ def orthogonalized(matrix: Tensor) -> Tensor:
     """
     x = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.mT
     x = x / x.norm().clamp(min=1e-7)
-    a, b, c = _NEWTON_SCHULZ
-    gram, factor = x @ x.mT, None
-    for _ in range(_NEWTON_SCHULZ_STEPS):
-        step = torch.addmm(gram, gram, gram, beta=b, alpha=c)
-        step.diagonal().add_(a)
-        gram, factor = step @ gram @ step, step if factor is None else factor @ step
+    gram = x @ x.mT
+    factor = step = _newton_schulz(gram)
+    for _ in range(_NEWTON_SCHULZ_STEPS - 1):
+        gram = step @ gram @ step
+        step = _newton_schulz(gram)
+        factor = factor @ step
     x = factor @ x
     return x if matrix.shape[0] <= matrix.shape[1] else x.mT
 
 
+def _newton_schulz(gram: Tensor) -> Tensor:
+    a, b, c = _NEWTON_SCHULZ
+    step = torch.addmm(gram, gram, gram, beta=b, alpha=c)
+    step.diagonal().add_(a)
+    return step
+
+
 def _muon(config: OptimizerConfig, tensors: Tensors, rate, weight_decay, scale, skip) -> None:
-    for weight, gradient, momentum, *_ in zip(*tensors):
-        if scale is not None:
-            gradient.div_(scale)
-        gradient.masked_fill_(skip.bool(), 0.0)  # a skipped update still decays weights and averages
+    weights, gradients, momenta, _, _ = tensors
+    _scale(gradients, scale, skip)
+    for weight, gradient, momentum in zip(weights, gradients, momenta):
         momentum.lerp_(gradient, 1 - _MUON_MOMENTUM)
         update = orthogonalized(gradient.lerp(momentum, _MUON_MOMENTUM))
         weight.mul_(1 - rate * weight_decay).sub_(update * (rate * _MUON_SCALE * max(weight.shape) ** 0.5))
