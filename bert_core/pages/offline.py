@@ -15,6 +15,7 @@ from torch import Tensor
 from bert_core.config import ASSETS
 
 Theme = Literal["auto", "light", "dark"]
+TRANSLATOR = "language/translator.js"  # for whoever saves the page in another language
 _IMPORT = re.compile(r'(\bfrom |\bimport\()"(\.[^"]*)"')
 _FRAME = (
     '<iframe srcdoc="{page}" sandbox="allow-scripts" title="{title}" '
@@ -45,7 +46,8 @@ def page(
     if entry:
         # A person's text must not end the script element.
         text = json.dumps(data, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
-        imports = json.dumps({"imports": {name: _data_url(source) for name, source in modules(entry).items()}})
+        sources = modules(entry) | modules(TRANSLATOR)
+        imports = json.dumps({"imports": {name: _data_url(source) for name, source in sources.items()}})
         scripts = (
             f'<script type="application/json" id="data">{text}</script>\n<script type="importmap">{imports}</script>\n'
             f'<script type="module">import "{entry}";</script>'

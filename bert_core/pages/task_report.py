@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import cast
 
+from bert_core.config import ASSETS
 from bert_core.errors import RunError
 from bert_core.finetuning.examples import AnswerExample, ChoiceExample, TaggedExample, TaskParts, in_words
 from bert_core.finetuning.metrics import entities
@@ -17,6 +18,8 @@ from bert_core.storage.checkpoint import Checkpoint
 MOST_MISTAKES = 20
 _COLUMNS = ("Right", "Predicted", "Text")
 _NOTHING = "none"
+_SHIPPED = "Run this in Balcony's folder:"
+_SAVE_FIRST = "Save the model of the initial weights as the folder my-model, then run this in Balcony's folder:"
 _PREPARED = {"steps", "warmup_steps"}  # computed from the number of epochs
 
 
@@ -64,7 +67,7 @@ def task_report(
         table([(title.replace("_", " "), f"{value:.4f}") for title, value in found.measures.items()]),
         *_confusion(found),
         *([section("Mistakes, the worst first"), table([_COLUMNS, *mistakes], named=False)] if mistakes else []),
-        *how_to_repeat(recipe, _command(recipe), "Run this in Balcony's folder:"),
+        *how_to_repeat(recipe, _command(recipe), _SHIPPED if _is_shipped(recipe.start) else _SAVE_FIRST),
     ]
     return page(f"Report: {recipe.title}", "\n".join(content), style="report")
 
@@ -82,9 +85,14 @@ def _command(recipe: FinetuningRecipe) -> str:
     ]
     words = ["python", "-m", "bert_core", "finetune", *(["--recipe", known.name] if known else ["--task", recipe.task])]
     words += [] if recipe.files else ["--train", "my-examples.tsv"]
-    words += ["--checkpoint", f"checkpoints/{recipe.start}", *(["--random-weights"] if recipe.random_weights else [])]
+    start = f"checkpoints/{recipe.start}" if _is_shipped(recipe.start) else "my-model"
+    words += ["--checkpoint", start, *(["--random-weights"] if recipe.random_weights else [])]
     words += ["--seed", str(recipe.seed), "--output", "repeated", *(["--set", *settings] if settings else [])]
     return shlex.join(words)
+
+
+def _is_shipped(name: str) -> bool:
+    return (ASSETS.parent / "checkpoints" / name / "config.json").is_file()
 
 
 def _confusion(found: Review) -> Iterator[str]:

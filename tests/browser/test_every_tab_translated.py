@@ -1,10 +1,11 @@
 """Every tab in Chinese and Korean, in both themes, at two widths: translated, nothing cut off or overlapping."""
 
 import re
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser_steps import FIRST, change_setting, show, start, wait_for_status
+from browser_steps import FIRST, change_setting, download, show, start, wait_for_status
 from playwright.sync_api import Page, expect
 
 # Of each tab an element that exists only once the server has answered.
@@ -99,3 +100,18 @@ def test_every_tab_is_translated_and_nothing_is_cut_off(page: Page, language: st
             if grave := [each["id"] for each in violations if each["impact"] in ("serious", "critical")]:
                 found[f"{tab}, axe"] = grave
     assert found == {}
+
+
+def test_what_the_scripts_of_a_saved_page_write_is_translated_too(page: Page, tmp_path: Path) -> None:
+    page.set_viewport_size({"width": 1600, "height": 900})
+    page.locator("#language").select_option("ko")
+    show(page, "attention", text=FIRST["text"])
+    download(page, "#attention-download-html", tmp_path, "attention.html")
+    saved = page.context.new_page()
+    saved.goto((tmp_path / "attention.html").as_uri())
+    expect(saved.locator("html")).to_have_attribute("lang", "ko")
+    for head in (1, 2):
+        saved.locator("#grid .b-head").nth(head).click()
+        expect(saved.locator("#detail .b-map svg")).to_be_visible()
+        assert list(filter(is_english, saved.evaluate(SEEN)["texts"])) == []
+    saved.close()

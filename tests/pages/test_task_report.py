@@ -70,5 +70,7 @@ def test_without_a_step_there_is_nothing_to_report(tiny_checkpoint):
     result, found, page = reported(tiny_checkpoint, parts, recipe)
     assert "to test" not in page
     assert "--train my-examples.tsv" in page
+    assert "--checkpoint my-model" in page
+    assert "Save the model of the initial weights as the folder my-model" in page
     with pytest.raises(RunError, match="no step yet"):
         task_report(result.checkpoint, recipe, parts, [], [], found)

@@ -50,6 +50,11 @@ def test_the_files_of_texts_are_served_with_the_scripts() -> None:
     assert set(locales()) == {f"locales/{path.name}" for path in (ASSETS / "locales").iterdir()}
 
 
+@pytest.mark.parametrize("language", TEXTS)
+def test_no_translation_can_end_the_script_of_a_saved_page(language: str) -> None:
+    assert [each for pair in TEXTS[language].items() for each in pair if re.search("</|<!", each)] == []
+
+
 def bare(text: str) -> str:
     """A text or a key with one sign for each number and each hole."""
     return re.sub(r"\{\w*\}|\d+(?:,\d{3})*(?:\.\d+)?", "#", text).strip()

@@ -37,7 +37,7 @@ async function speak(code) {
 /** Save an HTML file in the language of the page. @param {{url: string, orig_name: string}} file */
 export async function savePage({ url, orig_name: name }) {
   const html = await (await fetch(url)).text();
-  save(new Blob([translator?.translatedPage(html) ?? html], { type: "text/html" }), name);
+  save(new Blob([translator?.saved(html) ?? html], { type: "text/html" }), name);
 }
 
 /** The code of the language to begin with: the one chosen here before, or else the browser's. */

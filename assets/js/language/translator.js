@@ -33,26 +33,35 @@ let observer = null;
  * @param {() => void} ready called when its texts are known, before they are shown
  */
 export async function translate(code, ready) {
-  if (code === "en") texts = {};
-  else {
-    const answer = await fetch(new URL(`../locales/${code.slice(0, 2)}.json`, import.meta.url));
-    if (!answer.ok) throw new Error(`${answer.url}: ${answer.status}`);
-    texts = await answer.json();
-  }
+  if (code === "en") return show({}, ready);
+  const answer = await fetch(new URL(`../locales/${code.slice(0, 2)}.json`, import.meta.url));
+  if (!answer.ok) throw Error(answer.url);
+  show(await answer.json(), ready);
+}
+
+/**
+ * Show the page with these texts, and what is written there from now on. A saved page calls it too.
+ * @param {Record<string, string>} translations @param {() => void} [ready]
+ */
+export function show(translations, ready) {
+  texts = translations;
   patterns = Object.entries(texts).filter(([key]) => /\{[a-z]/i.test(key)).sort(([a], [b]) => literal(b) - literal(a))
     .map(([key, translation]) => pattern(key, translation));
   found.clear();
-  ready();
+  ready?.();
   all(document.body);
   observer ??= new MutationObserver(changed);
   observer.observe(document.body, { childList: true, characterData: true, subtree: true, attributeFilter: ATTRIBUTES });
 }
 
-/** An HTML page in the language of this one. @param {string} html */
-export function translatedPage(html) {
+/** An HTML page in the language of this one, with the texts for what its scripts will write. @param {string} html */
+export function saved(html) {
   const { documentElement: root } = new DOMParser().parseFromString(html, "text/html");
   root.lang = document.documentElement.lang;
   all(root);
+  /** @type {HTMLScriptElement | null} */
+  const script = root.querySelector("[type=module]");
+  if (script) script.text += `import { show } from "language/translator.js"; show(${JSON.stringify(texts)})`;
   return `<!doctype html>\n${root.outerHTML}`;
 }
 
@@ -76,7 +85,7 @@ export function translated(english) {
 function counted(text) {
   /** @type {string[]} */
   const numbers = [];
-  const key = text.replace(NUMBERS, (number) => { numbers.push(number); return "{}"; });
+  const key = text.replace(NUMBERS, (number) => (numbers.push(number), "{}"));
   return numbers.length && Object.hasOwn(texts, key) ? fill(texts[key], numbers, {}) : null;
 }
 
@@ -136,7 +145,7 @@ function pattern(key, translation) {
  * @param {Node} node @param {string} name of the attribute, or empty
  * @param {string} value that stands there @param {(value: string) => void} write
  */
-function show(node, name, value, write) {
+function put(node, name, value, write) {
   const of = originals.get(node) ?? {}, [english, shown] = of[name] ?? [];
   const text = value === shown ? /** @type {string} */ (english) : value, next = translated(text) ?? text;
   // A term that is marked cuts a text in two; the whole one is remembered until the mark is taken away.
@@ -147,7 +156,7 @@ function show(node, name, value, write) {
 /** @param {Element} element @param {string} name */
 function showAttribute(element, name) {
   const value = element.getAttribute(name);
-  if (value && !element.matches(NOT_OURS)) show(element, name, value, (text) => element.setAttribute(name, text));
+  if (value && !element.matches(NOT_OURS)) put(element, name, value, (text) => element.setAttribute(name, text));
 }
 
 /** A field that shows its value in the language of the page, and keeps the English one for its program. @param {HTMLInputElement} field */
@@ -172,7 +181,7 @@ function all(root) {
   let node = root;
   for (; node; node = walker.nextNode()) {
     if (node instanceof Text) {
-      if (!node.parentElement?.closest(NOT_OURS)) show(node, "", node.data, (text) => { /** @type {Text} */ (node).data = text; });
+      if (!node.parentElement?.closest(NOT_OURS)) put(node, "", node.data, (text) => { /** @type {Text} */ (node).data = text; });
     } else if (node instanceof Element) {
       for (const name of ATTRIBUTES) showAttribute(node, name);
       if (node.matches(FIELDS)) showField(/** @type {HTMLInputElement} */ (node));
