@@ -28,7 +28,7 @@ class Class(Crowd):
         super().__init__(server, LESSON_SECONDS / 2)
         self.delays: list[float] = []
         self.asked: list[float] = []
-        self.tokens: list[str] = []
+        self.trained: dict[str, int] = {}  # of each visitor's newest run
         self.boards: list[Future[None]] = []
         self._people = people
         self._shared: dict[str, float] = {}  # when, by the name on the board
@@ -72,14 +72,18 @@ class Class(Crowd):
         visitor = super()._open(1, own)  # without a text of its own
         visitor.set("setting-steps", STEPS)
         token = visitor.value("frame")["visitor"]
-        self.tokens.append(token)
+        self.trained[token] = 0
         self.boards.append(self._people.submit(self.follow, token, self.began + 2 * self.half))
         return visitor
 
-    def _train(self, visitor: Visitor, own: random.Random) -> None:
-        super()._train(visitor, own)
+    def _train(self, visitor: Visitor, own: random.Random) -> dict[str, Any]:
+        news = super()._train(visitor, own)
         visitor.fire("stop", "click")
-        self.share(visitor.value("frame")["visitor"])
+        token = visitor.value("frame")["visitor"]
+        self.trained[token] = news["step"]
+        if news["step"]:  # at the end of the lesson a run may still wait in line
+            self.share(token)
+        return news
 
 
 def classroom(options: argparse.Namespace) -> None:
@@ -101,15 +105,16 @@ def classroom(options: argparse.Namespace) -> None:
         connection = room.connected()
         room.ask(connection, "ask", "", TOKEN, "#text=a&hidden=0")
         question = room.ask(connection, "", "", 0)["round"]["number"]
-        for token in room.tokens:
+        for token in room.trained:
             room.ask(connection, "guess", token, question, ["a"])
         guesses = room.ask(connection, "", "", 0)["round"]["count"]
         time.sleep(5)
         quiet = cost(2 * options.seconds)
+        able = [token for token, steps in room.trained.items() if steps]
         until = time.monotonic() + 2 * options.seconds
-        watching = [people.submit(room.follow, token, until) for token in room.tokens]
+        watching = [people.submit(room.follow, token, until) for token in room.trained]
         watched = people.submit(cost, 2 * options.seconds)
-        for token in itertools.islice(itertools.cycle(room.tokens), int(2 * options.seconds)):
+        for token in itertools.islice(itertools.cycle(able), int(2 * options.seconds)):
             room.share(token)
             time.sleep(1)
         for each in watching:
@@ -123,5 +128,5 @@ def classroom(options: argparse.Namespace) -> None:
     row("from sharing a run until another page has it", f"{spread(delays, 's', 2)}, at most {max(delays):.2f} s", "2 s")
     row("request for the board", spread([1000 * each for each in asked]))
     row("one core's fraction for the board, a run shared each second", f"{watched.result() - quiet:.1%}", "5 %")
-    row("runs by their end; guesses", f"{dict(room.ends)}; {guesses} of {len(room.tokens)} counted", "all")
+    row("runs by their end; guesses", f"{dict(room.ends)}; {guesses} of {len(room.trained)} counted", "all")
     row("problems", f"{dict(room.problems) or 'none'}", "none")

@@ -88,7 +88,8 @@ class Crowd:
             visitor.set("setting-batch-size", 16)
         return visitor
 
-    def _train(self, visitor: Visitor, own: random.Random) -> None:
+    def _train(self, visitor: Visitor, own: random.Random) -> dict[str, Any]:
+        """Start a run, watch it to its end, or until it is over, and click meanwhile. Returns the last news of it."""
         pressed = time.monotonic()
         visitor.start()
         visitor.spent.clear()
@@ -114,6 +115,7 @@ class Crowd:
         self.steps += news["step"]
         if news["status"] in ENDED and news["status"] != "finished":
             self.problems[0, f"{news['status']}: {news['reason']}"] += 1
+        return news
 
     def _click(self, visitor: Visitor, own: random.Random, has_model: bool) -> None:
         """Hide other words, of the run's newest model, before that of the model which comes with the page."""
