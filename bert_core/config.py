@@ -6,6 +6,7 @@ page's controls read it. `Limits` holds what a visitor may ask for, by place.
 
 import dataclasses
 import json
+import math
 import types
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +27,7 @@ class Limits:
     a file of others; they bound the time and memory of reading. tokens: of a tokenizer to open. parameters: of a model
     to train or to open. step_seconds: estimated, of a training step. steps: of a run. program_runs: of
     the programs of one address, that have not ended; a visitor of the page has one. probe_seconds: estimated, of a
-    question to a model.
+    question to a model. ample_bytes: of all visitors' models and runs; above it, snapshots are dropped.
     """
 
     upload_bytes: int
@@ -37,10 +38,11 @@ class Limits:
     steps: int
     program_runs: int
     probe_seconds: float
+    ample_bytes: float
 
 
-LOCAL = Limits(2**30, 5_000_000, 1_000_000, 500_000_000, 600.0, 100_000_000, 64, 120.0)
-PUBLIC = Limits(5 * 2**20, 250_000, 32_768, 20_000_000, 2.0, 20_000, 4, 10.0)
+LOCAL = Limits(2**30, 5_000_000, 1_000_000, 500_000_000, 600.0, 100_000_000, 64, 120.0, math.inf)
+PUBLIC = Limits(5 * 2**20, 250_000, 32_768, 20_000_000, 2.0, 20_000, 4, 10.0, 2.5 * 2**30)
 
 
 def _number(default: Any, low: float, high: float, hint: str, *, optional: bool = False) -> Any:

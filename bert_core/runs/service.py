@@ -61,7 +61,7 @@ class TrainingService:
         self.device_name = _describe_device(self.device)
         self.limits = limits
         self.changed = threading.Condition(threading.RLock())
-        self.memory = Memory(usable_memory(self.device), self.changed)
+        self.memory = Memory(usable_memory(self.device), self.changed, limits.ample_bytes)
         self._clock = clock
         self._active: list[Run] = []
         self._waiting: list[tuple[Run, Text]] = []  # for the visitor's earlier runs to end
@@ -274,6 +274,7 @@ class TrainingService:
             try:
                 self._check_leases()
                 self.memory.has_room()
+                self.memory.tidy()
                 if not self._trainer.is_alive():
                     _log.error("the training thread has died; a new one starts")
                     self._fail_slice()

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import math
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -105,10 +106,10 @@ class Holder(Protocol):
 
 class Memory:
     """The bytes that all visitors of a process may take together: their budgets, runs in training, and what is
-    reserved for a moment. limit: of all. lock: the service's."""
+    reserved for a moment. limit: of all. ample: see `tidy`. lock: the service's."""
 
-    def __init__(self, limit: int, lock: AbstractContextManager) -> None:
-        self.limit = limit
+    def __init__(self, limit: int, lock: AbstractContextManager, ample: float = math.inf) -> None:
+        self.limit, self.ample = limit, ample
         self._lock = lock
         self._budgets: weakref.WeakSet[Budget] = weakref.WeakSet()
         self._reserved = 0
@@ -167,6 +168,17 @@ class Memory:
                     budget.make_room(excess)
                     excess -= before - budget.used
             return excess <= 0
+
+    def tidy(self) -> None:
+        """When more than `ample` bytes are in use, each visitor with more than an even part loses what is least useful.
+
+        First and newest snapshots stay, and so does all that a run needs for training.
+        """
+        with self._lock:
+            if self.used > self.ample:
+                part = int(self.ample) // max(1, len(self._budgets))
+                for budget in self._budgets:
+                    budget.make_room(budget.used - part)
 
 
 class Budget:

@@ -97,6 +97,24 @@ def test_what_others_hold_and_have_reserved_is_subtracted_and_the_least_useful_g
     assert memory.used == 380
 
 
+def test_above_what_is_ample_each_visitor_loses_what_exceeds_an_even_part() -> None:
+    memory, calls = Memory(10_000, threading.RLock(), 600), []
+    budgets = [memory.budget(500) for _ in range(3)]
+    much = Holder(budgets[0], calls, "much", spare=50, working=50)
+    much.snapshots = tuple(snapshot(step, 40) for step in (0, 1, 2, 3, 9, 99))
+    little = Holder(budgets[1], calls, "little", spare=100)
+    little.snapshots = tuple(snapshot(step, 30) for step in (0, 1, 9))
+    memory.tidy()
+    assert (memory.used, calls) == (530, []), "as much as is ample"
+    large = Holder(budgets[2], calls, "large", spare=10, working=90)
+    large.snapshots = (snapshot(0, 150), snapshot(9, 150))
+    memory.tidy()
+    assert [each.step for each in much.snapshots] == [0, 9, 99]
+    assert len(little.snapshots) == 3
+    assert calls == ["large"], "its two snapshots and its training stay"
+    assert memory.has_room(9000)
+
+
 def test_the_bytes_of_all_runs_are_added_up_once_however_many_they_are() -> None:
     """It happens twice a second and at each preparation, under the lock of all runs."""
 
