@@ -299,7 +299,8 @@ class TrainingService:
         return thread
 
     def _next_run(self) -> Run | None:
-        """Of the runs that want steps and are due, the one whose visitor has had the least training time.
+        """Of the runs that want steps and are due, one without any, or else that of the visitor who has had the least
+        training time.
 
         A run that was paused does not catch up on missed time: its visitor's time is raised to the last one's.
         """
@@ -307,8 +308,8 @@ class TrainingService:
         self._active = [run for run in self._active if run.status not in ENDED]
         self._queue_first_runs()
         ready = [run for run in self._first_runs() if run.wants_steps and run.due <= now]
-        run = min(ready, key=lambda run: max(run.budget.seconds, self._served), default=None)
-        if run is not None:
+        run = min(ready, key=lambda run: (run.steps_done > 0, max(run.budget.seconds, self._served)), default=None)
+        if run is not None and run.steps_done:
             run.budget.seconds = self._served = max(run.budget.seconds, self._served)
         return run
 

@@ -243,6 +243,20 @@ def test_many_runs_of_a_visitor_take_the_share_of_one(service, recipe):
     assert not any(run.history() for run in many[1:])
 
 
+def test_the_first_loss_comes_soon_for_a_visitor_who_has_had_much_time(service, recipe):
+    long, budget = recipe.override({"training.steps": 100_000}), service.budget()
+    budget.seconds = 1000.0
+    other = service.start(long)
+    wait(lambda: len(other.history()) > 20)
+    again = service.start(long, budget=budget)
+    wait(again.history)
+    before = len(other.history())
+    wait(lambda: len(other.history()) > before + 20)
+    done = len(again.history())
+    wait(lambda: len(other.history()) > before + 120)
+    assert len(again.history()) == done, "the other one is served until both have had as much"
+
+
 def test_a_paused_run_does_not_catch_up_on_missed_time(service, recipe):
     long = recipe.override({"training.steps": 100_000})
     budget = service.budget()
