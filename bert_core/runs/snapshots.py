@@ -170,15 +170,16 @@ class Memory:
             return excess <= 0
 
     def tidy(self) -> None:
-        """When more than `ample` bytes are in use, each visitor with more than an even part loses what is least useful.
+        """While more than `ample` bytes are in use, no visitor's budget is more than an even part of them.
 
         First and newest snapshots stay, and so does all that a run needs for training.
         """
         with self._lock:
-            if self.used > self.ample:
-                part = int(self.ample) // max(1, len(self._budgets))
-                for budget in self._budgets:
-                    budget.make_room(budget.used - part)
+            part = self.ample / max(1, len(self._budgets)) if self.used > self.ample else math.inf
+            for budget in self._budgets:
+                budget.part = part
+                if part < math.inf:
+                    budget.make_room()
 
 
 class Budget:
@@ -187,13 +188,13 @@ class Budget:
     It counts models, snapshots, texts, histories, and the state for continuing ended runs. Over the limit, it drops the
     least useful snapshot, but never the first and the newest of a run; then the oldest ended runs lose that state. Runs
     and models that nothing else refers to are not counted. lock: the service's, for use by several threads. seconds: of
-    training so far, by which visitors share the training thread.
+    training so far, by which visitors share the training thread. part: a lower limit for runs while memory is scarce.
     """
 
     def __init__(self, limit: int = BUDGET_BYTES, lock: AbstractContextManager | None = None) -> None:
         self.limit = limit
         self._lock = lock or nullcontext()
-        self.seconds = 0.0
+        self.seconds, self.part = 0.0, math.inf
         self._holders: weakref.WeakKeyDictionary[Holder, None] = weakref.WeakKeyDictionary()  # oldest first
         self._kept: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
@@ -237,12 +238,17 @@ class Budget:
             )
             return runs + sum(self._kept.values())
 
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether more is in use than the limit or the part."""
+        return self.used > min(self.limit, self.part)
+
     def make_room(self, excess: int = 0) -> None:
-        """Free what is least useful until the rest is within the limit, or nothing more can be freed.
+        """Free what is least useful until the rest is within the limit and the part, or nothing more can be freed.
 
         excess: free at least these bytes.
         """
-        holders, most = list(self._holders), min(self.limit, self.used - excess)
+        holders, most = list(self._holders), min(self.limit, self.part, self.used - excess)
         while self.used > most:
             found = [(*least, holder) for holder in holders if (least := least_useful(holder.snapshots))]
             spare = next((holder for holder in holders if holder.spare_bytes), None)

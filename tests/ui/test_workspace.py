@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import math
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -218,6 +219,17 @@ def test_old_finished_runs_make_room_and_active_ones_stay(workspaces: Workspaces
     active.status = "finished"
     assert space.current_run.id == f"finished {MOST_RUNS + 2}"
     assert [entry.number for entry in space.entries.values()] == [1, *range(6, MOST_RUNS + 5)]
+
+
+def test_old_runs_also_make_room_while_memory_is_scarce(service: TrainingService) -> None:
+    space = Workspace("a visitor", service.budget())
+    recipe = load_recipe("romeo-juliet").override({"training.steps": 2})
+    for number in range(3):
+        run = service.start(recipe, seed=number, budget=space.budget)
+        wait(lambda run=run: run.status == "finished")
+        space.budget.part = 0 if number == 1 else math.inf
+        space.add_run(run)
+        assert len(space.runs) == (2 if number == 2 else 1), "the second run takes the place of the first"
 
 
 def test_one_budget_decides_over_models_and_snapshots(service: TrainingService, tiny_checkpoint: Checkpoint) -> None:

@@ -160,7 +160,7 @@ class Workspace:
         self.entries[run.id] = Entry(number, variant, next(alike, RUN_COLOURS[number % len(RUN_COLOURS)]))
         self.runs[run.id] = run
         for old in [other for other in self.runs.values() if other.status not in ACTIVE and other is not run]:
-            if len(self.runs) <= MOST_RUNS and self.budget.used <= self.budget.limit:
+            if len(self.runs) <= MOST_RUNS and not self.budget.is_exceeded:
                 break
             del self.runs[old.id], self.entries[old.id]
             self.budget.forget(old)
