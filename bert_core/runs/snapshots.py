@@ -24,6 +24,7 @@ from bert_core.training.optimizer import Layout, fill_from_flat, set_parameters
 
 MAX_SNAPSHOTS = 40  # of one run
 BUDGET_BYTES = 2**30
+LEAST_PART = 2**24  # of a visitor while memory is scarce: some runs of the dialogue
 
 Module = TypeVar("Module", bound=nn.Module)
 
@@ -170,12 +171,16 @@ class Memory:
             return excess <= 0
 
     def tidy(self) -> None:
-        """While more than `ample` bytes are in use, no visitor's budget is more than an even part of them.
+        """While more than `ample` bytes are in use, no visitor keeps more than an even part of what training leaves of
+        them, or LEAST_PART.
 
         First and newest snapshots stay, and so does all that a run needs for training.
         """
         with self._lock:
-            part = self.ample / max(1, len(self._budgets)) if self.used > self.ample else math.inf
+            used, part = self.used, math.inf
+            if used > self.ample:
+                training = used - sum(budget.used for budget in self._budgets)
+                part = max(LEAST_PART, (self.ample - training) / max(1, len(self._budgets)))
             for budget in self._budgets:
                 budget.part = part
                 if part < math.inf:

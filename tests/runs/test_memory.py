@@ -97,22 +97,31 @@ def test_what_others_hold_and_have_reserved_is_subtracted_and_the_least_useful_g
     assert memory.used == 380
 
 
-def test_above_what_is_ample_each_visitor_loses_what_exceeds_an_even_part() -> None:
-    memory, calls = Memory(10_000, threading.RLock(), 600), []
+def test_above_what_is_ample_no_visitor_keeps_more_than_an_even_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bert_core.runs.snapshots.LEAST_PART", 100)
+    memory, calls = Memory(10_000, threading.RLock(), 740), []
     budgets = [memory.budget(500) for _ in range(3)]
     much = Holder(budgets[0], calls, "much", spare=50, working=50)
     much.snapshots = tuple(snapshot(step, 40) for step in (0, 1, 2, 3, 9, 99))
     little = Holder(budgets[1], calls, "little", spare=100)
     little.snapshots = tuple(snapshot(step, 30) for step in (0, 1, 9))
     memory.tidy()
-    assert (memory.used, calls) == (530, []), "as much as is ample"
+    assert (memory.used, calls) == (530, []), "less than is ample"
     large = Holder(budgets[2], calls, "large", spare=10, working=90)
     large.snapshots = (snapshot(0, 150), snapshot(9, 150))
-    memory.tidy()
+    memory.tidy()  # 600 are left for three
     assert [each.step for each in much.snapshots] == [0, 9, 99]
     assert len(little.snapshots) == 3
     assert calls == ["large"], "its two snapshots and its training stay"
+    assert budgets[0].part == 200
     assert memory.has_room(9000)
+    large.working_bytes = 900
+    memory.tidy()
+    assert budgets[0].part == 100, "training leaves nothing"
+    assert [each.step for each in much.snapshots] == [0, 99]
+    large.working_bytes = 0
+    memory.tidy()
+    assert not budgets[2].is_exceeded, "there is enough again"
 
 
 def test_the_bytes_of_all_runs_are_added_up_once_however_many_they_are() -> None:
