@@ -18,8 +18,9 @@ from bert_core.storage.checkpoint import Checkpoint
 MOST_MISTAKES = 20
 _COLUMNS = ("Right", "Predicted", "Text")
 _NOTHING = "none"
-_SHIPPED = "Run this in Balcony's folder:"
+_RUN = "Run this in Balcony's folder:"
 _SAVE_FIRST = "Save the model of the initial weights as the folder my-model, then run this in Balcony's folder:"
+_SAVED = "my-model"
 _PREPARED = {"steps", "warmup_steps"}  # computed from the number of epochs
 
 
@@ -38,6 +39,7 @@ def task_report(
     """
     if not rows:
         raise RunError("This run has no step yet, so there is nothing to report; train it first.")
+    start = _start_folder(recipe.start)
     part, last, measure = "test" if parts.test else "held-out", rows[-1], MAIN_MEASURE[recipe.task]
     counts = {"to train": parts.train, "held out": parts.validation, "to test": parts.test}
     facts = {
@@ -67,13 +69,14 @@ def task_report(
         table([(title.replace("_", " "), f"{value:.4f}") for title, value in found.measures.items()]),
         *_confusion(found),
         *([section("Mistakes, the worst first"), table([_COLUMNS, *mistakes], named=False)] if mistakes else []),
-        *how_to_repeat(recipe, _command(recipe), _SHIPPED if _is_shipped(recipe.start) else _SAVE_FIRST),
+        *how_to_repeat(recipe, _command(recipe, start), _SAVE_FIRST if start == _SAVED else _RUN),
     ]
     return page(f"Report: {recipe.title}", "\n".join(content), style="report")
 
 
-def _command(recipe: FinetuningRecipe) -> str:
-    """The command that repeats the run: its recipe, if the program has it, with what was changed."""
+def _command(recipe: FinetuningRecipe, start: str) -> str:
+    """The command that repeats the run from the folder `start`: its recipe, if the program has it, with what was
+    changed."""
     known = {each.name: each for each in finetuning_recipes()}.get(recipe.name)
     base = known or FinetuningRecipe(recipe.name, recipe.task, "")
     settings = [
@@ -85,14 +88,15 @@ def _command(recipe: FinetuningRecipe) -> str:
     ]
     words = ["python", "-m", "bert_core", "finetune", *(["--recipe", known.name] if known else ["--task", recipe.task])]
     words += [] if recipe.files else ["--train", "my-examples.tsv"]
-    start = f"checkpoints/{recipe.start}" if _is_shipped(recipe.start) else "my-model"
     words += ["--checkpoint", start, *(["--random-weights"] if recipe.random_weights else [])]
     words += ["--seed", str(recipe.seed), "--output", "repeated", *(["--set", *settings] if settings else [])]
     return shlex.join(words)
 
 
-def _is_shipped(name: str) -> bool:
-    return (ASSETS.parent / "checkpoints" / name / "config.json").is_file()
+def _start_folder(name: str) -> str:
+    """The folder of a shipped model, which the page calls by its path, or else the one that the reader is to save."""
+    folder = f"checkpoints/{name.removeprefix('checkpoints/')}"
+    return folder if (ASSETS.parent / folder / "config.json").is_file() else _SAVED
 
 
 def _confusion(found: Review) -> Iterator[str]:

@@ -64,6 +64,15 @@ def test_the_command_in_it_repeats_the_training(tmp_path, monkeypatch, capsys):
     assert losses == [row.loss for row in result.history]
 
 
+@pytest.mark.parametrize("start", ["english-mini", "checkpoints/english-mini"])  # its name in Python, and on the page
+def test_the_command_begins_with_a_shipped_model_in_its_folder(tiny_checkpoint, start):
+    parts = TaskParts(labelled("text-classification"), labelled("text-classification", seed=1))
+    recipe = FinetuningRecipe("own", "text-classification", "A task").override({"epochs": 1, "batch_size": 40})
+    _, _, page = reported(dataclasses.replace(tiny_checkpoint, name=start), parts, recipe)
+    assert "--checkpoint checkpoints/english-mini --seed" in page
+    assert "my-model" not in page
+
+
 def test_without_a_step_there_is_nothing_to_report(tiny_checkpoint):
     parts = TaskParts(labelled("text-classification"), labelled("text-classification", seed=1))
     recipe = FinetuningRecipe("own", "text-classification", "A task").override({"epochs": 1, "batch_size": 40})
