@@ -126,8 +126,12 @@ class Memory:
     def used(self) -> int:
         """Bytes in use."""
         with self._lock:
-            working = sum(holder.working_bytes for budget in self._budgets for holder in budget.holders)
-            return working + self._reserved + sum(budget.used for budget in self._budgets)
+            return self._passing + sum(budget.used for budget in self._budgets)
+
+    @property
+    def _passing(self) -> int:
+        """Bytes in use that no visitor keeps: of training, and what is reserved."""
+        return self._reserved + sum(holder.working_bytes for budget in self._budgets for holder in budget.holders)
 
     @contextlib.contextmanager
     def reserve(self, nbytes: int, what: str) -> Iterator[None]:
@@ -176,14 +180,14 @@ class Memory:
 
         First and newest snapshots stay, and so does all that a run needs for training.
         """
+        if self.ample == math.inf:
+            return
         with self._lock:
-            used, part = self.used, math.inf
-            if used > self.ample:
-                training = used - sum(budget.used for budget in self._budgets)
-                part = max(LEAST_PART, (self.ample - training) / max(1, len(self._budgets)))
-            for budget in self._budgets:
+            left, kept = self.ample - self._passing, {budget: budget.used for budget in self._budgets}
+            part = max(LEAST_PART, left / max(1, len(kept))) if sum(kept.values()) > left else math.inf
+            for budget, nbytes in kept.items():
                 budget.part = part
-                if part < math.inf:
+                if nbytes > part:
                     budget.make_room()
 
 
