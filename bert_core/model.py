@@ -22,7 +22,8 @@ from bert_core.packing import ALL_ROWS, AllRows, OnlyAt
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
 
-# Up to this many tokens, plain matrix products are faster on a CPU than the fused kernel, which works in blocks.
+# On a CPU, plain matrix products are faster than the fused kernel, which works in blocks, up to this many tokens; in
+# bfloat16 always, 1.7 to 6 times with their gradients.
 _SHORT = 32
 
 
@@ -135,8 +136,8 @@ def attend(
 
     PyTorch's fused kernel computes it, unless the weights are requested or plain products are faster.
     """
-    is_short = query.device.type == "cpu" and query.shape[2] <= _SHORT
-    if not (with_weights or is_short):
+    is_plain_faster = query.device.type == "cpu" and (query.shape[2] <= _SHORT or query.dtype == torch.bfloat16)
+    if not (with_weights or is_plain_faster):
         return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout), None
     B, H, T, width = query.shape
     query, key, value = (each.reshape(B * H, T, width) for each in (query, key, value))

@@ -10,6 +10,7 @@ the leases, and that the training thread lives.
 import dataclasses
 import logging
 import os
+import sys
 import tempfile
 import threading
 import time
@@ -36,6 +37,7 @@ from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, unpack_che
 
 TICK_SECONDS = 0.5  # between two checks of the leases and the training thread
 CLOSE_SECONDS = 1.0  # for the step in progress to end when the service is closed
+_NICENESS = 10  # of the training thread, in Linux's steps from 0 to 19
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +73,7 @@ class TrainingService:
         self._prepare_seconds = RunningMean(0.3)
         self._is_closing = False
         self._in_slice: Run | None = None
-        self._preparer = ThreadPoolExecutor(1, thread_name_prefix="prepare")
+        self._preparer = ThreadPoolExecutor(1, thread_name_prefix="prepare", initializer=give_way)
         self._closing = threading.Event()
         self._trainer = self._start_thread(self._train, "train")
         self._watcher = self._start_thread(self._watch, "watch")
@@ -242,6 +244,7 @@ class TrainingService:
                 self._queue.remove(run)
 
     def _train(self) -> None:
+        give_way()
         while not self._is_closing:
             try:
                 self._train_one()
@@ -318,6 +321,12 @@ class TrainingService:
         now = self.now()
         waits = [run.due - now for run in self._first_runs() if run.wants_steps]
         return max(0.0, min([*waits, TICK_SECONDS])) if waits else None
+
+
+def give_way() -> None:
+    """Let the page's answers go before the calling thread, and before those it starts, where they need the same core."""
+    if sys.platform == "linux":  # elsewhere a thread has no such priority of its own
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
 
 
 def choose_device(device: str) -> str:

@@ -80,7 +80,8 @@ def pretraining_losses(model: BertForPreTraining, batch: DeviceBatch) -> Losses:
     """Run the model on a batch and compare its answers with the labels."""
     inputs = batch.input_ids, batch.attention_mask, batch.token_type_ids
     output = model(*inputs, asked_positions=batch.asked, packing=batch.packing)
-    words, pairs = output.prediction_logits, output.seq_relationship_logits  # (M, V), (B, 2)
+    # One copy in float32 where autocast would make it for the loss only: the search below is slow in bfloat16.
+    words, pairs = output.prediction_logits.float(), output.seq_relationship_logits  # (M, V), (B, 2)
     mlm_loss = F.cross_entropy(words, batch.labels, ignore_index=IGNORED)
     nsp_loss = F.cross_entropy(pairs, batch.next_sentence_label)
     with torch.no_grad():
