@@ -11,7 +11,7 @@ from helpers import make_batch, make_model
 from torch import nn
 
 from bert_core.config import BertConfig
-from bert_core.model import BertForPreTraining, draw_weights, sinusoids
+from bert_core.model import BertForPreTraining, attend, draw_weights, sinusoids
 
 SIZES = {
     "odd": {
@@ -85,6 +85,23 @@ def test_fused_attention_equals_plain_products(config, monkeypatch):
     assert fused.hidden_states is None
     torch.testing.assert_close(fused.prediction_logits, written.prediction_logits, rtol=0, atol=1e-5)
     torch.testing.assert_close(fused.seq_relationship_logits, written.seq_relationship_logits, rtol=0, atol=1e-5)
+
+
+def test_attention_in_bfloat16_differs_from_the_fused_one_in_float32_by_rounding_alone():
+    torch.manual_seed(0)
+    mask = torch.zeros(2, 1, 1, 45).masked_fill_(torch.arange(45) >= torch.tensor([45, 31]).view(2, 1, 1, 1), -torch.inf)
+    given = torch.randn(3, 2, 4, 45, 8)  # query, key and value
+    direction = torch.randn(2, 4, 45, 8)
+
+    def values(dtype):
+        tensors = given.to(dtype, copy=True).requires_grad_()
+        context, _ = attend(*tensors, mask.to(dtype), 0.0, with_weights=False)
+        (context * direction).sum().backward()
+        return context.float(), tensors.grad.float()
+
+    for exact, rough in zip(values(torch.float32), values(torch.bfloat16)):
+        torch.testing.assert_close(rough, exact, rtol=0, atol=0.03)
+        assert not torch.equal(rough, exact)
 
 
 @torch.no_grad()

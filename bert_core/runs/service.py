@@ -37,7 +37,7 @@ from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, unpack_che
 
 TICK_SECONDS = 0.5  # between two checks of the leases and the training thread
 CLOSE_SECONDS = 1.0  # for the step in progress to end when the service is closed
-_NICENESS = 10  # of the training thread, in Linux's steps from 0 to 19
+_NICENESS = 10  # of training, beside the process's own: Linux counts from 0 to 19
 
 _log = logging.getLogger(__name__)
 
@@ -326,7 +326,8 @@ class TrainingService:
 def give_way() -> None:
     """Let the page's answers go before the calling thread, and before those it starts, where they need the same core."""
     if sys.platform == "linux":  # elsewhere a thread has no such priority of its own
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + _NICENESS))
 
 
 def choose_device(device: str) -> str:

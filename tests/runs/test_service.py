@@ -3,7 +3,9 @@
 import dataclasses
 import gc
 import math
+import os
 import random
+import sys
 import threading
 import time
 import weakref
@@ -100,6 +102,18 @@ def test_the_same_seed_gives_the_same_losses_whatever_else_happens(service, reci
         loader.join()
     assert numbers(run.history()) == expected
     assert numbers(run.history()) != numbers(others[0].history()[:60])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
+def test_training_and_preparing_have_less_priority_than_answers(service, recipe):
+    finished(service.start(recipe))
+    priority = {each.name: os.getpriority(os.PRIO_PROCESS, each.native_id) for each in threading.enumerate()}
+    own = priority["MainThread"]
+    assert {name: priority[name] for name in ("train", "prepare_0", "watch")} == {
+        "train": min(19, own + 10),
+        "prepare_0": min(19, own + 10),
+        "watch": own,
+    }
 
 
 def test_history_is_read_with_a_cursor(service, recipe):
