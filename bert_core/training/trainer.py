@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -25,7 +25,7 @@ from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import Objective, PendingMetrics
 from bert_core.training.optimizer import FlatWeights, Optimizer, learning_rate_at
 
-_TRIM_SECONDS = 30.0  # of training between two returns of free memory
+_TRIM_SECONDS = 30.0  # between two returns of free memory
 _SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds over all 64-bit numbers
 
 
@@ -52,6 +52,8 @@ class Trainer:
     The iterator ends after config.total_steps steps. `config` may be replaced between two steps.
     """
 
+    _trimmed: ClassVar[float] = time.monotonic()  # of all trainers: many short runs leave holes in the same heap
+
     def __init__(
         self,
         model: Any,
@@ -66,7 +68,7 @@ class Trainer:
         self.threads, self.objective = threads, objective or Pretraining()
         self.model, self.batches, self.config, self.seed = model.train(), batches, config, seed
         self._parameters = list(model.parameters())
-        self.step, self.seconds, self._trimmed = 0, 0.0, 0.0
+        self.step, self.seconds = 0, 0.0
         self.flat = FlatWeights(model)
         sizes = model.config
         self._device = self.flat.weights.device.type
@@ -95,9 +97,10 @@ class Trainer:
             torch.manual_seed((self.seed * _SEED_STRIDE + self.step) % 2**63)
         values = self._take_step(batch, learning_rate)
         self.step += 1
-        if self.seconds - self._trimmed > _TRIM_SECONDS:
+        now = time.monotonic()
+        if now - Trainer._trimmed > _TRIM_SECONDS:
             give_back_memory()
-            self._trimmed = self.seconds
+            Trainer._trimmed = now
         self.seconds += time.perf_counter() - started
         tokens = int(batch.attention_mask.sum())
         return PendingMetrics(self.step, learning_rate, tokens, self.seconds, values, self.objective.metrics)
