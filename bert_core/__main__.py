@@ -77,6 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     about += "Several GPUs or machines share each batch: torchrun --nproc-per-node N -m bert_core train ..."
     train = commands.add_parser("train", help="train a model and write it as a Hugging Face folder", description=about)
     train.add_argument("--recipe", help=f"one of {', '.join(recipe_names())}, or a JSON file")
+    start = "a model to go on from: its tokenizer, sizes and weights; by default the weights are random"
+    train.add_argument("--start", metavar="FOLDER_OR_NAME", help=start)
     train.add_argument("--resume", type=Path, metavar="DIR", help="continue the training in this folder, bit for bit")
     corpus = f"a text instead of the recipe's; a file of more than 16 MB is encoded once and kept in {cache_folder()}"
     train.add_argument("--corpus", type=Path, metavar="FILE", help=corpus)
@@ -198,15 +200,18 @@ def _prepare(options: argparse.Namespace, device: str, show_stage: _Show) -> tup
         raise ConfigError("There is no folder for the model. Give --output and a folder.")
     else:
         recipe = load_recipe(options.recipe or DEFAULT_RECIPE).override(dict(_setting(text) for text in options.set))
-        recipe = recipe.with_seed(options.seed)
+        recipe = dataclasses.replace(recipe.with_seed(options.seed), start=options.start or recipe.start)
     corpus = _read(options, recipe.text_kind, show_stage)
     corpus = saved[1].matching_corpus(corpus) if saved else corpus or recipe_corpus(recipe)
-    return prepare(recipe, corpus, device=device, progress=show_stage), saved
+    start = load_checkpoint(_model_folder(options.start)) if options.start else None
+    if saved and recipe.start:
+        start, _ = saved
+    return prepare(recipe, corpus, device=device, start=start, progress=show_stage), saved
 
 
 def _read_saved(options: argparse.Namespace) -> _Saved:
-    if options.recipe or options.set or options.seed is not None:
-        raise ConfigError("--resume takes recipe, settings and seed from DIR; leave out --recipe, --set, --seed.")
+    if options.recipe or options.start or options.set or options.seed is not None:
+        raise ConfigError("--resume takes all settings from DIR; leave out --recipe, --start, --set, --seed.")
     checkpoint, state = load_checkpoint(options.resume), read_training_state(options.resume)
     if isinstance(state.recipe, FinetuningRecipe):
         raise ConfigError("This is a saved fine-tuning run; the page continues it, and finetune starts one.")

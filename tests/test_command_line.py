@@ -62,6 +62,56 @@ def test_train_on_a_text_file(tmp_path, capsys):
     assert load_checkpoint(tmp_path / "m").tokenizer.token_to_id("bird") is not None
 
 
+def test_training_goes_on_from_a_model_with_its_tokenizer_and_sizes(tmp_path, capsys):
+    shipped, text = ASSETS.parent / "checkpoints" / "romeo-juliet", tmp_path / "mine.txt"
+    text.write_text("hello juliet\nmy name is romeo\nnice to meet you\nthe mayor fainted\n")
+    begin = ["train", "--corpus", str(text), "--start", str(shipped), "--set", "training.steps=6", "data.batch_size=3"]
+    assert main([*begin, "training.learning_rate=1e-8", "--output", str(tmp_path / "same")]) == 0
+    same, original = load_checkpoint(tmp_path / "same"), load_checkpoint(shipped)
+    assert same.tokenizer.get_vocab() == original.tokenizer.get_vocab()
+    assert same.config == original.config
+    for name, tensor in original.model.state_dict().items():
+        torch.testing.assert_close(same.model.state_dict()[name], tensor, rtol=0, atol=1e-6)
+    assert main([*begin, "--output", str(tmp_path / "more")]) == 0
+    more = load_checkpoint(tmp_path / "more")
+    assert more.recipe["start"] == str(shipped)
+    assert not torch.equal(more.model.score_words(torch.ones(48)), original.model.score_words(torch.ones(48)))
+
+    capsys.readouterr()
+    again = ["train", "--corpus", str(text), "--recipe", str(tmp_path / "more" / "recipe.json")]
+    assert main([*again, "--output", str(tmp_path / "again")]) == 1
+    error = capsys.readouterr().err
+    assert "goes on from the model" in error
+    assert "--start" in error
+    assert main([*again, "--start", str(shipped), "--output", str(tmp_path / "again")]) == 0
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("more", "again")]
+    assert weights[0] == weights[1]
+    report = ["report", str(tmp_path / "more"), "--corpus", str(text), "--output", str(tmp_path / "report.html")]
+    assert main(report) == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"--corpus my-text.txt --start {shipped}" in page
+
+
+def test_a_training_that_went_on_from_a_model_is_resumed(tmp_path, capsys, monkeypatch):
+    shipped = str(ASSETS.parent / "checkpoints" / "romeo-juliet")
+    begin = ["train", "--start", shipped, "--set", "training.steps=6", "data.batch_size=3"]
+    assert main([*begin, "--output", str(tmp_path / "whole")]) == 0
+    save = command_line._Training.save
+
+    def save_and_interrupt(training):
+        save(training)
+        if training.trainer.step == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(command_line._Training, "save", save_and_interrupt)
+    assert main([*begin, "--save-every", "4", "--output", str(tmp_path / "cut")]) == 130
+    assert main(["train", "--resume", str(tmp_path / "cut"), "--start", shipped]) == 1
+    assert "leave out --recipe, --start, --set, --seed" in capsys.readouterr().err
+    assert main(["train", "--resume", str(tmp_path / "cut")]) == 0
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "cut")]
+    assert weights[0] == weights[1]
+
+
 def test_a_model_is_replaced_only_with_overwrite(tmp_path, capsys):
     folder = tmp_path / "model"
     arguments = ["train", "--output", str(folder), "--set", *SHORT]

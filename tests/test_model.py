@@ -89,7 +89,8 @@ def test_fused_attention_equals_plain_products(config, monkeypatch):
 
 def test_attention_in_bfloat16_differs_from_the_fused_one_in_float32_by_rounding_alone():
     torch.manual_seed(0)
-    mask = torch.zeros(2, 1, 1, 45).masked_fill_(torch.arange(45) >= torch.tensor([45, 31]).view(2, 1, 1, 1), -torch.inf)
+    is_padding = torch.arange(45) >= torch.tensor([45, 31]).view(2, 1, 1, 1)
+    mask = torch.zeros(2, 1, 1, 45).masked_fill_(is_padding, -torch.inf)
     given = torch.randn(3, 2, 4, 45, 8)  # query, key and value
     direction = torch.randn(2, 4, 45, 8)
 

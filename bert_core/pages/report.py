@@ -5,6 +5,7 @@ import html
 import json
 import math
 import platform
+import shlex
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from itertools import islice
@@ -60,7 +61,8 @@ def report(
         f"{rows[-1].seconds:,.1f} s, seed {recipe.seed}",
         "Last step": f"MLM loss {rows[-1].mlm_loss:.4f}, NSP loss {rows[-1].nsp_loss:.4f}",
     }
-    own_text = "" if recipe.corpus.file else " --corpus my-text.txt"
+    own = "" if recipe.corpus.file else " --corpus my-text.txt"
+    own += f" --start {shlex.quote(recipe.start)}" if recipe.start else ""
     content = [
         tag("p", recipe.description, "muted"),
         table(facts.items()),
@@ -70,7 +72,7 @@ def report(
         *([section("Verdict"), *(tag("p", sentence) for sentence in verdict)] if verdict else []),
         *_guesses(checkpoint, pairs),
         *_attention(checkpoint, pairs),
-        *how_to_repeat(recipe, _REPEAT + own_text, _SAVE_FIRST),
+        *how_to_repeat(recipe, _REPEAT + own, _SAVE_FIRST),
     ]
     return page(f"Report: {recipe.title}", "\n".join(content), style="report")
 

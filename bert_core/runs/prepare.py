@@ -16,7 +16,7 @@ from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import LEARNED_BYTES, MASK, notes_on_words, train_tokenizer
-from bert_core.errors import ConfigError, CorpusError
+from bert_core.errors import ConfigError, CorpusError, quoted
 from bert_core.finetuning.tuning import PreparedTask
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import Recipe, recipe_corpus
@@ -114,26 +114,37 @@ def prepare(
     seed: int | None = None,
     device: str = "cpu",
     *,
+    start: Checkpoint | None = None,
     progress: Callable[[str], None] = lambda stage: None,
     admit: Callable[[PreparedText], None] = lambda text: None,
 ) -> Prepared:
     """Train the tokenizer, encode the text and draw the initial weights, without the global random generator.
 
-    corpus, seed: None for the recipe's own. progress: called with the present stage, such as "encoding the text, 40 %".
+    corpus, seed: None for the recipe's own. start: a model to go on from: its tokenizer, sizes and weights are taken
+    instead. progress: called with the present stage, such as "encoding the text, 40 %".
     admit: called before the model is built. Raises BertCoreError for a text or sizes that cannot be used.
     """
+    if recipe.start and start is None:
+        raise ConfigError(
+            f"This recipe goes on from the model {quoted(recipe.start)}, which is missing here. Train it on the "
+            "command line, with --start and that model's folder."
+        )
     progress("reading the text")
-    text = _prepare_text(recipe.with_seed(seed), corpus or recipe_corpus(recipe), device, progress)
+    text = _prepare_text(recipe.with_seed(seed), corpus or recipe_corpus(recipe), device, start, progress)
     admit(text)
     progress("drawing the initial weights")
     model = BertForPreTraining(text.recipe.model, generator=torch.Generator().manual_seed(text.recipe.seed))
-    return Prepared(**fields_of(text), model=model)
+    prepared = Prepared(**fields_of(text), model=model)
+    if start is not None:
+        prepared.load(start)
+    return prepared
 
 
 def _prepare_text(
     recipe: Recipe,
     corpus: Corpus,
     device: str,
+    start: Checkpoint | None = None,
     progress: Callable[[str], None] = lambda stage: None,
     times: float = 1.0,
 ) -> PreparedText:
@@ -145,7 +156,7 @@ def _prepare_text(
         if len(used.sentences) >= MIN_SENTENCES or len(used.documents) >= MIN_DOCUMENTS:
             held_out = recipe.override({"corpus.validation_share": HELD_OUT_SHARE})
             with contextlib.suppress(CorpusError):  # no pairs can be drawn from the part
-                return _prepare_text(held_out, corpus, device, progress, times)
+                return _prepare_text(held_out, corpus, device, start, progress, times)
         recipe = recipe.override({"corpus.validation_share": 0.0})
     wanted = {"validation": recipe.corpus.validation_share, "test": recipe.corpus.test_share}
     shares = {part: share for part, share in wanted.items() if share}
@@ -160,8 +171,14 @@ def _prepare_text(
         else:
             progress("making the vocabulary")
 
-    tokenizer = train_tokenizer(texts["training"], **fields_of(recipe.tokenizer), progress=learned)
-    recipe = dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size()))
+    if start is None:
+        tokenizer = train_tokenizer(texts["training"], **fields_of(recipe.tokenizer), progress=learned)
+        model = dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size())
+        recipe = dataclasses.replace(recipe, model=model)
+    else:
+        tokenizer, names = start.tokenizer, [name for name in fields_of(recipe.model) if "dropout" in name]
+        model = dataclasses.replace(start.config, **{name: getattr(recipe.model, name) for name in names})
+        recipe = dataclasses.replace(recipe, model=model, start=recipe.start or start.name)
     check_size(recipe.model, _training_bytes(recipe), device)
 
     def batches_of(part: Corpus) -> PretrainingBatches:

@@ -24,7 +24,7 @@ from bert_core.config import (
     read_json_file,
 )
 from bert_core.data.corpus import Corpus, read_corpus
-from bert_core.errors import ConfigError, CorpusError
+from bert_core.errors import ConfigError, CorpusError, quoted
 from bert_core.finetuning.recipe import FinetuningRecipe
 
 SCALES = (0.001, 1.0)
@@ -37,7 +37,8 @@ class Recipe:
 
     name: the file's name without .json. scale: a factor on layers, heads, widths, batch, steps and warm-up, which
     `at_scale` applies, so that a recipe for many machines keeps its own numbers and still runs on one. seed: of the
-    initial weights, pairs, masks and dropout. Raises ConfigError for settings that do not fit together.
+    initial weights, pairs, masks and dropout. start: the model that training goes on from, with its tokenizer and
+    sizes; `prepare` is given it. None means random weights. Raises ConfigError for settings that do not fit together.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Recipe:
     description: str
     scale: float = 1.0
     seed: int = 0
+    start: str | None = None
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: BertConfig = field(default_factory=BertConfig)
@@ -56,6 +58,8 @@ class Recipe:
         if not isinstance(self.scale, int | float) or not low <= self.scale <= high:
             raise ConfigError(f"scale is {self.scale!r}; it must be a number from {low:g} to {high:g}.")
         check_seed(self.seed)
+        if not isinstance(self.start, str | None):
+            raise ConfigError(f"start is {quoted(self.start)}; it must be the name of a model.")
         if self.data.sequence_length > self.model.max_position_embeddings:
             raise ConfigError(
                 f"sequence_length {self.data.sequence_length} is more than the {self.model.max_position_embeddings} "
@@ -136,11 +140,11 @@ class Recipe:
         texts = [content.get(key) for key in ("title", "description")] if isinstance(content, dict) else [None]
         if not all(isinstance(text, str) for text in texts):
             raise ConfigError(f"The recipe {name} needs a title and a description.")
-        unknown = set(content) - {"title", "description", "scale", "seed", *_SECTIONS}
+        unknown = set(content) - {"title", "description", "scale", "seed", "start", *_SECTIONS}
         if unknown:
             raise ConfigError(f"The recipe {name} has no section {min(unknown)!r}; sections: {', '.join(_SECTIONS)}.")
         sections = {key: build(kind, content[key], key) for key, kind in _SECTIONS.items() if key in content}
-        numbers = {key: content[key] for key in ("scale", "seed") if key in content}
+        numbers = {key: content[key] for key in ("scale", "seed", "start") if key in content}
         return cls(name, content["title"], content["description"], **numbers, **sections)
 
 
@@ -158,6 +162,8 @@ def recipe_content(recipe: Recipe | FinetuningRecipe) -> dict[str, Any]:
     content = dataclasses.asdict(recipe)
     del content["name"]  # given by the file's name
     content.get("model", {}).pop("vocab_size", None)  # given by the text
+    if content.get("start", "") is None:
+        del content["start"]
     return content
 
 

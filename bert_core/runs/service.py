@@ -324,7 +324,7 @@ class TrainingService:
 
 
 def give_way() -> None:
-    """Let the page's answers go before the calling thread, and before those it starts, where they need the same core."""
+    """Let the page's answers go before the calling thread, and before those that it starts, on the same core."""
     if sys.platform == "linux":  # elsewhere a thread has no such priority of its own
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + _NICENESS))

@@ -146,7 +146,8 @@ def test_a_run_waits_in_line_until_others_have_freed_the_memory(
     service.memory.limit = int(1.8 * prepare(recipe, TEXT).training_bytes)
     first = service.start(recipe, TEXT, paused=True)
     wait(lambda: first.progress().status == "paused")
-    second, third = service.start(recipe, TEXT), service.start(recipe, TEXT)
+    longer = recipe.override({"training.steps": 200})  # so that it still trains when the third one is prepared
+    second, third = service.start(longer, TEXT), service.start(recipe, TEXT)
     wait(lambda: "freed enough memory" in second.progress().preparing)
     assert third.progress().runs_ahead == 1
     first.stop()

@@ -1,5 +1,6 @@
 """Recorded steps: padding changes nothing, each shape is recorded once, and no step waits for its device."""
 
+import copy
 import dataclasses
 import gc
 import logging
@@ -16,6 +17,7 @@ from bert_core.training import optimizer as optimizer_module
 from bert_core.training.cuda_graphs import RecordedTrainer, pad_to_layout
 from bert_core.training.losses import DeviceBatch, Pretraining, accuracy_by_kind, pretraining_losses
 from bert_core.training.metrics import read_metrics
+from bert_core.training.optimizer import FlatWeights
 from bert_core.training.trainer import Trainer
 
 MASK = 4
@@ -76,6 +78,7 @@ def test_padding_to_a_shape_never_exceeds_the_positions_of_the_model():
 def test_recorded_steps_train_like_plain_ones_and_each_shape_is_recorded_once():
     settings = {"model.hidden_dropout_prob": 0.0, "model.attention_probs_dropout_prob": 0.0}
     model, batches, config = parts(**settings)
+    before = copy.deepcopy(model)
     plain = Trainer(model, batches, config, seed=3, objective=Pretraining(MASK))
     record = Recorder()
     recorded = RecordedTrainer(*parts(**settings), seed=3, objective=Pretraining(MASK), record=record)
@@ -86,7 +89,9 @@ def test_recorded_steps_train_like_plain_ones_and_each_shape_is_recorded_once():
     shapes = [pad_to_layout(batches[k], longest=64)[0] for k in range(config.steps)]
     assert recorded.recorded.keys() == {shape for shape in shapes if shapes.count(shape) > 1}
     assert record.recorded == len(recorded.recorded) > 0
-    torch.testing.assert_close(plain.flat.weights, recorded.flat.weights, atol=1e-3, rtol=1e-3)
+    # Of single weights with a gradient near 0, Adam makes a whole step of a difference in rounding.
+    error, way = (plain.flat.weights - each for each in (recorded.flat.weights, FlatWeights(before).weights))
+    assert error.norm() < 0.01 * way.norm()
 
 
 def test_steps_run_unrecorded_where_recording_fails(caplog):
