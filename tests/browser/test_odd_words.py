@@ -174,9 +174,10 @@ def test_heads_that_are_switched_off(odd: Page, tmp_path: Path, complaints: list
 
 def test_words_in_context(odd: Page, tmp_path: Path, complaints: list[str]) -> None:
     open_tab(odd, "Words in context")
+    words = odd.locator("#context-cosine .b-map-word title")
+    expect(words).not_to_have_count(0)  # the example
     odd.locator("#context-word input, #context-word textarea").fill("${1}")
     odd.locator("#context-sentences textarea").fill("<b> ${1} שלום\n$x$ ${1} 你好")
-    words = odd.locator("#context-cosine .b-map-word title")
     expect(words).to_have_text(["1 <b> ${1} שלום", "2 $x$ ${1} 你好", "1", "2"])
     assert {"<b> ${1} שלום", "$x$ ${1} 你好"} <= cells(
         download(odd, "#context-download-csv", tmp_path, "similarities.csv")
