@@ -194,18 +194,18 @@ _Show = Callable[[str], None]
 def _prepare(options: argparse.Namespace, device: str, show_stage: _Show) -> tuple[Prepared, _Saved | None]:
     """Prepare the training. The second result is the saved state that --resume continues from, or None."""
     saved = _read_saved(options) if options.resume else None
+    start = load_checkpoint(_model_folder(options.start)) if options.start else None
     if saved:
         recipe = saved[1].recipe
+        start = saved[0] if recipe.start else None
     elif not options.output:
         raise ConfigError("There is no folder for the model. Give --output and a folder.")
     else:
-        recipe = load_recipe(options.recipe or DEFAULT_RECIPE).override(dict(_setting(text) for text in options.set))
-        recipe = dataclasses.replace(recipe.with_seed(options.seed), start=options.start or recipe.start)
+        recipe = load_recipe(options.recipe or DEFAULT_RECIPE)
+        recipe = recipe.going_on_from(options.start, start.config) if start else recipe
+        recipe = recipe.override(dict(_setting(text) for text in options.set)).with_seed(options.seed)
     corpus = _read(options, recipe.text_kind, show_stage)
     corpus = saved[1].matching_corpus(corpus) if saved else corpus or recipe_corpus(recipe)
-    start = load_checkpoint(_model_folder(options.start)) if options.start else None
-    if saved and recipe.start:
-        start, _ = saved
     return prepare(recipe, corpus, device=device, start=start, progress=show_stage), saved
 
 

@@ -90,6 +90,8 @@ def test_training_goes_on_from_a_model_with_its_tokenizer_and_sizes(tmp_path, ca
     assert main(report) == 0
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert f"--corpus my-text.txt --start {shipped}" in page
+    mini = ["train", "--start", str(shipped.parent / "english-mini"), "--output", str(tmp_path / "mini"), "--set"]
+    assert main([*mini, "training.steps=1", "data.sequence_length=100"]) == 0, "that model has 128 positions"
 
 
 def test_a_training_that_went_on_from_a_model_is_resumed(tmp_path, capsys, monkeypatch):

@@ -176,9 +176,7 @@ def _prepare_text(
         model = dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size())
         recipe = dataclasses.replace(recipe, model=model)
     else:
-        tokenizer, names = start.tokenizer, [name for name in fields_of(recipe.model) if "dropout" in name]
-        model = dataclasses.replace(start.config, **{name: getattr(recipe.model, name) for name in names})
-        recipe = dataclasses.replace(recipe, model=model, start=recipe.start or start.name)
+        tokenizer, recipe = start.tokenizer, recipe.going_on_from(recipe.start or start.name, start.config)
     check_size(recipe.model, _training_bytes(recipe), device)
 
     def batches_of(part: Corpus) -> PretrainingBatches:

@@ -94,6 +94,11 @@ class Recipe:
         """A copy with another seed; None keeps this one. Raises ConfigError for a seed out of range."""
         return self if seed is None else dataclasses.replace(self, seed=seed)
 
+    def going_on_from(self, name: str, sizes: BertConfig) -> "Recipe":
+        """A copy for a model of these sizes; dropout stays the recipe's."""
+        dropout = {each: value for each, value in fields_of(self.model).items() if "dropout" in each}
+        return dataclasses.replace(self, start=name, model=dataclasses.replace(sizes, **dropout))
+
     def at_scale(self) -> "Recipe":
         """A copy with the scale applied and set to 1. The number of heads is scaled, their size is kept."""
 
