@@ -145,14 +145,15 @@ class Recipe:
         texts = [content.get(key) for key in ("title", "description")] if isinstance(content, dict) else [None]
         if not all(isinstance(text, str) for text in texts):
             raise ConfigError(f"The recipe {name} needs a title and a description.")
-        unknown = set(content) - {"title", "description", "scale", "seed", "start", *_SECTIONS}
+        unknown = set(content) - {"title", "description", *_SINGLE, *_SECTIONS}
         if unknown:
             raise ConfigError(f"The recipe {name} has no section {min(unknown)!r}; sections: {', '.join(_SECTIONS)}.")
         sections = {key: build(kind, content[key], key) for key, kind in _SECTIONS.items() if key in content}
-        numbers = {key: content[key] for key in ("scale", "seed", "start") if key in content}
-        return cls(name, content["title"], content["description"], **numbers, **sections)
+        single = {key: content[key] for key in _SINGLE if key in content}
+        return cls(name, content["title"], content["description"], **single, **sections)
 
 
+_SINGLE = ("scale", "seed", "start")  # settings outside of the sections, which have defaults
 _SECTIONS = {
     "corpus": CorpusConfig,
     "tokenizer": TokenizerConfig,

@@ -380,8 +380,7 @@ class Run:
             if self._start is not None and isinstance(self.recipe, FinetuningRecipe):
                 prepared = prepare_task(self.recipe, self._start, source, **options)
             else:
-                start = self._saved[0] if self._saved and self.recipe.start else None
-                prepared = prepare(self.recipe, source, start=start, **options)
+                prepared = prepare(self.recipe, source, start=self._start if self.recipe.start else None, **options)
             worker = Worker(prepared, device, self._saved)
             with self._changed:
                 if self.status in ENDED:

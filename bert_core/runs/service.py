@@ -73,7 +73,7 @@ class TrainingService:
         self._prepare_seconds = RunningMean(0.3)
         self._is_closing = False
         self._in_slice: Run | None = None
-        self._preparer = ThreadPoolExecutor(1, thread_name_prefix="prepare", initializer=give_way)
+        self._preparer = ThreadPoolExecutor(1, thread_name_prefix="prepare", initializer=_give_way)
         self._closing = threading.Event()
         self._trainer = self._start_thread(self._train, "train")
         self._watcher = self._start_thread(self._watch, "watch")
@@ -244,7 +244,7 @@ class TrainingService:
                 self._queue.remove(run)
 
     def _train(self) -> None:
-        give_way()
+        _give_way()
         while not self._is_closing:
             try:
                 self._train_one()
@@ -323,7 +323,7 @@ class TrainingService:
         return max(0.0, min([*waits, TICK_SECONDS])) if waits else None
 
 
-def give_way() -> None:
+def _give_way() -> None:
     """Let the page's answers go before the calling thread, and before those that it starts, on the same core."""
     if sys.platform == "linux":  # elsewhere a thread has no such priority of its own
         thread = threading.get_native_id()
