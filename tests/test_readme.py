@@ -65,7 +65,8 @@ def test_the_reading_list_has_the_lines_that_it_states():
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "checkpoints/romeo-juliet/README.md", "checkpoints/english-mini/README.md"]
+    "page",
+    ["README.md", *(f"checkpoints/{name}/README.md" for name in ("romeo-juliet", "english-mini", "chinese-poems"))],
 )
 def test_lines_for_transformers_run_as_they_stand(page, tiny_checkpoint, tmp_path, monkeypatch):
     save_checkpoint(tiny_checkpoint, tmp_path / "my-model")

@@ -49,7 +49,7 @@ from ui.views import view
 
 _ROOT = Path(__file__).resolve().parent.parent
 ICON = ASSETS / "icon.png"  # drawn from icon.svg
-SHIPPED = (_ROOT / "checkpoints" / "romeo-juliet", _ROOT / "checkpoints" / "english-mini")
+SHIPPED = tuple(_ROOT / "checkpoints" / name for name in ("romeo-juliet", "english-mini", "chinese-poems"))
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_SESSIONS = 500
 MOST_THREADS = 256  # more than wait for a probe

@@ -31,7 +31,7 @@ from ui.parts.downloads import file_name
 from ui.parts.export import history_numbers, write
 from ui.parts.masking import mask_words, words_value
 from ui.parts.notes import PAIRS_ONLY
-from ui.parts.page import ENGLISH_MODEL, corpus_of
+from ui.parts.page import corpus_of
 from ui.parts.question import Question
 from ui.parts.shown_model import first_pair, shown_model
 from ui.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
@@ -498,7 +498,8 @@ def test_a_model_of_labelled_pairs_is_asked_about_its_own_label(tiny_checkpoint:
 
 
 @pytest.mark.parametrize(
-    ("model", "first"), [("", "Hello, how are you? I am Romeo."), (ENGLISH_MODEL, "The old house")]
+    ("model", "first"),
+    [("", "Hello, how are you? I am Romeo."), ("english-mini", "The old house"), ("chinese-poems", "雨后山村")],
 )
 def test_a_model_offers_sentences_of_its_own_text(model, first):
     corpus = corpus_of(Workspace("token"), model)

@@ -26,8 +26,8 @@ from ui.server.workspaces import Workspaces, functions
 from ui.views import view
 
 MOST_CHOICES = 200
-ENGLISH = "english.txt"  # sentences for the shipped model of plain English, whose own text is not shipped
-ENGLISH_MODEL = "english-mini"
+# Sentences for the shipped models whose own text is not shipped.
+SAMPLES = {"english-mini": "english.txt", "chinese-poems": "poems.txt"}
 HELP = (
     "Train a small BERT on a few sentences, and watch its losses fall.",
     "Then ask it: hide words, judge pairs of sentences, see which words each head attends to.",
@@ -66,7 +66,7 @@ class Asked:
 
     @property
     def corpus(self) -> Corpus:
-        """The run's text; for a model without a run the dialogue, or plain English for the shipped model of it."""
+        """The text of the shown model, see `corpus_of`."""
         return corpus_of(self.space, self.question.model)
 
 
@@ -199,18 +199,18 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
 
 
 def corpus_of(space: Workspace, key: str) -> Corpus:
-    """The text of a run; without a text the dialogue, or plain English for the shipped model of it and what began as
-    that model."""
+    """The text of a run; without a text the sample of the shipped model of this name, or of what began as that model,
+    else the dialogue."""
     run = space.runs.get(key)
     if run is not None and run.corpus is not None:
         return run.corpus
     if run is not None and is_finetuning(run):
         key = Path(run.recipe.start).name
-    return shipped_texts()[key == ENGLISH_MODEL]
+    return _shipped_text(SAMPLES.get(key))
 
 
 @functools.cache
-def shipped_texts() -> tuple[Corpus, Corpus]:
-    """The dialogue, and plain English."""
-    english = read_corpus(ASSETS / "corpora" / ENGLISH, kind="documents")
-    return recipe_corpus(recipe_named(DEFAULT_RECIPE)), english
+def _shipped_text(sample: str | None) -> Corpus:
+    if sample is None:
+        return recipe_corpus(recipe_named(DEFAULT_RECIPE))
+    return read_corpus(ASSETS / "corpora" / sample, kind="documents")
