@@ -46,6 +46,7 @@ def test_the_slider_takes_the_open_tab_back_in_time(trained: Page, complaints: l
     page.wait_for_function("learned => document.querySelector('#masked-guesses').innerText !== learned", arg=learned)
     expect(page.locator("#time-live")).to_have_attribute("aria-pressed", "false")
     open_tab(page, "Next sentence")
+    expect(page).to_have_url(re.compile("step=0&tab=next-sentence"))  # written a moment after the change
     page.reload()
     expect(page.locator("#model-step")).to_have_text("step 0")
     open_tab(page, "Masked words")
