@@ -178,7 +178,7 @@ class DataConfig(_Checked):
     short_length: int | None = _number(
         None, 8, 8192, "Maximum number of tokens in a pair early in the run. Empty: as in the rest.", optional=True
     )
-    short_share: float = _number(0.9, 0, 1, "Fraction of the steps that use the shorter pairs.")
+    short_share: float = _number(0.9, 0, 1, "Fraction of the first part's steps that use the shorter pairs.")
     batch_size: int = _number(32, 1, 4096, "Sentence pairs per training step.")
     mask_probability: float = _number(0.15, 0.001, 1, "Fraction of tokens to predict (BERT: 15%).")
     min_predictions: int = _number(1, 1, 8192, "Minimum number of tokens to predict in a pair.")
