@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import ui
 from bert_core.__main__ import _parser, main
 from bert_core.storage.checkpoint import save_checkpoint
 
@@ -66,7 +67,7 @@ def test_the_reading_list_has_the_lines_that_it_states():
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", *(f"checkpoints/{name}/README.md" for name in ("romeo-juliet", "english-mini", "chinese-poems"))],
+    ["README.md", *(f"checkpoints/{folder.name}/README.md" for folder in ui.SHIPPED)],
 )
 def test_lines_for_transformers_run_as_they_stand(page, tiny_checkpoint, tmp_path, monkeypatch):
     save_checkpoint(tiny_checkpoint, tmp_path / "my-model")

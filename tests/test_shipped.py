@@ -17,6 +17,7 @@ from bert_core.runs.recipe import load_recipe, recipe_corpus
 from bert_core.storage.checkpoint import Checkpoint
 
 MEGABYTES = 10
+DIALOGUE, ENGLISH, POEMS = ui.SHIPPED
 
 
 @pytest.fixture(scope="module", params=ui.SHIPPED, ids=lambda folder: folder.name)
@@ -44,7 +45,7 @@ def test_transformers_computes_the_same_logits(folder: Path) -> None:
 
 
 def test_the_dialogue_model_knows_its_dialogue() -> None:
-    result = exam(load_checkpoint(ui.SHIPPED[0]), recipe_corpus(load_recipe("romeo-juliet")))
+    result = exam(load_checkpoint(DIALOGUE), recipe_corpus(load_recipe("romeo-juliet")))
     assert (result.words, result.pairs) == ((105, 105), (81, 81))
 
 
@@ -70,7 +71,7 @@ def test_the_dialogues_in_other_languages_are_memorised(name: str) -> None:
     ],
 )
 def test_the_english_model_guesses_ordinary_words(text: str, sensible: set[str]) -> None:
-    [guesses] = fill_mask(load_checkpoint(ui.SHIPPED[1]), text)
+    [guesses] = fill_mask(load_checkpoint(ENGLISH), text)
     assert {word for word, _ in guesses} & sensible
 
 
@@ -79,11 +80,11 @@ def test_the_english_model_guesses_ordinary_words(text: str, sensible: set[str])
     [("故人此去三千[MASK]，明月今宵共倚楼。", "里"), ("江上秋[MASK]送客舟，寒灯一点照沙洲。", "风")],
 )
 def test_the_model_of_poems_completes_lines_that_it_has_not_read(text: str, likeliest: str) -> None:
-    assert fill_mask(load_checkpoint(ui.SHIPPED[2]), text)[0][0][0] == likeliest
+    assert fill_mask(load_checkpoint(POEMS), text)[0][0][0] == likeliest
 
 
 def test_the_model_of_poems_knows_which_line_follows_by_its_length() -> None:
-    checkpoint = load_checkpoint(ui.SHIPPED[2])
+    checkpoint = load_checkpoint(POEMS)
     first, second, of_another = (
         "雨后山村草色新，柴门半掩少行人。",
         "牧童不问城中事，独向溪边数白云。",
@@ -94,7 +95,7 @@ def test_the_model_of_poems_knows_which_line_follows_by_its_length() -> None:
 
 
 def test_the_english_model_separates_a_next_sentence_from_another() -> None:
-    checkpoint = load_checkpoint(ui.SHIPPED[1])
+    checkpoint = load_checkpoint(ENGLISH)
     asked = '"Where are you going?" she asked.'
     follows = next_sentence(checkpoint, asked, '"To the village," he said.')
     assert follows > next_sentence(checkpoint, asked, "The species is found in the rivers of Brazil.")
@@ -122,7 +123,7 @@ def test_a_model_learns_first_which_words_are_frequent() -> None:
 
 def test_the_numbers_of_the_lessons() -> None:
     """What the lessons state of the shipped models."""
-    dialogue, english = map(load_checkpoint, ui.SHIPPED[:2])
+    dialogue, english = load_checkpoint(DIALOGUE), load_checkpoint(ENGLISH)
     first, second = "Hello, how are you? I am Romeo.", "Hello, Romeo My name is Juliet. Nice to meet you."
     [[(word, probability), *_]] = fill_mask(dialogue, first, second.replace("Juliet", "[MASK]"))
     assert (word, round(probability, 2)) == ("juliet", 0.94)
