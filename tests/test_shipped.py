@@ -140,7 +140,7 @@ def test_the_numbers_of_the_lessons() -> None:
     assert to_separators[5] > 0.5
     assert maps.weights[1, 0].diagonal(-1).mean() > 0.5
     shares = [chance_of(english, hidden, "head", heads_off=off) for off in ((), [(1, 5)], [(1, 0)])]
-    assert [round(share, 2) for share in shares] == [0.19, 0.16, 0.05]
+    assert [round(share, 2) for share in shares] == [0.2, 0.15, 0.04]
     masked = (first, second.replace("Juliet", "[MASK]"))
     less = [chance_of(dialogue, masked, "juliet", zeroed=[part]) for part in ((0, 2), (1, 2), (0, 0), (1, 0))]
     assert less[0] < 0.01
@@ -152,7 +152,7 @@ def test_the_numbers_of_the_lessons() -> None:
     similar = torch.cosine_similarity(vectors[:, None], vectors, dim=-1)
     assert round(float(similar[0, 2]), 2) == 0.96
     similar[[0, 2], [2, 0]] = 0
-    assert round(float(similar.fill_diagonal_(0).max()), 2) == 0.66
+    assert round(float(similar.fill_diagonal_(0).max()), 2) == 0.65
     unseen, known = "the king of france is old", "the album was [MASK] in 1999."
     assert len(unknown_words(dialogue, unseen)) >= 3
     assert fill_mask(english, known)[0][0][0] == "released"
