@@ -113,7 +113,7 @@ def _texts(text: str, name: str, labelled: bool, notes: list[str], most: int, nu
     def fields_of(line: str) -> list[str]:
         return [field.strip() for field in line.split(separator)]
 
-    first = fields_of(lines[0][1])
+    first_line, first = lines[0][0], fields_of(lines[0][1])
     width = len(first)
     header = _header(first, labelled)
     if header:
@@ -125,7 +125,7 @@ def _texts(text: str, name: str, labelled: bool, notes: list[str], most: int, nu
     if not 1 <= len(columns) <= 2:
         has = f"has {width} {'column' if width == 1 else 'columns'}"
         wanted = "a text, or two texts," + (" and a label" if labelled else "")
-        raise _wrong(name, lines[0][0], has, f"write {wanted} in columns separated by tabs or {_SEPARATOR}")
+        raise _wrong(name, first_line, has, f"write {wanted} in columns separated by tabs or {_SEPARATOR}")
     examples: list[Example] = []
     for number, line in lines:
         # One row at a time: while the garbage collector visits the lists of 100,000 rows, all threads wait.

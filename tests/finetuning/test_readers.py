@@ -102,6 +102,8 @@ def test_the_same_forms_without_labels(tmp_path):
 MISTAKES = [
     ("text-classification", "good\t1\nbad\n", "Line 2 of task.txt has 1 columns where the first line has 2"),
     ("text-classification", "good\n", "Line 1 of task.txt has 1 column; write a text"),
+    ("text-classification", "label\n", "Line 1 of task.txt has 1 column; write a text"),
+    ("text-classification", "label\n1\n", "Line 1 of task.txt has 1 column; write a text"),
     ("text-classification", "a\tb\tc\td\n", "Line 1 of task.txt has 4 columns"),
     ("text-classification", "good\t1\n\n\t0\n", "Line 3 of task.txt has an empty text"),
     ("text-classification", "good\t1\nbad\t\n", "Line 2 of task.txt has an empty label"),
