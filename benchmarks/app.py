@@ -36,6 +36,7 @@ from bert_core.probes.sentence_pairs import pair_matrix
 from bert_core.runs.recipe import recipe_corpus
 from bert_core.runs.timing import FREE_AFTER
 from bert_core.storage.checkpoint import Checkpoint
+from ui.server.guard import PAGE_BURST
 
 SHIPPED = ROOT / "checkpoints" / "romeo-juliet"
 ROOM_SECONDS = 10  # within which a room of people presses Start
@@ -162,7 +163,7 @@ def poll(options: argparse.Namespace) -> None:
         visitor.start()
         for number, _ in enumerate(visitor.watch()):
             sizes += [visitor.size] if number > 5 else []
-        polls = 5 * options.repeat  # the guard lets a page ask 300 times in a row
+        polls = min(10 * options.repeat, int(PAGE_BURST) // 2)  # the guard refuses a page that asks more in a row
         newest, before = visitor.cursors, server.facts()["cpu"]
         for _ in range(polls):
             visitor.cursors = [newest[0] - 20, *newest[1:]]  # as many new rows as a live answer tells of
