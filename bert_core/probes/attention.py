@@ -125,7 +125,7 @@ def head_facts(maps: AttentionMaps) -> HeadFacts:
     chance = {"entropy": torch.tensor(float(T)).log().item()}
     for name, target in targets.items():
         rows = target.any(1)
-        facts[name] = (weights * target).sum(-1)[..., rows].mean(-1)
+        facts[name] = weights.flatten(-2) @ (target.double() / rows.sum()).flatten()
         chance[name] = target[rows].double().mean().item()
     return HeadFacts(facts, chance)
 
@@ -299,8 +299,8 @@ def _random_heads(attention: BertSelfAttention, inputs: Tensor, heads: int, gene
     projected = []
     for weight, bias in list(zip(*sizes))[:2]:
         scaled = torch.cat([inputs * weight, bias.expand(len(inputs), 1)], 1)  # (T, D + 1)
-        root = torch.linalg.qr(scaled.T, mode="r").R.T
-        projected.append(root @ torch.randn(heads, root.shape[1], width, generator=generator, dtype=torch.float64))
+        root = torch.linalg.qr(scaled.T, mode="r").R.T.float()
+        projected.append(root @ torch.randn(heads, root.shape[1], width, generator=generator))
     query, key = projected
     return (query @ key.transpose(1, 2) / math.sqrt(width)).softmax(-1)
 

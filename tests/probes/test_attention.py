@@ -82,7 +82,7 @@ NAMED = ("juliet", None), ("how are you", None), ("hello how are you", "i am rom
 def test_random_weights_give_at_most_one_head_in_fifty_a_name(texts, noise, tiny_config, word_tokenizer):
     config = dataclasses.replace(tiny_config, hidden_size=48, num_attention_heads=12)
     names = []
-    for seed in range(9):  # 216 heads
+    for seed in range(60):  # 1,440 heads
         model = BertForPreTraining(config, generator=torch.Generator().manual_seed(seed)).eval()
         model = make_model(config, seed) if noise else model
         for layer in head_names(Checkpoint(model, word_tokenizer), *texts):
