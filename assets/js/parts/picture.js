@@ -65,7 +65,7 @@ function letters(node, origin) {
       "font-family": style.fontFamily, "font-size": style.fontSize, "font-weight": style.fontWeight, direction: style.direction,
       "xml:space": "preserve",
     });
-    if (style.textDecorationLine !== "none") line.setAttribute("text-decoration", style.textDecorationLine);
+    if (style.textDecorationLine === "line-through") line.setAttribute("text-decoration", "line-through");
     line.textContent = text.replace(/\s+/g, " ").trim().replace(NO_XML, "");
     return line;
   });
