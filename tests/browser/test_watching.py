@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from browser_steps import Tabs, change_setting, open_tab, points, press_save, start, wait_for_points, wait_for_status
-from playwright.sync_api import Page, expect
+from playwright.sync_api import APIResponse, Page, Route, expect
 
 ENDLESS = "50000"
 
@@ -33,6 +33,29 @@ def move_slider(page: Page, position: int) -> None:
 def choose_pace(page: Page, name: str) -> None:
     page.locator("#pace input").click()
     page.get_by_role("option", name=name).click()
+
+
+def test_a_late_answer_does_not_hide_the_end_of_a_run(page: Page) -> None:
+    change_setting(page, "steps", ENDLESS)
+    start(page)
+    wait_for_points(page, 1)
+    expect(page.locator("#stop")).to_be_enabled()
+    page.wait_for_timeout(500)  # the answers to Start and to the first status are there
+    held: list[tuple[Route, APIResponse]] = []
+    page.route(
+        "**/run/**", lambda route: held.append((route, route.fetch())) if len(held) < 3 else route.continue_()
+    )
+    page.locator("#pause").click()
+    wait_for_status(page, "Paused")
+    page.locator("#stop").click()
+    wait_for_status(page, "Stopped")
+    page.wait_for_timeout(500)
+    paused, status, stopped = held
+    for route, answer in (stopped, paused, status):
+        route.fulfill(response=answer)
+        page.wait_for_timeout(200)
+    expect(page.locator("#start")).to_be_enabled()
+    page.unroute("**/run/**")
 
 
 def test_the_slider_takes_the_open_tab_back_in_time(trained: Page, complaints: list[str]) -> None:

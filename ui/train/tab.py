@@ -300,8 +300,9 @@ def train_tab(page: Page) -> Training:
         lambda: None, None, saved.opened, **QUIET
     )
     monitor.more(go_on, page.visitor, live, **QUIET)
-    monitor.elsewhere(show, page.visitor, live, **QUIET)
-    monitor.status(show, page.visitor, live, **QUIET)
+    monitor.elsewhere(show, page.visitor, live, trigger_mode="always_last", **QUIET)
+    # The status may change again before an event is answered; dropping the later one would leave the page behind.
+    monitor.status(show, page.visitor, live, trigger_mode="always_last", **QUIET)
     return Training(form, live, show)
 
 
