@@ -42,9 +42,7 @@ def test_a_late_answer_does_not_hide_the_end_of_a_run(page: Page) -> None:
     expect(page.locator("#stop")).to_be_enabled()
     page.wait_for_timeout(500)  # the answers to Start and to the first status are there
     held: list[tuple[Route, APIResponse]] = []
-    page.route(
-        "**/run/**", lambda route: held.append((route, route.fetch())) if len(held) < 3 else route.continue_()
-    )
+    page.route("**/run/**", lambda route: held.append((route, route.fetch())) if len(held) < 3 else route.continue_())
     page.locator("#pause").click()
     wait_for_status(page, "Paused")
     page.locator("#stop").click()
