@@ -177,6 +177,7 @@ def test_words_in_context(odd: Page, tmp_path: Path, complaints: list[str]) -> N
     words = odd.locator("#context-cosine .b-map-word title")
     expect(words).not_to_have_count(0)  # the example
     odd.locator("#context-word input, #context-word textarea").fill("${1}")
+    expect(words.first).to_contain_text("${1}")  # its sentences are filled in; later they would replace the next ones
     odd.locator("#context-sentences textarea").fill("<b> ${1} שלום\n$x$ ${1} 你好")
     expect(words).to_have_text(["1 <b> ${1} שלום", "2 $x$ ${1} 你好", "1", "2"])
     assert {"<b> ${1} שלום", "$x$ ${1} 你好"} <= cells(

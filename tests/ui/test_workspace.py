@@ -133,11 +133,12 @@ def test_a_visitor_who_is_away_is_paused_then_freed_and_never_at_once(workspaces
     workspaces.find(here.token)
     clock.now += 2
     wait(lambda: run.status == "stopped")
-    with pytest.raises(RunError, match=NOT_YOURS):
-        workspaces.find(gone.token)
-    assert workspaces.find(here.token) is here
+    token = gone.token
     del gone
-    wait(lambda: gc.collect() is not None and model() is None)
+    wait(lambda: gc.collect() is not None and model() is None)  # not by `find`, which is a visit
+    with pytest.raises(RunError, match=NOT_YOURS):
+        workspaces.find(token)
+    assert workspaces.find(here.token) is here
 
 
 def test_what_a_person_has_paused_stays_paused(workspaces: Workspaces, clock: Clock) -> None:
