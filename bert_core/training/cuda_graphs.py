@@ -65,22 +65,44 @@ def _pool() -> Any:
     return torch.cuda.graph_pool_handle()
 
 
+# After a failed recording, PyTorch's generator is left as if it still recorded: dropout fails from then on, and with it
+# the recordings that hold dropout. So the generator gets a new state, and nothing is recorded or replayed any more.
+_failures: list[str] = []
+
+
 def cuda_graph(work: Work) -> Work:
-    """Record the GPU's part of `work` without running it; returns a function that replays it."""
+    """Record the GPU's part of `work` without running it; returns a function that replays it. After a recording has
+    failed in this process, that function runs `work`."""
+    if _failures:
+        return work
     graph = torch.cuda.CUDAGraph()
-    # The outer context restores the stream even if recording fails. Other threads may use the GPU meanwhile: only this
-    # thread is limited to operations that can be recorded.
-    with (
-        torch.cuda.stream(torch.cuda.current_stream()),
-        torch.cuda.graph(graph, pool=_pool(), capture_error_mode="thread_local"),
-    ):
-        values = work()
+    try:
+        # The outer context restores the stream even if recording fails. Other threads may use the GPU meanwhile: only
+        # this thread is limited to operations that can be recorded.
+        with (
+            torch.cuda.stream(torch.cuda.current_stream()),
+            torch.cuda.graph(graph, pool=_pool(), capture_error_mode="thread_local"),
+        ):
+            values = work()
+    except RuntimeError as error:
+        _failures.append(str(error))
+        _renew_generator()
+        raise
 
     def replay() -> Tensor:
+        if _failures:
+            return work()
         graph.replay()
         return values.clone()
 
     return replay
+
+
+def _renew_generator() -> None:
+    """Give the GPU's global generator a new state with the seed of the present one."""
+    present = torch.cuda.default_generators[torch.cuda.current_device()]
+    new = torch.Generator(present.device).manual_seed(present.initial_seed())
+    present.graphsafe_set_state(new.graphsafe_get_state())
 
 
 class RecordedTrainer(Trainer):

@@ -1,0 +1,163 @@
+"""What a GPU must do as the CPU does: every test runs on the CPU and, where there is one, on a GPU."""
+
+import copy
+import csv
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from bert_core import attention, encode, fill_mask, next_sentence
+from bert_core.probes.exam import exam
+from bert_core.runs.prepare import prepare
+from bert_core.runs.recipe import load_recipe, recipe_corpus
+from bert_core.runs.run import ENDED, Run
+from bert_core.runs.service import TrainingService
+from bert_core.storage.checkpoint import Checkpoint
+from bert_core.training import cuda_graphs
+from bert_core.training.cuda_graphs import RecordedTrainer
+from bert_core.training.metrics import read_metrics
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 300
+A = "hello how [MASK] you i am romeo"
+B = "hello romeo my name is juliet nice to meet you"
+DROPOUT = {"model.hidden_dropout_prob": 0.1, "model.attention_probs_dropout_prob": 0.1}
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=needs_gpu)])
+def device(request):
+    return request.param
+
+
+@pytest.fixture
+def service(device):
+    service = TrainingService(device)
+    yield service
+    service.close()
+
+
+def finished(run: Run) -> Run:
+    until = time.monotonic() + PATIENCE
+    while run.progress().status not in ENDED:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return run
+
+
+def numbers(run):
+    return [(row.mlm_loss, row.nsp_loss, row.grad_norm) for row in run.history()]
+
+
+@pytest.mark.parametrize("settings", [{}, DROPOUT, {"training.precision": "bfloat16"}], ids=["", "dropout", "bfloat16"])
+def test_a_run_repeats_bit_for_bit_beside_others_of_other_shapes(service, settings):
+    recipe = load_recipe("romeo-juliet").override({"training.steps": 40, "data.batch_size": 7, **settings})
+    first = numbers(finished(service.start(recipe, seed=5)))
+    other = recipe.override({"training.steps": 100_000, "model.hidden_size": 24, "data.batch_size": 5, **DROPOUT})
+    others = [service.start(other, seed=seed) for seed in (6, 7)]
+    again = finished(service.start(recipe, seed=5))
+    assert all(each.history() for each in others)
+    for each in others:
+        each.stop()
+    assert numbers(again) == first
+    assert again.status == "finished"
+
+
+def test_bfloat16_learns_the_dialogue_like_float32(device):
+    losses = {}
+    for precision in ("float32", "bfloat16"):
+        prepared = prepare(load_recipe("romeo-juliet").override({"training.precision": precision}))
+        rows = read_metrics(list(prepared.trainer(device)))
+        losses[precision] = sum(row.mlm_loss for row in rows[-10:]) / 10
+    assert losses["bfloat16"] == pytest.approx(losses["float32"], abs=0.15)
+    assert losses["float32"] < 1.0
+
+
+def test_a_model_on_the_device_answers_as_on_the_cpu(device):
+    prepared = prepare(load_recipe("romeo-juliet"))
+    list(trainer := prepared.trainer(device))
+    there = Checkpoint(trainer.model.eval(), prepared.tokenizer, "there")
+    here = Checkpoint(copy.deepcopy(trainer.model).cpu().eval(), prepared.tokenizer, "here")
+    assert there.model.device.type == device
+    [guesses], [wanted] = fill_mask(there, A, B), fill_mask(here, A, B)
+    assert [word for word, _ in guesses] == [word for word, _ in wanted]
+    assert [chance for _, chance in guesses] == pytest.approx([chance for _, chance in wanted], abs=1e-4)
+    assert next_sentence(there, A, B) == pytest.approx(next_sentence(here, A, B), abs=1e-4)
+    torch.testing.assert_close(attention(there, A, B).weights, attention(here, A, B).weights, atol=1e-4, rtol=0)
+    torch.testing.assert_close(encode(there, A, B).states.cpu(), encode(here, A, B).states, atol=1e-3, rtol=1e-3)
+    corpus = recipe_corpus(load_recipe("romeo-juliet"))
+    assert exam(there, corpus) == exam(here, corpus)
+
+
+def test_one_process_of_torchrun_trains_as_without_it(device, tmp_path):
+    settings = ["data.batch_size=5", "model.hidden_size=12", "model.num_attention_heads=3", "training.steps=12"]
+    settings += ["training.precision=float32", *(f"{name}=0" for name in DROPOUT)]
+    losses = []
+    for name, launcher in (("plain", []), ("joined", ["-m", "torch.distributed.run", "--standalone"])):
+        command = [sys.executable, *launcher, "-m", "bert_core", "train", "--device", device, "--seed", "3"]
+        command += ["--output", str(tmp_path / name), "--set", *settings]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert done.returncode == 0, done.stderr
+        with (tmp_path / name / "metrics.csv").open(newline="") as file:
+            losses.append([float(row["mlm_loss"]) for row in csv.DictReader(file)])
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+    assert len(losses[0]) == 12
+
+
+@needs_gpu
+def test_dropout_goes_on_after_a_recording_has_failed(monkeypatch):
+    monkeypatch.setattr(cuda_graphs, "_failures", [])
+
+    def trainer(record):
+        recipe = load_recipe("romeo-juliet").override({"training.steps": 30, "data.batch_size": 7, **DROPOUT})
+        prepared = prepare(recipe, seed=3)
+        options = {"seed": 3, "record": record}
+        return RecordedTrainer(prepared.model.to("cuda"), prepared.batches, prepared.recipe.training, **options)
+
+    def waits_for_the_gpu(work):
+        def also_reads():
+            values = work()
+            values.tolist()
+            return values
+
+        return cuda_graphs.cuda_graph(also_reads)
+
+    def losses(some, steps=30):
+        return [row.mlm_loss for row in read_metrics([next(some) for _ in range(steps)])]
+
+    plain = losses(trainer(lambda work: work))
+    recorded = trainer(cuda_graphs.cuda_graph)
+    begun = losses(recorded, 15)
+    assert recorded.recorded
+    assert losses(trainer(waits_for_the_gpu)) == plain
+    assert cuda_graphs._failures
+    assert begun + losses(recorded, 15) == plain
+
+
+@needs_gpu
+def test_a_run_for_which_the_gpu_has_no_memory_fails_and_the_others_go_on():
+    service = TrainingService("cuda")
+    small = service.start(load_recipe("romeo-juliet").override({"training.steps": 100_000}))
+
+    def go_on(steps):
+        until, goal = time.monotonic() + PATIENCE, len(small.history()) + steps
+        while len(small.history()) < goal:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+    try:
+        go_on(200)
+        free, _ = torch.cuda.mem_get_info()
+        taken = torch.empty(free - 2**28, dtype=torch.uint8, device="cuda")  # leaves 256 MB
+        large = load_recipe("romeo-juliet").override({"model.hidden_size": 1024, "model.num_hidden_layers": 12})
+        failed = finished(service.start(large))
+        del taken
+        assert failed.status == "failed"
+        assert "memory" in failed.reason
+        go_on(100)
+    finally:
+        service.close()
