@@ -93,6 +93,22 @@ def test_a_term_explains_itself_and_the_tour_ends_with_escape(page: Page) -> Non
     expect(box).to_have_count(0)
 
 
+def test_the_tour_follows_who_presses_what_it_names_and_leaves_who_goes_elsewhere(page: Page) -> None:
+    box = page.locator(".b-tour")
+    page.locator("#lessons-list").click()
+    page.locator("#take-tour").click()
+    expect(box).to_contain_text("1 of 6")
+    page.locator("#start").click()
+    expect(box).to_contain_text("2 of 6")
+    for k in range(3, 6):
+        box.get_by_role("button", name="Next").click()
+        expect(box).to_contain_text(f"{k} of 6")
+    page.get_by_role("tab", name="Attention").click()
+    expect(box).to_contain_text("6 of 6")
+    page.get_by_role("tab", name="Masked words").click()
+    expect(box).to_have_count(0)
+
+
 def test_a_person_guesses_before_the_model(page: Page) -> None:
     show(page, "masked-words", **FIRST)
     page.locator("#guess-first-masked-words").check()

@@ -1,5 +1,6 @@
 // A short tour of the page: six stops, at the first visit once. It covers nothing but a corner beside the part that it
-// names, Escape ends it, and where the browser keeps nothing it does not come by itself. A link or a lesson goes first.
+// names. Pressing a button of that part goes on; another tab, where the part is not, ends it, and so does Escape. Where
+// the browser keeps nothing it does not come by itself. A link or a lesson goes first.
 
 import { el } from "../parts/elements.js";
 import { choice } from "../parts/page.js";
@@ -46,11 +47,20 @@ export function tour(stops, first) {
   function end() {
     document.querySelector(".b-toured")?.classList.remove("b-toured");
     document.removeEventListener("keydown", escape);
+    document.removeEventListener("click", follow);
     box.remove();
+  }
+  /** @param {MouseEvent} event */
+  function follow({ target }) {
+    const pressed = target instanceof Element && !box.contains(target) && target.closest("button");
+    if (!pressed) return;
+    if (document.querySelector(stops[at][0])?.contains(pressed)) go(1);
+    else if (pressed.closest(".tab-wrapper")) end();
   }
   /** @param {KeyboardEvent} event */
   function escape({ key }) { if (key === "Escape") end(); }
   document.addEventListener("keydown", escape);
+  document.addEventListener("click", follow);
   document.querySelector(".gradio-container")?.append(box);
   go(0);
   next.focus({ preventScroll: true });
