@@ -69,7 +69,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   function field(key) {
     const chips = el("div", { class: "b-chips", role: "group", "aria-label": `Words of: ${LABELS[key]}` });
     const editor = el("textarea", { id: `sentence-${key}`, rows: 1, "aria-label": LABELS[key], hidden: "",
-      placeholder: key === "text" ? "Type a sentence" : "A second sentence (optional)" });
+      placeholder: key === "text" ? "Type a sentence" : "A second sentence" });
     const edit = el("button", { class: "b-icon", id: `edit-${key}`, ...named(`Edit: ${LABELS[key]}`) }, "✎");
     const list = el("select", { class: "b-from-text", id: `choose-${key}`, title: "A sentence from the text", "aria-label": `${LABELS[key]} from the text` });
     const element = el("div", { class: "b-field", "data-field": key }, chips, editor, edit, list);
