@@ -2,11 +2,13 @@
 
     python benchmarks/training.py [--only toy tutorial] [--rounds 5] [--steps 20] [--precision bfloat16]
     python benchmarks/training.py --only mini mini-30k --corpus wikipedia.txt --steps 3
-    python benchmarks/training.py --only toy base-128 base-512 --corpus wikipedia.txt --device cuda --precision bfloat16
+    python benchmarks/training.py --only toy base-128 base-512 --corpus wikipedia.txt --device cuda \\
+        --precision bfloat16 --compile
 
 All train from the same sizes on the same batches, without dropout, with gradient clipping and fused AdamW:
 `bert_core.Trainer`; `transformers.BertForPreTraining` with its default attention, on the batches as they are here
-(trimmed to the longest pair) and on batches padded to the recipe's length, which is what its users feed it; and
+(trimmed to the longest pair) and on batches padded to the recipe's length, which is what its users feed it, with
+--compile also through `torch.compile`, which takes a minute or more before the first round; and
 `torch.nn.TransformerEncoder` with a tied word head over every position. Every round times a block of steps of each in
 turn; the table has medians over the rounds. Batches are drawn beforehand; what drawing costs stands above each table.
 
@@ -28,6 +30,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -105,6 +108,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20, help="steps in a block")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32", help="of all of them")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where all of them train")
+    parser.add_argument("--compile", action="store_true", help="let torch.compile take part")
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, torch {torch.__version__}, transformers {transformers.__version__}")
     for name in options.only:
@@ -144,7 +148,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
 
         return build
 
-    def their(kind: type[nn.Module], batches: Sequence[Batch]) -> Callable[[], Step]:
+    def their(kind: Callable[..., nn.Module], batches: Sequence[Batch]) -> Callable[[], Step]:
         # Their batches are on the device beforehand; ours travel there in each step.
         moved = [Batch(*(part.to(device) for part in vars(batch).values())) for batch in batches]
         return lambda: peer(kind(config, weights).to(device), moved, training.learning_rate, dtype)
@@ -157,6 +161,8 @@ def measure(name: str, options: argparse.Namespace) -> None:
         "transformers, trimmed": their(Transformers, trimmed),
         "TransformerEncoder, padded": their(Encoder, padded),
     }
+    if options.compile:
+        contestants["transformers, padded and compiled"] = their(compiled, padded)
     torch.set_num_threads(prepared.trainer(device).threads)
     peak = product_rate(dtype, device)
     memory, steps, times = {}, {}, {who: [] for who in contestants}
@@ -249,6 +255,11 @@ class Transformers(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         return self.model(**vars(batch)).loss
+
+
+def compiled(config: BertConfig, weights: dict[str, Tensor]) -> nn.Module:
+    """The same through `torch.compile`."""
+    return cast(nn.Module, torch.compile(Transformers(config, weights)))
 
 
 class Encoder(nn.Module):
