@@ -48,6 +48,7 @@ class Worker:
         else:
             checkpoint, state = saved
             self.trainer, points = state.restore_trainer(prepared, checkpoint, device), state.evaluations
+        self._step_seconds = SLICE_SECONDS  # in the last slice, with the wait for the device
         self._evaluator: Any = prepared.evaluator(points)
         self.evaluations: Sequence[Any] = self._evaluator.points if self._evaluator else ()
         self.take_snapshot()
@@ -90,8 +91,10 @@ class Worker:
         may_step: called before each step; False ends the slice. Returns the steps' rows, as `until_divergence` does.
         """
         started = time.monotonic()
+        # A GPU is given steps before it has done the earlier ones, and whoever asks the model waits for all of them.
+        most = max(1, int(SLICE_SECONDS / self._step_seconds))
         pending: list[PendingMetrics] = []
-        while time.monotonic() - started < SLICE_SECONDS and may_step():
+        while len(pending) < most and time.monotonic() - started < SLICE_SECONDS and may_step():
             if (metrics := next(self.trainer, None)) is None:
                 break
             pending.append(metrics)
@@ -100,6 +103,7 @@ class Worker:
         read = time.monotonic()
         rows, divergence = until_divergence(read_metrics(pending))
         if rows:  # reading waits for a GPU to finish the steps
+            self._step_seconds = (time.monotonic() - started) / len(rows)
             self.trainer.seconds += time.monotonic() - read
             rows[-1] = dataclasses.replace(rows[-1], seconds=self.trainer.seconds)
         return rows, divergence

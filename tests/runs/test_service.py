@@ -116,6 +116,21 @@ def test_training_and_preparing_have_less_priority_than_answers(service, recipe)
     }
 
 
+def test_no_slice_gives_a_device_more_steps_than_it_does_in_the_time_of_a_slice(recipe, monkeypatch):
+    def read(pending):
+        time.sleep(device_seconds * len(pending))  # until the device has done the steps that it was given
+        return read_metrics(pending)
+
+    monkeypatch.setattr(worker, "read_metrics", read)
+    device_seconds = 2 * worker.SLICE_SECONDS
+    made = worker.Worker(prepare(recipe.override({"training.steps": 100_000})), "cpu")
+    made.train(lambda: True)  # the first slice tells how long a step takes
+    device_seconds = 0.6 * worker.SLICE_SECONDS
+    assert [len(made.train(lambda: True)[0]) for _ in range(4)] == [1, 1, 1, 1]
+    device_seconds = 0
+    assert max(len(made.train(lambda: True)[0]) for _ in range(9)) > 1
+
+
 def test_history_is_read_with_a_cursor(service, recipe):
     run = service.start(recipe)
     cursor, rows = 0, []
