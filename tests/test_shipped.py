@@ -75,6 +75,14 @@ def test_the_english_model_guesses_ordinary_words(text: str, sensible: set[str])
     assert {word for word, _ in guesses} & sensible
 
 
+def test_the_english_model_has_learned_some_facts_from_its_dictionary() -> None:
+    checkpoint = load_checkpoint(ENGLISH)
+    [capitals] = fill_mask(checkpoint, "the capital of france is [MASK].", top_k=20)
+    assert "paris" in dict(capitals)
+    [kinds] = fill_mask(checkpoint, "a dog is a kind of [MASK].")
+    assert "animal" in dict(kinds)
+
+
 @pytest.mark.parametrize(
     ("text", "likeliest"),
     [("故人此去三千[MASK]，明月今宵共倚楼。", "里"), ("江上秋[MASK]送客舟，寒灯一点照沙洲。", "风")],
@@ -132,7 +140,7 @@ def test_the_numbers_of_the_lessons() -> None:
     sizes = dialogue.config.vocab_size, dialogue.config.hidden_size // dialogue.config.num_attention_heads
     assert (*sizes, english.config.vocab_size) == (41, 12, 6000)
     maps = attention(english, "He put his hand on her head.", '"Are you ill?" he asked.')
-    assert round(float(maps.weights[0, 5].diagonal(1).mean()), 2) == 0.87
+    assert round(float(maps.weights[0, 5].diagonal(1).mean()), 2) == 0.88
     hidden = ("He put his hand on her [MASK].", '"Are you ill?" he asked.')
     maps = attention(english, *hidden)
     separators = [i for i, token in enumerate(maps.tokens) if token == "[SEP]"]
@@ -140,7 +148,7 @@ def test_the_numbers_of_the_lessons() -> None:
     assert to_separators[5] > 0.5
     assert maps.weights[1, 0].diagonal(-1).mean() > 0.5
     shares = [chance_of(english, hidden, "head", heads_off=off) for off in ((), [(1, 5)], [(1, 0)])]
-    assert [round(share, 2) for share in shares] == [0.13, 0.09, 0.03]
+    assert [round(share, 2) for share in shares] == [0.09, 0.06, 0.02]
     masked = (first, second.replace("Juliet", "[MASK]"))
     less = [chance_of(dialogue, masked, "juliet", zeroed=[part]) for part in ((0, 2), (1, 2), (0, 0), (1, 0))]
     assert less[0] < 0.01
@@ -150,9 +158,9 @@ def test_the_numbers_of_the_lessons() -> None:
     states = [encode(english, text) for text in texts]
     vectors = torch.stack([each.states[-1, each.tokens.index("bank")] for each in states])
     similar = torch.cosine_similarity(vectors[:, None], vectors, dim=-1)
-    assert round(float(similar[0, 2]), 2) == 0.95
+    assert round(float(similar[0, 2]), 2) == 0.94
     similar[[0, 2], [2, 0]] = 0
-    assert round(float(similar.fill_diagonal_(0).max()), 2) == 0.61
+    assert round(float(similar.fill_diagonal_(0).max()), 2) == 0.65
     unseen, known = "the king of france is old", "the album was [MASK] in 1999."
     assert len(unknown_words(dialogue, unseen)) >= 3
     assert fill_mask(english, known)[0][0][0] == "released"
