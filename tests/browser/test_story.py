@@ -11,6 +11,7 @@ from browser_steps import (
     shown_model,
     start,
     wait_for_points,
+    wait_for_question,
     wait_for_status,
     wait_for_visitor,
 )
@@ -80,6 +81,7 @@ def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_pa
     page.locator("#model-upload input[type=file]").set_input_files(download)
     expect(shown_model(page)).to_have_text(Path(download.name).stem)
     expect(page.locator("#model-facts")).to_contain_text(PARAMETERS)
+    wait_for_question(page, model=shown_model(page).get_attribute("value"))  # written a moment later
 
     page.reload()
     wait_for_status(page, "Finished")

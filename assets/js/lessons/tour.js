@@ -11,56 +11,48 @@ import { choice } from "../parts/page.js";
 export function tour(stops, first) {
   if (first && choice("tour") || !choice("tour", "seen") && first) return;
   let at = 0;
+  const listening = new AbortController();
   const text = el("p", { "aria-live": "polite" }), count = el("span", { class: "b-number" });
   const button = (/** @type {string} */ name, /** @type {() => void} */ press) => {
     const item = el("button", { class: "b-small-button" }, name);
     item.addEventListener("click", press);
     return item;
   };
-  const back = button("Back", () => go(-1)), next = button("Next", () => go(1)), skip = button("Skip", end);
+  const back = button("Back", () => go(-1)), next = button("Next", () => go(1));
   const box = el("div", { class: "b-view b-tour", role: "dialog", "aria-label": "Tour of the page" }, text,
-    el("div", { class: "b-tools" }, count, back, next, skip));
+    el("div", { class: "b-tools" }, count, back, next, button("Skip", end)));
+
+  /** @param {number} start @param {number} last */
+  const inside = (start, last) => `${Math.max(8, Math.min(start, last - 8))}px`;
+  const unmark = () => document.querySelector(".b-toured")?.classList.remove("b-toured");
 
   /** @param {number} by */
   function go(by) {
-    mark(false);
+    unmark();
     at += by;
-    if (at === stops.length) { end(); return; }
-    const place = mark(true);
-    text.textContent = stops[at][1];
+    if (!stops[at]) { end(); return; }
+    const [where, what] = stops[at], place = document.querySelector(where);
+    place?.classList.add("b-toured");
+    place?.scrollIntoView({ block: "nearest" });
+    text.textContent = what;
     count.textContent = `${at + 1} of ${stops.length}`;
-    back.disabled = at === 0;
-    next.textContent = at === stops.length - 1 ? "Done" : "Next";
+    back.disabled = !at;
+    next.textContent = stops[at + 1] ? "Next" : "Done";
     const { left, bottom } = place?.getBoundingClientRect() ?? { left: 0, bottom: 0 };
-    box.style.left = `${Math.max(8, Math.min(left, innerWidth - box.offsetWidth - 8))}px`;
-    box.style.top = `${Math.max(8, Math.min(bottom + 8, innerHeight - box.offsetHeight - 8))}px`;
-  }
-
-  /** @param {boolean} is */
-  function mark(is) {
-    const place = document.querySelector(stops[at]?.[0]);
-    place?.classList.toggle("b-toured", is);
-    if (is) place?.scrollIntoView({ block: "nearest" });
-    return place;
+    box.style.left = inside(left, innerWidth - box.offsetWidth);
+    box.style.top = inside(bottom + 8, innerHeight - box.offsetHeight);
   }
 
   function end() {
-    document.querySelector(".b-toured")?.classList.remove("b-toured");
-    document.removeEventListener("keydown", escape);
-    document.removeEventListener("click", follow);
+    unmark();
+    listening.abort();
     box.remove();
   }
-  /** @param {MouseEvent} event */
-  function follow({ target }) {
-    const pressed = target instanceof Element && !box.contains(target) && target.closest("button");
-    if (!pressed) return;
-    if (document.querySelector(stops[at][0])?.contains(pressed)) go(1);
-    else if (pressed.closest(".tab-wrapper")) end();
-  }
-  /** @param {KeyboardEvent} event */
-  function escape({ key }) { if (key === "Escape") end(); }
-  document.addEventListener("keydown", escape);
-  document.addEventListener("click", follow);
+  addEventListener("keydown", ({ key }) => { if (key === "Escape") end(); }, listening);
+  addEventListener("click", (/** @type {any} */ { target }) => {
+    if (target.closest("button")?.closest(stops[at][0])) go(1);
+    else if (target.closest(".tab-wrapper")) end();
+  }, listening);
   document.querySelector(".gradio-container")?.append(box);
   go(0);
   next.focus({ preventScroll: true });
