@@ -91,10 +91,14 @@ class Worker:
         may_step: called before each step; False ends the slice. Returns the steps' rows, as `until_divergence` does.
         """
         started = time.monotonic()
-        # A GPU is given steps before it has done the earlier ones, and whoever asks the model waits for all of them.
-        most = max(1, int(SLICE_SECONDS / self._step_seconds))
         pending: list[PendingMetrics] = []
-        while len(pending) < most and time.monotonic() - started < SLICE_SECONDS and may_step():
+
+        def is_over() -> bool:
+            # A GPU is given steps before it has done the earlier ones; whoever asks the model waits for all of them.
+            expected = len(pending) * self._step_seconds
+            return max(expected, time.monotonic() - started) >= SLICE_SECONDS
+
+        while not is_over() and may_step():
             if (metrics := next(self.trainer, None)) is None:
                 break
             pending.append(metrics)
