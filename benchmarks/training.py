@@ -8,7 +8,8 @@
 All train from the same sizes on the same batches, without dropout, with gradient clipping and fused AdamW:
 `bert_core.Trainer`; `transformers.BertForPreTraining` with its default attention, on the batches as they are here
 (trimmed to the longest pair) and on batches padded to the recipe's length, which is what its users feed it, with
---compile also through `torch.compile`, which takes a minute or more before the first round; and
+--compile also through `torch.compile`, which takes a minute or more before the first round and, on a CPU, needs a C++
+compiler; and
 `torch.nn.TransformerEncoder` with a tied word head over every position. Every round times a block of steps of each in
 turn; the table has medians over the rounds. Batches are drawn beforehand; what drawing costs stands above each table.
 

@@ -65,8 +65,8 @@ def _pool() -> Any:
     return torch.cuda.graph_pool_handle()
 
 
-# After a failed recording, PyTorch's generator is left as if it still recorded: dropout fails from then on, and with it
-# the recordings that hold dropout. So the generator gets a new state, and nothing is recorded or replayed any more.
+# A failed recording can leave PyTorch's generator as if it still recorded, by version: dropout would fail from then on.
+# So the generator gets a new state; the recordings that draw from the old one are replayed no more, and none is made.
 _failures: list[str] = []
 
 
@@ -84,6 +84,8 @@ def cuda_graph(work: Work) -> Work:
             torch.cuda.graph(graph, pool=_pool(), capture_error_mode="thread_local"),
         ):
             values = work()
+    except torch.OutOfMemoryError:  # of one run; the others' recordings are in order
+        raise
     except RuntimeError as error:
         _failures.append(str(error))
         _renew_generator()

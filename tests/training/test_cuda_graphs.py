@@ -13,6 +13,7 @@ from bert_core.costs import is_worth_recording
 from bert_core.model import BertForPreTraining
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
+from bert_core.training import cuda_graphs
 from bert_core.training import optimizer as optimizer_module
 from bert_core.training.cuda_graphs import RecordedTrainer, pad_to_layout
 from bert_core.training.losses import DeviceBatch, Pretraining, accuracy_by_kind, pretraining_losses
@@ -143,6 +144,7 @@ def test_cuda_graphs_give_the_losses_of_kernels_started_one_by_one():
     def losses(some, steps):
         return [(row.mlm_loss, row.nsp_loss) for row in read_metrics([next(some) for _ in range(steps)])]
 
+    assert not cuda_graphs._failures
     graphs, kernels = trainer(), trainer(record=lambda work: work)
     assert losses(graphs, 20) == losses(kernels, 20)
     assert graphs.recorded

@@ -1,6 +1,6 @@
 // A short tour of the page: six stops, at the first visit once. It covers nothing but a corner beside the part that it
-// names. Pressing a button of that part goes on; another tab, where the part is not, ends it, and so does Escape. Where
-// the browser keeps nothing it does not come by itself. A link or a lesson goes first.
+// names. Pressing a button of that part goes on; pressing a tab ends it, unless the tabs are what it names; Escape ends
+// it. Where the browser keeps nothing it does not come by itself. A link or a lesson goes first.
 
 import { el } from "../parts/elements.js";
 import { choice } from "../parts/page.js";
@@ -9,13 +9,13 @@ import { choice } from "../parts/page.js";
  * @param {[where: string, text: string][]} stops @param {boolean} [first] only if this browser has not seen it
  */
 export function tour(stops, first) {
-  if (first && choice("tour") || !choice("tour", "seen") && first) return;
+  if (document.querySelector(".b-tour") || first && choice("tour") || !choice("tour", "seen") && first) return;
   let at = 0;
   const listening = new AbortController();
   const text = el("p", { "aria-live": "polite" }), count = el("span", { class: "b-number" });
   const button = (/** @type {string} */ name, /** @type {() => void} */ press) => {
     const item = el("button", { class: "b-small-button" }, name);
-    item.addEventListener("click", press);
+    item.onclick = press;
     return item;
   };
   const back = button("Back", () => go(-1)), next = button("Next", () => go(1));
@@ -31,14 +31,14 @@ export function tour(stops, first) {
     unmark();
     at += by;
     if (!stops[at]) { end(); return; }
-    const [where, what] = stops[at], place = document.querySelector(where);
-    place?.classList.add("b-toured");
-    place?.scrollIntoView({ block: "nearest" });
+    const [where, what] = stops[at], place = /** @type {Element} */ (document.querySelector(where));
+    place.classList.add("b-toured");
+    place.scrollIntoView({ block: "nearest" });
     text.textContent = what;
     count.textContent = `${at + 1} of ${stops.length}`;
     back.disabled = !at;
     next.textContent = stops[at + 1] ? "Next" : "Done";
-    const { left, bottom } = place?.getBoundingClientRect() ?? { left: 0, bottom: 0 };
+    const { left, bottom } = place.getBoundingClientRect();
     box.style.left = inside(left, innerWidth - box.offsetWidth);
     box.style.top = inside(bottom + 8, innerHeight - box.offsetHeight);
   }
