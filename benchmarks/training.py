@@ -9,9 +9,9 @@ All train from the same sizes on the same batches, without dropout, with gradien
 `bert_core.Trainer`; `transformers.BertForPreTraining` with its default attention, on the batches as they are here
 (trimmed to the longest pair) and on batches padded to the recipe's length, which is what its users feed it, with
 --compile also through `torch.compile`, which takes a minute or more before the first round and, on a CPU, needs a C++
-compiler; and
-`torch.nn.TransformerEncoder` with a tied word head over every position. Every round times a block of steps of each in
-turn; the table has medians over the rounds. Batches are drawn beforehand; what drawing costs stands above each table.
+compiler; and `torch.nn.TransformerEncoder` with a tied word head over every position. Every round times a block of
+steps of each in turn; the table has medians over the rounds. Batches are drawn beforehand; what drawing costs stands
+above each table.
 
 Real tokens are those that are no padding. Useful operations are the matrix products that the losses depend on, forward
 and twice that backward: no padding, words scored where they are asked, and after the last layer's attention only asked
@@ -31,7 +31,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -260,7 +259,7 @@ class Transformers(nn.Module):
 
 def compiled(config: BertConfig, weights: dict[str, Tensor]) -> nn.Module:
     """The same through `torch.compile`."""
-    return cast(nn.Module, torch.compile(Transformers(config, weights)))
+    return torch.compile(Transformers(config, weights))
 
 
 class Encoder(nn.Module):

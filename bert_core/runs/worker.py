@@ -92,13 +92,8 @@ class Worker:
         """
         started = time.monotonic()
         pending: list[PendingMetrics] = []
-
-        def is_over() -> bool:
-            # A GPU is given steps before it has done the earlier ones; whoever asks the model waits for all of them.
-            expected = len(pending) * self._step_seconds
-            return max(expected, time.monotonic() - started) >= SLICE_SECONDS
-
-        while not is_over() and may_step():
+        # A GPU is given steps before it has done the earlier ones; whoever asks the model waits for all of them.
+        while max(len(pending) * self._step_seconds, time.monotonic() - started) < SLICE_SECONDS and may_step():
             if (metrics := next(self.trainer, None)) is None:
                 break
             pending.append(metrics)
@@ -107,8 +102,9 @@ class Worker:
         read = time.monotonic()
         rows, divergence = until_divergence(read_metrics(pending))
         if rows:  # reading waits for a GPU to finish the steps
-            self._step_seconds = (time.monotonic() - started) / len(rows)
-            self.trainer.seconds += time.monotonic() - read
+            now = time.monotonic()
+            self._step_seconds = (now - started) / len(rows)
+            self.trainer.seconds += now - read
             rows[-1] = dataclasses.replace(rows[-1], seconds=self.trainer.seconds)
         return rows, divergence
 

@@ -1,4 +1,4 @@
-"""Two processes, started by torchrun, train as one does."""
+"""Processes that torchrun starts train as one does without it."""
 
 import contextlib
 import csv
@@ -32,11 +32,11 @@ TIMEOUT = 300  # seconds
 
 
 @contextlib.contextmanager
-def two_processes(*arguments):
-    """`train` in two processes, started by torchrun; those still running after the block are killed."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+def torchrun(processes, *arguments, device="cpu"):
+    """`train` in so many processes, started by torchrun; those still running after the block are killed."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     process = subprocess.Popen(
-        [*command, "-m", "bert_core", "train", "--device", "cpu", *map(str, arguments)],
+        [*command, "-m", "bert_core", "train", "--device", device, *map(str, arguments)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -73,7 +73,7 @@ def test_rows_are_divided_and_trimmed_to_the_longest():
 @pytest.mark.parametrize("alternating", ["false", "true"])
 def test_two_processes_have_the_losses_of_one(tmp_path, alternating):
     settings = ["--seed", "3", "--set", *TINY, *NO_DROPOUT, "training.steps=50", f"training.alternating={alternating}"]
-    with two_processes("--output", tmp_path / "two", *settings) as process:
+    with torchrun(2, "--output", tmp_path / "two", *settings) as process:
         output, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0, errors
     assert output.count('"steps": 50') == 1
@@ -86,12 +86,27 @@ def test_two_processes_have_the_losses_of_one(tmp_path, alternating):
         assert ours == pytest.approx(theirs, abs=1e-4)
 
 
+@pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))],
+)
+def test_one_process_of_torchrun_has_the_losses_of_training_without_it(tmp_path, device):
+    settings = ["--seed", "3", "--set", *TINY, *NO_DROPOUT, "training.steps=12"]
+    with torchrun(1, "--output", tmp_path / "joined", *settings, device=device) as process:
+        _, errors = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, errors
+    assert main(["train", "--device", device, "--output", str(tmp_path / "plain"), *settings]) == 0
+    joined, plain = ([row["mlm_loss"] for row in steps_of(tmp_path / name)] for name in ("joined", "plain"))
+    assert joined == pytest.approx(plain, abs=1e-4)
+    assert len(joined) == 12
+
+
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are found by /proc")
 @pytest.mark.parametrize("killed", [0, 1])
 def test_the_end_of_one_process_ends_all_and_the_saved_training_resumes(tmp_path, monkeypatch, killed):
     folder = tmp_path / "model"
     settings = ["--save-every", "20", "--set", *TINY, "training.steps=1000000"]
-    with two_processes("--output", folder, *settings) as process:
+    with torchrun(2, "--output", folder, *settings) as process:
         # The first save moves config.json last: with it, the folder is complete.
         wait_for(lambda: (folder / "config.json").exists() or process.poll() is not None)
         os.kill(process_of_rank(killed, process.pid), signal.SIGKILL)
