@@ -35,7 +35,7 @@ TEXT = "hello [MASK] are you"
 
 @pytest.fixture(scope="module")
 def shipped(service: TrainingService, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that has learned a little, instead of the shipped one."""
+    """A model that has learned a little, instead of the first shipped one."""
     run = service.start(load_recipe("romeo-juliet").override({"training.steps": 20}), seed=3)
     while run.status not in ENDED:
         time.sleep(0.02)
@@ -46,7 +46,8 @@ def shipped(service: TrainingService, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="module")
 def client(service: TrainingService, shipped: Path) -> Iterator[Client]:
-    app, url, _ = ui.launch(service, shipped=[shipped], server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
+    folders = [shipped, *ui.SHIPPED[1:]]
+    app, url, _ = ui.launch(service, shipped=folders, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
     yield Client(url, verbose=False)
     app.get_blocks().close(verbose=False)
 
@@ -190,6 +191,16 @@ def test_a_task_is_learned_and_answered(client: Client, recipe: str, endpoint: s
     for other in {each[1:] for each in TRIED} - {(endpoint, texts)}:
         with pytest.raises(AppError, match="give it examples of that task"):
             client.predict(*other[1], run_id, api_name=other[0])
+
+
+def test_the_english_model_learns_the_task(client: Client) -> None:
+    run_id = client.predict("subjects", 3, api_name="/start_finetuning")
+    wait_for(client, run_id, lambda status: status["step"] > 0)
+    client.predict(run_id, api_name="/stop_training")
+    wait_for(client, run_id, lambda status: status["status"] in ENDED)
+    with zipfile.ZipFile(client.predict(run_id, api_name="/download")) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith("recipe.json")]
+        assert json.loads(archive.read(name))["start"] == "checkpoints/english-mini"
 
 
 @pytest.mark.parametrize(("recipe", "endpoint", "texts"), TRIED)

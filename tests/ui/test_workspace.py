@@ -13,6 +13,7 @@ import pytest
 
 from bert_core import TrainingService, load_recipe
 from bert_core.errors import RunError
+from bert_core.finetuning.recipe import finetuning_recipe
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.timing import FREE_AFTER
@@ -190,6 +191,11 @@ def test_visitors_who_left_leave_nothing_behind(workspaces: Workspaces, clock: C
         assert len(alive()) > 25
         clock.now += LEASE * FREE_AFTER + 1
         wait(lambda: not alive(), "something of visitors who left is still held")
+
+
+def test_a_program_fine_tunes_no_other_model_where_the_english_one_is_missing(workspaces: Workspaces) -> None:
+    with pytest.raises(RunError, match="english-mini does not come with this server; there is: shipped, other"):
+        workspaces.start_for_program(finetuning_recipe("subjects"))
 
 
 def test_the_page_shows_the_shipped_model_and_then_the_run(workspaces: Workspaces) -> None:

@@ -99,7 +99,7 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
         return found
 
     def start_finetuning(recipe: str = "subjects", seed: int = 0) -> str:
-        """Start to fine-tune the shipped English model on the recipe's examples; returns a run id."""
+        """Start to fine-tune english-mini on the recipe's examples; returns a run id."""
         return workspaces.start_for_program(finetuning_recipe(recipe), None, seed, caller=_caller()).id
 
     def start_training(recipe: str = DEFAULT_RECIPE, corpus_text: str = "", seed: int = 0) -> str:

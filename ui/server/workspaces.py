@@ -26,6 +26,7 @@ from ui.handlers import MALFORMED, on_error
 from ui.server.kept import KeptRuns, digest
 from ui.server.workspace import NO_MODEL_YET, NOT_YOURS, Model, Workspace
 
+ENGLISH = "english-mini"  # the shipped model that learns the tasks of programs
 LEASE_SECONDS = 600.0
 MOST_TRAINING = 500  # visitors at once
 MOST_PROGRAMS = 64  # runs of programs that have not ended
@@ -133,9 +134,9 @@ class Workspaces:
     def start_for_program(
         self, recipe: Recipe | FinetuningRecipe, corpus: Corpus | None = None, seed: int = 0, *, caller: str = ""
     ) -> Run:
-        """Start a run in a workspace of its own, whose token is the run's id. One that fine-tunes begins as the last
-        shipped model, on the recipe's examples. caller: address of the program. Errors as for `start`, and RunError
-        when the caller's runs or those of all programs are too many."""
+        """Start a run in a workspace of its own, whose token is the run's id. One that fine-tunes begins as the
+        shipped model ENGLISH, on the recipe's examples. caller: address of the program. Errors as for `start` and
+        `shipped`, and RunError when the caller's runs or those of all programs are too many."""
         active = [space.caller for space in self._all() if space.caller is not None and space.active_run]
         most = self.service.limits.program_runs
         if active.count(caller) >= most or len(active) >= MOST_PROGRAMS:
@@ -146,7 +147,7 @@ class Workspaces:
         space = self._new("")
         space.caller = caller
         if isinstance(recipe, FinetuningRecipe):
-            start = self.shipped(self.shipped_names[-1]).checkpoint
+            start = self.shipped(ENGLISH).checkpoint
             run = self.finetune(space, recipe.with_seed(seed), start, recipe.parts())
         else:
             run = self.start(space, recipe, corpus, seed)
@@ -175,8 +176,11 @@ class Workspaces:
             give_back_memory()
 
     def shipped(self, name: str = "") -> Model:
-        """A model that comes with the program, the first one for an unknown name; BertCoreError if it can't load."""
-        name = name if name in self._load_shipped else self.shipped_names[0]
+        """A model that comes with the program, "" for the first; BertCoreError if it is not there or can't load."""
+        name = name or self.shipped_names[0]
+        if name not in self._load_shipped:
+            there = ", ".join(self.shipped_names)
+            raise RunError(f"The model {name} does not come with this server; there is: {there}.")
         with self._loading:
             if name not in self._shipped:
                 self._shipped[name] = self._load_shipped[name]()
