@@ -26,6 +26,7 @@ import torch.distributed as dist
 from tqdm import tqdm
 
 from bert_core.config import CORPUS_KINDS, check_seed
+from bert_core.costs import choose_device
 from bert_core.data.arrays import cache_folder
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
@@ -40,7 +41,6 @@ from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe, recipe_content, recipe_corpus, recipe_names
 from bert_core.runs.saved_state import TrainingState, read_training_state
-from bert_core.runs.service import choose_device
 from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import CONFIG, Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name

@@ -32,8 +32,25 @@ _SMALL_STEP = 2e9
 # benchmarks/training.py (5e10) 0.7 times as long. The number for GPUs is an estimate.
 _STEP_FOR_BFLOAT16 = {"cpu": 1e10, "cuda": 1e11}
 
+# An estimate of the operations a second of Apple's GPUs. It is not measured, because many threads ask for it and only
+# one at a time may use MPS.
+_MPS_RATE = 1e12
+
 # An estimate of the operations that a GPU computes in 2 ms, the time to start a few hundred kernels.
 _STEP_TO_RECORD = 1e11
+
+
+def choose_device(device: str) -> str:
+    """The device to work on: "cuda", "mps" or "cpu". "auto" takes CUDA where there is one, else the CPU: Apple's MPS is
+    taken only when it is asked for. Raises ConfigError for a missing one."""
+    # A ZeroGPU Space lends its GPU to forked workers only; a background thread never sees it.
+    has_cuda = torch.cuda.is_available() and not os.environ.get("SPACES_ZERO_GPU")
+    devices = ["cuda"] * has_cuda + ["cpu"] + ["mps"] * torch.backends.mps.is_available()
+    if device == "auto":
+        return devices[0]
+    if device not in devices:
+        raise ConfigError(f"The device {device!r} is not available here; there is: {', '.join(devices)}.")
+    return device
 
 
 def check_size(config: BertConfig, needed: int, device: str = "cpu") -> None:
@@ -172,6 +189,8 @@ def estimate_seconds(steps: int, config: BertConfig, lengths: Tensor, asked: flo
 @cache
 def _rate(device: str) -> float:
     """Operations per second of a training step: half the rate of a matrix product, which is measured once."""
+    if device == "mps":
+        return _MPS_RATE
     n = 512 if device == "cpu" else 4096
     a = torch.ones(n, n, device=device)
     best = float("inf")

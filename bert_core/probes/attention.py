@@ -294,7 +294,7 @@ def _random_heads(attention: BertSelfAttention, inputs: Tensor, heads: int, gene
     inputs: (T, D) of the layer. Their products with normal numbers are distributed as those of the smaller R^T, where
     inputs^T = Q R.
     """
-    sizes = [each.double().cpu().square().view(3, -1).mean(1).sqrt() for each in attention.qkv.parameters()]
+    sizes = [each.cpu().double().square().view(3, -1).mean(1).sqrt() for each in attention.qkv.parameters()]
     width = inputs.shape[1] // attention.num_heads
     projected = []
     for weight, bias in list(zip(*sizes))[:2]:

@@ -236,9 +236,7 @@ class Run:
             if self.worker is None:
                 return self.snapshots[-1].checkpoint(), lambda folder: None
             self.worker.finish_evaluation()
-            prepared, copy, best = self.worker.prepared, self.worker.copy(), self.worker.best
-            rows = self._history, self._evaluations
-            state = TrainingState.of(prepared, self.worker.trainer, *rows, best.weights if best else None)
+            copy, state = self.worker.copy(), self.worker.state(self._history)
         return copy.checkpoint(), state.write
 
     # --- Commands -----------------------------------------------------------------------------------------------------

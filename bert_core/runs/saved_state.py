@@ -113,7 +113,7 @@ class TrainingState:
     def write(self, folder: Path) -> None:
         """Write the two files into a folder that has the model's files and no others, for `save_checkpoint`."""
         check_finite(self.trainer.averages, "The training was not saved", "train it again with a lower learning rate")
-        tensors = {name: average.cpu().contiguous() for name, average in self.trainer.averages.items()}
+        tensors = {name: average.contiguous() for name, average in self.trainer.averages.items()}
         for name in _TABLES[type(self.recipe)]:
             if rows := getattr(self, name):
                 tensors[name] = torch.tensor([dataclasses.astuple(row) for row in rows], dtype=torch.float64)

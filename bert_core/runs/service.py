@@ -23,9 +23,9 @@ from typing import Any, Protocol
 import torch
 
 from bert_core.config import LOCAL, Limits
-from bert_core.costs import processor_cores, usable_memory
+from bert_core.costs import choose_device, processor_cores, usable_memory
 from bert_core.data.corpus import Corpus
-from bert_core.errors import ConfigError, RunError, one_line
+from bert_core.errors import RunError, one_line
 from bert_core.finetuning.examples import TaskParts
 from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe
 from bert_core.runs.recipe import Recipe, load_recipe
@@ -51,9 +51,9 @@ class Leased(Protocol):
 class TrainingService:
     """Trains runs in the background until `close()`.
 
-    device: "auto" takes a GPU when there is one, then Apple's MPS, then the CPU; or "cuda", "mps", "cpu". clock: of
-    leases and paces, monotonic seconds. limits: of each run. changed: guards all runs and wakes the training thread.
-    memory: what all runs and their models may take together. Raises ConfigError for a device that is not there.
+    device: see `choose_device`, which raises ConfigError for one that is not there. clock: of leases and paces,
+    monotonic seconds. limits: of each run. changed: guards all runs and wakes the training thread. memory: what all
+    runs and their models may take together.
     """
 
     def __init__(
@@ -328,19 +328,6 @@ def _give_way() -> None:
     if sys.platform == "linux":  # elsewhere a thread has no such priority of its own
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + _NICENESS))
-
-
-def choose_device(device: str) -> str:
-    """The device to train on; "auto" takes CUDA, then MPS, then the CPU. Raises ConfigError for a missing one."""
-    # A ZeroGPU Space lends its GPU to forked workers only; a background thread never sees it.
-    zero_gpu = bool(os.environ.get("SPACES_ZERO_GPU"))
-    devices = ["cuda"] if torch.cuda.is_available() and not zero_gpu else []
-    devices += ["mps", "cpu"] if torch.backends.mps.is_available() else ["cpu"]
-    if device == "auto":
-        return devices[0]
-    if device not in devices:
-        raise ConfigError(f"The device {device!r} is not available here; there is: {', '.join(devices)}.")
-    return device
 
 
 def _describe_device(device: str) -> str:

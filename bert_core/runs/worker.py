@@ -4,8 +4,10 @@ A worker knows neither threads nor commands; a `Run` calls it from one thread at
 """
 
 import dataclasses
+import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +30,17 @@ SLICE_SECONDS = 0.03
 SNAPSHOT_SECONDS = 0.5  # of wall-clock time; a running model has a new snapshot at least this often
 SNAPSHOT_GROWTH = 1.1  # a step this many times that of the last snapshot gets one too: dense at the start
 
+_mps = threading.RLock()
+
+
+def turn_on(device: str) -> AbstractContextManager:
+    """A block in which no other thread works on this device, if it is Apple's MPS: there, two threads that work at once
+    can abort the process. It comes after all other locks: a thread that holds it waits for none."""
+    return _mps if device == "mps" else nullcontext()
+
 
 class Worker:
-    """Trains one run.
+    """Trains one run. Of its model on MPS, it shows copies on the CPU, so that no other thread asks that device.
 
     prepared: its text or task, tokenizer and model. saved: a checkpoint and a state to continue from. trainer:
     `trainer.step` steps are done. newest: the last snapshot. evaluations: the held-out curve so far, empty if nothing
@@ -42,12 +52,14 @@ class Worker:
         self, prepared: Prepared | PreparedTask, device: str, saved: tuple[Checkpoint, TrainingState] | None = None
     ) -> None:
         self.prepared = prepared
-        if saved is None:
-            self.trainer = prepared.trainer(device)
-            points: Sequence[Any] = ()
-        else:
-            checkpoint, state = saved
-            self.trainer, points = state.restore_trainer(prepared, checkpoint, device), state.evaluations
+        self._turn, self._shown_on = turn_on(device), "cpu" if device == "mps" else device
+        points: Sequence[Any] = ()
+        with self._turn:
+            if saved is None:
+                self.trainer = prepared.trainer(device)
+            else:
+                checkpoint, state = saved
+                self.trainer, points = state.restore_trainer(prepared, checkpoint, device), state.evaluations
         self._step_seconds = SLICE_SECONDS  # in the last slice, with the wait for the device
         self._evaluator: Any = prepared.evaluator(points)
         self.evaluations: Sequence[Any] = self._evaluator.points if self._evaluator else ()
@@ -55,7 +67,7 @@ class Worker:
         self._evaluated = self.newest
         self.best: Snapshot | None = None
         if self._evaluator and self._evaluator.best_step and saved and saved[1].best is not None:
-            self.best = self.copy(self._evaluator.best_step, saved[1].best.to(self.trainer.flat.weights.device))
+            self.best = self.copy(self._evaluator.best_step, saved[1].best.to(self._shown_on))
         self._begin_evaluation()
 
     @property
@@ -94,13 +106,16 @@ class Worker:
         pending: list[PendingMetrics] = []
         # A GPU is given steps before it has done the earlier ones; whoever asks the model waits for all of them.
         while max(len(pending) * self._step_seconds, time.monotonic() - started) < SLICE_SECONDS and may_step():
-            if (metrics := next(self.trainer, None)) is None:
+            with self._turn:
+                metrics = next(self.trainer, None)
+            if metrics is None:
                 break
             pending.append(metrics)
             if self.is_fixed_step:
                 break
         read = time.monotonic()
-        rows, divergence = until_divergence(read_metrics(pending))
+        with self._turn:
+            rows, divergence = until_divergence(read_metrics(pending))
         if rows:  # reading waits for a GPU to finish the steps
             now = time.monotonic()
             self._step_seconds = (now - started) / len(rows)
@@ -122,9 +137,17 @@ class Worker:
     def copy(self, step: int | None = None, weights: Tensor | None = None) -> Snapshot:
         """A copy of the weights, or others of an earlier step, with all that a checkpoint needs."""
         trainer, recipe, flat = self.trainer, self.recipe, self.trainer.flat
-        step, weights = trainer.step if step is None else step, flat.weights.clone() if weights is None else weights
+        if step is None or weights is None:
+            with self._turn:
+                step, weights = trainer.step, flat.copied_to(self._shown_on)
         name, content, tokenizer = f"{recipe.title}, step {step}", recipe_content(recipe), self.prepared.tokenizer
         return Snapshot(step, weights, flat.layout, trainer.model.config, tokenizer, name, content, self.prepared.head)
+
+    def state(self, rows: Sequence[Any]) -> TrainingState:
+        """All that the training needs to continue. rows: the metrics of all steps so far."""
+        best = self.best.weights if self.best else None
+        with self._turn:
+            return TrainingState.of(self.prepared, self.trainer, rows, self.evaluations, best)
 
     def evaluate(self) -> None:
         """Evaluate one held-out batch, of the last model that was due."""

@@ -35,6 +35,10 @@ class FlatWeights:
             view.copy_(parameter.detach())
             parameter.data = view
 
+    def copied_to(self, device: str) -> Tensor:
+        """A copy of the weights on a device."""
+        return self.weights.to(device, copy=True)
+
     def views(self, flat: Tensor) -> list[Tensor]:
         """The parts of a tensor with the layout of the weights, one for each parameter."""
         return [flat[part].view(shape) for part, shape in self.layout.values()]

@@ -145,8 +145,8 @@ class Trainer:
         }
 
     def state(self) -> "TrainerState":
-        """A copy of everything that the next step depends on, except the weights."""
-        averages = {name: average.clone() for name, average in self._averages().items()}
+        """A copy on the CPU of everything that the next step depends on, except the weights."""
+        averages = {name: average.to("cpu", copy=True) for name, average in self._averages().items()}
         return TrainerState(self.step, self.seconds, tuple(each.updates for each in self.optimizers), averages)
 
     def restore(self, state: "TrainerState") -> None:

@@ -1,5 +1,6 @@
 """Probes against the model's own output, `transformers`, and hand-counted answers."""
 
+import copy
 import dataclasses
 import itertools
 from collections import Counter
@@ -16,18 +17,21 @@ from bert_core import costs
 from bert_core.config import BertConfig, DataConfig
 from bert_core.costs import probe_operations, processor_cores, threads_for
 from bert_core.data.corpus import Corpus
+from bert_core.data.encoding import encode_corpus
 from bert_core.errors import InputError
 from bert_core.probes import reading
-from bert_core.probes.attention import attention, corpus_batch
+from bert_core.probes.attention import ablation_map, attention, corpus_batch, head_facts, head_names
 from bert_core.probes.batch import view_batch
-from bert_core.probes.exam import exam
+from bert_core.probes.exam import exam, examine_part
 from bert_core.probes.forward import word_scores
 from bert_core.probes.masked_words import fill_mask, layer_lens, rate_guess
 from bert_core.probes.reading import read_words, tokenize, unknown_words
 from bert_core.probes.sentence_pairs import next_sentence
-from bert_core.probes.vectors import encode
+from bert_core.probes.stages import follow
+from bert_core.probes.vectors import encode, words_in_contexts
 from bert_core.runs.experiments import examine
 from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
+from bert_core.training.optimizer import set_parameters
 
 
 def test_fill_mask_is_a_softmax_over_the_vocabulary_at_each_mask(tiny_checkpoint):
@@ -275,3 +279,49 @@ def test_a_large_probe_takes_all_cores_after_a_small_training(tiny_checkpoint, d
     finally:
         torch.set_num_threads(before)
     assert set(seen) == {3}
+
+
+class OnDevice(torch.Tensor):
+    """A tensor on a device without float64, as Apple's MPS is: what is computed from it is there too, until `cpu()`."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), named=None):
+        kinds = (*arguments, *(named or {}).values())
+        if function is torch.Tensor.double or any(each is torch.float64 for each in kinds):
+            raise TypeError("This device has no float64.")
+        found = super().__torch_function__(function, types, arguments, named or {})
+        if function in (torch.Tensor.cpu, torch.Tensor.numpy, torch.Tensor.tolist):
+            return found.as_subclass(torch.Tensor) if isinstance(found, torch.Tensor) else found
+        return found
+
+
+@pytest.fixture
+def there(tiny_checkpoint):
+    """A checkpoint on such a device."""
+    model = copy.deepcopy(tiny_checkpoint.model)
+    set_parameters(model, {name: each.data.as_subclass(OnDevice) for name, each in model.named_parameters()})
+    return dataclasses.replace(tiny_checkpoint, model=model)
+
+
+def test_no_probe_asks_a_device_without_float64_for_it(there, tiny_checkpoint):
+    with pytest.raises(TypeError):
+        there.model.bert.pooler.dense.weight.double()
+    texts = "hello how are you", "i am romeo"
+    corpus = Corpus(((*texts, "my name is juliet", "thank you romeo"),))
+    encoded = encode_corpus(corpus, tiny_checkpoint.tokenizer)
+    probes = [
+        lambda each: head_names(each, *texts),
+        lambda each: head_facts(attention(each, *texts)).above_chance.tolist(),
+        lambda each: ablation_map(each, *texts, position=2, batch=corpus_batch(each, corpus, rows=3)).loss.tolist(),
+        lambda each: fill_mask(each, "hello [MASK] are you"),
+        lambda each: layer_lens(each, "hello [MASK] are you").ranks.tolist(),
+        lambda each: next_sentence(each, *texts),
+        lambda each: encode(each, *texts).states.tolist(),
+        lambda each: words_in_contexts(each, "romeo", ["i am romeo", "hello romeo"]).cosine.tolist(),
+        lambda each: exam(each, corpus),
+        lambda each: examine_part(each, encoded, encoded, 17).words,
+        lambda each: examine(each, corpus, DataConfig(batch_size=3, sequence_length=17)),
+        lambda each: follow(each, *texts, layer=1, position=2).is_next,
+    ]
+    for probe in probes:
+        probe(there)

@@ -14,6 +14,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from bert_core.costs import choose_device
 from bert_core.data import encoding as encoding_module
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, RunError
@@ -28,6 +29,8 @@ from bert_core.runs.snapshots import MAX_SNAPSHOTS
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 from bert_core.training.evaluation import evaluate
 from bert_core.training.metrics import read_metrics
+from bert_core.training.optimizer import FlatWeights
+from bert_core.training.trainer import Trainer
 
 PATIENCE = 180
 
@@ -766,9 +769,59 @@ def test_a_zero_gpu_space_trains_on_the_cpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setenv("SPACES_ZERO_GPU", "1")
     service = TrainingService("auto")
-    assert service.device == ("mps" if torch.backends.mps.is_available() else "cpu")
-    assert service.device_name.endswith(" (ZeroGPU lends no GPU to training)") == (service.device == "cpu")
+    assert service.device == "cpu"
+    assert service.device_name.endswith(" (ZeroGPU lends no GPU to training)")
     service.close()
+
+
+def test_mps_is_taken_only_when_it_is_asked_for(monkeypatch):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert [choose_device(each) for each in ("auto", "cpu", "mps")] == ["cpu", "cpu", "mps"]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.delenv("SPACES_ZERO_GPU", raising=False)
+    assert choose_device("auto") == "cuda"
+
+
+class Turn:
+    """A lock that knows who holds it, and what was done without it."""
+
+    def __init__(self):
+        self.lock, self.holder, self.alone, self.beside = threading.RLock(), None, 0, []
+
+    def __enter__(self):
+        self.lock.acquire()
+        self.holder = threading.get_ident()
+
+    def __exit__(self, *error):
+        self.holder = None
+        self.lock.release()
+
+    def watch(self, function):
+        def call(*arguments, **named):
+            if self.holder == threading.get_ident():
+                self.alone += 1
+            else:
+                self.beside.append(function.__qualname__)
+            return function(*arguments, **named)
+
+        return call
+
+
+def test_one_thread_at_a_time_works_on_mps(service, recipe, tmp_path, monkeypatch):
+    turn = Turn()
+    monkeypatch.setattr(worker, "turn_on", lambda device: turn)
+    touching = [(Trainer, name) for name in ("__init__", "__next__", "state", "restore")]
+    for owner, name in (*touching, (FlatWeights, "copied_to"), (worker, "read_metrics")):
+        monkeypatch.setattr(owner, name, turn.watch(getattr(owner, name)))
+    run = service.start(recipe, seed=5, paused=True)
+    stepped(run, 3).save(tmp_path / "cut")
+    beside = service.start(recipe, seed=6)
+    again = service.resume(tmp_path / "cut")
+    beside.stop()
+    finished(again)
+    assert turn.beside == []
+    assert turn.alone > 60
 
 
 @pytest.mark.fuzz
