@@ -44,6 +44,13 @@ def texts(count=80, seed=0):
     )
 
 
+def guessed(count, seed=0):
+    """Texts with labels of pure chance: any epoch may do best on them."""
+    rng = random.Random(seed)
+    examples = [TextExample(each.text, None, rng.choice(("no", "yes"))) for each in texts(count, seed).examples]
+    return TaskData("text-classification", examples)
+
+
 def labelled(kind, seed=0):
     """A small task of a kind that a tiny model can learn."""
     rng = random.Random(seed)

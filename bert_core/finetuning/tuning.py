@@ -191,10 +191,6 @@ class PreparedTask:
             raise CheckpointError("The model has other labels than these examples; give the same file, unchanged.")
         self.model.load_state_dict(heads.model_of(checkpoint).state_dict())
 
-    def model_of(self, checkpoint: Checkpoint) -> heads.BertForTask:
-        """The model of a checkpoint, as an evaluator takes it."""
-        return heads.model_of(checkpoint)
-
     @property
     def config(self) -> BertConfig:
         """The sizes of the model."""
@@ -298,13 +294,15 @@ class TaskEvaluator:
     """Evaluates snapshots on the validation part after epochs, one batch at a time, as `Evaluator` does.
 
     every: number of steps from one evaluation to the next. points: the results so far, oldest first. latest_step: of
-    the last evaluation that has begun, 0 before the first.
+    the last evaluation that has begun, 0 before the first. best: the snapshot of `best_step`, None without one.
     """
 
     def __init__(self, prepared: PreparedTask, points: Sequence[EpochMetrics] = ()) -> None:
         self._prepared, self.points = prepared, list(points)
         self.every = prepared.recipe.training.evaluate_every * prepared.batches.steps_per_epoch
         self.latest_step = points[-1].step if points else 0
+        self.best: Any = None
+        self._snapshot: Any = None  # that is being evaluated, by `_work`
         self._work: Generator[float, None, tuple[list[Prediction], float]] | None = None
 
     @property
@@ -316,15 +314,16 @@ class TaskEvaluator:
         """Whether to evaluate this step: the last one of an epoch."""
         return step > self.latest_step and step % self.every == 0
 
-    def begin(self, step: int, model: heads.BertForTask) -> None:
-        """Begin to evaluate a model in eval mode whose weights do not change; a running evaluation ends first."""
+    def begin(self, snapshot: Any) -> None:
+        """Begin to evaluate a snapshot; a running evaluation ends first."""
         while self.is_running:
             self.advance()
         prepared, recipe = self._prepared, self._prepared.recipe
         assert prepared.parts.validation is not None
         asked = prepared.validation, prepared.parts.validation.examples, prepared.labels, recipe.data
         missing, several = recipe.may_be_missing, prepared.parts.train.is_multi_label
-        self.latest_step = step
+        self.latest_step, self._snapshot = snapshot.step, snapshot
+        model = heads.model_of(snapshot.checkpoint())
         self._work = predicting(model, *asked, may_be_missing=missing, is_multi_label=several)
 
     def advance(self) -> None:
@@ -335,11 +334,14 @@ class TaskEvaluator:
             next(self._work)
         except StopIteration as end:
             found, loss = end.value
-            prepared, self._work = self._prepared, None
+            prepared, snapshot = self._prepared, self._snapshot
+            self._work = self._snapshot = None
             assert prepared.parts.validation is not None
             measures = score(prepared.parts.validation, found, prepared.labels)
-            epoch = self.latest_step / prepared.batches.steps_per_epoch
-            self.points.append(EpochMetrics(self.latest_step, epoch, loss, **measures))
+            epoch = snapshot.step / prepared.batches.steps_per_epoch
+            self.points.append(EpochMetrics(snapshot.step, epoch, loss, **measures))
+            if self.best_step == snapshot.step:
+                self.best = snapshot
 
     @property
     def best_step(self) -> int | None:

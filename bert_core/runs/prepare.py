@@ -85,10 +85,6 @@ class Prepared(PreparedText):
         """Take the weights of a checkpoint of these sizes."""
         self.model.load_state_dict(checkpoint.model.state_dict())
 
-    def model_of(self, checkpoint: Checkpoint) -> BertForPreTraining:
-        """The model of a checkpoint, as an evaluator takes it."""
-        return checkpoint.model
-
     def evaluator(self, points: Sequence[EvaluationPoint] = ()) -> Evaluator | None:
         """An evaluator on the held-out part, which has these results so far; None where nothing is held out."""
         return Evaluator(self.validation, points) if self.validation else None

@@ -219,8 +219,9 @@ class Run:
         return self.worker is not None
 
     def save(self, folder: str | Path) -> None:
-        """Write the model as a Hugging Face folder with the state for `TrainingService.resume`, if that is still kept.
-        Raises RunError if there is no model, CheckpointError if the folder cannot be written."""
+        """Write the model, that of a task's best epoch, as a Hugging Face folder with the state for
+        `TrainingService.resume`, if that is still kept. Raises RunError if there is no model, CheckpointError if the
+        folder cannot be written."""
         checkpoint, also = self._to_save()
         save_checkpoint(checkpoint, folder, also=also)
 
@@ -234,10 +235,10 @@ class Run:
             if not self.snapshots:
                 raise RunError("This run has no model to save: it is not prepared yet, or it was freed.")
             if self.worker is None:
-                return self.snapshots[-1].checkpoint(), lambda folder: None
-            self.worker.finish_evaluation()
-            copy, state = self.worker.copy(), self.worker.state(self._history)
-        return copy.checkpoint(), state.write
+                return (self.best or self.snapshots[-1]).checkpoint(), lambda folder: None
+            shown, state = self.worker.to_save(self._history)
+            self.best = self.worker.best
+        return shown.checkpoint(), state.write
 
     # --- Commands -----------------------------------------------------------------------------------------------------
 

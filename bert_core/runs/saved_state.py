@@ -44,7 +44,7 @@ _TABLES: dict[type, dict[str, type]] = {
     Recipe: {"history": StepMetrics, "evaluations": EvaluationPoint},
     FinetuningRecipe: {"history": TaskMetrics, "evaluations": EpochMetrics},
 }
-_BEST = "best"  # the weights of the epoch that did best, with the layout of the averages
+_LAST = "last"  # the weights of the last step, with the layout of the averages, where the model has others
 _FACTS = ("step", "seconds", "updates", "text", "columns", "sha256")
 _MAX_SETTINGS_BYTES = 256 * 2**10  # of recipe.json and of training_state.json, which have a few kB
 _MAX_STEPS = 1_000_000  # the numbers of each are kept in memory
@@ -55,8 +55,8 @@ class TrainingState:
     """The state of a run after a step.
 
     recipe: at scale, with the seed and all parts of its training. text: fingerprint of the whole text or task. trainer:
-    state of the optimizer. history, evaluations: all rows so far. best: the weights of the epoch of a task that did
-    best, flat, if the recipe keeps them.
+    state of the optimizer. history, evaluations: all rows so far. last: the weights of this step, flat, where the saved
+    model is that of a task's best epoch; None where it is that of this step.
     """
 
     recipe: Any
@@ -64,7 +64,7 @@ class TrainingState:
     trainer: TrainerState
     history: Sequence[Any]
     evaluations: Sequence[Any]
-    best: Tensor | None = None
+    last: Tensor | None = None
 
     @classmethod
     def of(
@@ -73,11 +73,11 @@ class TrainingState:
         trainer: Trainer,
         history: Sequence[Any],
         points: Sequence[Any],
-        best: Tensor | None = None,
+        last: Tensor | None = None,
     ) -> "TrainingState":
         """A copy of the state of a trainer, with the rows and the held-out curve so far."""
         recipe = dataclasses.replace(prepared.recipe, training=trainer.config)
-        return cls(recipe, prepared.fingerprint, trainer.state(), list(history), list(points), best)
+        return cls(recipe, prepared.fingerprint, trainer.state(), list(history), list(points), last)
 
     def matching_corpus(self, corpus: Corpus | TaskParts | None) -> Any:
         """The given text or task, or the recipe's own for None. Raises CorpusError if the run was trained on another
@@ -92,10 +92,11 @@ class TrainingState:
         return corpus
 
     def restore_trainer(self, prepared: Prepared | PreparedTask, checkpoint: Checkpoint, device: str) -> Trainer:
-        """A trainer that continues from this state.
+        """A trainer that continues from this state, with the weights of the checkpoint; where there are others, `last`,
+        the caller sets them.
 
-        prepared: from this state's recipe and text. checkpoint: the weights of the same step. Raises
-        CheckpointError when they do not belong together.
+        prepared: from this state's recipe and text. checkpoint: that was saved with it. Raises CheckpointError when
+        they do not belong together.
         """
         has_same_tokens = checkpoint.tokenizer.get_vocab() == prepared.tokenizer.get_vocab()
         if checkpoint.config != prepared.model.config or not has_same_tokens:
@@ -106,7 +107,7 @@ class TrainingState:
         prepared.load(checkpoint)
         trainer = prepared.trainer(device)
         trainer.restore(self.trainer)
-        if self.best is not None and self.best.shape != trainer.flat.weights.shape:
+        if self.last is not None and self.last.shape != trainer.flat.weights.shape:
             raise _mismatch()
         return trainer
 
@@ -117,8 +118,8 @@ class TrainingState:
         for name in _TABLES[type(self.recipe)]:
             if rows := getattr(self, name):
                 tensors[name] = torch.tensor([dataclasses.astuple(row) for row in rows], dtype=torch.float64)
-        if self.best is not None:
-            tensors[_BEST] = self.best.cpu()
+        if self.last is not None:
+            tensors[_LAST] = self.last.cpu()
         save_file(tensors, folder / TRAINING_TENSORS)
         (folder / TRAINING_TENSORS).chmod(0o644)
         trainer, columns = self.trainer, _columns(self.recipe)
@@ -168,9 +169,9 @@ def read_training_state(folder: str | Path) -> TrainingState:
     history, evaluations = (_rows(row, entries.get(name), step + 1) for name, row in tables.items())
     if [row.step for row in history] != list(range(1, step + 1)):
         raise _mismatch()
-    best = averages.pop(_BEST, None)
+    last = averages.pop(_LAST, None)
     trainer = TrainerState(step, float(seconds), tuple(updates), averages)
-    return TrainingState(recipe, text, trainer, history, evaluations, best)
+    return TrainingState(recipe, text, trainer, history, evaluations, last)
 
 
 def _sha256(path: Path) -> str:

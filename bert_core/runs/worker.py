@@ -11,8 +11,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
 from bert_core.errors import ConfigError, RunError
 from bert_core.finetuning.examples import TaskData, TaskParts
 from bert_core.finetuning.metrics import Metrics
@@ -44,8 +42,7 @@ class Worker:
 
     prepared: its text or task, tokenizer and model. saved: a checkpoint and a state to continue from. trainer:
     `trainer.step` steps are done. newest: the last snapshot. evaluations: the held-out curve so far, empty if nothing
-    is held out. best: the snapshot of a task that did best on the validation part; None before the first result, and if
-    its recipe keeps the last weights.
+    is held out.
     """
 
     def __init__(
@@ -53,22 +50,27 @@ class Worker:
     ) -> None:
         self.prepared = prepared
         self._turn, self._shown_on = turn_on(device), "cpu" if device == "mps" else device
-        points: Sequence[Any] = ()
-        with self._turn:
-            if saved is None:
-                self.trainer = prepared.trainer(device)
-            else:
-                checkpoint, state = saved
-                self.trainer, points = state.restore_trainer(prepared, checkpoint, device), state.evaluations
         self._step_seconds = SLICE_SECONDS  # in the last slice, with the wait for the device
-        self._evaluator: Any = prepared.evaluator(points)
+        checkpoint, state = saved or (None, None)
+        self._evaluator: Any = prepared.evaluator(state.evaluations if state else ())
         self.evaluations: Sequence[Any] = self._evaluator.points if self._evaluator else ()
+        with self._turn:
+            if checkpoint and state:
+                self.trainer = state.restore_trainer(prepared, checkpoint, device)
+            else:
+                self.trainer = prepared.trainer(device)
+            if self._evaluator and self._evaluator.best_step:
+                self._evaluator.best = self.copy(self._evaluator.best_step)  # its weights are those of the saved model
+            if state and state.last is not None:
+                self.trainer.flat.weights.copy_(state.last)
         self.take_snapshot()
-        self._evaluated = self.newest
-        self.best: Snapshot | None = None
-        if self._evaluator and self._evaluator.best_step and saved and saved[1].best is not None:
-            self.best = self.copy(self._evaluator.best_step, saved[1].best.to(self._shown_on))
         self._begin_evaluation()
+
+    @property
+    def best(self) -> Snapshot | None:
+        """The snapshot of a task that did best on the validation part; None before the first result, and if its recipe
+        keeps the last weights."""
+        return self._evaluator.best if self._evaluator else None
 
     @property
     def recipe(self) -> Recipe | FinetuningRecipe:
@@ -134,20 +136,27 @@ class Worker:
         self.newest, self._snapshot_taken = self.copy(), time.monotonic()
         return self.newest
 
-    def copy(self, step: int | None = None, weights: Tensor | None = None) -> Snapshot:
-        """A copy of the weights, or others of an earlier step, with all that a checkpoint needs."""
+    def copy(self, step: int | None = None) -> Snapshot:
+        """A copy of the weights with all that a checkpoint needs. step: whose weights they are; None for the last."""
         trainer, recipe, flat = self.trainer, self.recipe, self.trainer.flat
-        if step is None or weights is None:
-            with self._turn:
-                step, weights = trainer.step, flat.copied_to(self._shown_on)
+        step = trainer.step if step is None else step
+        with self._turn:
+            weights = flat.copied_to(self._shown_on)
         name, content, tokenizer = f"{recipe.title}, step {step}", recipe_content(recipe), self.prepared.tokenizer
         return Snapshot(step, weights, flat.layout, trainer.model.config, tokenizer, name, content, self.prepared.head)
 
-    def state(self, rows: Sequence[Any]) -> TrainingState:
-        """All that the training needs to continue. rows: the metrics of all steps so far."""
-        best = self.best.weights if self.best else None
+    def to_save(self, rows: Sequence[Any]) -> tuple[Snapshot, TrainingState]:
+        """The model to show to others, that of a task's best epoch, and all that the training needs to continue.
+
+        rows: the metrics of all steps so far. It ends an evaluation first.
+        """
+        while self._evaluator is not None and self._evaluator.is_running:
+            self.evaluate()
+        shown, last = self.copy(), None
+        if self.best:
+            last, shown = shown.weights, dataclasses.replace(self.best, recipe=shown.recipe)
         with self._turn:
-            return TrainingState.of(self.prepared, self.trainer, rows, self.evaluations, best)
+            return shown, TrainingState.of(self.prepared, self.trainer, rows, self.evaluations, last)
 
     def evaluate(self) -> None:
         """Evaluate one held-out batch, of the last model that was due."""
@@ -155,13 +164,6 @@ class Worker:
             return
         self._begin_evaluation()
         self._evaluator.advance()
-        if self._evaluator.best_step == self._evaluated.step:
-            self.best = self._evaluated
-
-    def finish_evaluation(self) -> None:
-        """Evaluate all batches that are left."""
-        while self._evaluator is not None and self._evaluator.is_running:
-            self.evaluate()
 
     def _begin_evaluation(self) -> None:
         """Begin to evaluate the newest snapshot if it is due, and after the last step in any case."""
@@ -170,8 +172,7 @@ class Worker:
             return
         is_last = self.is_trained and not evaluator.is_running and newest.step > evaluator.latest_step
         if is_last or evaluator.may_begin(newest.step, self.trainer.seconds):
-            self._evaluated = newest
-            evaluator.begin(newest.step, self.prepared.model_of(newest.checkpoint()))
+            evaluator.begin(newest)
 
 
 @dataclass(frozen=True)

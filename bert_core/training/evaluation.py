@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -49,11 +49,12 @@ class Evaluator:
 
     batches: of the held-out text. points: the results so far, oldest first; a resumed run has some already.
     latest_step: of the last evaluation that has begun, -1 before the first. Training goes on during an evaluation, so
-    each one needs a copy of the weights: a snapshot. every, best_step: those of fine-tuning's evaluators are numbers.
+    each one needs a copy of the weights: a snapshot. every, best_step, best: only fine-tuning's evaluators have them.
     """
 
     every: ClassVar[int | None] = None
     best_step: ClassVar[int | None] = None
+    best: ClassVar[Any] = None
 
     def __init__(self, batches: PretrainingBatches, points: Sequence[EvaluationPoint] = ()) -> None:
         count = max(1, min(MAX_BATCHES, round(_PASSES * batches.steps_per_epoch)))
@@ -75,9 +76,10 @@ class Evaluator:
         is_new = not self.is_running and step > self.latest_step
         return is_new and self._seconds <= TIME_FRACTION * training_seconds
 
-    def begin(self, step: int, model: BertForPreTraining) -> None:
-        """Begin to evaluate a model in eval mode whose weights do not change; drops an unfinished evaluation."""
-        self.latest_step, self._model, self._left, self._sums = step, model, list(self._batches), []
+    def begin(self, snapshot: Any) -> None:
+        """Begin to evaluate a snapshot; drops an unfinished evaluation."""
+        self.latest_step, self._model = snapshot.step, snapshot.checkpoint().model
+        self._left, self._sums = list(self._batches), []
 
     @torch.no_grad()
     def advance(self) -> None:

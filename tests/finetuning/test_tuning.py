@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 import transformers
-from helpers import labelled, texts
+from helpers import guessed, labelled, texts
 
 from bert_core import __main__ as command_line
 from bert_core.errors import BertCoreError, CheckpointError, ConfigError, InputError
@@ -112,6 +112,18 @@ def test_the_best_epoch_is_kept(tiny_checkpoint):
     assert last.evaluations == result.evaluations
     assert last.validation == last.evaluations[-1].measures
     assert review(last.checkpoint, held_out).measures == last.validation
+
+
+def test_the_best_epoch_is_kept_however_long_its_evaluation_takes(tiny_checkpoint):
+    held_out = guessed(120)
+    settings = {"epochs": 5, "learning_rate": 0.01, "batch_size": 8, "dropout": 0.1}
+    kept = []
+    for seed in range(3):
+        result = finetune(tiny_checkpoint, texts(40, seed), validation=held_out, seed=seed, **settings)
+        best = max(result.evaluations, key=lambda point: (point.accuracy, point.step))
+        assert review(result.checkpoint, held_out).measures == best.measures == result.validation
+        kept.append(best.step)
+    assert min(kept) < 25, "of some seed, the last epoch is not the best"
 
 
 def test_random_weights_keep_tokenizer_and_sizes(tiny_checkpoint):

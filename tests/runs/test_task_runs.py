@@ -16,7 +16,7 @@ from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe, fin
 from bert_core.runs.recipe import load_recipe, recipe_content
 from bert_core.runs.saved_state import read_training_state
 from bert_core.runs.worker import finetune
-from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, unpack_checkpoint
 
 RECIPE = FinetuningRecipe("own", "text-classification", "Romeo or not").override(
     {"epochs": 6, "learning_rate": 0.01, "batch_size": 8, "dropout": 0.1}
@@ -90,6 +90,37 @@ def test_a_saved_run_continues_bit_for_bit(cut, service, tiny_checkpoint, whole,
     assert predict(again.best.checkpoint(), ["nice romeo"]) == predict(whole.checkpoint, ["nice romeo"])
     assert again.recipe.start == "tiny"
     run.stop()
+
+
+@pytest.mark.parametrize("is_freed", [False, True])
+def test_the_saved_model_is_the_best_epochs_and_training_goes_on_from_the_last(
+    is_freed, service, tiny_checkpoint, tmp_path
+):
+    # What the model learns is the opposite of what it is measured by, so an early epoch does best.
+    opposite = [TextExample(each.text, None, float(each.label == "no")) for each in texts(120, seed=1).examples]
+    parts = TaskParts(labelled("text-regression"), TaskData("text-regression", opposite))
+    recipe = FinetuningRecipe("own", "text-regression", "Romeo", data=RECIPE.data, training=RECIPE.training)
+    run = service.finetune(recipe, tiny_checkpoint, parts, seed=4)
+    wait(lambda: run.status == "finished")
+    best = max(run.evaluations(), key=lambda point: point.pearson)
+    assert best.step == run.best.step < run.steps_done
+    if is_freed:
+        run.give_up()
+    run.save(tmp_path / "folder")
+    run.pack(tmp_path / "run.zip")
+    unpack_checkpoint(tmp_path / "run.zip", tmp_path / "unpacked")
+    for folder in ("folder", "unpacked"):
+        assert review(load_checkpoint(tmp_path / folder), parts.validation).measures == pytest.approx(best.measures)
+    if not is_freed:
+        again = service.resume(tmp_path / "run.zip", parts)
+        wait(lambda: again.status == "finished")
+        assert again.best.step == run.best.step
+        assert torch.equal(again.best.weights, run.best.weights)
+        assert torch.equal(again.snapshots[-1].weights, run.snapshots[-1].weights)
+        for each in (run, again):
+            each.continue_for(10)
+        wait(lambda: run.status == again.status == "finished")
+        assert numbers(run) == numbers(again)
 
 
 def test_a_finished_run_is_continued_as_if_its_recipe_had_both_parts(service, tiny_checkpoint, tmp_path):
