@@ -148,8 +148,8 @@ class Corpus:
         """Split the text into consecutive parts; `corpus.split(0.16, 0.2)` returns 64 %, 16 % and 20 % of it.
 
         The shares are of the sentences. A cut is moved to the end of a document if that changes each part by less than
-        half of the smallest; otherwise it is inside a document. Raises CorpusError if a part has no pair or, where no
-        pairs are needed, no sentence.
+        half of the smallest, and in any case if the documents are labelled pairs; otherwise it is inside a document.
+        Raises CorpusError if a part has no pair or, where no pairs are needed, no sentence.
         """
         if not shares:
             return (self,)
@@ -158,7 +158,7 @@ class Corpus:
         after = np.searchsorted(bounds, wanted)
         ends = np.where(2 * wanted < bounds[after - 1] + bounds[after], bounds[after - 1], bounds[after])  # the nearest
         is_near = np.abs(ends - wanted) < np.diff(wanted, prepend=0, append=S).min() / 2
-        cuts = [0, *np.where(is_near, ends, wanted.round()).astype(int).tolist(), S]
+        cuts = [0, *np.where(is_near | (self.labels is not None), ends, wanted.round()).astype(int).tolist(), S]
         parts = tuple(self._part(start, end) for start, end in itertools.pairwise(cuts))
         if not all(any(len(document) > needs_pairs for document in part.documents) for part in parts):
             raise CorpusError(f"{self.name} is too short to be split; set validation_share and test_share to 0.")
