@@ -50,8 +50,9 @@ from bert_core.training.metrics import PendingMetrics, StepMetrics, read_metrics
 
 _SHOW_SECONDS = 0.2  # between two readings of metrics from the device
 _FIRST_LINE, _LINES = 0.5, 5.0  # seconds until the first line of progress, and between two
-_EVALUATIONS = 20  # of the validation part, in a run
+_EVALUATIONS = 20  # of the validation part, in a run of enough steps
 _EVALUATION_BATCHES = 20  # in one evaluation
+_EVALUATED_SHARE = 0.3  # batches evaluated for each step: they take a third of its time, so all take a tenth
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -87,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--seed", type=int, help="of weights, pairs, masks and dropout; default: the recipe's")
     train.add_argument("--output", type=Path, metavar="DIR", help="the folder to write")
     train.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
-    train.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto", help="where to train")
+    _add_device(train)
     every = "save the model and its training state every STEPS steps and at the end; %(default)s by default"
     train.add_argument("--save-every", type=int, default=1000, metavar="STEPS", help=every)
     _add_settings(train, "training.steps=2000")
@@ -103,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     reporter.add_argument(
         "--kind", choices=CORPUS_KINDS, help="how to split --corpus; default: the recipe's kind or auto"
     )
+    _add_device(reporter)
     reporter.set_defaults(command=_report)
 
     examine = commands.add_parser("exam", help="mask every word and judge every pair of a text")
@@ -113,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     window = f"chooses the window of a text over {EXAM_SENTENCES} sentences"
     examine.add_argument("--seed", type=int, default=0, help=window)
     examine.add_argument("--max-positions", type=int, metavar="N", help="read up to N tokens, more than in training")
+    _add_device(examine)
     examine.set_defaults(command=_exam)
 
     tune = commands.add_parser("finetune", help="let a model learn a task from labelled examples")
@@ -132,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--output", type=Path, required=True, metavar="DIR", help="the folder to write")
     tune.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
     tune.add_argument("--seed", type=int, default=0, help="of the output layer, the order of examples and dropout")
-    tune.add_argument("--device", choices=("auto", "cuda", "mps", "cpu"), default="auto", help="where to train")
+    _add_device(tune)
     _add_settings(tune, "training.epochs=3")
     tune.set_defaults(command=_finetune)
 
@@ -141,12 +144,18 @@ def _parser() -> argparse.ArgumentParser:
     predictor.add_argument("--input", type=Path, required=True, metavar="FILE", help="examples without labels")
     _add_encoding(predictor)
     predictor.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
+    _add_device(predictor)
     predictor.set_defaults(command=_predict)
     return parser
 
 
 def _add_encoding(command: argparse.ArgumentParser) -> None:
     command.add_argument("--encoding", choices=ENCODINGS, help="of the text; default: UTF-8, or what its mark names")
+
+
+def _add_device(command: argparse.ArgumentParser) -> None:
+    help = "cpu, cuda, mps, or cuda:1 for the second GPU; by default cuda where there is one, else cpu"
+    command.add_argument("--device", default="auto", help=help)
 
 
 def _add_settings(command: argparse.ArgumentParser, example: str) -> None:
@@ -171,6 +180,7 @@ def _train(options: argparse.Namespace) -> None:
             f"{prepared.recipe.title}: {len(prepared.corpus.sentences):,} sentences, "
             f"{prepared.tokenizer.get_vocab_size():,} tokens in the vocabulary, "
             f"{trainer.model.config.parameter_count():,} parameters, in {trainer.config.precision} on {device}",
+            file=sys.stderr,
         )
         with _delayed_interrupts() as interrupts:
             lost = training.run(interrupts, options.save_every)
@@ -220,6 +230,14 @@ def _read_saved(options: argparse.Namespace) -> _Saved:
     return checkpoint, state
 
 
+def evaluation_plan(steps: int) -> tuple[int, int]:
+    """The steps from one evaluation to the next and the batches of each, for a run of so many steps; all evaluations
+    take about a tenth of its training time."""
+    most = max(1, round(_EVALUATED_SHARE * steps))
+    batches = min(_EVALUATION_BATCHES, most)
+    return steps // min(_EVALUATIONS, most // batches), batches
+
+
 class _Training:
     """A training on the command line: its trainer, its metrics and evaluations so far, and the folder for the model."""
 
@@ -242,7 +260,7 @@ class _Training:
         """
         trainer, held_out, lost = self.trainer, self.prepared.validation, None
         steps = trainer.config.total_steps
-        evaluate_every = max(1, steps // _EVALUATIONS)
+        evaluate_every, batches = evaluation_plan(steps)
         aside, before = 0.0, trainer.seconds  # aside: seconds of evaluating and saving
         started = shown = time.perf_counter()
         with _progress_bar(desc="training", total=steps, initial=trainer.step, unit=" steps") as bar:
@@ -255,7 +273,7 @@ class _Training:
                         shown = now
                     paused = time.perf_counter()
                     if rank() == 0 and held_out and metrics.step % evaluate_every == 0:
-                        self.validation.append(evaluate(trainer.model, held_out, _EVALUATION_BATCHES, metrics.step))
+                        self.validation.append(evaluate(trainer.model, held_out, batches, metrics.step))
                     if rank() == 0 and metrics.step % save_every == 0 and metrics.step < steps:
                         self._read_pending(bar)
                         self.save()
@@ -345,6 +363,12 @@ def _delayed_interrupts() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
+def _print_notes(notes: Iterable[str]) -> None:
+    """Print notes on standard error: standard output is the result, for other programs."""
+    for note in notes:
+        print(note, file=sys.stderr)
+
+
 def _print_once(*lines: str, **options: Any) -> None:
     """Print lines from the first of several processes."""
     if rank() == 0:
@@ -405,21 +429,23 @@ def _model_folder(name: str) -> Path:
 
 
 def _exam(options: argparse.Namespace) -> None:
-    checkpoint = load_checkpoint(_model_folder(options.model), max_positions=options.max_positions)
-    for note in checkpoint.notes:
-        print(note)
+    device = choose_device(options.device)
+    checkpoint = load_checkpoint(_model_folder(options.model), max_positions=options.max_positions).to(device)
+    _print_notes(checkpoint.notes)
     with _stages() as show_stage:
         corpus = _read(options, options.kind, show_stage)
     assert corpus is not None  # --corpus is required
     result = exam(checkpoint, corpus, seed=options.seed)
     if result.window:
         first, last = result.window
-        print(f"The exam takes sentences {first:,} to {last:,} of {len(corpus.sentences):,} (seed {options.seed}).")
+        of = f"{len(corpus.sentences):,} (seed {options.seed})"
+        _print_notes([f"The exam takes sentences {first:,} to {last:,} of {of}."])
     print(json.dumps({"words": list(result.words), "pairs": list(result.pairs)}))
 
 
 def _report(options: argparse.Namespace) -> None:
-    checkpoint, state = load_checkpoint(options.folder), read_training_state(options.folder)
+    device = choose_device(options.device)
+    checkpoint, state = load_checkpoint(options.folder).to(device), read_training_state(options.folder)
     if isinstance(state.recipe, FinetuningRecipe):
         raise RunError("A report describes pre-training, and this run has learned a task.")
     with _stages() as show_stage:
@@ -453,8 +479,7 @@ def _finetune(options: argparse.Namespace) -> None:
         if (path := getattr(options, name)) is not None
     }
     checkpoint = load_checkpoint(_model_folder(options.checkpoint))
-    for note in (*checkpoint.notes, *(note for part in parts.values() for note in part.notes)):
-        print(note)
+    _print_notes(checkpoint.notes)
     if parts and "train" not in parts:
         raise ConfigError("--validation and --test go with --train; without it, a recipe's own examples are read.")
     settings: dict[str, Any] = dict(_setting(text) for text in options.set)
@@ -472,8 +497,9 @@ def _finetune(options: argparse.Namespace) -> None:
             recipe=recipe,
             seed=options.seed,
             random_weights=options.random_weights or None,
-            device=choose_device(options.device),
+            device=options.device,
             progress=show,
+            tell=lambda note: _print_notes([note]),
             **settings,
         )
     save_checkpoint(result.checkpoint, options.output)
@@ -490,7 +516,8 @@ def _finetune(options: argparse.Namespace) -> None:
 
 
 def _predict(options: argparse.Namespace) -> None:
-    checkpoint = load_checkpoint(_model_folder(options.model))
+    device = choose_device(options.device)
+    checkpoint = load_checkpoint(_model_folder(options.model)).to(device)
     task = task_of(checkpoint)
     examples = load_task(options.input, task, labelled=False, encoding=options.encoding).examples
     assert checkpoint.head is not None

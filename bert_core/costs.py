@@ -5,6 +5,7 @@ import ctypes
 import math
 import os
 import time
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bert_core.config import BertConfig, TrainingConfig
-from bert_core.errors import ConfigError
+from bert_core.errors import ConfigError, quoted
 
 Precision = Literal["float32", "bfloat16"]  # of the matrix products
 
@@ -41,15 +42,17 @@ _STEP_TO_RECORD = 1e11
 
 
 def choose_device(device: str) -> str:
-    """The device to work on: "cuda", "mps" or "cpu". "auto" takes CUDA where there is one, else the CPU: Apple's MPS is
-    taken only when it is asked for. Raises ConfigError for a missing one."""
+    """The device to work on: "cuda", "cuda:1" for the second GPU and so on, "mps" or "cpu". "auto" takes CUDA where
+    there is one, else the CPU: Apple's MPS is taken only when it is asked for. Raises ConfigError for a missing one."""
     # A ZeroGPU Space lends its GPU to forked workers only; a background thread never sees it.
     has_cuda = torch.cuda.is_available() and not os.environ.get("SPACES_ZERO_GPU")
     devices = ["cuda"] * has_cuda + ["cpu"] + ["mps"] * torch.backends.mps.is_available()
     if device == "auto":
         return devices[0]
-    if device not in devices:
-        raise ConfigError(f"The device {device!r} is not available here; there is: {', '.join(devices)}.")
+    gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())] if has_cuda else []
+    if device not in [*devices, *gpus]:
+        there = ", ".join([*devices, *gpus])
+        raise ConfigError(f"The device {quoted(device)} is not available here; there is: {there}.")
     return device
 
 
@@ -83,8 +86,8 @@ def _activations(config: BertConfig, length: float) -> float:
 def usable_memory(device: str = "cpu") -> int:
     """The bytes that all models, runs and texts of the process may take together: 60 % of the device's memory or, on
     the CPU, of the container's limit."""
-    if device == "cuda":
-        return int(_MEMORY_FRACTION * torch.cuda.get_device_properties(0).total_memory)
+    if device.startswith("cuda"):
+        return int(_MEMORY_FRACTION * torch.cuda.get_device_properties(device).total_memory)
     return int(_MEMORY_FRACTION * min([_host_memory(), *_container_limits()]))
 
 
@@ -137,6 +140,21 @@ def processor_cores() -> int:
 def threads_for(operations: float) -> int:
     """The number of CPU threads for this many operations: one, or as many as there are cores."""
     return 1 if operations < _SMALL_STEP else processor_cores()
+
+
+@contextlib.contextmanager
+def using_threads(number: int) -> Iterator[None]:
+    """Give PyTorch this number of CPU threads for a block.
+
+    In a small pass on a busy machine, threads wait for each other up to ten times as long as they work. The number
+    before is no guide: a new thread begins with the number that any thread set last, such as a small training's 1.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def probe_operations(config: BertConfig, tokens: int) -> float:

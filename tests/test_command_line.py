@@ -167,7 +167,9 @@ def test_on_a_terminal_a_bar_shows_both_losses_and_the_last_line_stays_json(tmp_
     monkeypatch.setattr(command_line, "_FIRST_LINE", math.inf)
     arguments = ["train", "--output", str(tmp_path / "m"), "--overwrite", "--corpus", str(DIALOGUE), "--set", *SHORT]
     assert main(arguments) == 0
-    assert capsys.readouterr().err == "", "a short training prints no progress without a terminal"
+    *notes, last = capsys.readouterr().err.splitlines()
+    assert "parameters, in float32" in last
+    assert not any("%" in note for note in notes), "a short training prints no progress without a terminal"
     monkeypatch.setattr(command_line, "_FIRST_LINE", 0)
     monkeypatch.setattr(command_line, "_LINES", 0)
     assert main(arguments) == 0
@@ -227,8 +229,10 @@ def test_a_text_in_an_old_encoding_is_read_with_its_name(tmp_path, capsys):
     path.write_bytes("他在北京 的大学\n每天 都要开会\n".encode("gbk") * 2)
     options = ["--corpus", str(path), "--encoding", "gbk"]
     assert main(["train", *options, "--output", str(tmp_path / "model"), "--set", *SHORT]) == 0
-    assert "Read as gbk.\n" in capsys.readouterr().out
-    assert main(["exam", str(tmp_path / "model"), *options]) == 0
+    printed = capsys.readouterr()
+    assert "Read as gbk.\n" in printed.err
+    assert [json.loads(line)["steps"] for line in printed.out.splitlines()] == [7], "notes are not among the results"
+    assert main(["exam", str(tmp_path / "model"), *options, "--device", "cpu"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -255,3 +259,27 @@ def test_a_mistake_is_one_sentence_and_exit_code_one(arguments, message, capsys,
     assert message in captured.err
     assert captured.err.count("\n") == 1
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 20, 40, 66, 67, 134, 999, 1340, 50_000])
+def test_evaluations_take_a_tenth_of_the_training(steps):
+    every, batches = command_line.evaluation_plan(steps)
+    evaluations = steps // every
+    assert 1 <= batches <= 20
+    assert 1 <= evaluations <= 21
+    assert evaluations * batches / 3 <= max(0.11 * steps, 1 / 3)
+    assert (every, batches) == (steps // 20, 20) or steps < 1340
+
+
+def test_a_device_that_is_not_there_is_refused_by_every_command(tmp_path, capsys):
+    shipped = str(ASSETS.parent / "checkpoints" / "romeo-juliet")
+    (tmp_path / "text.txt").write_text("hello\n")
+    for command in (
+        ["train", "--output", str(tmp_path / "a")],
+        ["exam", shipped, "--corpus", str(DIALOGUE)],
+        ["report", shipped, "--output", str(tmp_path / "b.html")],
+        ["predict", shipped, "--input", str(tmp_path / "text.txt")],
+        ["finetune", "--recipe", "subjects", "--checkpoint", shipped, "--output", str(tmp_path / "c")],
+    ):
+        assert main([*command, "--device", "cuda:77"]) == 1
+        assert "The device 'cuda:77' is not available here; there is: " in capsys.readouterr().err

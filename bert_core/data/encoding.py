@@ -16,8 +16,10 @@ from bert_core.data.arrays import Append, gather
 from bert_core.data.corpus import Corpus
 from bert_core.data.stored_text import StoredSentences
 from bert_core.data.tokenizer import UNK, plain
+from bert_core.errors import CorpusError
 
 IS_NEXT, NOT_NEXT = 0, 1
+MANY_UNKNOWN, MOST_UNKNOWN = 0.1, 0.95  # of a text's words: said above the one, refused above the other
 
 _ENCODED_AT_ONCE = 10_000  # sentences
 _CHARACTERS_AT_ONCE = 2**17  # or a pair; the words of a group stop all other threads while they become Python objects
@@ -68,6 +70,18 @@ class EncodedCorpus:
         last = self.documents[1:] - 1
         has_next[last[last >= 0]] = False  # -1: an empty document before the first sentence
         return has_next
+
+
+def notes_on_unknown(share: float, name: str, remedy: str) -> tuple[str, ...]:
+    """A note where more than MANY_UNKNOWN of a text's words are unknown to a vocabulary.
+
+    share: of the words that are [UNK]. Raises CorpusError above MOST_UNKNOWN: nothing would be left to learn.
+    """
+    if share > MOST_UNKNOWN:
+        raise CorpusError(
+            f"{share:.0%} of the words of {name} are unknown to this vocabulary, so nothing can be learned; {remedy}."
+        )
+    return (f"{share:.0%} of the words are unknown to this vocabulary; {remedy}.",) if share > MANY_UNKNOWN else ()
 
 
 def encode_corpus(

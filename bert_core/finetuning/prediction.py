@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from bert_core.config import FinetuningData, build
+from bert_core.costs import probe_operations, threads_for, using_threads
 from bert_core.data.tokenizer import end_of_marks
 from bert_core.errors import ConfigError, InputError
 from bert_core.finetuning import metrics
@@ -96,7 +97,8 @@ def predicting(
     done, loss, targets = 0, torch.zeros((), device=device), 0
     for numbers, batch in batches.in_order():
         batch = batch.to(device)
-        logits = batch.logits(model)
+        with using_threads(threads_for(probe_operations(model.config, batch.input_ids.numel()))):
+            logits = batch.logits(model)
         if batch.target is not None and len(batch.target):
             loss += task_loss(logits, batch.target).loss * len(batch.target)
             targets += len(batch.target)

@@ -13,17 +13,20 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from bert_core.config import BertConfig, FinetuningConfig
-from bert_core.costs import batch_operations, check_size, estimate_seconds, threads_for, training_bytes
+from bert_core.costs import batch_operations, check_size, choose_device, estimate_seconds, training_bytes
+from bert_core.data.encoding import notes_on_unknown
+from bert_core.data.tokenizer import CLS, SEP, UNK, special_ids
 from bert_core.errors import CheckpointError, ConfigError, CorpusError
 from bert_core.finetuning import heads
 from bert_core.finetuning.batches import TaskBatch, TaskBatches, TaskMeasures, task_loss
 from bert_core.finetuning.examples import TaskData, TaskParts
-from bert_core.finetuning.features import task_rows
+from bert_core.finetuning.features import Row, task_rows
 from bert_core.finetuning.metrics import Metrics
 from bert_core.finetuning.prediction import Prediction, predicting, score
 from bert_core.finetuning.recipe import FinetuningRecipe
@@ -141,7 +144,8 @@ class PreparedTask:
 
     recipe: with its number of steps. parts: the examples to train on, and those held out, which are never None but for
     the test. given: the parts as they were given. labels: of the model's outputs, empty for regression,
-    choices and answers. batches, validation: of the parts. notes: what the readers changed, one sentence each.
+    choices and answers. batches, validation: of the parts. device: to train on. notes: what the readers changed, and
+    how many words are unknown, one sentence each.
     """
 
     recipe: FinetuningRecipe
@@ -152,6 +156,7 @@ class PreparedTask:
     model: heads.BertForTask
     batches: TaskBatches
     validation: TaskBatches
+    device: str
     notes: tuple[str, ...]
 
     @functools.cached_property
@@ -159,14 +164,13 @@ class PreparedTask:
         """Of the given parts; see `TaskParts.fingerprint`."""
         return self.given.fingerprint
 
-    def trainer(self, device: str = "cpu") -> Trainer:
-        """A trainer of the model on a device."""
-        model, objective = self.model.to(device), TaskObjective()
+    def trainer(self, device: str | None = None) -> Trainer:
+        """A trainer of the model. device: another one than it was prepared for."""
+        model, objective = self.model.to(device or self.device), TaskObjective()
         operations = objective.operations(model.config, self.batches[0])
         return Trainer(
             *(model, self.batches, self.recipe.training),
             seed=self.recipe.seed,
-            threads=threads_for(operations),
             operations=operations,
             objective=objective,
         )
@@ -217,17 +221,19 @@ def prepare_task(
     recipe: FinetuningRecipe,
     start: Checkpoint,
     parts: TaskParts | None = None,
-    device: str = "cpu",
+    device: str = "auto",
     *,
     progress: Callable[[str], None] = lambda stage: None,
     admit: Callable[["PreparedTask"], None] = lambda task: None,
 ) -> PreparedTask:
     """Read and encode a task and build its model, without the global random generator.
 
-    start: the model whose encoder, tokenizer and sizes it takes. parts: None for the recipe's own. progress: called
+    start: the model whose encoder, tokenizer and sizes it takes. parts: None for the recipe's own. device: see
+    `choose_device`. progress: called
     with the present stage. admit: called before the model is built. Raises BertCoreError for data that cannot be
     learned.
     """
+    device = choose_device(device)
     progress("reading the examples")
     given = parts or recipe.parts()
     if any(part and part.task != recipe.task for part in (given.train, given.validation, given.test)):
@@ -254,6 +260,10 @@ def prepare_task(
         return TaskBatches(rows, start.config.pad_token_id, data.batch_size, choices=part.choices, seed=seed)
 
     batches, held_out = batches_of(train), batches_of(validation)
+    unknown = _unknown_share(batches.rows, start.tokenizer)
+    remedy = "choose a model that knows them, such as english-mini for English"
+    notes = tuple(note for part in (train, validation, given.test) if part for note in part.notes)
+    notes += notes_on_unknown(unknown, train.name, remedy)
     training, steps = recipe.training, recipe.training.steps
     if training.epochs is not None:
         steps = max(1, math.ceil(training.epochs * batches.steps_per_epoch))
@@ -266,17 +276,23 @@ def prepare_task(
         training=dataclasses.replace(training, steps=steps, warmup_steps=warmup_steps),
     )
     used = TaskParts(train, validation, given.test)
-    notes = tuple(note for part in (train, validation, given.test) if part for note in part.notes)
     outputs = len(labels) or (2 if recipe.task == "question-answering" else 1)
     with torch.device("meta"):
         sizes = heads.MODEL_CLASSES[recipe.task](start.config, outputs)
-    task = PreparedTask(prepared, used, given, labels, start.tokenizer, sizes, batches, held_out, notes)
+    task = PreparedTask(prepared, used, given, labels, start.tokenizer, sizes, batches, held_out, device, notes)
     check_size(task.config, task.training_bytes, device)
     admit(task)
     progress("drawing the initial weights")
     model = task_model(start, prepared, outputs)
     _freeze(model, training)
     return dataclasses.replace(task, model=model)
+
+
+def _unknown_share(rows: Sequence[Row], tokenizer: Tokenizer) -> float:
+    """The fraction of the words of rows that are [UNK]."""
+    ids, special = np.concatenate([row.ids for row in rows]), special_ids(tokenizer)
+    words = ids[~np.isin(ids, [special[CLS], special[SEP]])]
+    return float((words == special[UNK]).mean()) if len(words) else 0.0
 
 
 def _freeze(model: heads.BertForTask, config: FinetuningConfig) -> None:

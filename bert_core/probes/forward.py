@@ -12,7 +12,7 @@ import torch
 from tokenizers import Encoding
 from torch import Tensor
 
-from bert_core.costs import probe_operations, probe_seconds, threads_for
+from bert_core.costs import probe_operations, probe_seconds, threads_for, using_threads
 from bert_core.data.encoding import IS_NEXT
 from bert_core.errors import InputError
 from bert_core.model import BertOutput
@@ -177,14 +177,6 @@ def forward_pass(checkpoint: Checkpoint, ids: Tensor, scored: int, layers: int) 
 
 @contextmanager
 def suitable_threads(checkpoint: Checkpoint, tokens: int) -> Iterator[None]:
-    """Give PyTorch the number of CPU threads that suits a pass over this many tokens.
-
-    In a small pass on a busy machine, threads wait for each other up to ten times as long as they work. The number
-    before is no guide: a new thread begins with the number that any thread set last, such as a small training's 1.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads_for(probe_operations(checkpoint.config, tokens)))
-    try:
+    """Give PyTorch the number of CPU threads that suits a pass over this many tokens."""
+    with using_threads(threads_for(probe_operations(checkpoint.config, tokens))):
         yield
-    finally:
-        torch.set_num_threads(before)

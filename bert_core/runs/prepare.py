@@ -11,15 +11,15 @@ import torch
 from tokenizers import Tokenizer
 
 from bert_core.config import LOCAL, BertConfig, Limits, fields_of
-from bert_core.costs import check_size, estimate_seconds, is_worth_recording, threads_for, training_bytes
+from bert_core.costs import check_size, choose_device, estimate_seconds, is_worth_recording, training_bytes
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
-from bert_core.data.encoding import encode_corpus
+from bert_core.data.encoding import encode_corpus, notes_on_unknown
 from bert_core.data.tokenizer import LEARNED_BYTES, MASK, notes_on_words, train_tokenizer
 from bert_core.errors import ConfigError, CorpusError, quoted
 from bert_core.finetuning.tuning import PreparedTask
 from bert_core.model import BertForPreTraining
-from bert_core.runs.recipe import Recipe, recipe_corpus
+from bert_core.runs.recipe import GOING_ON_RATE, Recipe, recipe_corpus
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.distributed import make_trainer
 from bert_core.training.evaluation import EvaluationPoint, Evaluator
@@ -40,7 +40,8 @@ class PreparedText:
 
     recipe: at scale, with its number of steps, vocabulary size, held-out fraction and seed. corpus: the whole text.
     training_text, held_out: its parts for training and for the validation curve. batches, validation, test: of the
-    parts; None for a missing part. notes: what was changed in the text and in the settings, one sentence each.
+    parts; None for a missing part. device: to train on. notes: what was changed in the text and in the settings, and
+    what else is to be known, one sentence each.
     """
 
     recipe: Recipe
@@ -51,6 +52,7 @@ class PreparedText:
     batches: PretrainingBatches
     validation: PretrainingBatches | None
     test: PretrainingBatches | None
+    device: str
     notes: tuple[str, ...]
 
     @property
@@ -89,15 +91,16 @@ class Prepared(PreparedText):
         """An evaluator on the held-out part, which has these results so far; None where nothing is held out."""
         return Evaluator(self.validation, points) if self.validation else None
 
-    def trainer(self, device: str = "cpu") -> Trainer:
-        """A trainer of this model on a device; each of several processes makes its own."""
+    def trainer(self, device: str | None = None) -> Trainer:
+        """A trainer of this model; each of several processes makes its own. device: another one than it was prepared
+        for."""
+        device = device or self.device
         model, config = self.model.to(device), self.recipe.training
         objective = Pretraining(self.tokenizer.token_to_id(MASK))
         operations = objective.operations(model.config, self.batches[0])
         return make_trainer(
             *(model, self.batches, config),
             seed=self.recipe.seed,
-            threads=threads_for(operations),
             operations=operations,
             recorded=is_worth_recording(operations, config, device),
             objective=objective,
@@ -108,7 +111,7 @@ def prepare(
     recipe: Recipe,
     corpus: Corpus | None = None,
     seed: int | None = None,
-    device: str = "cpu",
+    device: str = "auto",
     *,
     start: Checkpoint | None = None,
     progress: Callable[[str], None] = lambda stage: None,
@@ -116,15 +119,17 @@ def prepare(
 ) -> Prepared:
     """Train the tokenizer, encode the text and draw the initial weights, without the global random generator.
 
-    corpus, seed: None for the recipe's own. start: a model to go on from: its tokenizer, sizes and weights are taken
-    instead. progress: called with the present stage, such as "encoding the text, 40 %".
-    admit: called before the model is built. Raises BertCoreError for a text or sizes that cannot be used.
+    corpus, seed: None for the recipe's own. device: see `choose_device`. start: a model to go on from: its tokenizer,
+    sizes and weights are taken instead, and the learning rate is that of `Recipe.going_on_from`. progress: called with
+    the present stage, such as "encoding the text, 40 %". admit: called before the model is built. Raises BertCoreError
+    for a text or sizes that cannot be used.
     """
     if recipe.start and start is None:
         raise ConfigError(
             f"This recipe goes on from the model {quoted(recipe.start)}, which is missing here. Train it on the "
             "command line, with --start and that model's folder."
         )
+    device = choose_device(device)
     progress("reading the text")
     text = _prepare_text(recipe.with_seed(seed), corpus or recipe_corpus(recipe), device, start, progress)
     admit(text)
@@ -185,14 +190,21 @@ def _prepare_text(
         # Of two alternating objectives, each sees every sentence once an epoch.
         steps *= 2 if recipe.training.alternating else 1
         recipe = recipe.override({"training.steps": steps, "training.parts": recipe.training.parts})
-    notes, (warmup, steps) = corpus.notes, (recipe.training.warmup_steps, recipe.training.steps)
+    remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
+    notes = corpus.notes + notes_on_unknown(batches["training"].encoded.unknown_share, texts["training"].name, remedy)
+    if start is not None:
+        notes += (
+            f"Training goes on from {start.name} with a learning rate of {recipe.training.learning_rate:g}; with a "
+            f"rate far above {GOING_ON_RATE:g} it forgets what it has learned.",
+        )
+    warmup, steps = recipe.training.warmup_steps, recipe.training.steps
     if warmup >= steps:
         notes += (f"A warm-up of {warmup:,} steps is too long for {steps:,}; it is shortened to {steps // 10:,}.",)
         recipe = recipe.override({"training.warmup_steps": steps // 10})
     if recipe.data.short_length:
         batches["training"].short_steps = round(recipe.data.short_share * recipe.training.steps)
     parts = batches["training"], batches.get("validation"), batches.get("test")
-    return PreparedText(recipe, corpus, texts["training"], texts.get("validation"), tokenizer, *parts, notes)
+    return PreparedText(recipe, corpus, texts["training"], texts.get("validation"), tokenizer, *parts, device, notes)
 
 
 def _training_bytes(recipe: Recipe) -> int:
@@ -259,8 +271,6 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu", limits: Limits 
     a, b = encoded.lengths_of(first), encoded.lengths_of(first + 1)
     kept = sum(side.sum() for side in truncated_lengths(a, b, text.recipe.data.sequence_length - 3))
     warnings = [*text.notes, *notes_on_words(part.sentences, recipe.tokenizer.kind)]
-    if encoded.unknown_share > 0.1:
-        warnings.append(f"{encoded.unknown_share:.0%} of the words are unknown to this vocabulary; make it larger.")
     if times > 1:
         warnings.append(
             f"Estimated from the first {len(part.sentences):,} of {len(corpus.sentences):,} sentences; the vocabulary "

@@ -29,6 +29,7 @@ from bert_core.finetuning.recipe import FinetuningRecipe
 
 SCALES = (0.001, 1.0)
 DEFAULT_RECIPE = "romeo-juliet"
+GOING_ON_RATE = 3e-4  # the highest peak of the learning rate with which a trained model goes on, if none is given
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,18 @@ class Recipe:
         return self if seed is None else dataclasses.replace(self, seed=seed)
 
     def going_on_from(self, name: str, sizes: BertConfig) -> "Recipe":
-        """A copy for a model of these sizes; dropout stays the recipe's."""
+        """A copy for a model of these sizes; dropout stays the recipe's.
+
+        A recipe that begins with random weights gets a learning rate of at most GOING_ON_RATE, because the weights of a
+        trained model are lost at its own; only Adadelta, whose rates mean something else, keeps it.
+        """
         dropout = {each: value for each, value in fields_of(self.model).items() if "dropout" in each}
-        return dataclasses.replace(self, start=name, model=dataclasses.replace(sizes, **dropout))
+        training = self.training
+        if self.start is None and training.optimizer != "adadelta":
+            parts = (_slowed(part) for part in training.parts)
+            training = dataclasses.replace(_slowed(training), parts=tuple(parts))
+        model = dataclasses.replace(sizes, **dropout)
+        return dataclasses.replace(self, start=name, model=model, training=training)
 
     def at_scale(self) -> "Recipe":
         """A copy with the scale applied and set to 1. The number of heads is scaled, their size is kept."""
@@ -151,6 +161,10 @@ class Recipe:
         sections = {key: build(kind, content[key], key) for key, kind in _SECTIONS.items() if key in content}
         single = {key: content[key] for key in _SINGLE if key in content}
         return cls(name, content["title"], content["description"], **single, **sections)
+
+
+def _slowed(part: Any) -> Any:
+    return dataclasses.replace(part, learning_rate=min(part.learning_rate, GOING_ON_RATE))
 
 
 _SINGLE = ("scale", "seed", "start")  # settings outside of the sections, which have defaults

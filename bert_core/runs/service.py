@@ -332,7 +332,7 @@ def _give_way() -> None:
 
 def _describe_device(device: str) -> str:
     if device != "cpu":
-        return torch.cuda.get_device_name(0) if device == "cuda" else "Apple GPU"
+        return torch.cuda.get_device_name(device) if device.startswith("cuda") else "Apple GPU"
     cores = processor_cores()
     zero_gpu = " (ZeroGPU lends no GPU to training)" if os.environ.get("SPACES_ZERO_GPU") else ""
     return f"CPU, {cores} core{'s' if cores > 1 else ''}{zero_gpu}"

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from bert_core.costs import choose_device
 from bert_core.errors import ConfigError, RunError
 from bert_core.finetuning.examples import TaskData, TaskParts
 from bert_core.finetuning.metrics import Metrics
@@ -180,7 +181,7 @@ class Finetuned:
     """A fine-tuned model and its measures.
 
     test: empty without a test part. examples: number of examples that it was trained on. seconds: of the training's
-    steps.
+    steps. notes: see `PreparedTask`.
     """
 
     checkpoint: Checkpoint
@@ -191,6 +192,7 @@ class Finetuned:
     seconds: float
     history: Sequence[TaskMetrics]
     evaluations: Sequence[EpochMetrics]
+    notes: Sequence[str]
 
 
 def finetune(
@@ -202,17 +204,20 @@ def finetune(
     recipe: FinetuningRecipe | None = None,
     seed: int | None = None,
     random_weights: bool | None = None,
-    device: str = "cpu",
+    device: str = "auto",
     progress: Callable[[TaskMetrics, int], None] = lambda row, steps: None,
+    tell: Callable[[str], None] = lambda note: None,
     **settings: Any,
 ) -> Finetuned:
     """Fine-tune a model and wait for the result: that of the best epoch, unless the recipe keeps the last weights.
 
     task, validation, test: see `TaskParts`; without a task, the recipe's own examples. recipe: None for the defaults.
-    random_weights: start from random weights of the same sizes; None for the recipe's choice. progress: called with
-    the last step and the number of steps. settings: see `FinetuningRecipe.override`. Raises BertCoreError; RunError
-    when the loss stops being a number.
+    random_weights: start from random weights of the same sizes; None for the recipe's choice. device: see
+    `choose_device`. progress: called with the last step and the number of steps. tell: called with each note of the
+    result before the first step. settings: see `FinetuningRecipe.override`. Raises BertCoreError; RunError when the
+    loss stops being a number.
     """
+    device = choose_device(device)
     parts = TaskParts(task, validation, test) if task else None
     if recipe is None:
         if task is None:
@@ -221,6 +226,8 @@ def finetune(
     if random_weights is not None:
         recipe = dataclasses.replace(recipe, random_weights=random_weights)
     prepared = prepare_task(recipe.with_seed(seed).override(settings), checkpoint, parts, device)
+    for note in prepared.notes:
+        tell(note)
     worker, history = Worker(prepared, device), list[TaskMetrics]()
     while not worker.is_finished:
         rows, divergence = worker.train(lambda: True)
@@ -245,4 +252,5 @@ def finetune(
         history[-1].seconds,
         history,
         worker.evaluations,
+        prepared.notes,
     )

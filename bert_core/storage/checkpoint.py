@@ -112,6 +112,14 @@ class Checkpoint:
         """The sizes of the model."""
         return self.model.config
 
+    def to(self, device: str) -> "Checkpoint":
+        """The same on a device, to which the model itself moves."""
+        self.model.to(device)
+        head = self.head
+        if head is not None:
+            head = dataclasses.replace(head, weight=head.weight.to(device), bias=head.bias.to(device))
+        return dataclasses.replace(self, head=head)
+
     @classmethod
     def from_transformers(cls, model: Any, tokenizer: Any) -> "Checkpoint":
         """A copy of a BERT model of `transformers` and its tokenizer, in float32 on the CPU.

@@ -109,11 +109,11 @@ def _renew_generator() -> None:
 
 class RecordedTrainer(Trainer):
     """A `Trainer` that records its steps. Of each shape, the first step runs unrecorded, which also initialises CUDA's
-    libraries; the second is recorded, and the recording is replayed for it and all later ones.
+    libraries; the second is recorded, and the recording is replayed for it and all later ones. A new `config` is
+    recorded anew, because its settings are part of the recordings.
 
-    record: as `cuda_graph`; if it fails, steps run unrecorded. A new `config` may change only the schedule, because
-    the other settings are part of the recordings. Not for alternating objectives, nor for Adadelta, whose learning
-    rate is a Python number.
+    record: as `cuda_graph`; if it fails, steps run unrecorded. Not for alternating objectives, nor for Adadelta, whose
+    learning rate is a Python number.
     """
 
     def __init__(self, *args: Any, record: Callable[[Work], Work] = cuda_graph, **options: Any) -> None:
@@ -122,8 +122,11 @@ class RecordedTrainer(Trainer):
         self._record: Callable[[Work], Work] | None = record
         self._inputs: dict[_Layout, Tensor] = {}  # the numbers that the steps of each shape read
         self.recorded: dict[_Layout, Work] = {}
+        self._recorded_config = self.config
 
     def _take_step(self, batch: Batch, learning_rate: float) -> Tensor:
+        if self._recorded_config is not self.config:
+            self.recorded, self._recorded_config = {}, self.config
         layout, numbers = pad_to_layout(batch, self.model.config.max_position_embeddings)
         is_new = layout not in self._inputs
         if is_new:

@@ -34,12 +34,12 @@ class LostProcess(RunError):
     """Another process of the same training has ended."""
 
 
-def make_trainer(*args: Any, threads: int, recorded: bool = False, **options: Any) -> Trainer:
-    """A `DistributedTrainer` if there are several processes, which then share the CPU threads. Otherwise a `Trainer`;
-    recorded: whether it records its steps as CUDA graphs."""
+def make_trainer(*args: Any, recorded: bool = False, **options: Any) -> Trainer:
+    """A `DistributedTrainer` if there are several processes. Otherwise a `Trainer`; recorded: whether it records its
+    steps as CUDA graphs."""
     if not dist.is_initialized():
-        return (RecordedTrainer if recorded else Trainer)(*args, threads=threads, **options)
-    return DistributedTrainer(*args, threads=max(1, threads // int(os.environ["LOCAL_WORLD_SIZE"])), **options)
+        return (RecordedTrainer if recorded else Trainer)(*args, **options)
+    return DistributedTrainer(*args, **options)
 
 
 def rank() -> int:
@@ -108,7 +108,7 @@ def own_rows(batch: Batch, number: int, size: int) -> Batch:
 
 
 class DistributedTrainer(Trainer):
-    """The trainer of one of several processes, whose weights and states stay equal.
+    """The trainer of one of several processes, whose weights and states stay equal; they share the CPU threads.
 
     Its metrics are those of the whole batch. Raises LostProcess when another process ends; the state is then that of
     the last complete step. Raises ConfigError when a batch has fewer rows than there are processes.
@@ -116,6 +116,7 @@ class DistributedTrainer(Trainer):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.threads = max(1, self.threads // int(os.environ["LOCAL_WORLD_SIZE"]))
         size = dist.get_world_size()
         rows = len(self.batches[0].next_sentence_label)
         if rows < size:
@@ -128,9 +129,11 @@ class DistributedTrainer(Trainer):
             _Objective(self.model, self.objective.mask_token_id), find_unused_parameters=self.config.alternating
         )
 
+    @property
+    def _dropout_seed(self) -> int:
+        return super()._dropout_seed ^ dist.get_rank()  # a mask of its own for each process
+
     def _backward(self, batch: Batch) -> Measures:
-        if self._has_dropout:  # a mask of its own for each process
-            torch.manual_seed(torch.initial_seed() ^ dist.get_rank())
         with _together():
             with self._autocast():
                 loss, measured = self._shared(batch, self.config, self.step)

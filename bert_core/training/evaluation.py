@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from bert_core.costs import probe_operations, threads_for, using_threads
 from bert_core.data.batches import Batch, PretrainingBatches
 from bert_core.model import BertForPreTraining
 from bert_core.training.losses import Batches, DeviceBatch, pretraining_losses
@@ -40,7 +41,8 @@ def evaluate(model: BertForPreTraining, batches: Batches, count: int, step: int)
 
 def _evaluate_batch(model: BertForPreTraining, batch: Batch) -> Tensor:
     """Both losses and both accuracies in the order of `EvaluationPoint`, (4,), on the model's device."""
-    losses = pretraining_losses(model, DeviceBatch.of(batch, model.device))
+    with using_threads(threads_for(probe_operations(model.config, batch.input_ids.numel()))):
+        losses = pretraining_losses(model, DeviceBatch.of(batch, model.device))
     return torch.stack([losses.mlm_loss, losses.nsp_loss, losses.mlm_accuracy, losses.nsp_accuracy])
 
 

@@ -142,8 +142,8 @@ class Optimizer:
     """
 
     def __init__(self, flat: FlatWeights, config: OptimizerConfig, rates: Sequence[float] | None = None) -> None:
-        self.config = config
-        self._rates = rates or [1.0] * len(flat.layout)
+        self._number = len(flat.layout)
+        self.use(config, rates)
         names, self._update = _RULES[config.optimizer]
         self.averages = {name: torch.zeros_like(flat.weights) for name in names}
         self._is_muon = [
@@ -154,6 +154,10 @@ class Optimizer:
         # For each parameter: its weights, both averages and its number of updates.
         views = map(flat.views, (flat.weights, *self.averages.values()))
         self._rows = list(zip(*views, self._counts.unbind()))
+
+    def use(self, config: OptimizerConfig, rates: Sequence[float] | None) -> None:
+        """Take other settings for the steps to come; the optimizer itself stays."""
+        self.config, self._rates = config, rates or [1.0] * self._number
 
     @property
     def updates(self) -> int:

@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from bert_core.costs import faster_precision
-from bert_core.errors import CheckpointError
+from bert_core.costs import faster_precision, threads_for, using_threads
+from bert_core.errors import CheckpointError, ConfigError
 from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import Objective, PendingMetrics
 from bert_core.training.optimizer import FlatWeights, Optimizer, learning_rate_at
@@ -44,12 +44,13 @@ class Trainer:
 
     model: trained in place, on its device. batches: `batches[k]` is the batch of step k. Everything that the trainer
     draws is a function of (seed, k), so a run repeats its losses bit for bit on the same device with the same number of
-    threads. Dropout draws from PyTorch's global generator, so two trainers with dropout that step at the same time in
-    two threads do not repeat their losses. Weights, gradients and losses are float32. config.precision is that of the
-    matrix products; "auto" becomes the faster of "float32" and "bfloat16" in the trainer's own config. threads: CPU
-    threads, set before each step; None keeps PyTorch's number. operations: of a step; None counts them. objective: what
-    to minimise; None means pre-training.
-    The iterator ends after config.total_steps steps. `config` may be replaced between two steps.
+    threads. Dropout draws from PyTorch's global generator, which is as before after each step; two trainers with
+    dropout that step at the same time in two threads do not repeat their losses. Weights, gradients and losses are
+    float32. config.precision is that of the matrix products; "auto" becomes the faster of "float32" and "bfloat16" in
+    the trainer's own config. threads: CPU threads of a step; PyTorch has its own number again after it. operations: of
+    a step; None counts them. objective: what to minimise; None means pre-training.
+    The iterator ends after config.total_steps steps. `config` may be replaced between two steps; raises ConfigError for
+    another optimizer or another number of alternating objectives.
     """
 
     _trimmed: ClassVar[float] = time.monotonic()  # of all trainers: many short runs leave holes in the same heap
@@ -61,25 +62,41 @@ class Trainer:
         config: Any,
         *,
         seed: int = 0,
-        threads: int | None = None,
         operations: float | None = None,
         objective: Objective | None = None,
     ) -> None:
-        self.threads, self.objective = threads, objective or Pretraining()
-        self.model, self.batches, self.config, self.seed = model.train(), batches, config, seed
+        self.objective = objective or Pretraining()
+        self.model, self.batches, self.seed = model.train(), batches, seed
         self._parameters = list(model.parameters())
         self.step, self.seconds = 0, 0.0
         self.flat = FlatWeights(model)
         sizes = model.config
         self._device = self.flat.weights.device.type
-        if config.precision == "auto":
-            if operations is None:
-                operations = self.objective.operations(sizes, batches[0])  # all batches are about as large
-            self.config = dataclasses.replace(config, precision=faster_precision(operations, self._device))
+        if operations is None:
+            operations = self.objective.operations(sizes, batches[0])  # all batches are about as large
+        self._operations, self.threads = operations, threads_for(operations)
         self._has_dropout = any(
             (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
         )
         self.optimizers = [Optimizer(self.flat, config, rates) for rates in self.objective.rates(model, config)]
+        self._config = config
+        self.config = config
+
+    @property
+    def config(self) -> Any:
+        """The settings of the next step."""
+        return self._config
+
+    @config.setter
+    def config(self, config: Any) -> None:
+        for name in ("optimizer", "alternating"):
+            if getattr(config, name, None) != getattr(self._config, name, None):
+                raise ConfigError(f"{name} cannot change during a training, because its running averages go on.")
+        if config.precision == "auto":
+            config = dataclasses.replace(config, precision=faster_precision(self._operations, self._device))
+        self._config = config
+        for optimizer, rates in zip(self.optimizers, self.objective.rates(self.model, config)):
+            optimizer.use(config, rates)
 
     def __iter__(self) -> Iterator[PendingMetrics]:
         return self
@@ -88,14 +105,10 @@ class Trainer:
         if self.step >= self.config.total_steps:
             raise StopIteration
         started = time.perf_counter()
-        if self.threads and self.threads != torch.get_num_threads():
-            torch.set_num_threads(self.threads)
         learning_rate = learning_rate_at(self.step, self.config)
-        batch = self.batches[self.step]
-        # Only dropout draws from the global generator; seeded here, it does not depend on earlier draws.
-        if self._has_dropout:
-            torch.manual_seed((self.seed * _SEED_STRIDE + self.step) % 2**63)
-        values = self._take_step(batch, learning_rate)
+        with using_threads(self.threads), self._seeded_dropout():
+            batch = self.batches[self.step]
+            values = self._take_step(batch, learning_rate)
         self.step += 1
         now = time.monotonic()
         if now - Trainer._trimmed > _TRIM_SECONDS:
@@ -104,6 +117,28 @@ class Trainer:
         self.seconds += time.perf_counter() - started
         tokens = int(batch.attention_mask.sum())
         return PendingMetrics(self.step, learning_rate, tokens, self.seconds, values, self.objective.metrics)
+
+    @contextlib.contextmanager
+    def _seeded_dropout(self) -> Iterator[None]:
+        """Seed the global generator of the device for a step, from which only dropout draws, and give it back as it
+        was."""
+        if not self._has_dropout:
+            yield
+            return
+        draws = {"cuda": torch.cuda, "mps": torch.mps}.get(self._device, torch.random)
+        seed_with = torch.default_generator.manual_seed if draws is torch.random else draws.manual_seed
+        with torch.cuda.device(self.flat.weights.device) if draws is torch.cuda else contextlib.nullcontext():
+            before = draws.get_rng_state()
+            seed_with(self._dropout_seed)
+            try:
+                yield
+            finally:
+                draws.set_rng_state(before)
+
+    @property
+    def _dropout_seed(self) -> int:
+        """Of this step, which does not depend on earlier draws."""
+        return (self.seed * _SEED_STRIDE + self.step) % 2**63
 
     def _take_step(self, batch: Any, learning_rate: float) -> Tensor:
         """Do a step's work on the device; returns the values of its `PendingMetrics`."""

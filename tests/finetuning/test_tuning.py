@@ -10,8 +10,8 @@ import transformers
 from helpers import guessed, labelled, texts
 
 from bert_core import __main__ as command_line
-from bert_core.errors import BertCoreError, CheckpointError, ConfigError, InputError
-from bert_core.finetuning.examples import ChoiceExample, TaskParts
+from bert_core.errors import BertCoreError, CheckpointError, ConfigError, CorpusError, InputError
+from bert_core.finetuning.examples import ChoiceExample, TaskData, TaskParts, TextExample
 from bert_core.finetuning.prediction import predict, review
 from bert_core.finetuning.readers import load_task
 from bert_core.finetuning.recipe import FinetuningRecipe
@@ -175,7 +175,7 @@ def test_the_command_line_fine_tunes_and_predicts(tiny_checkpoint, tmp_path, cap
     arguments += ["--output", str(tmp_path / "tuned"), "--seed", "3", "--set", "training.epochs=8"]
     arguments += ["training.learning_rate=0.01", "--set", "training.dropout=0", "data.batch_size=8"]
     assert command_line.main(arguments) == 0
-    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    [summary] = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {*summary} == {"task", "examples", "steps", "seconds", "validation", "test"}
     assert (summary["task"], summary["examples"], summary["steps"]) == ("text-classification", 54, 56)
     assert {*summary["test"]} == {"accuracy", "f1", "matthews_correlation"}
@@ -205,13 +205,15 @@ def test_the_command_line_fine_tunes_and_predicts(tiny_checkpoint, tmp_path, cap
 def test_task_files_in_an_old_encoding_are_read_with_its_name(tiny_checkpoint, tmp_path, capsys):
     save_checkpoint(tiny_checkpoint, tmp_path / "start")
     path = tmp_path / "train.tsv"
-    path.write_bytes("".join(f"他在北京的大学\t{label}\n" for label in "ab" * 4).encode("gbk"))
+    path.write_bytes("".join(f"romeo 他在北京的大学\t{label}\n" for label in "ab" * 4).encode("gbk"))
     files = ["--task", "text-classification", "--train", str(path), "--checkpoint", str(tmp_path / "start")]
     arguments = ["finetune", *files, "--output", str(tmp_path / "tuned"), "--set", "epochs=1"]
     assert command_line.main(arguments) == 1
     assert capsys.readouterr().err.endswith("Add for example --encoding gbk.\n")
     assert command_line.main([*arguments, "--encoding", "gbk"]) == 0
-    assert "Read as gbk.\n" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "Read as gbk.\n" in printed.err
+    assert "Read as gbk.\n" not in printed.out
     path.write_bytes("他在北京的大学\n".encode("gbk"))
     assert command_line.main(["predict", str(tmp_path / "tuned"), "--input", str(path), "--encoding", "gbk"]) == 0
 
@@ -261,3 +263,20 @@ def test_the_model_to_start_from_does_not_change(tiny_checkpoint):
     before = {name: tensor.clone() for name, tensor in tiny_checkpoint.model.state_dict().items()}
     finetune(tiny_checkpoint, texts(), epochs=1, **FAST)
     assert all(torch.equal(before[name], tensor) for name, tensor in tiny_checkpoint.model.state_dict().items())
+
+
+def test_words_that_the_vocabulary_does_not_know_are_said_and_too_many_are_refused(tiny_checkpoint):
+    def data(unknown):
+        strange = [TextExample(f"zork{n}", None, "yes") for n in range(unknown)]
+        return TaskData("text-classification", [*texts(20).examples, *strange, TextExample("great", None, "no")])
+
+    told = []
+    result = finetune(tiny_checkpoint, data(30), epochs=1, tell=told.append, **FAST)
+    [note] = result.notes
+    assert told == [note]
+    assert "% of the words are unknown to this vocabulary; choose a model that knows them" in note
+    assert finetune(tiny_checkpoint, data(2), epochs=1, device="auto", **FAST).notes == ()
+    with pytest.raises(CorpusError, match=r"9.% of the words of .* are unknown to this vocabulary, so nothing can"):
+        finetune(tiny_checkpoint, data(4000), epochs=1, **FAST)
+    with pytest.raises(ConfigError, match="The device 'tpu' is not available here"):
+        finetune(tiny_checkpoint, data(2), device="tpu")

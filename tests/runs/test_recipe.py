@@ -3,10 +3,12 @@
 import dataclasses
 import itertools
 import json
+import re
 
 import pytest
 import torch
 import transformers
+from conftest import DIALOGUE
 
 from bert_core import costs
 from bert_core.config import ASSETS
@@ -457,3 +459,33 @@ def test_threads_and_precision_follow_from_the_operations_of_the_first_batch(
     monkeypatch.setattr(costs, "processor_cores", lambda: 3)
     trainer = prepared.trainer()
     assert (trainer.threads, trainer.config.precision) == (threads, precision)
+
+
+def test_going_on_from_a_model_takes_a_rate_for_going_on_and_says_so(tiny_checkpoint):
+    recipe = load_recipe("romeo-juliet").override({"training.steps": 3, "data.sequence_length": 17})
+    corpus = Corpus.from_text(DIALOGUE, "lines", "the dialogue")
+    prepared = prepare(recipe, corpus, start=tiny_checkpoint)
+    assert prepared.recipe.training.learning_rate == 3e-4
+    said = "Training goes on from tiny with a learning rate of 0.0003; with a rate far above 0.0003"
+    assert any(note.startswith(said) for note in prepared.notes)
+    given = recipe.going_on_from("tiny", tiny_checkpoint.config).override({"training.learning_rate": 0.004})
+    assert prepare(given, corpus, start=tiny_checkpoint).recipe.training.learning_rate == 0.004
+    assert prepare(recipe, corpus).recipe.training.learning_rate == recipe.training.learning_rate > 0.001
+    low = recipe.override({"training.learning_rate": 1e-5})
+    assert prepare(low, corpus, start=tiny_checkpoint).recipe.training.learning_rate == 1e-5
+    parts = recipe.override({"training.parts": [{"start": 2, "steps": 2, "learning_rate": 0.01}]})
+    assert [part.learning_rate for part in parts.going_on_from("tiny", tiny_checkpoint.config).training.parts] == [3e-4]
+
+
+def test_a_text_of_unknown_words_is_said_or_refused(tiny_checkpoint):
+    recipe = load_recipe("romeo-juliet").override({"training.steps": 3, "data.sequence_length": 17})
+    strange = [f"zork{n} blorb{n}" for n in range(90)]
+    mixed = Corpus((tuple(DIALOGUE.splitlines() + strange[:9]),), name="mixed")
+    notes = prepare(recipe, mixed, start=tiny_checkpoint).notes
+    assert re.match("[2-5].% of the words are unknown to this vocabulary; choose a model that knows", notes[0])
+    with pytest.raises(CorpusError, match=r"9.% of the words of odd are unknown to this vocabulary"):
+        prepare(recipe, Corpus((("i am romeo", *strange),), name="odd"), start=tiny_checkpoint)
+    small = recipe.override({"tokenizer.vocab_size": 12})
+    assert "% of the words are unknown to this vocabulary; make it larger." in " ".join(prepare(small, mixed).notes)
+    with pytest.raises(ConfigError, match="The device 'tpu' is not available here"):
+        prepare(recipe, mixed, device="tpu")

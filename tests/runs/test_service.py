@@ -780,7 +780,11 @@ def test_mps_is_taken_only_when_it_is_asked_for(monkeypatch):
     assert [choose_device(each) for each in ("auto", "cpu", "mps")] == ["cpu", "cpu", "mps"]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.delenv("SPACES_ZERO_GPU", raising=False)
-    assert choose_device("auto") == "cuda"
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [choose_device(each) for each in ("auto", "cuda", "cuda:1")] == ["cuda", "cuda", "cuda:1"]
+    for missing in ("cuda:2", "gpu", "", None):
+        with pytest.raises(ConfigError, match=r"is not available here; there is: cuda, cpu, mps, cuda:0, cuda:1\."):
+            choose_device(missing)
 
 
 class Turn:

@@ -18,7 +18,7 @@ from bert_core import costs
 from bert_core.config import BertConfig, TrainingConfig
 from bert_core.costs import batch_operations, faster_precision
 from bert_core.data.batches import IGNORED, Batch
-from bert_core.errors import CheckpointError
+from bert_core.errors import CheckpointError, ConfigError
 from bert_core.model import BertForPreTraining
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
@@ -306,6 +306,49 @@ def test_alternating_steps_minimise_one_objective_each_with_its_own_optimizer():
     for (name, p), q in zip(ours.named_parameters(), theirs.parameters()):
         if "qkv.bias" not in name:
             torch.testing.assert_close(p, q, atol=5e-5, rtol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("name", ["adamw", "adam", "muon"])
+def test_a_new_config_changes_the_very_next_step(name):
+    def trained(first, second):
+        trainer = Trainer(make_model(CONFIG), [labelled_batch()] * 9, TrainingConfig(optimizer=name, **first))
+        next(trainer)
+        trainer.config = dataclasses.replace(trainer.config, **second)
+        next(trainer)
+        return trainer
+
+    settings = {"weight_decay": 0.5, "beta1": 0.3, "beta2": 0.7, "max_grad_norm": 0.01, "mlm_weight": 3.0}
+    same = trained({}, {}).flat.weights
+    for key, value in settings.items():
+        changed, from_the_start = trained({}, {key: value}), trained({key: value}, {})
+        assert not torch.equal(changed.flat.weights, same), key
+        assert not torch.equal(changed.flat.weights, from_the_start.flat.weights), key
+    trainer = trained({}, {"precision": "auto"})
+    assert trainer.config.precision == "float32", "of a step this small"
+    for key, value in {"optimizer": "adadelta", "alternating": True}.items():
+        with pytest.raises(ConfigError, match=f"{key} cannot change"):
+            trainer.config = dataclasses.replace(trainer.config, **{key: value})
+    next(trainer)
+
+
+def test_a_step_leaves_the_callers_generator_and_threads_as_they_were():
+    before = torch.get_num_threads()
+    model = make_model(BertConfig(**{**vars(CONFIG), "hidden_dropout_prob": 0.5}))
+    seen = []
+    model.register_forward_pre_hook(lambda *_: seen.append(torch.get_num_threads()))
+    trainer = Trainer(model, [labelled_batch()] * 4, TrainingConfig(steps=4))
+    torch.set_num_threads(3)
+    try:
+        torch.manual_seed(5)
+        expected = torch.rand(6)
+        torch.manual_seed(5)
+        found = [torch.rand(3)]
+        next(trainer)
+        found.append(torch.rand(3))
+        assert torch.equal(torch.cat(found), expected)
+        assert (seen, torch.get_num_threads()) == ([1], 3)
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "adam", "adadelta", "muon"])

@@ -6,6 +6,7 @@ from typing import Any
 import gradio as gr
 
 from bert_core.config import FinetuningConfig, FinetuningData
+from bert_core.data.encoding import MANY_UNKNOWN
 from bert_core.data.tokenizer import UNK
 from bert_core.errors import RunError, first_three
 from bert_core.finetuning.examples import TaskParts
@@ -35,7 +36,6 @@ SHOWN = {  # settings
 }
 _CLASSES = {"training": FinetuningConfig, "data": FinetuningData}
 MOST_READ = 200  # examples whose words are counted
-MANY_UNKNOWN = 0.25
 UNKNOWN = "The shown model knows few of these words. Choose one at the top that does, such as english-mini."
 TUNED = "The shown model is fine-tuned already; its encoder learns on, with a new output layer."
 SEEDS = [("One seed", 1), ("Three seeds", 3)]
@@ -145,7 +145,11 @@ def finetune_tab(page: Page) -> None:
 
     def press_start(values: Values) -> dict[Any, Any]:
         space = workspaces.enter(values[page.visitor])
-        return started(begin(space, values), space, values) | {monitor: shown_run(space)}
+        before = len(space.dropped)
+        shown = started(begin(space, values), space, values) | {monitor: shown_run(space)}
+        if len(space.dropped) > before:
+            shown[facts]["notes"] = [*space.dropped_notes, *shown[facts]["notes"]]
+        return shown
 
     def press_compare(values: Values) -> dict[Any, Any]:
         space = workspaces.enter(values[page.visitor])
