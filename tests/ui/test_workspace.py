@@ -228,6 +228,30 @@ def test_old_finished_runs_make_room_and_active_ones_stay(workspaces: Workspaces
     assert [entry.number for entry in space.entries.values()] == [1, *range(6, MOST_RUNS + 5)]
 
 
+def test_what_makes_room_is_said_a_named_run_stays_and_names_stay(workspaces: Workspaces) -> None:
+    space = workspaces.enter(None)
+    runs = [FakeRun(f"run {number}", status="finished") for number in range(MOST_RUNS + 2)]
+    for run in runs[:MOST_RUNS]:
+        space.add_run(run)
+    space.rename(runs[0].id, "my best one")
+    titles = [space.title_of(run) for run in runs[2:MOST_RUNS]]
+    assert space.dropped_notes == []
+    space.add_run(runs[MOST_RUNS])
+    assert space.dropped == ["A recipe, run 2"]
+    assert space.dropped_notes[0].startswith("Made room for newer runs: A recipe, run 2. A page keeps 24;")
+    assert space.title_of(space.run(runs[0].id)) == "my best one"
+    assert [space.title_of(run) for run in runs[2:MOST_RUNS]] == titles, "names of the others stay"
+    space.rename(runs[0].id, "")
+    space.add_run(runs[MOST_RUNS + 1])
+    assert space.dropped == ["A recipe, run 2", "A recipe"]
+    assert [space.title_of(run) for run in runs[2:MOST_RUNS]] == titles, "also when the first of that name is gone"
+    for run in list(space.runs.values()):
+        space.rename(run.id, f"named {run.id}")
+    with pytest.raises(RunError, match="A page keeps 24 runs, and you have named all that could make room"):
+        workspaces.start(space, load_recipe("romeo-juliet"))
+    assert len(space.runs) == MOST_RUNS
+
+
 def test_old_runs_also_make_room_while_memory_is_scarce(service: TrainingService) -> None:
     space = Workspace("a visitor", service.budget())
     recipe = load_recipe("romeo-juliet").override({"training.steps": 2})

@@ -32,7 +32,8 @@ def runs_list(page: Page, training: Training) -> None:
     """Lay out the list and connect its buttons, which start a run like the chosen one."""
 
     def listing(space: Workspace) -> list[dict[str, Any]]:
-        return [run_row(space, run) for run in space.pretraining_runs]
+        rows = [run_row(space, run) for run in space.pretraining_runs]
+        return [row | {"notes": space.dropped_notes} for row in rows[:1]] + rows[1:]
 
     def differing(space: Workspace, ids: list) -> dict[str, Any]:
         return what_differs(space, [space.run(run_id) for run_id in ids])

@@ -8,7 +8,7 @@ import secrets
 import threading
 from dataclasses import dataclass, field
 
-from bert_core.errors import RunError
+from bert_core.errors import RunError, first_three
 from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.runs.run import ACTIVE, Run
 from bert_core.runs.snapshots import Budget
@@ -61,8 +61,8 @@ class Workspace:
     token: "" until the visitor of a run that was kept on the disk comes back. caller: address of the program whose
     run it is, None for a page's.
     entries: the list of runs, by run id. unlisted: runs that end when they are measured, and no list shows. names: that
-    the person gave to runs and models. budget: bytes for all of it. last_seen: when the lease was renewed, by the
-    service's clock.
+    the person gave to runs and models. dropped: names of runs that made room for newer ones. budget: bytes for all of
+    it. last_seen: when the lease was renewed, by the service's clock.
     """
 
     token: str
@@ -72,8 +72,10 @@ class Workspace:
     unlisted: list[Run] = field(default_factory=list)
     models: dict[str, Model] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
+    dropped: list[str] = field(default_factory=list)
     last_seen: float = 0.0
     caller: str | None = None
+    _dropped_titles: dict[str, int] = field(default_factory=dict)  # the lowest number of each
     _built: dict[tuple[str, int], Checkpoint] = field(default_factory=dict)
     _building: threading.Lock = field(default_factory=threading.Lock)
 
@@ -92,12 +94,13 @@ class Workspace:
 
     def title_of(self, run: Run) -> str:
         """The run's name on the page: the person's own, or its text's or recipe's, its variant or missing objective,
-        and its number if an earlier run has the same."""
+        and its number if an earlier run has the same, or had it before it was dropped."""
         if own := self.names.get(run.id):
             return own
-        alike = [other for other in self.runs.values() if self._plain_title(other) == self._plain_title(run)]
-        number = self.entries[run.id].number
-        return self._plain_title(run) + (f", run {number}" if alike[0] is not run else "")
+        title, number = self._plain_title(run), self.entries[run.id].number
+        alike = (self.entries[other.id].number for other in self.runs.values() if self._plain_title(other) == title)
+        first = min(*alike, number, self._dropped_titles.get(title, number))
+        return title + (f", run {number}" if first < number else "")
 
     def _plain_title(self, run: Run) -> str:
         weights, variant = run.recipe.training, self.entries[run.id].variant
@@ -153,15 +156,36 @@ class Workspace:
         if self.active_run is not None:
             raise RunError("One of your runs has not ended; stop it before you start another.")
 
+    def refuse_if_full(self) -> None:
+        """RunError where a new run could only take the place of one that the person has named."""
+        ended = [run for run in self.runs.values() if run.status not in ACTIVE]
+        if len(self.runs) >= MOST_RUNS and ended and all(self.names.get(run.id) for run in ended):
+            raise RunError(
+                f"A page keeps {MOST_RUNS} runs, and you have named all that could make room for this one. Empty the "
+                "name of one that may go."
+            )
+
+    @property
+    def dropped_notes(self) -> list[str]:
+        """That runs were dropped, in one sentence or none."""
+        if not self.dropped:
+            return []
+        names = first_three(self.dropped[::-1])
+        return [f"Made room for newer runs: {names}. A page keeps {MOST_RUNS}; a run that you name is not dropped."]
+
     def add_run(self, run: Run, variant: str = "") -> None:
-        """Keep a run. With too many runs or bytes, the oldest ended runs are dropped."""
+        """Keep a run. With too many runs or bytes, the oldest ended ones without a name of the person's are dropped."""
         number = max((entry.number for entry in self.entries.values()), default=0) + 1
         alike = (entry.colour for entry in self.entries.values() if variant and entry.variant == variant)
         self.entries[run.id] = Entry(number, variant, next(alike, RUN_COLOURS[number % len(RUN_COLOURS)]))
         self.runs[run.id] = run
-        for old in [other for other in self.runs.values() if other.status not in ACTIVE and other is not run]:
+        ended = [other for other in self.runs.values() if other.status not in ACTIVE and other is not run]
+        for old in (other for other in ended if not self.names.get(other.id)):
             if len(self.runs) <= MOST_RUNS and not self.budget.is_exceeded:
                 break
+            self.dropped.append(self.title_of(old))
+            title, number = self._plain_title(old), self.entries[old.id].number
+            self._dropped_titles[title] = min(number, self._dropped_titles.get(title, number))
             del self.runs[old.id], self.entries[old.id]
             self.budget.forget(old)
 

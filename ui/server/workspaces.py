@@ -97,7 +97,8 @@ class Workspaces:
         **options: Any,
     ) -> Run:
         """Start a visitor's run, queued after the active ones. variant: title of its variant in an experiment. options:
-        as for `TrainingService.start`. RunError when too many visitors train already."""
+        as for `TrainingService.start`. RunError when too many visitors train already, or the visitor has named too
+        many runs."""
         self._check_room(space)
         run = self.service.start(recipe, corpus, seed, lease=self._lease, budget=space.budget, **options)
         space.add_run(run, variant)
@@ -156,6 +157,7 @@ class Workspaces:
         return run
 
     def _check_room(self, visitor: Workspace) -> None:
+        visitor.refuse_if_full()
         if visitor.caller is not None:
             return
         others = [space for space in self._all() if space is not visitor and space.caller is None]

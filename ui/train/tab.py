@@ -161,6 +161,7 @@ def train_tab(page: Page) -> Training:
         # A large file is previewed once. What the page claims of it is never sent back.
         claim = claimed if isinstance(claimed, dict) else {}
         claimed_error = bool(claim.get("error"))
+        dropped: list[str] = []
         is_previewed = filled.source == UPLOADED and bool(claim) and not claimed_error
 
         def begin() -> None:
@@ -181,8 +182,11 @@ def train_tab(page: Page) -> Training:
             # The preview shows it already. Sent again, it might arrive after the preview of a newer value.
             return show(space.token)
         else:
+            before = len(space.dropped)
             shown["error"] = on_error(str)(begin)()
-        has_news = shown["error"] or claimed_error
+            dropped = space.dropped_notes if len(space.dropped) > before else []
+            shown["notes"] = [*dropped, *shown["notes"]]
+        has_news = shown["error"] or claimed_error or dropped
         return {**({facts: shown} if has_news else {}), **show(space.token)}
 
     def on_click(button: gr.Button, command: Callable[..., None], *inputs: gr.components.Component) -> None:

@@ -32,10 +32,11 @@ export function runsList(root, { trigger, server, options }) {
   const empty = el("p", { class: "b-empty" }, "Each run that you start is listed here, with its last numbers.");
   const hint = el("p", { class: "b-empty" },
     options.hint);
+  const said = el("div", { id: "runs-notes" });
   const differ = el("div", { id: "runs-differ" });
   const side = el("div", {});
   root.append(el("h2", {}, "Which of your runs learned more?"), empty,
-    el("div", { class: "b-beside" }, el("div", {}, el("div", { class: "b-scroll" }, table), hint, differ), side));
+    el("div", { class: "b-beside" }, el("div", {}, said, el("div", { class: "b-scroll" }, table), hint, differ), side));
   const chart = curves(side, options);
   side.append(saveMenu({ id: "compared", what: "the compared curves", kinds: ["png", "svg"] },
     (kind) => chart.picture(kind, "Compared runs")));
@@ -113,6 +114,7 @@ export function runsList(root, { trigger, server, options }) {
   const show = () => {
     const focused = body.querySelector(":focus")?.getAttribute("data-control");
     body.replaceChildren(...rows.map(line));
+    said.replaceChildren(...(rows[0]?.notes || []).map((text) => note(text)));
     if (focused) /** @type {HTMLElement | null} */ (body.querySelector(`[data-control="${focused}"]`))?.focus();
     side.hidden = table.hidden = hint.hidden = rows.length === 0;
     empty.hidden = rows.length > 0;
