@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
 import ui
 from bert_core.__main__ import _parser, main
@@ -147,3 +149,17 @@ def test_the_programs_of_the_tutorials_are_five_lines(tiny_checkpoint, tmp_path,
         assert summary["steps"] == 2
         assert summary["test"]
     assert tasks == ["text-classification"] * 2 + ["multiple-choice", "question-answering", "token-classification"]
+
+
+@pytest.mark.parametrize("python", ["cp311", "cp312", "cp313", "cp314"])
+@pytest.mark.parametrize("platform", [r"manylinux.*x86_64", r"manylinux.*aarch64", r"macosx.*arm64", "win_amd64"])
+def test_pip_finds_a_wheel_for_each_pinned_package(platform, python):
+    """In the lock that .ci/wheels writes. Without one pip wants a compiler, and the README's first command fails."""
+    pins = [Requirement(line) for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()]
+    served = {
+        (name, str(version))
+        for name, version, _, tags in map(parse_wheel_filename, (ROOT / ".ci/wheels.txt").read_text().split())
+        for tag in tags
+        if (tag.interpreter in ("py3", python) or tag.abi == "abi3") and re.fullmatch(f"any|{platform}", tag.platform)
+    }
+    assert served == {(canonicalize_name(pin.name), str(pin.specifier).removeprefix("==")) for pin in pins}

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from string import Template
 from typing import Any, Literal
 
-import minify
 from torch import Tensor
 
 from bert_core.config import ASSETS
@@ -64,8 +63,8 @@ def page(
 
 
 def modules(entry: str) -> dict[str, str]:
-    """Every script that an entry needs, itself included, minified, by its path below assets/js. They import each other
-    by these paths: a script of a page on disk may not import files."""
+    """Every script that an entry needs, itself included, by its path below assets/js. They import each other by these
+    paths: a script of a page on disk may not import files."""
     found: dict[str, str] = {}
 
     def add(name: str) -> None:
@@ -77,7 +76,7 @@ def modules(entry: str) -> dict[str, str]:
 
         found[name] = ""  # now, because modules may import each other
         source = (ASSETS / "js" / name).read_text(encoding="utf-8")
-        found[name] = minify.string("application/javascript", _IMPORT.sub(by_path, source))
+        found[name] = _IMPORT.sub(by_path, source)
 
     add(entry)
     return found
@@ -89,8 +88,8 @@ def resolved(name: str, imported: str) -> str:
 
 
 def style_sheet(name: str = "balcony") -> str:
-    """A style sheet of assets/css, minified."""
-    return minify.string("text/css", (ASSETS / "css" / f"{name}.css").read_text(encoding="utf-8"))
+    """A style sheet of assets/css."""
+    return (ASSETS / "css" / f"{name}.css").read_text(encoding="utf-8")
 
 
 def packed(numbers: Tensor) -> str:

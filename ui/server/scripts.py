@@ -1,4 +1,4 @@
-"""The scripts of assets/js and the style sheet, minified: all modules that the page's entry needs are one piece.
+"""The scripts of assets/js: all modules that the page's entry needs are one piece.
 
 What the entry fetches later, with `import()`, are pieces of their own. The addresses of all pieces have one
 fingerprint of their content, so that a browser may keep them for good and an updated program is never served with an
@@ -10,7 +10,6 @@ import hashlib
 import posixpath
 import re
 
-import minify
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -45,8 +44,8 @@ def modules(entry: str) -> list[str]:
 
 
 def pieces() -> dict[str, str]:
-    """The page's scripts, minified, by their paths below assets/js: ENTRY with the modules that it needs, and every
-    script that one of them fetches later, with those that did not come at first."""
+    """The page's scripts by their paths below assets/js: ENTRY with the modules that it needs, and every script that
+    one of them fetches later, with those that did not come at first."""
     first = modules(ENTRY)
     fetched = {resolved(module, path) for module in first for path in _LATER.findall(sources()[module])}
     later = {piece: [module for module in modules(piece) if module not in first] for piece in sorted(fetched)}
@@ -63,7 +62,7 @@ def pieces() -> dict[str, str]:
             f"export const [{', '.join(names)}] = (([{given}]) => {{\n{joined(new)}"
             f"return [{', '.join(_outer(piece, name) for name in names)}];\n}})(shared);"
         )
-    return {piece: minify.string("application/javascript", script) for piece, script in found.items()}
+    return found
 
 
 def locales() -> dict[str, str]:
