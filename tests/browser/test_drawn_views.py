@@ -12,26 +12,40 @@ def modules(page: Page) -> None:
     serve_modules(page)
 
 
-def test_no_word_of_a_map_touches_the_next_and_no_line_crosses_a_label(page: Page) -> None:
-    """A large model's map of 32 sentences, a narrow one, one of many words; the names of the losses to compare with."""
+@pytest.mark.parametrize("font", ["system-ui", "wide", "high"])
+def test_no_word_of_a_map_touches_the_next_or_is_cut_off_in_any_font(page: Page, font: str) -> None:
+    """A large model's map of 32 sentences, a narrow one, one of many words."""
+    local = 'src: local("DejaVu Sans"), local("Noto Sans"), local("Arial"), local("Helvetica")'
+    page.add_style_tag(
+        content=f"""@font-face {{ font-family: wide; {local}; size-adjust: 150%; }}
+        @font-face {{ font-family: high; {local}; ascent-override: 120%; descent-override: 50%; }}
+        .gradio-container.gradio-container {{ font-family: {font}; }}"""
+    )
     for rows, room, letters in [(32, 640, 36), (32, 350, 14), (9, 900, 36), (120, 600, 14)]:
-        overlap = page.evaluate(
-            """async ([count, room, letters]) => {
+        overlap, outside = page.evaluate(
+            """async ([count, room, letters, font]) => {
+                await document.fonts.load(`13px ${font}`);
                 const { heatMap } = await import("/modules/parts/heat_map.js");
                 const readout = document.createElement("p"), map = heatMap(readout);
                 document.querySelector(".gradio-container").append(map.element);
                 const rows = Array.from({ length: count }, (_, i) => `${i + 1} A sentence that is quite long`);
-                map.draw({ rows, columns: rows.map((_, i) => `${i + 1}`), values: new Float32Array(count * count),
+                map.draw({ rows, columns: rows, values: new Float32Array(count * count),
                     room, letters, measure: "P", largest: 44, label: "", hint: "", describe: () => [] });
-                const boxes = [...map.element.querySelectorAll("text")].slice(0, count).map((text) => text.getBBox());
+                const texts = [...map.element.querySelectorAll("text")];
+                const boxes = texts.slice(0, count).map((text) => text.getBBox());
+                const { left, top } = map.element.querySelector("svg").getBoundingClientRect();
+                const places = texts.map((text) => text.getBoundingClientRect());
                 map.element.remove();
-                return Math.max(...boxes.slice(1).map((box, i) => boxes[i].y + boxes[i].height - box.y),
-                    ...boxes.map((box) => -box.x));
+                return [Math.max(...boxes.slice(1).map((box, i) => boxes[i].y + boxes[i].height - box.y)),
+                    Math.max(...places.map((place) => Math.max(left - place.left, top - place.top)))];
             }""",
-            [rows, room, letters],
+            [rows, room, letters, font],
         )
         assert overlap <= 0, (rows, room)
+        assert outside <= 0, (rows, room)
 
+
+def test_no_line_crosses_the_name_of_a_loss_to_compare_with(page: Page) -> None:
     fill = page.evaluate(
         """async (options) => {
             const root = document.createElement("div"), page = document.querySelector(".gradio-container");

@@ -25,7 +25,9 @@ import { el, svg } from "./elements.js";
  */
 
 const GAP = 4, SMALLEST = 10;
-const LETTERS = 0.8;  // of a row's height at most, so that the words of two rows do not touch
+const LARGEST_LETTERS = 13;
+const BETWEEN = 1.2;  // pixels between the words of two rows; a browser rounds their heights up by as much as one
+const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
 /** @param {number} value */
 const itself = (value) => value;
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
@@ -38,8 +40,17 @@ function shortened(word, most) {
   return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : word;
 }
 
-/** @param {string[]} words @param {number} most */
-const widest = (words, most) => Math.min(most, Math.max(...words.map((word) => [...word].length)));
+/** Measures of the page's font at a size of 1: it may be any that a machine has. */
+function font() {
+  const { fontFamily } = getComputedStyle(/** @type {Element} */ (document.querySelector(".gradio-container")));
+  pen.font = `100px ${fontFamily}`;
+  const { fontBoundingBoxAscent: ascent, fontBoundingBoxDescent: descent } = pen.measureText("");
+  return {
+    height: (ascent + descent) / 100, below: (ascent - descent) / 200,  // from the middle of a line to where letters stand
+    /** @param {string[]} words @param {number} most */
+    widest: (words, most) => Math.max(...words.map((word) => pen.measureText(shortened(word, most)).width)) / 100,
+  };
+}
 
 /**
  * A word at (x, y), which is its middle or one end; a word that is written from right to left keeps that order.
@@ -146,18 +157,15 @@ export function heatMap(readout) {
     heat = next;
     if (!same) chosen = null;
     const { rows, columns, room, largest = 32, letters = 14 } = heat;
-    let size = 13, across = 0;
-    // Smaller letters leave more room for the cells.
-    for (let tries = 0; tries < 3; tries += 1) {
-      across = 0.62 * size;
-      left = 12 + widest(rows, letters) * across;
-      side = Math.max(SMALLEST, Math.min(largest, (room - left - GAP) / columns.length));
-      size = Math.min(13, LETTERS * side);
-    }
-    across = 0.62 * size;
-    const turned = widest(columns, letters) * across > side - GAP;
-    top = turned ? 12 + widest(columns, letters) * across : 12 + size;
-    const W = columns.length * side, H = rows.length * side, below = 0.35 * size;
+    const { height, below, widest } = font(), across = widest(rows, letters), downward = widest(columns, letters);
+    const free = room - 12 - GAP, ratio = across / height;
+    // The largest cells beside words that are as high as a row, or, in high rows, of the largest letters.
+    side = Math.max((free + ratio * BETWEEN) / (columns.length + ratio), (free - across * LARGEST_LETTERS) / columns.length);
+    side = Math.max(SMALLEST, Math.min(largest, side));
+    const size = Math.min(LARGEST_LETTERS, (side - BETWEEN) / height), turned = downward * size > side - GAP;
+    left = 12 + across * size;
+    top = 12 + (turned ? downward * size : size);
+    const W = columns.length * side, H = rows.length * side, toLine = below * size;
     /** @type {[SVGElement, Record<string, number>][]} */
     const frames = [[mark, { width: side, height: side }], [row, { x: left, width: W, height: side }], [column, { y: top, width: side, height: H }]];
     for (const [part, extent] of frames) {
@@ -165,8 +173,8 @@ export function heatMap(readout) {
     }
     picture = svg("svg", { width: left + W + GAP, height: top + H + GAP, viewBox: `0 0 ${left + W + GAP} ${top + H + GAP}` },
       svg("image", { x: left, y: top, width: W, height: H, href: cells(heat, Math.round(side * 2)), preserveAspectRatio: "none" }),
-      ...rows.map((word, i) => label(word, letters, left - 5, top + (i + 0.5) * side + below, size, "right")),
-      ...columns.map((word, j) => (turned ? label(word, letters, left + (j + 0.5) * side + below, top - 5, size, "left", true)
+      ...rows.map((word, i) => label(word, letters, left - 5, top + (i + 0.5) * side + toLine, size, "right")),
+      ...columns.map((word, j) => (turned ? label(word, letters, left + (j + 0.5) * side + toLine, top - 5, size, "left", true)
         : label(word, letters, left + (j + 0.5) * side, top - 6, size, "middle"))));
     if (heat.border) {
       const [i, j] = heat.border;
