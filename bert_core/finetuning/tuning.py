@@ -31,6 +31,7 @@ from bert_core.finetuning.metrics import Metrics
 from bert_core.finetuning.prediction import Prediction, predicting, score
 from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
+from bert_core.training.metrics import Numbers
 from bert_core.training.trainer import Trainer
 
 # The measure by which the best epoch is chosen.
@@ -43,8 +44,8 @@ MAIN_MEASURE = {
 }
 
 
-@dataclass(frozen=True)
-class TaskMetrics:
+@dataclass(frozen=True, eq=False)
+class TaskMetrics(Numbers):
     """The numbers of one step; see `StepMetrics` and `TaskMeasures`."""
 
     step: int
@@ -59,8 +60,8 @@ class TaskMetrics:
     measured: ClassVar = (*TaskMeasures._fields, "grad_norm")
 
 
-@dataclass(frozen=True)
-class EpochMetrics:
+@dataclass(frozen=True, eq=False)
+class EpochMetrics(Numbers):
     """The validation part after a step, measured without dropout; nan for measures that the task does not have.
 
     epoch: passes through the training part so far. loss: as in `TaskMetrics`. The others: see `metrics`.

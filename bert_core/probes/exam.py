@@ -18,6 +18,7 @@ from bert_core.probes.forward import require, word_scores
 from bert_core.probes.reading import Row, masked_row, pair_row, token_text
 from bert_core.probes.sentence_pairs import judge_pairs, label_pairs
 from bert_core.storage.checkpoint import Checkpoint
+from bert_core.training.metrics import Numbers
 from bert_core.training.verdicts import Tally
 
 EXAM_SENTENCES = 200  # limit; of a longer text, a window of this many sentences is examined
@@ -83,8 +84,8 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     )
 
 
-@dataclass(frozen=True)
-class PartExam:
+@dataclass(frozen=True, eq=False)
+class PartExam(Numbers):
     """Answers to questions about a part of a text.
 
     words: beside always guessing `frequent`, the most frequent token of the training text. information: nats that the

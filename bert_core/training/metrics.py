@@ -1,5 +1,6 @@
 """The numbers of a step: on the device, read in blocks, and what an objective must give a trainer."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,22 @@ import torch
 from torch import Tensor, nn
 
 from bert_core.config import BertConfig
+
+
+class Numbers:
+    """A frozen dataclass of numbers that equals another if all fields do; nan equals nan, which `eq=False` leaves to
+    this class."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and _fields(other) == _fields(self)
+
+    def __hash__(self) -> int:
+        return hash(_fields(self))
+
+
+def _fields(numbers: Any) -> tuple:
+    values = (getattr(numbers, field.name) for field in dataclasses.fields(numbers))
+    return tuple("nan" if isinstance(value, float) and math.isnan(value) else value for value in values)
 
 
 class Measures(NamedTuple):
@@ -42,8 +59,8 @@ class Metrics(Protocol):
     def grad_norm(self) -> float: ...
 
 
-@dataclass(frozen=True)
-class StepMetrics:
+@dataclass(frozen=True, eq=False)
+class StepMetrics(Numbers):
     """The numbers of one step. Losses are in nats, means over the asked words and over the pairs of the batch.
 
     step: counted from 1. mlm_accuracy, nsp_accuracy: fraction correct in the batch. grad_norm: before clipping.

@@ -19,13 +19,16 @@ from bert_core.config import BertConfig, TrainingConfig
 from bert_core.costs import batch_operations, faster_precision
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.errors import CheckpointError, ConfigError
+from bert_core.finetuning.tuning import EpochMetrics, TaskMetrics
 from bert_core.model import BertForPreTraining
+from bert_core.probes.exam import PartExam
+from bert_core.probes.masked_words import Sweep
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
 from bert_core.training import trainer as trainer_module
 from bert_core.training.evaluation import evaluate
 from bert_core.training.losses import DeviceBatch, accuracy_by_kind, pretraining_losses
-from bert_core.training.metrics import read_metrics, until_divergence
+from bert_core.training.metrics import StepMetrics, read_metrics, until_divergence
 from bert_core.training.optimizer import (
     FlatWeights,
     Optimizer,
@@ -108,6 +111,16 @@ def test_a_run_counts_masked_replaced_and_kept_words():
     assert min(counts) > 0
     accuracies = (row.masked_accuracy, row.replaced_accuracy, row.kept_accuracy)
     assert sum(n * accuracy for n, accuracy in zip(counts, accuracies)) == pytest.approx(row.mlm_accuracy * sum(counts))
+
+
+@pytest.mark.parametrize("kind", [StepMetrics, TaskMetrics, EpochMetrics, Sweep, PartExam])
+def test_equal_numbers_are_equal_where_one_is_not_a_number(kind):
+    """In every Python: some compare the fields of a dataclass one by one, where nan is not nan, others as tuples."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    first, second = (kind(**dict.fromkeys(names, 0.5) | {names[1]: float("nan")}) for _ in range(2))
+    assert first == second
+    assert hash(first) == hash(second)
+    assert first != dataclasses.replace(second, **{names[1]: 1.0}) != "another"
 
 
 def test_padding_with_any_ids_changes_neither_loss_nor_gradient():
