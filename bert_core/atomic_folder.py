@@ -7,6 +7,7 @@ import glob
 import os
 import secrets
 import shutil
+import tempfile
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -54,6 +55,21 @@ def replacing(folder: Path, *, last: str, members: Collection[str]) -> Iterator[
             shutil.rmtree(_backup(folder), ignore_errors=True)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def check_replaceable(folder: Path) -> None:
+    """Raise OSError where `replacing` could not write this folder, so that nobody trains for it in vain."""
+    check_writable(folder.parent)
+    if folder.exists():
+        check_writable(folder)
+
+
+def check_writable(folder: Path) -> None:
+    """Raise OSError unless files can be made in a folder or, where there is none yet, it can be made itself."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    with tempfile.TemporaryFile(dir=folder):  # permissions alone do not tell: a disk may be read-only
+        pass
 
 
 def restore_backup(folder: Path) -> None:

@@ -160,16 +160,17 @@ def test_a_run_that_cannot_be_saved_or_read_leaves_the_others_alone(
     service.close()
     assert folder.is_dir()
 
-    (tmp_path / "visitor" / ".run.0.new").mkdir(parents=True)
-    (tmp_path / "visitor" / "other.text").write_text("{}")
-    (tmp_path / "visitor" / "run.json").write_text("[")
-    shutil.copy(folder.with_suffix(".json"), folder.with_name("gone.json"))
-    shutil.copy(folder.with_suffix(".text"), folder.with_name("gone.text"))
+    visitor, (half, lost, damaged, gone) = tmp_path / ("0a" * 32), (f"{number}c" * 16 for number in range(4))
+    (visitor / f".{half}.0.new").mkdir(parents=True)
+    (visitor / f"{lost}.text").write_text("{}")
+    (visitor / f"{damaged}.json").write_text("[")
+    shutil.copy(folder.with_suffix(".json"), folder.with_name(f"{gone}.json"))
+    shutil.copy(folder.with_suffix(".text"), folder.with_name(f"{gone}.text"))
     service, workspaces = server(tmp_path)
     assert "a kept run cannot be read: JSONDecodeError" in caplog.text
     assert "a kept run does not go on: CheckpointError" in caplog.text
     assert list(workspaces.find(space.token).runs) == [first.id]
-    assert [path.name for path in (tmp_path / "visitor").iterdir()] == ["run.json"]
+    assert [path.name for path in visitor.iterdir()] == [f"{damaged}.json"]
     monkeypatch.setattr(module, "LARGEST_TEXT", 3)
     workspaces.find(space.token).run(first.id).stop()
     other = stepped(workspaces.start(workspaces.enter(None), recipe, TEXT, paused=True), 1)
@@ -209,3 +210,22 @@ def test_a_save_that_takes_long_does_not_hold_up_the_end_of_the_server(
     assert not over.is_set()
     over.set()
     service.close()
+
+
+def test_what_a_person_has_in_the_folder_stays_as_it_is(tmp_path: Path) -> None:
+    """The folder of --keep may be any: a home, a repository."""
+    folder, elsewhere, visitor, run = tmp_path / "home", tmp_path / "elsewhere", "0a" * 32, "1b" * 16
+    own = ["book/draft.txt", "book/notes/one.txt", "book/.hidden", "book/facts.json", f"{visitor}/mine.txt"]
+    halves = [f"{visitor}/{run}/config.json", f"{visitor}/.{run}.0a1b.new/config.json", f"{visitor}/{run}.new"]
+    linked = [f"{run}/config.json"]
+    for top, names in ((folder, own + halves), (elsewhere, linked)):
+        for name in names:
+            (top / name).parent.mkdir(parents=True, exist_ok=True)
+            (top / name).write_text("{}")
+    (folder / "link").symlink_to(elsewhere)
+    (folder / ("2c" * 32)).symlink_to(elsewhere)
+    service, _ = server(folder)
+    service.close()
+    assert all((folder / name).read_text() == "{}" for name in own)
+    assert all((elsewhere / name).exists() for name in linked)
+    assert not any((folder / name).exists() for name in halves)

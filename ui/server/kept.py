@@ -7,6 +7,7 @@ it, its text, and what the visitor's list says of it.
 import hashlib
 import json
 import logging
+import re
 import shutil
 import threading
 import time
@@ -15,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bert_core.atomic_folder import check_writable
 from bert_core.data.corpus import Corpus
-from bert_core.errors import BertCoreError, one_line
+from bert_core.errors import BertCoreError, RunError, one_line
 from bert_core.finetuning.examples import TaskParts
 from bert_core.runs.run import ACTIVE, Run
 
@@ -24,6 +26,7 @@ KEEP_SECONDS = 30.0  # between two looks for what has changed
 CLOSE_SECONDS = 2.5  # for saving when the server ends
 LARGEST_TEXT = 2**24  # characters; a run on a longer text is not kept
 FREE_DISK = 2**30
+_WRITTEN_HERE = re.compile(r"[0-9a-f]{64}/\.?[0-9a-f]{32}(\..*)?")  # visitor and run
 
 _log = logging.getLogger(__name__)
 
@@ -48,11 +51,16 @@ class KeptRun:
 class KeptRuns:
     """The unfinished runs in a folder, saved again while they train until `close`.
 
-    runs: called for all of them, as (digest of the visitor's token, run, variant).
+    runs: called for all of them, as (digest of the visitor's token, run, variant). Raises RunError for a folder that
+    cannot be written.
     """
 
     def __init__(self, folder: Path, runs: Callable[[], Iterator[tuple[str, Run, str]]]) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            check_writable(folder)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"Runs cannot be kept in {folder} ({error.strerror}); choose another folder.") from None
         self._folder, self._runs = folder, runs
         self._saved: dict[Path, int] = {}  # the step of each folder
         self._saving = threading.Lock()
@@ -61,17 +69,22 @@ class KeptRuns:
 
     def found(self) -> Iterator[KeptRun]:
         """The runs on the disk; one that cannot be read is logged and left there. Halves of runs are removed."""
-        for path in self._folder.glob("*/*"):
+        for path in self._entries():
             if path.name.startswith(".") or not path.with_suffix(".json").exists():
                 shutil.rmtree(path, ignore_errors=True)
                 if path.is_file():
                     path.unlink()
-        for path in sorted(self._folder.glob("*/*.json")):
+        for path in sorted(path for path in self._entries() if path.suffix == ".json"):
             try:
                 facts, text = (json.loads(file.read_text("utf-8")) for file in (path, path.with_suffix(".text")))
                 yield KeptRun(path.parent.name, path.stem, path.with_suffix(""), corpus=_read(text), **facts)
             except (ValueError, KeyError, TypeError, OSError) as error:
                 _log.error("a kept run cannot be read: %s", one_line(error))
+
+    def _entries(self) -> list[Path]:
+        """What this program has written; all else in the folder is a person's own and stays as it is."""
+        found = (path for path in self._folder.glob("*/*") if not path.parent.is_symlink())
+        return [path for path in found if _WRITTEN_HERE.fullmatch(path.relative_to(self._folder).as_posix())]
 
     def begin(self) -> None:
         """Save from now on."""
