@@ -6,6 +6,7 @@ python app.py --class            for a room of people
 """
 
 import argparse
+import errno
 import gc
 import http.server
 import logging
@@ -66,24 +67,40 @@ class WaitingPage(http.server.BaseHTTPRequestHandler):
         """Keep the log free of visits."""
 
 
-def serve_waiting_page(host: str, port: int | None) -> http.server.HTTPServer | None:
-    """Serve the waiting page at this port, by default the first free one of PORTS; None if no port is free."""
-    for each in PORTS if port is None else [port]:
+def serve_waiting_page(host: str, port: int | None) -> http.server.HTTPServer:
+    """Serve the waiting page at this port, by default the first free one of PORTS. Raises OSError if there is none."""
+    ports = PORTS if port is None else [port]
+    for each in ports:
         try:
             server = http.server.ThreadingHTTPServer((host, each), WaitingPage)
-        except OSError:
-            continue
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        return server
-    return None
+            break
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or each == ports[-1]:
+                raise
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    return server
+
+
+def port_number(text: str) -> int:
+    """A port that a server can have."""
+    if not text.isdecimal() or not 1 <= int(text[:9]) <= 65535:
+        raise argparse.ArgumentTypeError(f"the port is {text!r}; it must be a number from 1 to 65535.")
+    return int(text)
+
+
+def named(text: str) -> str:
+    """The name of a host, a file or a folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty; give one, or leave the option out.")
+    return text
 
 
 def arguments() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description="Train a small BERT in the browser, watch it learn, look inside it.")
     port = os.environ.get("GRADIO_SERVER_PORT")
-    parser.add_argument("--port", type=int, default=port, help="port of the page (7860, or the next free one)")
-    parser.add_argument("--host", default=None, help="address to listen on (127.0.0.1; 0.0.0.0 for other machines)")
+    parser.add_argument("--port", type=port_number, default=port, help="port of the page (7860, or the next free one)")
+    parser.add_argument("--host", type=named, help="address to listen on (127.0.0.1; 0.0.0.0 for other machines)")
     parser.add_argument("--no-browser", action="store_true", help="do not open the page in a browser")
     parser.add_argument(
         "--limits",
@@ -92,9 +109,9 @@ def arguments() -> argparse.Namespace:
         help="what each visitor may ask for: local is generous, public is for strangers (the default with --share)",
     )
     parser.add_argument(
-        "--keep", type=Path, metavar="DIR", help="keep unfinished runs in this folder; they go on after a restart"
+        "--keep", type=named, metavar="DIR", help="keep unfinished runs in this folder; they go on after a restart"
     )
-    parser.add_argument("--lesson", type=Path, metavar="FILE", help="begin with the lesson in this file")
+    parser.add_argument("--lesson", type=named, metavar="FILE", help="begin with the lesson in this file")
     parser.add_argument(
         "--class",
         dest="is_class",
@@ -115,7 +132,11 @@ def main() -> None:
     host = options.host or ("0.0.0.0" if is_open else "127.0.0.1")
     teacher = secrets.token_urlsafe(16) if options.is_class else None
     opens_browser = not (options.no_browser or is_space)
-    waiting = None if is_space else serve_waiting_page(host, options.port)  # a Space has a page of its own
+    try:
+        waiting = None if is_space else serve_waiting_page(host, options.port)  # a Space has a page of its own
+    except OSError as error:
+        port = f"port {options.port}" if options.port else f"any port from {PORTS[0]} to {PORTS[-1]}"
+        sys.exit(f"{host} cannot be served on {port} ({error.strerror}); choose another --port or --host.")
     if waiting and opens_browser and not options.share:
         address = f"http://localhost:{waiting.server_port}/" + (f"#teacher={teacher}" if teacher else "")
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # some browsers block it
@@ -137,8 +158,8 @@ def main() -> None:
     try:
         ui.launch(
             service,
-            keep=options.keep,
-            lesson=options.lesson,
+            keep=Path(options.keep) if options.keep else None,
+            lesson=Path(options.lesson) if options.lesson else None,
             teacher=teacher,
             server_name=host,
             server_port=waiting.server_port if waiting else options.port,

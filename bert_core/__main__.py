@@ -14,9 +14,11 @@ import contextlib
 import csv
 import dataclasses
 import json
+import os
 import re
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -39,10 +41,10 @@ from bert_core.finetuning.tuning import TaskMetrics
 from bert_core.pages.report import report
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
-from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe, recipe_content, recipe_corpus, recipe_names
+from bert_core.runs.recipe import DEFAULT_RECIPE, Recipe, load_recipe, recipe_content, recipe_corpus, recipe_names
 from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.worker import finetune
-from bert_core.storage.checkpoint import CONFIG, Checkpoint, load_checkpoint, save_checkpoint
+from bert_core.storage.checkpoint import CONFIG, Checkpoint, check_saving, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.training.distributed import LostProcess, any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import evaluate
@@ -56,10 +58,18 @@ _EVALUATED_SHARE = 0.3  # batches evaluated for each step: they take a third of 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Returns 0, or 1 after printing an error to standard error, or 130 after Ctrl-C."""
+    """Run a command. Returns 0, or 1 after printing an error to standard error, 130 after Ctrl-C, or 141 when the
+    reader of its output, such as `head`, has closed it."""
     options = _parser().parse_args(arguments)
     try:
         options.command(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the interpreter, which flushes it again
+        return 141  # 128 + SIGPIPE
+    except OSError as error:
+        print(f"{error.filename or 'The output'} cannot be used ({error.strerror or error}).", file=sys.stderr)
+        return 1
     except BertCoreError as error:
         likely = next(iter(error.likely)) if isinstance(error, EncodingError) else None
         print(f"{error} Add for example --encoding {likely}." if likely else error, file=sys.stderr)
@@ -77,16 +87,16 @@ def _parser() -> argparse.ArgumentParser:
     about = "Train a model and write it as a Hugging Face folder. Ctrl-C and SIGTERM save it and end the training. "
     about += "Several GPUs or machines share each batch: torchrun --nproc-per-node N -m bert_core train ..."
     train = commands.add_parser("train", help="train a model and write it as a Hugging Face folder", description=about)
-    train.add_argument("--recipe", help=f"one of {', '.join(recipe_names())}, or a JSON file")
+    train.add_argument("--recipe", type=_given, help=f"one of {', '.join(recipe_names())}, or a JSON file")
     start = "a model to go on from: its tokenizer, sizes and weights; by default the weights are random"
-    train.add_argument("--start", metavar="FOLDER_OR_NAME", help=start)
-    train.add_argument("--resume", type=Path, metavar="DIR", help="continue the training in this folder, bit for bit")
+    train.add_argument("--start", type=_given, metavar="FOLDER_OR_NAME", help=start)
+    train.add_argument("--resume", type=_path, metavar="DIR", help="continue the training in this folder, bit for bit")
     corpus = f"a text instead of the recipe's; a file of more than 16 MB is encoded once and kept in {cache_folder()}"
-    train.add_argument("--corpus", type=Path, metavar="FILE", help=corpus)
+    train.add_argument("--corpus", type=_path, metavar="FILE", help=corpus)
     _add_encoding(train)
     train.add_argument("--kind", choices=CORPUS_KINDS, help="how to split --corpus; default: the recipe's kind or auto")
     train.add_argument("--seed", type=int, help="of weights, pairs, masks and dropout; default: the recipe's")
-    train.add_argument("--output", type=Path, metavar="DIR", help="the folder to write")
+    train.add_argument("--output", type=_path, metavar="DIR", help="the folder to write")
     train.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
     _add_device(train)
     every = "save the model and its training state every STEPS steps and at the end; %(default)s by default"
@@ -95,10 +105,10 @@ def _parser() -> argparse.ArgumentParser:
     train.set_defaults(command=_train)
 
     reporter = commands.add_parser("report", help="describe a training in one HTML file")
-    reporter.add_argument("folder", type=Path, metavar="DIR", help="what train has written")
-    reporter.add_argument("--output", type=Path, required=True, metavar="FILE", help="the HTML file to write")
+    reporter.add_argument("folder", type=_path, metavar="DIR", help="what train has written")
+    reporter.add_argument("--output", type=_path, required=True, metavar="FILE", help="the HTML file to write")
     reporter.add_argument(
-        "--corpus", type=Path, metavar="FILE", help="the text of the training, if the recipe has none"
+        "--corpus", type=_path, metavar="FILE", help="the text of the training, if the recipe has none"
     )
     _add_encoding(reporter)
     reporter.add_argument(
@@ -108,10 +118,12 @@ def _parser() -> argparse.ArgumentParser:
     reporter.set_defaults(command=_report)
 
     examine = commands.add_parser("exam", help="mask every word and judge every pair of a text")
-    examine.add_argument("model", metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub")
-    examine.add_argument("--corpus", type=Path, required=True, help="the text to mask and judge")
+    examine.add_argument(
+        "model", type=_given, metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub"
+    )
+    examine.add_argument("--corpus", type=_path, required=True, help="the text to mask and judge")
     _add_encoding(examine)
-    examine.add_argument("--kind", choices=CORPUS_KINDS, default="auto", help="how the text is split into sentences")
+    examine.add_argument("--kind", choices=CORPUS_KINDS, help="how the text is split into sentences; default: auto")
     window = f"chooses the window of a text over {EXAM_SENTENCES} sentences"
     examine.add_argument("--seed", type=int, default=0, help=window)
     examine.add_argument("--max-positions", type=int, metavar="N", help="read up to N tokens, more than in training")
@@ -120,19 +132,21 @@ def _parser() -> argparse.ArgumentParser:
 
     tune = commands.add_parser("finetune", help="let a model learn a task from labelled examples")
     names = ", ".join(recipe.name for recipe in finetuning_recipes())
-    tune.add_argument("--recipe", help=f"one of {names}; by default, only --task")
+    tune.add_argument("--recipe", type=_given, help=f"one of {names}; by default, only --task")
     tune.add_argument("--task", choices=TASKS, help="the kind of task; default: the recipe's")
     forms = "the labelled examples: columns of texts and a label, SWAG's csv, SQuAD's JSON, or words with tags"
-    tune.add_argument("--train", type=Path, metavar="FILE", help=f"{forms}; default: the recipe's own")
+    tune.add_argument("--train", type=_path, metavar="FILE", help=f"{forms}; default: the recipe's own")
     held_out = "examples to choose the best epoch by; by default, a tenth of --train is held out"
-    tune.add_argument("--validation", type=Path, metavar="FILE", help=held_out)
-    tune.add_argument("--test", type=Path, metavar="FILE", help="examples to measure the result on")
+    tune.add_argument("--validation", type=_path, metavar="FILE", help=held_out)
+    tune.add_argument("--test", type=_path, metavar="FILE", help="examples to measure the result on")
     separator = "what stands between the labels of a text that may have several, such as a comma"
-    tune.add_argument("--label-separator", metavar="TEXT", help=separator)
+    tune.add_argument("--label-separator", type=_given, metavar="TEXT", help=separator)
     _add_encoding(tune)
-    tune.add_argument("--checkpoint", required=True, metavar="FOLDER_OR_NAME", help="the model to start from")
+    tune.add_argument(
+        "--checkpoint", type=_given, required=True, metavar="FOLDER_OR_NAME", help="the model to start from"
+    )
     tune.add_argument("--random-weights", action="store_true", help="keep only the tokenizer and sizes of --checkpoint")
-    tune.add_argument("--output", type=Path, required=True, metavar="DIR", help="the folder to write")
+    tune.add_argument("--output", type=_path, required=True, metavar="DIR", help="the folder to write")
     tune.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
     tune.add_argument("--seed", type=int, default=0, help="of the output layer, the order of examples and dropout")
     _add_device(tune)
@@ -140,10 +154,12 @@ def _parser() -> argparse.ArgumentParser:
     tune.set_defaults(command=_finetune)
 
     predictor = commands.add_parser("predict", help="apply a fine-tuned model to examples")
-    predictor.add_argument("model", metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub")
-    predictor.add_argument("--input", type=Path, required=True, metavar="FILE", help="examples without labels")
+    predictor.add_argument(
+        "model", type=_given, metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub"
+    )
+    predictor.add_argument("--input", type=_path, required=True, metavar="FILE", help="examples without labels")
     _add_encoding(predictor)
-    predictor.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
+    predictor.add_argument("--output", type=_path, metavar="FILE", help="default: standard output")
     _add_device(predictor)
     predictor.set_defaults(command=_predict)
     return parser
@@ -166,9 +182,8 @@ def _add_settings(command: argparse.ArgumentParser, example: str) -> None:
 def _train(options: argparse.Namespace) -> None:
     if options.save_every < 1:
         raise ConfigError(f"--save-every is {options.save_every}; it must be a number of steps, 1 or more.")
-    output: Path | None = options.output
-    if output and output != options.resume:
-        _check_output(options)
+    if output := options.output or options.resume:
+        _check_folder(output, options.overwrite or output == options.resume)
     device = choose_device(options.device)
     with joined(device):
         with first_on_each_machine(), _stages() as show_stage:
@@ -214,7 +229,7 @@ def _prepare(options: argparse.Namespace, device: str, show_stage: _Show) -> tup
         recipe = load_recipe(options.recipe or DEFAULT_RECIPE)
         recipe = recipe.going_on_from(options.start, start.config) if start else recipe
         recipe = recipe.override(dict(_setting(text) for text in options.set)).with_seed(options.seed)
-    corpus = _read(options, recipe.text_kind, show_stage)
+    corpus = _read(options, show_stage, recipe)
     corpus = saved[1].matching_corpus(corpus) if saved else corpus or recipe_corpus(recipe)
     return prepare(recipe, corpus, device=device, start=start, progress=show_stage), saved
 
@@ -319,15 +334,19 @@ class _Training:
         print(json.dumps({**summary, "mlm_loss": last.mlm_loss, "nsp_loss": last.nsp_loss}))
 
 
-def _read(options: argparse.Namespace, kind: str, show_stage: _Show) -> Corpus | None:
-    """The text that --corpus names, if any; --kind overrides `kind`."""
+def _read(options: argparse.Namespace, show_stage: _Show, recipe: Recipe | None = None) -> Corpus | None:
+    """The text that --corpus names, if any, read as the recipe says; --kind and --encoding say otherwise."""
+    kind, encoding = (recipe.text_kind, recipe.corpus.encoding) if recipe else ("auto", None)
+    kind, encoding = options.kind or kind, options.encoding or encoding
     if not options.corpus:
+        if options.kind or options.encoding:
+            raise ConfigError("--kind and --encoding say how --corpus is read; give a text with it, or leave them out.")
         return None
 
     def show(fraction: float) -> None:
         show_stage(f"reading the text, {fraction:.0%}")
 
-    return read_corpus(options.corpus, kind=options.kind or kind, encoding=options.encoding, progress=show)
+    return read_corpus(options.corpus, kind=kind, encoding=encoding, progress=show)
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -335,6 +354,33 @@ def _setting(text: str) -> tuple[str, str]:
     if not equals:
         raise ConfigError(f"--set {text} has no value; write it as training.steps=2000.")
     return name, value
+
+
+def _given(text: str) -> str:
+    """What an option is given; an empty text would count as no option, and an empty path as the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty; give a name, or leave the option out.")
+    return text
+
+
+def _path(text: str) -> Path:
+    return Path(_given(text))
+
+
+def _check_folder(folder: Path, overwrite: bool) -> None:
+    """Raise before the work begins where the model could not be written after it."""
+    if (folder / CONFIG).exists() and not overwrite:
+        raise ConfigError(f"{folder} holds a model already. Give another folder, or --overwrite to replace it.")
+    check_saving(folder)
+
+
+def _check_file(path: Path) -> None:
+    """Raise before the work begins where its result could not be written after it."""
+    try:
+        with path.open("a") if path.exists() else tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise RunError(f"{path} cannot be written ({error.strerror}); choose another file.") from None
 
 
 def _write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[float | str]]) -> None:
@@ -433,7 +479,7 @@ def _exam(options: argparse.Namespace) -> None:
     checkpoint = load_checkpoint(_model_folder(options.model), max_positions=options.max_positions).to(device)
     _print_notes(checkpoint.notes)
     with _stages() as show_stage:
-        corpus = _read(options, options.kind, show_stage)
+        corpus = _read(options, show_stage)
     assert corpus is not None  # --corpus is required
     result = exam(checkpoint, corpus, seed=options.seed)
     if result.window:
@@ -444,27 +490,23 @@ def _exam(options: argparse.Namespace) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
+    _check_file(options.output)
     device = choose_device(options.device)
     checkpoint, state = load_checkpoint(options.folder).to(device), read_training_state(options.folder)
     if isinstance(state.recipe, FinetuningRecipe):
         raise RunError("A report describes pre-training, and this run has learned a task.")
     with _stages() as show_stage:
-        corpus = state.matching_corpus(_read(options, state.recipe.text_kind, show_stage))
+        corpus = state.matching_corpus(_read(options, show_stage, state.recipe))
     result = exam(checkpoint, corpus)
     words, pairs = (f"{right:,} of {asked:,}" for right, asked in (result.words, result.pairs))
     verdict = f"Of the words of {corpus.name}, hidden one at a time, {words} are guessed right; of its pairs, {pairs}."
     text = report(checkpoint, state.recipe, state.history, state.evaluations, corpus, verdict=[verdict])
-    _write_text(options.output, text)
-
-
-def _check_output(options: argparse.Namespace) -> None:
-    if (options.output / CONFIG).exists() and not options.overwrite:
-        raise ConfigError(f"{options.output} holds a model already. Give another folder, or --overwrite to replace it.")
+    options.output.write_text(text, encoding="utf-8")
 
 
 def _finetune(options: argparse.Namespace) -> None:
     check_seed(options.seed)
-    _check_output(options)
+    _check_folder(options.output, options.overwrite)
     if options.recipe:
         recipe = finetuning_recipe(options.recipe)
     elif options.task and options.train:
@@ -516,6 +558,8 @@ def _finetune(options: argparse.Namespace) -> None:
 
 
 def _predict(options: argparse.Namespace) -> None:
+    if options.output:
+        _check_file(options.output)
     device = choose_device(options.device)
     checkpoint = load_checkpoint(_model_folder(options.model)).to(device)
     task = task_of(checkpoint)
@@ -528,15 +572,8 @@ def _predict(options: argparse.Namespace) -> None:
     ]
     if options.output is None:
         print(*lines, sep="", end="")
-        return
-    _write_text(options.output, "".join(lines))
-
-
-def _write_text(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise RunError(f"{path.name} was not written ({error.strerror or error}).") from None
+    else:
+        options.output.write_text("".join(lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

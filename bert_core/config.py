@@ -63,6 +63,8 @@ class _Checked:
             if "choices" in meta and (type(value), value) not in [(type(choice), choice) for choice in meta["choices"]]:
                 choices = ", ".join(map(str, meta["choices"]))
                 raise ConfigError(f"{item.name} is {value!r}; it can be one of: {choices}.")
+            if item.type in (str, str | None) and not isinstance(value, item.type):
+                raise ConfigError(f"{item.name} is {value!r}; it must be a text.")
             if "range" not in meta or (value is None and meta["optional"]):
                 continue
             low, high = meta["range"]
@@ -147,10 +149,12 @@ class CorpusConfig(_Checked):
     """Which text a recipe trains on, and how it is split (see `bert_core.data.corpus`).
 
     file: a name in assets/corpora, or None if the text is not shipped; `needs` then describes the text to provide.
+    encoding: of a file that is not UTF-8, see `bert_core.data.decoding`.
     """
 
     file: str | None = None
     kind: str = _choice("auto", CORPUS_KINDS, "How the text is split into documents and sentences.")
+    encoding: str | None = None
     needs: str = "a text of your own"
     most_documents: int | None = _number(
         None, 1, 100_000_000, "Read only this many documents or pairs from the start. Empty: all.", optional=True

@@ -38,13 +38,16 @@ class Corpus:
 
     documents: their sentences as written, without white space at both ends. name: for messages. notes: what the reader
     changed (encoding, cut words), one sentence each. labels: whether each pair is positive, if every document is a
-    labelled pair; None if the positive pairs are the neighbours in a document.
+    labelled pair; None if the positive pairs are the neighbours in a document. kind, encoding: how it was read; None
+    for a text that was not read here, and for UTF-8.
     """
 
     documents: Sequence[Sequence[str]]
     name: str = "the text"
     notes: tuple[str, ...] = ()
     labels: Sequence[bool] | np.ndarray | None = None
+    kind: str | None = None
+    encoding: str | None = None
 
     @cached_property
     def sentences(self) -> Sequence[str]:
@@ -106,7 +109,7 @@ class Corpus:
         # In blocks, because one regular expression over the whole text would block every other thread.
         reader = SentenceReader(kind, name, limits.items)
         corpus = cls._read(reader, decoded_blocks(io.BytesIO(data), name, notes, encoding))
-        return dataclasses.replace(corpus, notes=(*notes, *corpus.notes))
+        return dataclasses.replace(corpus, notes=(*notes, *corpus.notes), encoding=encoding)
 
     @classmethod
     def from_text(cls, text: str, kind: str = "auto", name: str = "the text", limits: Limits = LOCAL) -> "Corpus":
@@ -121,13 +124,14 @@ class Corpus:
     @classmethod
     def _read(cls, reader: SentenceReader, blocks: Iterable[str]) -> "Corpus":
         documents: list[list[str]] = [[]]
+        kind = reader.kind  # "auto" becomes another while it reads
         for sentences in reader.read(blocks):
             if sentences is not None:
                 documents[-1] += sentences
             elif documents[-1]:
                 documents.append([])
         texts = tuple(tuple(document) for document in documents if document)
-        return cls(texts, reader.name, reader.notes, tuple(reader.labels) or None)
+        return cls(texts, reader.name, reader.notes, tuple(reader.labels) or None, kind)
 
     def first(self, number: int | None) -> "Corpus":
         """The first `number` documents or pairs; None: all."""
@@ -238,7 +242,7 @@ def _stored_corpus(path: Path, kind: str, encoding: str | None, progress: Callab
     arrays, facts = gather(fill, folder)
     sentences = StoredSentences(folder, arrays["sentences"], 0, len(arrays["sentences"]) - 1)
     documents = StoredDocuments(sentences, arrays["documents"])
-    return Corpus(documents, path.name, tuple(facts["notes"]), arrays.get("labels"))
+    return Corpus(documents, path.name, tuple(facts["notes"]), arrays.get("labels"), kind, encoding)
 
 
 def _reported(blocks: Iterator[str], report: Callable[[], None]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from bert_core.finetuning.examples import TaskParts
 from bert_core.finetuning.readers import TASKS, load_task
 
 _FOLDER = ASSETS / "tasks"
+_TRAINED_ON = "the examples that it was trained on"  # of a recipe that was written with a model
 _SECTIONS: dict[str, type] = {"data": FinetuningData, "training": FinetuningConfig}
 
 
@@ -85,11 +86,13 @@ class FinetuningRecipe:
         return TaskParts(**{part: load_task(folder / Path(name).name, self.task) for part, name in self.files.items()})
 
     def for_parts(self, parts: TaskParts) -> "FinetuningRecipe":
-        """This recipe, or a copy that does not name its own examples if these are others."""
-        if not self.files or parts.fingerprint == self.parts().fingerprint:
+        """This recipe for its own examples; for others, a copy that describes those."""
+        if self.files and parts.fingerprint == self.parts().fingerprint:
             return self
         description = f"Examples of your own, with the settings of the recipe {self.name}."
-        return dataclasses.replace(self, title=parts.name, description=description, files={})
+        if not self.description or self.needs == _TRAINED_ON:  # it says so already, and by the first recipe's name
+            description = self.description
+        return dataclasses.replace(self, title=parts.name, description=description, needs=_TRAINED_ON, files={})
 
     @classmethod
     def from_dict(cls, name: str, content: Any) -> "FinetuningRecipe":

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from bert_core.config import check_seed
 from bert_core.data.batches import truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import IS_NEXT, EncodedCorpus, encode_corpus
@@ -42,10 +43,12 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     A word is right when it is the likeliest guess. A pair is IsNext when its sentences are neighbours anywhere in the
     text; all others, such as a sentence with itself, are NotNext. Of a text of labelled pairs, only these are judged,
     by their labels. Of a text of more than 200 sentences, a window drawn by the seed is examined. Pairs longer than the
-    model reads are left out. Raises InputError when the model lacks a head.
+    model reads are left out. Raises InputError when the model lacks a head,
+    ConfigError for a seed out of range.
     """
     require(checkpoint, "mlm")
     require(checkpoint, "nsp")
+    check_seed(seed)
     encoded = encode_corpus(corpus, checkpoint.tokenizer)
     S, has_next = len(encoded), encoded.has_next
     first = int(np.random.default_rng(seed).integers(max(1, S - EXAM_SENTENCES + 1)))

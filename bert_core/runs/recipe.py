@@ -30,6 +30,7 @@ from bert_core.finetuning.recipe import FinetuningRecipe
 SCALES = (0.001, 1.0)
 DEFAULT_RECIPE = "romeo-juliet"
 GOING_ON_RATE = 3e-4  # the highest peak of the learning rate with which a trained model goes on, if none is given
+_TRAINED_ON = "the text that it was trained on"  # of a recipe that was written with a model
 
 
 @dataclass(frozen=True)
@@ -138,15 +139,18 @@ class Recipe:
         return dataclasses.replace(self, scale=1.0, model=model, data=data, training=training)
 
     def for_text(self, corpus: Corpus) -> "Recipe":
-        """This recipe, or a copy that neither names nor describes its own text if the corpus is another one."""
+        """This recipe for its own text; for another one, a copy that describes that text and says how it was read."""
         try:
             is_own = corpus.fingerprint == recipe_corpus(self).fingerprint
         except CorpusError:
             is_own = False
-        if self.corpus.file is None or is_own:
+        if is_own:
             return self
-        own = dataclasses.replace(self.corpus, file=None, kind=self.text_kind, needs="the text that it was trained on")
+        reading = {"kind": corpus.kind, "encoding": corpus.encoding} if corpus.kind else {"kind": self.text_kind}
+        own = dataclasses.replace(self.corpus, file=None, needs=_TRAINED_ON, **reading)
         description = f"A text of your own, with the settings of the recipe {self.name}."
+        if self.corpus.needs == _TRAINED_ON:  # it says so already, and by the first recipe's name
+            description = self.description
         return dataclasses.replace(self, title=corpus.name, description=description, corpus=own)
 
     @classmethod

@@ -19,11 +19,12 @@ from safetensors.torch import save_file, save_model
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from bert_core.atomic_folder import replacing, restore_backup
+from bert_core.atomic_folder import check_replaceable, replacing, restore_backup
 from bert_core.config import LOCAL, BertConfig, Limits
 from bert_core.data.tokenizer import PAD, SPECIAL_TOKENS, token_id
 from bert_core.errors import CheckpointError, ConfigError, quoted
 from bert_core.model import BertForPreTraining, draw_weights, extend_positions
+from bert_core.storage.safetensors_file import FLOATS
 from bert_core.storage.tokenizer_file import bert_flags, load_tokenizer, save_tokenizer
 from bert_core.storage.untrusted import read_json, unzip
 from bert_core.storage.weights import CONFIG, INDEX, PARTS, TASK_HEADS, WEIGHTS, check_finite, read_weights
@@ -160,14 +161,17 @@ def save_checkpoint(
 ) -> None:
     """Write a model as a Hugging Face folder, without the parts that are `missing`.
 
-    dtype: of the written weights; torch.float16 halves the file. also: called with the folder to write more files of
-    the model into, such as its training state.
+    dtype: of the written weights, one of FLOATS; torch.float16 halves the file. also: called with the folder to write
+    more files of the model into, such as its training state.
 
     After a kill or on a full disk the folder holds the old model or the new one, never a mixture (see
     `atomic_folder.replacing`). Other files in the folder, such as metrics.csv, stay. Raises CheckpointError if weights
-    are not finite or the folder cannot be written.
+    are not finite or the folder cannot be written, ConfigError for another dtype.
     """
+    if dtype not in FLOATS.values():
+        raise ConfigError(f"dtype is {dtype}; weights can be written as: {', '.join(map(str, FLOATS.values()))}.")
     folder = Path(folder).resolve()
+    kept = "; the earlier model there is kept" if (folder / CONFIG).exists() else ""
     tensors = _tensors_to_write(checkpoint, dtype)
     try:
         members = _REPLACED | {path.name for path in folder.glob("*.safetensors")}
@@ -175,8 +179,15 @@ def save_checkpoint(
             _write_files(checkpoint, tensors, dtype, new)
             also(new)
     except (OSError, SafetensorError) as error:
-        message = f"The model was not saved to {folder.name} ({_reason(error)}); an earlier model there is kept."
-        raise CheckpointError(message) from None
+        raise CheckpointError(f"The model was not saved to {folder.name} ({_reason(error)}){kept}.") from None
+
+
+def check_saving(folder: Path) -> None:
+    """Raise CheckpointError where `save_checkpoint` could not write this folder; it writes nothing itself."""
+    try:
+        check_replaceable(folder.resolve())
+    except OSError as error:
+        raise CheckpointError(f"No model can be saved to {folder} ({_reason(error)}); choose another folder.") from None
 
 
 def pack_checkpoint(

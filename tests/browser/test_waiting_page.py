@@ -3,6 +3,7 @@
 import http.server
 import threading
 
+import pytest
 from playwright.sync_api import Browser, expect
 
 import app
@@ -17,9 +18,9 @@ class Ready(http.server.BaseHTTPRequestHandler):
 
 def test_the_waiting_page_is_readable_and_opens_the_app_where_the_address_points(browser: Browser) -> None:
     waiting = app.serve_waiting_page("127.0.0.1", 0)
-    assert waiting is not None
     port = waiting.server_port
-    assert app.serve_waiting_page("127.0.0.1", port) is None
+    with pytest.raises(OSError, match="in use"):
+        app.serve_waiting_page("127.0.0.1", port)
     page = browser.new_page()
     page.goto(f"http://127.0.0.1:{port}/#tab=attention")
     expect(page.get_by_role("status")).to_contain_text("Balcony is starting")

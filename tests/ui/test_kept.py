@@ -22,7 +22,7 @@ from bert_core.runs.run import ENDED, Run
 from bert_core.storage.checkpoint import Checkpoint
 from ui import build, open_workspaces
 from ui.server import kept as module
-from ui.server.kept import digest
+from ui.server.kept import KeptRuns, digest
 from ui.server.scripts import locales
 from ui.server.workspace import NOT_YOURS
 from ui.server.workspaces import Workspaces
@@ -229,3 +229,9 @@ def test_what_a_person_has_in_the_folder_stays_as_it_is(tmp_path: Path) -> None:
     assert all((folder / name).read_text() == "{}" for name in own)
     assert all((elsewhere / name).exists() for name in linked)
     assert not any((folder / name).exists() for name in halves)
+
+
+@pytest.mark.parametrize("place", ["/proc/x", __file__, f"{__file__}/inside"])
+def test_a_folder_that_cannot_be_written_is_refused_at_once(place: str) -> None:
+    with pytest.raises(RunError, match=rf"^Runs cannot be kept in {place} \([^)]+\); choose another folder\.$"):
+        KeptRuns(Path(place), lambda: iter(()))

@@ -74,7 +74,8 @@ class TrainingForm:
             return Corpus.from_text(self.pasted, recipe.text_kind, name="Your text", limits=limits)
         if self.source == UPLOADED:
             path = Path(self.uploaded or "")
-            return Corpus.from_bytes(path.read_bytes(), recipe.text_kind, path.name, self.encoding, limits)
+            encoding = recipe.corpus.encoding or self.encoding
+            return Corpus.from_bytes(path.read_bytes(), recipe.text_kind, path.name, encoding, limits)
         return recipe_corpus(recipe)
 
 
