@@ -1,9 +1,14 @@
 """Errors whose messages a person reads: one sentence with what happened, the limit and what to do."""
 
-from collections.abc import Iterable, Iterator
+import errno
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from numbers import Integral, Real
 from pathlib import Path
-from types import CodeType
-from typing import Any
+from types import CodeType, NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 
 class BertCoreError(Exception):
@@ -19,7 +24,7 @@ class CorpusError(BertCoreError):
 
 
 class InputError(BertCoreError):
-    """A probe cannot use this sentence."""
+    """A function cannot use this sentence or another of its arguments."""
 
 
 class CheckpointError(BertCoreError):
@@ -58,9 +63,106 @@ def first_three(items: Iterable[str]) -> str:
 
 def quoted(value: Any) -> str:
     """A value from an untrusted file: quoted, escaped and cut after about 100 characters."""
-    return repr(value[:100] if isinstance(value, str) else value)[:110]
+    return repr(value[:100] if isinstance(value, str | bytes) else value)[:110]
 
 
 def megabytes(count: int) -> str:
     """A number of bytes in MB, or in kB if it is small."""
     return f"{count / 2**20:,.0f} MB" if count >= 2**20 else f"{count / 2**10:,.0f} kB"
+
+
+_Function = TypeVar("_Function", bound=Callable)
+_NAMES = {
+    str: "a text",
+    bytes: "bytes",
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    NoneType: "None",
+}
+_NAMES |= {Path: "the path of a file or a folder", os.PathLike: "a path"}
+# What makes the objects that a person may confuse with a path or a text.
+_MADE_BY = {"Checkpoint": "load_checkpoint", "Corpus": "read_corpus", "Recipe": "load_recipe", "TaskData": "load_task"}
+_MADE_BY |= {"AttentionMaps": "attention", "Tokenizer": "train_tokenizer"}
+
+
+def checked(function: _Function, error: type[BertCoreError] = InputError) -> _Function:
+    """Decorator of what programs call: an argument that is not of the type in the signature raises InputError, which
+    names it, instead of an error somewhere inside. Of a class, the constructor is checked; it raises ConfigError."""
+    if isinstance(function, type):
+        function.__init__ = checked(function.__init__, ConfigError)  # type: ignore[misc]
+        return function
+    signature = inspect.signature(function)
+    left_out = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.empty)
+    kinds = {
+        name: each.annotation
+        for name, each in signature.parameters.items()
+        if each.kind not in left_out and each.annotation not in left_out
+    }
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        for name, value in signature.bind(*arguments, **named).arguments.items():
+            kind = kinds.get(name, Any)
+            is_several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+            for each in value if is_several else [value]:
+                if not _fits(each, kind):
+                    raise error(f"{name} is {_shown(each)}; it must be {_described(kind)}.")
+        return function(*arguments, **named)
+
+    return call  # type: ignore[return-value]
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of the kind that an annotation names; other annotations allow any value."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if kind is None:
+        return value is None
+    if origin in (Union, UnionType):
+        if Path in parts and isinstance(value, str):
+            return _is_path(value)
+        return any(_fits(value, part) for part in parts)
+    if origin is Literal:
+        return value in parts
+    if kind in (int, float):
+        return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
+    if origin in (Sequence, Iterable) and isinstance(value, str | bytes):
+        return False  # a text is a sequence of texts, but nobody means its characters
+    if origin in (Sequence, Iterable) and isinstance(value, Sequence) and get_origin(parts[0]) is not Sequence:
+        return all(_fits(each, *parts) for each in value)
+    wanted = origin or kind
+    is_known = isinstance(wanted, type) and wanted is not Any and not getattr(wanted, "_is_protocol", False)
+    if is_known and isinstance(value, os.PathLike):
+        return isinstance(value, wanted) and _is_path(value)
+    return not is_known or isinstance(value, wanted)
+
+
+def _is_path(value: str | os.PathLike) -> bool:
+    """Whether a file or a folder can have this path."""
+    try:
+        os.lstat(value)
+    except ValueError:  # a character that no path has
+        return False
+    except OSError as error:
+        return bool(os.fspath(value)) and error.errno != errno.ENAMETOOLONG
+    return True
+
+
+def _shown(value: Any) -> str:
+    is_short = value is None or isinstance(value, str | bytes | int | float | os.PathLike)
+    return quoted(value) if is_short else f"of the type {type(value).__name__}"
+
+
+def _described(kind: Any) -> str:
+    """What a value must be, in words."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        kinds = [part for part in parts if not (part is str and Path in parts)]
+        return " or ".join(dict.fromkeys(_described(part) for part in kinds))
+    if origin is Literal:
+        return f"one of: {', '.join(map(str, parts))}"
+    if origin in (Sequence, Iterable):
+        return f"a list, each item {_described(parts[0])}"
+    name = getattr(origin or kind, "__name__", str(kind))
+    maker = f", as {_MADE_BY[name]} returns it" if name in _MADE_BY else ""
+    return _NAMES.get(kind, f"{'an' if name[0] in 'AEIOU' else 'a'} {name}") + maker

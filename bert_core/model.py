@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bert_core.config import BertConfig
+from bert_core.errors import checked
 from bert_core.packing import ALL_ROWS, AllRows, OnlyAt
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
@@ -168,6 +169,7 @@ class BertLayer(nn.Module):
         return self.output(inner, residual=x), weights
 
 
+@checked
 class BertModel(nn.Module):
     """The encoder and its pooler.
 
@@ -263,6 +265,7 @@ class BertMaskedWordHead(nn.Module):
         return F.linear(x, word_embeddings, self.bias)
 
 
+@checked
 class BertForPreTraining(nn.Module):
     """BERT with its two pre-training heads: masked words and next sentence. Arguments as for BertModel."""
 

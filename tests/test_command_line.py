@@ -283,3 +283,49 @@ def test_a_device_that_is_not_there_is_refused_by_every_command(tmp_path, capsys
     ):
         assert main([*command, "--device", "cuda:77"]) == 1
         assert "The device 'cuda:77' is not available here; there is: " in capsys.readouterr().err
+
+
+WRAPPED = """\
+Der Hund läuft schnell durch den großen Garten hinter dem alten Haus und bellt.
+Die Katze schläft. Der Vogel singt. Das Kind lacht. Die Frau liest ein Buch hier.
+"""
+
+
+def test_a_recipe_says_how_its_text_was_read_so_that_it_is_read_so_again(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.txt").write_bytes((WRAPPED * 3).encode("windows-1252"))
+    text = ["--corpus", "mine.txt"]
+    reading = ["--kind", "documents", "--encoding", "windows-1252"]
+    settings = ["--set", *SHORT, "corpus.validation_share=0"]
+    assert main(["train", "--recipe", "english-mini", *text, *reading, "--output", "a", *settings]) == 0
+    first = last_line(capsys)
+    assert main(["train", "--recipe", "a/recipe.json", *text, "--output", "b"]) == 0
+    again = last_line(capsys)
+    assert (first["mlm_loss"], first["nsp_loss"]) == (again["mlm_loss"], again["nsp_loss"])
+    assert (tmp_path / "a" / "recipe.json").read_bytes() == (tmp_path / "b" / "recipe.json").read_bytes()
+    recipe = load_checkpoint("b").recipe
+    assert (recipe["corpus"]["kind"], recipe["corpus"]["encoding"]) == ("documents", "windows-1252")
+    assert recipe["title"] == "mine.txt"
+    assert recipe["description"] == "A text of your own, with the settings of the recipe english-mini."
+    assert main(["report", "b", *text, "--output", "report.html"]) == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "five hours" not in page
+    assert "2 layers of 256" not in page
+    assert "mine.txt, 15 sentences" in page
+
+
+@pytest.mark.parametrize("kind", ["lines", "documents"])
+def test_a_training_is_resumed_on_the_very_same_text(kind, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.txt").write_text(WRAPPED * 3, encoding="utf-8")
+    monkeypatch.setattr(command_line, "_SHOW_SECONDS", 0)
+
+    def interrupt(bar, row, show_line):
+        if row.step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as cut:
+        cut.setattr(command_line, "_show_step", interrupt)
+        assert main(["train", "--corpus", "mine.txt", "--kind", kind, "--output", "a", "--set", *SHORT]) == 130
+    assert main(["train", "--resume", "a", "--corpus", "mine.txt"]) == 0
+    assert last_line(capsys)["steps"] == 7

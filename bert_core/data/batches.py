@@ -21,6 +21,7 @@ from bert_core.config import DataConfig
 from bert_core.data.encoding import EncodedCorpus
 from bert_core.data.pairs import BATCH_STREAM, Pairs, PairSampler, generator
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, special_ids
+from bert_core.errors import checked
 
 Array = np.ndarray
 
@@ -56,6 +57,7 @@ class Batch:
         return Batch(ids, segments, mask, F.pad(self.labels, rest, value=IGNORED), self.next_sentence_label)
 
 
+@checked
 class PretrainingBatches:
     """An endless sequence of batches: `batches[k]` is the batch of step k, the same at every call.
 

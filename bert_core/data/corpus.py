@@ -23,7 +23,7 @@ from bert_core.data.arrays import Append, cache_folder, gather
 from bert_core.data.decoding import END_OF_FILE, check_text, decoded_blocks
 from bert_core.data.sentences import SentenceReader
 from bert_core.data.stored_text import StoredDocuments, StoredSentences, append_text
-from bert_core.errors import CorpusError, megabytes
+from bert_core.errors import CorpusError, checked, megabytes
 
 MAX_BYTES = 64 * 2**20  # of a visitor's text
 IN_MEMORY_BYTES = 16 * 2**20  # the sentences of a longer file are kept in a folder
@@ -94,6 +94,7 @@ class Corpus:
         return 0 if is_stored else sum(len(sentence) + 80 for document in self.documents for sentence in document)
 
     @classmethod
+    @checked
     def from_bytes(
         cls,
         data: bytes,
@@ -112,6 +113,7 @@ class Corpus:
         return dataclasses.replace(corpus, notes=(*notes, *corpus.notes), encoding=encoding)
 
     @classmethod
+    @checked
     def from_text(cls, text: str, kind: str = "auto", name: str = "the text", limits: Limits = LOCAL) -> "Corpus":
         """Split a text (see `SentenceReader`). Raises CorpusError if it is too large, not plain text, or empty."""
         reader = SentenceReader(kind, name, limits.items)
@@ -133,11 +135,13 @@ class Corpus:
         texts = tuple(tuple(document) for document in documents if document)
         return cls(texts, reader.name, reader.notes, tuple(reader.labels) or None, kind)
 
+    @checked
     def first(self, number: int | None) -> "Corpus":
         """The first `number` documents or pairs; None: all."""
         labels = None if self.labels is None else self.labels[:number]
         return dataclasses.replace(self, documents=self.documents[:number], labels=labels)
 
+    @checked
     def excerpt(self, most: int) -> "Corpus":
         """The first `most` sentences in their documents; one fewer if the last document would have only one."""
         documents, left = [], most
@@ -148,6 +152,7 @@ class Corpus:
             left -= len(document)
         return dataclasses.replace(self.first(len(documents)), documents=tuple(documents))
 
+    @checked
     def split(self, *shares: float, needs_pairs: bool = True) -> tuple["Corpus", ...]:
         """Split the text into consecutive parts; `corpus.split(0.16, 0.2)` returns 64 %, 16 % and 20 % of it.
 
@@ -187,6 +192,7 @@ class Corpus:
         return dataclasses.replace(self, documents=documents, labels=labels)
 
 
+@checked
 def read_corpus(
     path_or_text: str | os.PathLike,
     *,

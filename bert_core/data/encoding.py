@@ -16,7 +16,7 @@ from bert_core.data.arrays import Append, gather
 from bert_core.data.corpus import Corpus
 from bert_core.data.stored_text import StoredSentences
 from bert_core.data.tokenizer import UNK, plain
-from bert_core.errors import CorpusError
+from bert_core.errors import CorpusError, checked
 
 IS_NEXT, NOT_NEXT = 0, 1
 MANY_UNKNOWN, MOST_UNKNOWN = 0.1, 0.95  # of a text's words: said above the one, refused above the other
@@ -84,6 +84,7 @@ def notes_on_unknown(share: float, name: str, remedy: str) -> tuple[str, ...]:
     return (f"{share:.0%} of the words are unknown to this vocabulary; {remedy}.",) if share > MANY_UNKNOWN else ()
 
 
+@checked
 def encode_corpus(
     corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[float], None] = lambda fraction: None
 ) -> EncodedCorpus:

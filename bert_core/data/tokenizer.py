@@ -17,7 +17,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from bert_core.config import TokenizerConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.sentences import ENDS, GREEK, MAX_WORD_CHARACTERS, UNSPACED
-from bert_core.errors import CheckpointError, ConfigError, CorpusError, quoted
+from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked, quoted
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
@@ -57,6 +57,7 @@ class Scheme:
     any_script: bool = False
 
 
+@checked
 def train_tokenizer(
     corpus: Corpus,
     *,

@@ -9,15 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from bert_core.config import BertConfig
-from bert_core.errors import CheckpointError
+from bert_core.errors import CheckpointError, ConfigError, checked
 from bert_core.model import BertModel, allocate, draw_weights
 from bert_core.packing import ALL_ROWS, AllRows
-from bert_core.storage.checkpoint import Checkpoint
+from bert_core.storage.checkpoint import MAX_OUTPUTS, Checkpoint
 from bert_core.storage.weights import TASK_HEADS
 
 _NO_POSITIONS = torch.empty(0, dtype=torch.long)  # the last layer then computes only each row's first token
 
 
+@checked
 class BertForTask(nn.Module):
     """An encoder and one linear layer; base of the classes below.
 
@@ -29,6 +30,8 @@ class BertForTask(nn.Module):
 
     def __init__(self, config: BertConfig, outputs: int, *, generator: torch.Generator | None = None) -> None:
         super().__init__()
+        if not 1 <= outputs <= MAX_OUTPUTS:
+            raise ConfigError(f"outputs is {outputs:,}; it must be a number from 1 to {MAX_OUTPUTS:,}.")
         self.config = config
         self.layer, self.has_pooler = TASK_HEADS[type(self).__name__]
         self.bert = BertModel(config, generator=generator)

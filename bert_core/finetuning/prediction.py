@@ -16,7 +16,7 @@ import torch
 from bert_core.config import FinetuningData, build
 from bert_core.costs import probe_operations, threads_for, using_threads
 from bert_core.data.tokenizer import end_of_marks
-from bert_core.errors import ConfigError, InputError
+from bert_core.errors import ConfigError, InputError, checked
 from bert_core.finetuning import metrics
 from bert_core.finetuning.batches import TaskBatches, task_loss
 from bert_core.finetuning.examples import (
@@ -234,6 +234,7 @@ def _best(scores: np.ndarray, allowed: np.ndarray, count: int) -> list[int]:
     return positions[np.argsort(-scores[positions], kind="stable")[:count]].tolist()
 
 
+@checked
 def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | Example]) -> list[Prediction]:
     """Predictions of a fine-tuned model about examples; a text, or a pair of texts, stands for a `TextExample`.
 
@@ -306,6 +307,7 @@ class Review:
     confusion: tuple[tuple[int, ...], ...]
 
 
+@checked
 def review(checkpoint: Checkpoint, data: TaskData) -> Review:
     """Apply a fine-tuned model to labelled examples and compare. Errors as for `predict`."""
     found = predict(checkpoint, data.examples)

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from bert_core.config import LOCAL, Limits
 from bert_core.data.decoding import decoded_blocks
-from bert_core.errors import CorpusError, megabytes, quoted
+from bert_core.errors import CorpusError, checked, megabytes, quoted
 from bert_core.finetuning.examples import AnswerExample, ChoiceExample, Example, TaggedExample, TaskData, TextExample
 from bert_core.storage.untrusted import parse_value
 
@@ -38,6 +38,7 @@ _ID_NAMES = {"", "id", "index", "idx", "guid", "#1 id", "#2 id", "pair_id", "pai
 Lines = list[tuple[int, str]]  # numbers from 1, and the text of lines that are not blank
 
 
+@checked
 def load_task(
     path: str | Path,
     task: str,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_core.config import ASSETS, FinetuningConfig, FinetuningData, build, check_seed, fields_of, read_json_file
-from bert_core.errors import ConfigError, CorpusError, quoted
+from bert_core.errors import ConfigError, CorpusError, checked, quoted
 from bert_core.finetuning.examples import TaskParts
 from bert_core.finetuning.readers import TASKS, load_task
 
@@ -113,6 +113,7 @@ def finetuning_recipes() -> tuple[FinetuningRecipe, ...]:
     return tuple(FinetuningRecipe.from_dict(name, content) for file in files for name, content in file.items())
 
 
+@checked
 def finetuning_recipe(name: str) -> FinetuningRecipe:
     """A recipe of the program by its name. Raises ConfigError."""
     recipes = {recipe.name: recipe for recipe in finetuning_recipes()}

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bert_core.errors import InputError
+from bert_core.errors import InputError, checked
 from bert_core.pages.offline import Theme, View, packed, page
 from bert_core.probes.attention import (
     FACTS,
@@ -65,6 +65,7 @@ class ShownAttention:
         return cls(shown, head_facts(maps), names or [[""] * H] * L, average(shown.weights), shown_flow.weights)
 
 
+@checked
 def show(
     maps: AttentionMaps,
     names: Sequence[Sequence[str]] | None = None,

@@ -20,7 +20,7 @@ from bert_core.data.batches import Batch, PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import IS_NEXT, encode_corpus
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP
-from bert_core.errors import InputError
+from bert_core.errors import InputError, checked
 from bert_core.model import BertLayer, BertSelfAttention
 from bert_core.probes.forward import Inputs, attention_weights, hidden_states, log_probabilities, logits, padded
 from bert_core.probes.reading import encode_text, masked_row, row_of, token_text
@@ -95,12 +95,14 @@ class Ablation:
     loss: Tensor | None
 
 
+@checked
 def attention(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> AttentionMaps:
     """Every head's attention weights for one or two sentences. Raises InputError for an empty or too long input."""
     encoding = encode_text(checkpoint, text, text_pair)
     return AttentionMaps(encoding.tokens, encoding.type_ids, attention_weights(checkpoint, encoding))
 
 
+@checked
 def head_facts(maps: AttentionMaps) -> HeadFacts:
     """How much each head attends to each kind of target in one input.
 
@@ -130,6 +132,7 @@ def head_facts(maps: AttentionMaps) -> HeadFacts:
     return HeadFacts(facts, chance)
 
 
+@checked
 def head_names(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> list[list[str]]:
     """L lists of H names: the target that a head clearly attends to in this input, a key of PATTERNS, or "".
 
@@ -156,11 +159,13 @@ def head_names(checkpoint: Checkpoint, text: str, text_pair: str | None = None) 
     return names
 
 
+@checked
 def average(weights: Tensor) -> Tensor:
     """The mean over the heads of each layer, (L, T, T)."""
     return weights.mean(1)
 
 
+@checked
 def rollout(weights: Tensor) -> Tensor:
     """Attention multiplied through the layers up to each one, (L, T, T); rows sum to 1.
 
@@ -172,6 +177,7 @@ def rollout(weights: Tensor) -> Tensor:
     return torch.stack(list(accumulate(mixed, lambda below, layer: layer @ below))).float()
 
 
+@checked
 def across(maps: AttentionMaps) -> tuple[list[str], list[str], Tensor]:
     """How [CLS], which next sentence prediction reads, and the first sentence attend to the second: [CLS] and the first
     one's words, R in all, the second's C words, and weights (L, H, R, C).
@@ -193,6 +199,7 @@ def difference(one: Tensor, other: Tensor) -> Tensor:
     return (one.double() - other.double()).abs().sum(-1).mean(-1).float() / 2
 
 
+@checked
 def without_special(maps: AttentionMaps) -> AttentionMaps:
     """The maps without [CLS], [SEP] and [PAD]. Each row is scaled to sum to 1; one without any weight becomes uniform.
 
@@ -227,6 +234,7 @@ def each_alone(checkpoint: Checkpoint) -> Tensor:
     return 1 - torch.eye(L * H).view(L * H, L, H)
 
 
+@checked
 def answers(
     checkpoint: Checkpoint,
     head_scale: Tensor,
@@ -265,6 +273,7 @@ def answers(
     return Answers(word, answer, is_next, loss)
 
 
+@checked
 def ablation_map(checkpoint: Checkpoint, *texts: Any, **options: Any) -> Ablation:
     """How the answers change when one head at a time is switched off.
 

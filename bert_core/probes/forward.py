@@ -104,7 +104,10 @@ def log_probabilities(checkpoint: Checkpoint, logits: Tensor) -> Tensor:
 
 
 def likeliest(checkpoint: Checkpoint, scores: Tensor, top_k: int) -> tuple[Guess, ...]:
-    """The `top_k` likeliest tokens, the best first. scores: (V,) log-probabilities."""
+    """The `top_k` likeliest tokens, the best first. scores: (V,) log-probabilities. Raises InputError for
+    a top_k below 1."""
+    if top_k < 1:
+        raise InputError(f"top_k is {top_k}; ask for at least 1 guess.")
     best = scores.topk(min(top_k, len(scores)))
     tokens = [token_text(checkpoint.tokenizer, number) for number in best.indices.tolist()]
     return tuple(zip(tokens, best.values.exp().tolist()))

@@ -16,7 +16,7 @@ from tokenizers import Encoding
 from torch import Tensor
 
 from bert_core.data.tokenizer import MASK, UNK
-from bert_core.errors import InputError
+from bert_core.errors import InputError, checked
 from bert_core.probes.forward import Guess, hidden_states, likeliest, log_probabilities, require, word_scores
 from bert_core.probes.reading import Row, Word, encode_text, masked_row, read_words, row_of, token_text, tokenize
 from bert_core.storage.checkpoint import Checkpoint
@@ -84,19 +84,19 @@ class LeaveOneOut:
     without: Tensor
 
 
+@checked
 def fill_mask(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> list[list[Guess]]:
     """The likeliest tokens at each [MASK], in reading order: (token, probability), the best first.
 
     text_pair: a second sentence, in segment B. Raises InputError when there is no [MASK], the input is too long, or
     the model has no masked-word head.
     """
-    if top_k < 1:
-        raise InputError(f"top_k is {top_k}; ask for at least 1 guess.")
     encoding, positions = _find_masks(checkpoint, text, text_pair)
     [(_, scores)] = word_scores(checkpoint, [row_of(encoding)], [positions])
     return [list(likeliest(checkpoint, row, top_k)) for row in scores]
 
 
+@checked
 def rate_guess(
     checkpoint: Checkpoint, guess: str, text: str, text_pair: str | None = None, *, mask: int = 0
 ) -> WordGuess:
@@ -109,6 +109,7 @@ def rate_guess(
     return _guess_at_mask(checkpoint, encoding, positions, mask, guess)[1]
 
 
+@checked
 @torch.inference_mode()
 def layer_lens(
     checkpoint: Checkpoint,
@@ -129,7 +130,7 @@ def layer_lens(
     encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
     states = hidden_states(checkpoint, encoding)[:, positions[mask]]  # (L + 1, D)
     scores = log_probabilities(checkpoint, checkpoint.model.score_words(states).float()).cpu()  # (L + 1, V)
-    ids = scores[-1].topk(min(top_k, scores.shape[1])).indices.tolist()
+    ids = [checkpoint.tokenizer.token_to_id(token) for token, _ in likeliest(checkpoint, scores[-1], top_k)]
     for word in words:
         encoded = tokenize(checkpoint, word, None, add_special_tokens=False)
         if len(encoded) == 1 and encoded.tokens != [UNK]:
@@ -142,6 +143,7 @@ def layer_lens(
     )
 
 
+@checked
 def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> Sweep:
     """Mask each word of one or two sentences, one at a time, and rate it at its position.
 
@@ -160,6 +162,7 @@ def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, to
     return Sweep(tuple(swept), sum(logs) / len(logs) if logs else math.nan)
 
 
+@checked
 def leave_one_out(
     checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, mask: int = 0, answer: str | None = None
 ) -> LeaveOneOut:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bert_core.data.encoding import IS_NEXT
-from bert_core.errors import InputError
+from bert_core.errors import InputError, checked
 from bert_core.model import BertEmbeddings, BertLayer, BertSelfAttention
 from bert_core.probes.attention import without
 from bert_core.probes.forward import forward_pass, log_probabilities, padded
@@ -60,6 +60,7 @@ class Stages:
         return self.pair["probabilities"][IS_NEXT].item() if self.pair else None
 
 
+@checked
 def follow(
     checkpoint: Checkpoint,
     text: str,

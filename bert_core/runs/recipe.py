@@ -24,7 +24,7 @@ from bert_core.config import (
     read_json_file,
 )
 from bert_core.data.corpus import Corpus, read_corpus
-from bert_core.errors import ConfigError, CorpusError, quoted
+from bert_core.errors import ConfigError, CorpusError, checked, quoted
 from bert_core.finetuning.recipe import FinetuningRecipe
 
 SCALES = (0.001, 1.0)
@@ -33,6 +33,7 @@ GOING_ON_RATE = 3e-4  # the highest peak of the learning rate with which a train
 _TRAINED_ON = "the text that it was trained on"  # of a recipe that was written with a model
 
 
+@checked
 @dataclass(frozen=True)
 class Recipe:
     """All settings of a training run.
@@ -197,6 +198,7 @@ def recipe_names() -> list[str]:
     return sorted(names, key=lambda name: name != DEFAULT_RECIPE)
 
 
+@checked
 def load_recipe(name_or_path: str | os.PathLike) -> Recipe:
     """A recipe of the program by its name, or one from a JSON file. Raises ConfigError."""
     path = Path(name_or_path)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from bert_core.config import Limits
+from bert_core.config import MAX_SEED, Limits
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import EncodedCorpus
-from bert_core.errors import BertCoreError, RunError, is_out_of_memory, megabytes, one_line
+from bert_core.errors import BertCoreError, RunError, checked, is_out_of_memory, megabytes, one_line
 from bert_core.finetuning.examples import TaskParts
 from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.finetuning.tuning import PreparedTask, prepare_task
@@ -148,6 +148,7 @@ class Run:
 
     # --- Facts --------------------------------------------------------------------------------------------------------
 
+    @checked
     def history(self, since: int = 0) -> list[Any]:
         """The rows, `StepMetrics` or `TaskMetrics`, after the first `since` ones; the next cursor is since +
         len(rows)."""
@@ -158,6 +159,7 @@ class Run:
         """The number of rows of the history."""
         return len(self._history)
 
+    @checked
     def evaluations(self, since: int = 0) -> list[Any]:
         """The held-out curve of `EvaluationPoint` or `EpochMetrics` after its first `since` points; empty where nothing
         is held out."""
@@ -186,6 +188,7 @@ class Run:
         seconds = time.monotonic() - self._slice_began
         return f"The step in progress has taken {seconds:.0f} s so far." if seconds > LONG_STEP_SECONDS else ""
 
+    @checked
     def batch_at(self, step: int, *, again: int = 0, rows: slice = slice(None)) -> BatchView:
         """The batch of a step, counted from 1, also of a step to come. rows: the pairs to show.
 
@@ -194,6 +197,8 @@ class Run:
         batches, last = self._batches, self.recipe.training.total_steps
         if batches is None:
             raise RunError("The batches of this run are not here: it is not prepared yet, or it was freed.")
+        if not 0 <= again <= MAX_SEED:
+            raise RunError(f"again is {again}; it must be a number from 0 to {MAX_SEED}.")
         if not 1 <= step <= last:
             raise RunError(f"There is no step {step}; this run has the steps 1 to {last}.")
         return view_batch(batches.copy(again)[step - 1], self.snapshots[0].tokenizer, step, rows)
@@ -218,6 +223,7 @@ class Run:
         """Whether the state that the next step needs is kept."""
         return self.worker is not None
 
+    @checked
     def save(self, folder: str | Path) -> None:
         """Write the model, that of a task's best epoch, as a Hugging Face folder with the state for
         `TrainingService.resume`, if that is still kept. Raises RunError if there is no model, CheckpointError if the
@@ -225,6 +231,7 @@ class Run:
         checkpoint, also = self._to_save()
         save_checkpoint(checkpoint, folder, also=also)
 
+    @checked
     def pack(self, zip_path: str | Path) -> None:
         """As `save`, into a zip file."""
         checkpoint, also = self._to_save()
@@ -254,6 +261,7 @@ class Run:
         """Train one step and stay paused. Raises RunError if the run has ended."""
         self._command(paused=True, single_steps=1)
 
+    @checked
     def stop(self, reason: str = "", *, wait: bool = True) -> None:
         """End the run after the step in progress; its model and the state for `continue_for` are kept. No effect on a
         run that has ended. wait: until it has ended."""
@@ -277,12 +285,14 @@ class Run:
             if self._paused_by_lease and self.status not in ENDED:
                 self._command(paused=False)
 
+    @checked
     def set_pace(self, steps_per_second: float | None) -> None:
         """Train at this many steps a second, or at full speed (None). Raises ConfigError outside 0.05 to 1000."""
         with self._changed:
             self._pace.set(steps_per_second)
             self._changed.notify_all()
 
+    @checked
     def set_learning_rate(self, value: float) -> None:
         """Use this learning rate, which decays as before, from the next step on: a new part of the recipe's training.
 
@@ -295,6 +305,7 @@ class Run:
             left = self.recipe.training.total_steps - self.worker.trainer.step
             self.recipe = self.worker.add_part(left, value)
 
+    @checked
     def continue_for(self, steps: int, learning_rate: float | None = None) -> None:
         """Train a finished or stopped run for more steps, bit for bit as if its recipe had contained both parts.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bert_core.costs import choose_device
-from bert_core.errors import ConfigError, RunError
+from bert_core.errors import ConfigError, RunError, checked
 from bert_core.finetuning.examples import TaskData, TaskParts
 from bert_core.finetuning.metrics import Metrics
 from bert_core.finetuning.prediction import predict, score
@@ -195,6 +195,7 @@ class Finetuned:
     notes: Sequence[str]
 
 
+@checked
 def finetune(
     checkpoint: Checkpoint,
     task: TaskData | None = None,

@@ -22,7 +22,7 @@ from torch import Tensor
 from bert_core.atomic_folder import check_replaceable, replacing, restore_backup
 from bert_core.config import LOCAL, BertConfig, Limits
 from bert_core.data.tokenizer import PAD, SPECIAL_TOKENS, token_id
-from bert_core.errors import CheckpointError, ConfigError, quoted
+from bert_core.errors import CheckpointError, ConfigError, checked, quoted
 from bert_core.model import BertForPreTraining, draw_weights, extend_positions
 from bert_core.storage.safetensors_file import FLOATS
 from bert_core.storage.tokenizer_file import bert_flags, load_tokenizer, save_tokenizer
@@ -91,6 +91,7 @@ class TaskHead:
         return {f"{layer}.weight": self.weight, f"{layer}.bias": self.bias}
 
 
+@checked
 @dataclass(frozen=True)
 class Checkpoint:
     """A model in eval mode, with its tokenizer.
@@ -152,6 +153,7 @@ class Checkpoint:
 # --- Writing ---------------------------------------------------------------------------------------------------------
 
 
+@checked
 def save_checkpoint(
     checkpoint: Checkpoint,
     folder: str | Path,
@@ -296,6 +298,7 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
 # --- Reading ---------------------------------------------------------------------------------------------------------
 
 
+@checked
 def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, limits: Limits = LOCAL) -> Checkpoint:
     """Open an untrusted Hugging Face BERT folder and check every file before it is used.
 

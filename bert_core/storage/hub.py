@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from bert_core.errors import CheckpointError, megabytes, quoted
+from bert_core.errors import CheckpointError, checked, megabytes, quoted
 from bert_core.storage.checkpoint import TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
 from bert_core.storage.weights import CONFIG, INDEX, WEIGHTS
 
@@ -33,6 +33,7 @@ def is_hub_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+@checked
 def fetch_checkpoint(
     name: str, *, progress: Progress = lambda done, total: None, max_bytes: int = MAX_BYTES, cache: Path | None = None
 ) -> Path:

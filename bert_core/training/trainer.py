@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from bert_core.config import OptimizerConfig
 from bert_core.costs import faster_precision, threads_for, using_threads
-from bert_core.errors import CheckpointError, ConfigError
+from bert_core.errors import CheckpointError, ConfigError, checked
 from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import Objective, PendingMetrics
 from bert_core.training.optimizer import FlatWeights, Optimizer, learning_rate_at
@@ -39,6 +40,7 @@ def give_back_memory() -> None:
         trim(0)
 
 
+@checked
 class Trainer:
     """Trains a model on batches, one step for each `next()`.
 
@@ -57,9 +59,9 @@ class Trainer:
 
     def __init__(
         self,
-        model: Any,
+        model: nn.Module,
         batches: Any,
-        config: Any,
+        config: OptimizerConfig,
         *,
         seed: int = 0,
         operations: float | None = None,
@@ -70,7 +72,7 @@ class Trainer:
         self._parameters = list(model.parameters())
         self.step, self.seconds = 0, 0.0
         self.flat = FlatWeights(model)
-        sizes = model.config
+        sizes: Any = model.config
         self._device = self.flat.weights.device.type
         if operations is None:
             operations = self.objective.operations(sizes, batches[0])  # all batches are about as large

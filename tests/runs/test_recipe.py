@@ -489,3 +489,28 @@ def test_a_text_of_unknown_words_is_said_or_refused(tiny_checkpoint):
     assert "% of the words are unknown to this vocabulary; make it larger." in " ".join(prepare(small, mixed).notes)
     with pytest.raises(ConfigError, match="The device 'tpu' is not available here"):
         prepare(recipe, mixed, device="tpu")
+
+
+def test_a_recipe_for_any_text_describes_the_one_that_it_was_given():
+    mini, small = load_recipe("english-mini"), {"training.steps": 3, "model.hidden_size": 12, "data.batch_size": 2}
+    small |= {"model.num_attention_heads": 3, "model.intermediate_size": 8, "corpus.validation_share": 0}
+    text = "One dog ran. Two cats sat. Three birds flew.\n\nA fourth came. It fell. It rose."
+    corpus = Corpus.from_text(text, "documents", "mine.txt")
+    first = prepare(mini.override(small), corpus).recipe
+    assert (first.title, first.corpus.kind) == ("mine.txt", "documents")
+    assert first.description == "A text of your own, with the settings of the recipe english-mini."
+    again = Recipe.from_dict("recipe", recipe_content(first))
+    assert recipe_content(prepare(again, corpus).recipe) == recipe_content(first)
+    unread = Corpus(corpus.documents, "mine.txt")  # as a kept run has it
+    assert recipe_content(prepare(again, unread).recipe) == recipe_content(first)
+    other = prepare(again, Corpus.from_text("one two\nthree four\nfive six\nten", "lines", "other.txt")).recipe
+    assert (other.title, other.corpus.kind, other.description) == ("other.txt", "lines", first.description)
+
+
+@pytest.mark.parametrize("name", ["file", "encoding", "needs", "pair_label"])
+@pytest.mark.parametrize("value", [[], {}, 3, True])
+def test_a_text_among_the_settings_must_be_one(recipe, name, value):
+    content = recipe_content(recipe)
+    content["corpus"] |= {name: value}
+    with pytest.raises(ConfigError, match=f"{name} is .*; it must be a text"):
+        Recipe.from_dict("mine", content)

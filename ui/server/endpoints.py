@@ -13,7 +13,7 @@ from gradio.context import LocalContext
 from gradio.data_classes import FileData
 
 from bert_core.data.corpus import Corpus
-from bert_core.errors import InputError, RunError
+from bert_core.errors import InputError, RunError, checked
 from bert_core.finetuning.examples import AnswerExample, Example, TaggedExample, TextExample
 from bert_core.finetuning.prediction import as_json, predict
 from bert_core.finetuning.recipe import finetuning_recipe
@@ -148,10 +148,12 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
 def _with_plain_errors(function: Callable) -> Callable:
     """The function, raising every error as one sentence for the caller."""
 
+    answer = checked(function)
+
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
         try:
-            return function(*arguments, **named)
+            return answer(*arguments, **named)
         except BaseException as error:  # also a panic of a library in Rust; it is logged, not sent
             raise gr.Error(sentence_of(error), print_exception=False) from None
 
