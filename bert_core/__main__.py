@@ -141,6 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--test", type=_path, metavar="FILE", help="examples to measure the result on")
     separator = "what stands between the labels of a text that may have several, such as a comma"
     tune.add_argument("--label-separator", type=_given, metavar="TEXT", help=separator)
+    _add_columns(tune, "the texts and then the label, or the word and the tag, for example review,sentiment")
     _add_encoding(tune)
     tune.add_argument(
         "--checkpoint", type=_given, required=True, metavar="FOLDER_OR_NAME", help="the model to start from"
@@ -153,16 +154,25 @@ def _parser() -> argparse.ArgumentParser:
     _add_settings(tune, "training.epochs=3")
     tune.set_defaults(command=_finetune)
 
-    predictor = commands.add_parser("predict", help="apply a fine-tuned model to examples")
+    about = "Apply a fine-tuned model to examples. The output has a line of JSON for each line of the input after its "
+    about += "header, null for an empty line. For a file of a word a line, and for SQuAD's JSON, it has a line for each "
+    about += "sentence or question."
+    predictor = commands.add_parser("predict", help="apply a fine-tuned model to examples", description=about)
     predictor.add_argument(
         "model", type=_given, metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub"
     )
-    predictor.add_argument("--input", type=_path, required=True, metavar="FILE", help="examples without labels")
+    predictor.add_argument("--input", type=_path, required=True, metavar="FILE", help="examples; labels are not read")
+    _add_columns(predictor, "the texts, or the word, for example review")
     _add_encoding(predictor)
     predictor.add_argument("--output", type=_path, metavar="FILE", help="default: standard output")
     _add_device(predictor)
     predictor.set_defaults(command=_predict)
     return parser
+
+
+def _add_columns(command: argparse.ArgumentParser, which: str) -> None:
+    help = f"{which}: names of the header, or numbers from 1 where there is none; default: usual names, or the order"
+    command.add_argument("--columns", default="", metavar="NAME,NAME", help=help)
 
 
 def _add_encoding(command: argparse.ArgumentParser) -> None:
@@ -516,7 +526,12 @@ def _finetune(options: argparse.Namespace) -> None:
     if options.task not in (None, recipe.task):
         raise ConfigError(f"The recipe {recipe.name} is for {recipe.task}; leave out --task.")
     parts = {
-        name: load_task(path, recipe.task, encoding=options.encoding, label_separator=options.label_separator)
+        name: load_task(
+            *(path, recipe.task),
+            columns=options.columns,
+            encoding=options.encoding,
+            label_separator=options.label_separator,
+        )
         for name in ("train", "validation", "test")
         if (path := getattr(options, name)) is not None
     }
@@ -563,13 +578,17 @@ def _predict(options: argparse.Namespace) -> None:
     device = choose_device(options.device)
     checkpoint = load_checkpoint(_model_folder(options.model)).to(device)
     task = task_of(checkpoint)
-    examples = load_task(options.input, task, labelled=False, encoding=options.encoding).examples
+    how = {"columns": options.columns, "encoding": options.encoding}
+    data = load_task(options.input, task, labelled=False, model=checkpoint, **how)
+    print(*data.notes, sep="\n", end="\n" * bool(data.notes), file=sys.stderr)
     assert checkpoint.head is not None
-    found = predict(checkpoint, examples)
+    found = predict(checkpoint, data.examples)
     lines = [
         json.dumps(as_json(example, each, checkpoint.head.labels), ensure_ascii=False) + "\n"
-        for example, each in zip(examples, found)
+        for example, each in zip(data.examples, found)
     ]
+    blanks, answers = {*data.blanks}, iter(lines)
+    lines = ["null\n" if i in blanks else next(answers) for i in range(len(lines) + len(blanks))]
     if options.output is None:
         print(*lines, sep="", end="")
     else:

@@ -114,6 +114,11 @@ def decoded_blocks(
         data = following
 
 
+def with_plain_line_ends(text: str) -> str:
+    """The text with each end of a line as one line feed. Other white space ends no line of a file with columns."""
+    return text.replace("\r\r\n", "\n").replace("\r\n", "\n").replace("\r", "\n")
+
+
 def check_text(text: str, name: str, start: int = 0, encoding: str = "utf-8") -> None:
     """Raise CorpusError if a text that begins at byte `start` has a character that no text file contains."""
     for first in range(0, len(text), BLOCK_BYTES):

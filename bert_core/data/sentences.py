@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Iterable, Iterator
 
 from bert_core.config import CORPUS_KINDS
+from bert_core.data.decoding import with_plain_line_ends
 from bert_core.errors import ConfigError, CorpusError
 
 MAX_WORD_CHARACTERS = 100  # WordPiece takes quadratic time in the length of a word
@@ -186,7 +187,7 @@ class SentenceReader:
                 paragraph.append(line)
 
     def _pairs(self, blocks: Iterable[str]) -> Iterator[list[str] | None]:
-        lines = (line for block in blocks for line in block.splitlines())
+        lines = (line for block in blocks for line in with_plain_line_ends(block).removesuffix("\n").split("\n"))
         for number, line in enumerate(lines, 1):
             cells = [cell.strip() for cell in line.split("\t")]
             if not line.strip() or (number == 1 and cells[0].lower() == "quality"):

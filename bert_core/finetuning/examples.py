@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 from bert_core.errors import CorpusError, first_three, quoted
@@ -76,19 +76,29 @@ def in_words(label: Any) -> str:
 class TaskData:
     """The examples of one part of a task: training, validation or test.
 
-    task: one of `TASKS`. notes: what the reader has changed, one sentence each. name: of the file.
+    task: one of `TASKS`. name: of the file. notes: what the reader has read and changed, one sentence each. columns:
+    the texts and the label, or the word and the tag, by name, or by number from 1 without a header. blanks: places of
+    empty lines among the examples, of a file without labels.
     """
 
     task: str
     examples: Sequence[Example]
     name: str = "the examples"
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    blanks: tuple[int, ...] = ()
 
     @property
     def choices(self) -> int | None:
         """The number of choices of each example, None for other tasks."""
         first = self.examples[0]
         return len(first.choices) if isinstance(first, ChoiceExample) else None
+
+    @property
+    def texts(self) -> int | None:
+        """1 if each example is a text, 2 if each is a pair, None if they differ and for other tasks."""
+        found = {1 + (each.pair is not None) for each in self.examples if isinstance(each, TextExample)}
+        return found.pop() if len(found) == 1 else None
 
     @property
     def is_multi_label(self) -> bool:
@@ -112,8 +122,8 @@ class TaskData:
         names = sorted(found, key=lambda name: (name != "O", not name.isdecimal(), len(name) * name.isdecimal(), name))
         if len(names) > MAX_LABELS:
             raise CorpusError(
-                f"{self.name} has {len(names):,} different labels; the limit is {MAX_LABELS:,}. The label is the last "
-                "column; for numbers, choose text-regression."
+                f"{self.name} has {len(names):,} different labels; the limit is {MAX_LABELS:,}. Choose the column of "
+                "the label; for numbers, choose text-regression."
             )
         if len(names) == 1 and not self.is_multi_label:
             raise CorpusError(
@@ -197,7 +207,7 @@ class TaskParts:
             kind = KINDS[part["task"]] if part else TextExample
             parts[name] = part and TaskData(
                 *(part["task"], [kind(*map(_frozen, row)) for row in part["examples"]]),
-                *(part["name"], _frozen(part["notes"])),
+                *(part["name"], *(_frozen(part[name]) for name in ("notes", "columns", "blanks"))),
             )
         return cls(**parts)
 

@@ -131,6 +131,13 @@ def task_of(checkpoint: Checkpoint) -> str:
     return next(task for task, kind in MODEL_CLASSES.items() if kind.__name__ == head.architecture)
 
 
+def learned_columns(checkpoint: Checkpoint | None) -> tuple[str, ...]:
+    """The columns from which a fine-tuned model learned, see `TaskData.columns`; () if its recipe does not say."""
+    columns = ((checkpoint and checkpoint.recipe) or {}).get("columns")
+    is_known = isinstance(columns, list | tuple) and len(columns) in (2, 3) and all(isinstance(i, str) for i in columns)
+    return tuple(columns) if is_known else ()
+
+
 def model_of(checkpoint: Checkpoint) -> BertForTask:
     """A fine-tuned model in eval mode, which shares its weights with the checkpoint. Errors as for `task_of`."""
     kind, head = MODEL_CLASSES[task_of(checkpoint)], checkpoint.head

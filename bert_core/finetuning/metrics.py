@@ -12,6 +12,9 @@ from collections.abc import Callable, Sequence
 Metrics = dict[str, float]
 Entity = tuple[str, int, int]  # type, first word, and the word after the last one
 
+_MARKS, _BEGIN, _END = ({*"BIMESLU"}, {*"BSU"}, {*"ESLU"})
+_ONLY_KIND = "entity"  # of tags that are marks alone
+
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -122,15 +125,36 @@ def entity_metrics(tags: Sequence[Sequence[str]], predicted: Sequence[Sequence[s
     }
 
 
+def marked(tag: str) -> tuple[str, str]:
+    """The mark of a tag and the type of its entity: B and person of B-person.
+
+    The marks are those of IOB, BIOES, BMES and BILOU. A tag without a mark, such as NOUN, is a type. O and a mark
+    alone, as in files with one kind of entity, have none.
+    """
+    mark, dash, kind = tag.partition("-")
+    if mark in _MARKS and bool(dash) == bool(kind):
+        return mark, kind
+    return ("O", "") if tag == "O" else ("", tag)
+
+
 def entities(tags: Sequence[str]) -> list[Entity]:
-    """The entities that a sentence's tags mark. One begins at each B-, and at an I- that continues none of its type."""
+    """The entities that a sentence's tags mark.
+
+    One begins at each B-, S- and U-, and at a tag that continues none of its type; it ends after E-, L-, S- and U-.
+    Neighbours with the same tag without a mark are one entity, as in the pipeline of `transformers`.
+    """
     found: list[Entity] = []
+    is_bare = {*tags} <= {"O", *_MARKS}
+    is_open = False
     for i, tag in enumerate(tags):
-        mark, _, kind = tag.partition("-")
-        if mark == "I" and found and found[-1][0] == kind and found[-1][2] == i:
+        mark, kind = marked(tag)
+        if mark in _MARKS and not kind:
+            mark, kind = (mark, _ONLY_KIND) if is_bare else ("", tag)
+        if is_open and found[-1][0] == kind and mark not in _BEGIN:
             found[-1] = (kind, found[-1][1], i + 1)
         elif mark != "O":
             found.append((kind, i, i + 1))
+        is_open = mark != "O" and mark not in _END
     return found
 
 

@@ -16,7 +16,7 @@ import torch
 from bert_core.config import FinetuningData, build
 from bert_core.costs import probe_operations, threads_for, using_threads
 from bert_core.data.tokenizer import end_of_marks
-from bert_core.errors import ConfigError, InputError, checked
+from bert_core.errors import ConfigError, InputError, checked, quoted
 from bert_core.finetuning import metrics
 from bert_core.finetuning.batches import TaskBatches, task_loss
 from bert_core.finetuning.examples import (
@@ -29,7 +29,7 @@ from bert_core.finetuning.examples import (
     TextExample,
 )
 from bert_core.finetuning.features import Row, task_rows
-from bert_core.finetuning.heads import BertForTask, model_of, task_of
+from bert_core.finetuning.heads import BertForTask, learned_columns, model_of, task_of
 from bert_core.storage.checkpoint import Checkpoint
 
 
@@ -238,15 +238,23 @@ def _best(scores: np.ndarray, allowed: np.ndarray, count: int) -> list[int]:
 def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | Example]) -> list[Prediction]:
     """Predictions of a fine-tuned model about examples; a text, or a pair of texts, stands for a `TextExample`.
 
-    Raises CheckpointError for a model that is not fine-tuned, InputError for examples of another task.
+    Raises CheckpointError for a model that is not fine-tuned, InputError for examples of another task, for single texts
+    where the model learned from pairs or the other way round, and for a text or a pair outside of a list.
     """
     task, head = task_of(checkpoint), checkpoint.head
     assert head is not None
+    is_pair = isinstance(examples, tuple) and len(examples) == 2 and all(isinstance(each, str) for each in examples)
+    if is_pair or isinstance(examples, str | bytes) or not isinstance(examples, Iterable):
+        raise InputError(f"predict takes a list of examples, not {quoted(examples)}; give one, such as ['a text'].")
     data = TaskData(task, [_example(each) for each in examples])
     if any(type(each) is not KINDS[task] for each in data.examples):
         raise InputError(f"This model does {task}; give it examples of that task.")
     if not data.examples:
         return []
+    learned = len(learned_columns(checkpoint)) - 1
+    if KINDS[task] is TextExample and learned > 0 and data.texts != learned:
+        kinds = ("single texts", "pairs of texts") if learned == 1 else ("pairs of texts", "single texts")
+        raise InputError("This model learned from {}, and these are {}; give it {}.".format(*kinds, kinds[0]))
     recipe = checkpoint.recipe or {}
     saved = recipe.get("data")
     try:
@@ -271,8 +279,10 @@ def _example(given: str | tuple[str, str] | Example) -> Example:
     """An example without its label, which the model may not know."""
     if isinstance(given, str):
         return TextExample(given, None, None)
-    if isinstance(given, tuple):
+    if isinstance(given, tuple | list) and len(given) == 2 and all(isinstance(each, str) for each in given):
         return TextExample(given[0], given[1], None)
+    if not isinstance(given, Example):
+        raise InputError(f"An example is a text, a pair of texts or one that load_task reads, not {quoted(given)}.")
     field = {TaggedExample: "tags", AnswerExample: "answers"}.get(type(given), "label")
     unlabelled: Any = {field: None}
     return dataclasses.replace(given, **unlabelled)

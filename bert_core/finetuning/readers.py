@@ -1,27 +1,32 @@
-"""Reads the files in which tasks are published. The form is detected; an error names the line.
+"""Reads the files in which tasks are published. The form is detected, and the notes say what was read; an error names
+the line.
 
-text-classification, text-regression: a text and its label, or two texts and their label, in columns separated by tabs
-or by _!_, with or without a header; also the five columns of MRPC. multiple-choice: SWAG's csv, CODAH's tsv.
+text-classification, text-regression: a text and its label, or two texts and their label, in columns separated by tabs,
+commas or _!_, with or without a header, or as JSON objects, one on each line. multiple-choice: SWAG's csv, CODAH's tsv.
 question-answering: SQuAD's JSON, versions 1.1 and 2. token-classification: a word a line, the tag in the last column,
 a blank line between sentences (CoNLL).
 """
 
 import csv
-import dataclasses
 import io
 import itertools
 import json
 import math
 import re
 import string
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn
 
 from bert_core.config import LOCAL, Limits
-from bert_core.data.decoding import decoded_blocks
-from bert_core.errors import CorpusError, checked, megabytes, quoted
+from bert_core.data.decoding import decoded_blocks, with_plain_line_ends
+from bert_core.errors import CorpusError, checked, first_three, megabytes, quoted
 from bert_core.finetuning.examples import AnswerExample, ChoiceExample, Example, TaggedExample, TaskData, TextExample
+from bert_core.finetuning.heads import learned_columns
+from bert_core.finetuning.metrics import marked
+from bert_core.storage.checkpoint import Checkpoint
 from bert_core.storage.untrusted import parse_value
 
 MAX_BYTES = 200 * 2**20
@@ -30,12 +35,97 @@ _NEAR = 10_000  # characters in which a misplaced answer is searched, since each
 
 _SEPARATOR = "_!_"
 _BLANK = string.whitespace + "\ufeff\u200b\xa0"
-# Names of the label's column in a header.
-_LABEL_NAMES = {"label", "labels", "score", "quality", "similarity", "class", "category", "target", "gold_label"}
-# Names of columns that are neither a text nor a label.
-_ID_NAMES = {"", "id", "index", "idx", "guid", "#1 id", "#2 id", "pair_id", "pairid"}
 
-Lines = list[tuple[int, str]]  # numbers from 1, and the text of lines that are not blank
+# Names of columns in a header, in small letters and without spaces, _ and -.
+_TEXT_NAMES = {"text", "sentence", "string", "question", "premise", "hypothesis", "query", "passage", "context"}
+_TEXT_NAMES |= {"review", "reviewtext", "content", "body", "comment", "commenttext", "tweet", "message", "document"}
+_TEXT_NAMES |= {"utterance", "sms", "textpair", "s1", "s2", "#1string", "#2string"}
+_TEXT_NAMES |= {name + mark for name in ("text", "sentence", "string", "question", "premise") for mark in "12ab"}
+# Read where none of those occurs.
+_OTHER_TEXT_NAMES = {"title", "headline", "description", "abstract", "summary", "post", "answer", "response", "article"}
+_CLASS_NAMES = ("goldlabel", "label", "labels", "class", "category", "target", "sentiment", "intent", "isduplicate")
+_CLASS_NAMES += ("quality", "polarity", "emotion", "topic", "stance", "relation", "entailmentjudgment")
+_NUMBER_NAMES = ("score", "similarity", "similarityscore", "relatednessscore", "rating", "stars")
+_ID_NAMES = {"", "id", "index", "idx", "guid", "uid", "#1id", "#2id", "pairid", "qid", "unnamed:0"}
+# Labels that stand for none, as published files have them, unless they are as frequent as classes are.
+_NO_LABELS = ("-1", "-")
+# A name or number of a row, no text.
+_ID = re.compile(r"(?=\D*\d)[\w.:#/-]{1,40}", re.ASCII)
+_MOST_SHOWN = 20  # names of columns
+_NEW_DOCUMENT = "-DOCSTART-"
+_WORD_AND_TAG = "write a word first and its tag last in the same columns on every line"
+_WANTED = dict.fromkeys(("text-classification", "text-regression"), "one or two texts and then the label")
+_WANTED |= {"token-classification": "the word and then the tag"}
+
+
+@dataclass
+class _File:
+    """A task file while it is read. columns: those asked for, and after reading those read; see `TaskData`.
+
+    model: for which examples without labels are read. most: of lines and columns. separator: between several labels.
+    """
+
+    text: str
+    name: str
+    task: str
+    labelled: bool
+    columns: Sequence[str]
+    model: Checkpoint | None
+    separator: str | None
+    most: int
+    notes: list[str]
+    blanks: list[int] = field(default_factory=list)
+
+    def count(self, marks: str) -> None:
+        """Raise CorpusError if the text has too many of the marks that end a line or a column."""
+        items = sum(map(self.text.count, marks))
+        if items > self.most:
+            message = f"{self.name} has {items:,} lines and columns; the limit here is {self.most:,}. Use a part of it."
+            raise CorpusError(message)
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """Every line with its number from 1; one of white space and byte order marks alone is empty."""
+        for number, line in enumerate(self.text.removesuffix("\n").split("\n"), 1):
+            yield number, line if line.strip(_BLANK) else ""
+
+    def wrong(self, line: int, problem: str, remedy: str) -> CorpusError:
+        """An error in a line."""
+        return CorpusError(f"Line {line} of {self.name} {problem}; {remedy}.")
+
+    def say(self, prefix: str, names: Sequence[str], **columns: Sequence[int]) -> None:
+        """Note which columns were read as what, and which were not. prefix: of their names."""
+        read = {i for each in columns.values() for i in each}
+        said = columns | {"Left out": [i for i in range(len(names)) if i not in read]}
+        listed = {what: ", ".join(prefix + _shown(names[i]) for i in each) for what, each in said.items()}
+        self.notes.append(" ".join(f"{what}: {each}." for what, each in listed.items() if each))
+
+    def check_columns(self, known: Sequence[str], *counts: int) -> None:
+        """Raise CorpusError unless the chosen columns are among these. counts: of those chosen beside a label."""
+        wanted = self.columns
+        if missing := [each for each in wanted if each not in known]:
+            has = ", ".join(map(_shown, known[:_MOST_SHOWN]))
+            raise CorpusError(f"{self.name} has no column {quoted(missing[0])}; its columns are: {has}.")
+        if len({*wanted}) != len(wanted) or len(wanted) - self.labelled not in counts:
+            wants = _WANTED[self.task] if self.labelled else _WANTED[self.task].partition(" and then")[0]
+            raise CorpusError(
+                f"For {self.name}, choose {wants}; the chosen columns are: {', '.join(map(_shown, wanted))}."
+            )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of the model."""
+        return self.model.head.labels if self.model and self.model.head else ()
+
+    @property
+    def learned(self) -> int:
+        """The number of texts in each example that the model learned from, 0 if it is not known."""
+        return max(0, len(learned_columns(self.model)) - 1)
+
+    @property
+    def learned_names(self) -> tuple[str, ...]:
+        """The names of the columns that the model learned texts from, () if they had none."""
+        names = learned_columns(self.model)[:-1]
+        return () if all(each.isdecimal() for each in names) else names
 
 
 @checked
@@ -44,188 +134,389 @@ def load_task(
     task: str,
     *,
     labelled: bool = True,
+    columns: str | Sequence[str] = (),
+    model: Checkpoint | None = None,
     encoding: str | None = None,
     label_separator: str | None = None,
     limits: Limits = LOCAL,
 ) -> TaskData:
     """Read the examples of a task file.
 
-    labelled: whether it has labels; without them, for `predict`, the same form has no label column. encoding: of a file
-    that is not UTF-8, see `decoded_blocks`. label_separator: what stands between the labels of a text that may have
-    several; alone, it means none of them. None: each text has one label. Raises CorpusError, with the line or the
-    question, if a part cannot be read, and for a file without examples or over the limits.
+    labelled: whether to read labels; without them, for `predict`. columns: the texts and then, with labels, the label,
+    or the word and the tag: names of a header, or numbers from 1 where there is none, such as ("review", "sentiment")
+    or "1,2". By default, a header's usual names, else the order. model: the fine-tuned model that examples without
+    labels are for; it knows its columns and labels. encoding: of a file that is not UTF-8, see `decoded_blocks`.
+    label_separator: what stands between the labels of a text that may have several; alone, it means none of them. None:
+    each text has one label. Raises CorpusError, with the line or the question, if a part cannot be read, if it is not
+    clear which columns to read, and for a file without examples or over the limits.
     """
     path = Path(path)
+    columns = next(csv.reader([columns], skipinitialspace=True), []) if isinstance(columns, str) else columns
+    columns = [each.strip() for each in columns]
     if task not in _READERS:
         raise CorpusError(f"The task {quoted(task)} is unknown; it can be one of: {', '.join(TASKS)}.")
+    if columns and task in ("multiple-choice", "question-answering"):
+        raise CorpusError(f"A {task} file has columns of its own; leave out the choice of columns.")
     notes: list[str] = []
     try:
         if path.stat().st_size > (most := min(MAX_BYTES, limits.upload_bytes)):
             raise CorpusError(f"{path.name} has more than {megabytes(most)}; use a part of it.")
-        with path.open("rb") as file:
-            text = "".join(decoded_blocks(file, path.name, notes, encoding))
+        with path.open("rb") as opened:
+            text = "".join(map(with_plain_line_ends, decoded_blocks(opened, path.name, notes, encoding)))
     except OSError as error:
         raise CorpusError(f"{path.name} cannot be read ({error.strerror or error}).") from None
-    examples = _READERS[task](text, path.name, labelled, notes, limits.items)
+    separator = label_separator if task == "text-classification" else None
+    file = _File(text, path.name, task, labelled, columns, model, separator, limits.items, notes)
+    examples = _READERS[task](file)
     if not examples:
         raise CorpusError(f"{path.name} has no examples; a {task} file has {FORMS[task]}.")
-    if label_separator and labelled and task == "text-classification":
-        examples = [_several(cast(TextExample, example), label_separator) for example in examples]
-    return TaskData(task, examples, path.name, tuple(notes))
+    return TaskData(task, examples, path.name, tuple(notes), tuple(file.columns), tuple(file.blanks))
 
 
-def _several(example: TextExample, separator: str) -> TextExample:
-    """The example with all labels that its label names, each once."""
-    names = [name.strip() for name in str(example.label).split(separator)]
-    return dataclasses.replace(example, label=tuple(dict.fromkeys(filter(None, names))))
+# --- Tables: lines of columns, comma-separated files, JSON lines ------------------------------------------------------
 
 
-def _all_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Every line with its number; one of white space and byte order marks alone is empty."""
-    for number, line in enumerate(text.split("\n"), 1):
-        yield number, line.rstrip("\r") if line.strip(_BLANK) else ""
+class _Table:
+    """The rows of a file. line, first: the number and the fields of its first row; of JSON objects, the names."""
+
+    def __init__(self, file: _File, separator: str | None = None) -> None:
+        self.file = file
+        self.line, line = next(((number, line) for number, line in file.lines() if line), (1, ""))
+        self.separator = separator or _separator(line, file)
+        self.is_json = self.separator == "{"
+        file.count({"{": "\n,[{", ",": "\n,", ";": "\n;"}.get(self.separator, "\n\t"))
+        self.first = list(self._object(line, self.line)) if self.is_json else []
+        self.first = self.first or next((fields for _, fields in self._rows() if fields), [])
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Each row's first line, and its fields; none for an empty row. The table can be read again, a row at a time:
+        while the garbage collector visits the lists of 100,000 rows, all threads wait."""
+        for number, fields in self._rows():
+            if fields and len(fields) != len(self.first):
+                problem = f"has {len(fields)} columns where the first line has {len(self.first)}"
+                raise self.file.wrong(number, problem, "give every line the same columns")
+            yield number, fields
+
+    def values(self, column: int, is_named: bool) -> Counter[str]:
+        """How often a column has each value. is_named: whether the first row is a header."""
+        rows = (fields for _, fields in self.rows() if fields and not (is_named and fields == self.first))
+        return Counter(fields[column] for fields in rows)
+
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        if self.is_json:
+            for number, line in self.file.lines():
+                content = self._object(line, number) if line else {}
+                yield number, [self._field(content.get(name)) for name in self.first] if content else []
+        elif self.separator in (",", ";"):
+            yield from self._csv()
+        else:
+            for number, line in self.file.lines():
+                yield number, [each.strip() for each in line.split(self.separator)] if line else []
+
+    def _csv(self) -> Iterator[tuple[int, list[str]]]:
+        text = io.StringIO(self.file.text, newline="")
+        reader, end = csv.reader(text, delimiter=self.separator, skipinitialspace=True, strict=True), 0
+        try:
+            for row in reader:
+                fields = [each.strip() for each in row]
+                yield end + 1, fields if any(each.strip(_BLANK) for each in fields) else []
+                end = reader.line_num
+        except csv.Error as error:
+            remedy = "quote texts that hold commas or quotes"
+            raise self.file.wrong(reader.line_num, f"is not CSV ({error})", remedy) from None
+
+    def _object(self, line: str, number: int) -> dict[str, Any]:
+        try:
+            content = parse_value(line, self.file.most)
+        except ValueError as error:
+            raise self.file.wrong(number, f"is not JSON ({error})", "write an object on each line") from None
+        if not isinstance(content, dict):
+            raise self.file.wrong(number, "is not a JSON object", "write one on each line")
+        return content
+
+    def _field(self, value: Any) -> str:
+        if isinstance(value, list) and self.file.separator and all(isinstance(each, str) for each in value):
+            return self.file.separator.join(value) or self.file.separator
+        return value.strip() if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
-def _lines(text: str) -> Lines:
-    return [(number, line) for number, line in _all_lines(text) if line]
+def _separator(line: str, file: _File) -> str:
+    """What stands between the columns of a file with this first line; { for JSON lines."""
+    if re.match(r'\[?\s*\{\s*"', line) or line.strip() == "[":
+        return "{"
+    if found := next((each for each in (_SEPARATOR, "\t") if each in line), None):
+        return found
+    comma = max(",;", key=line.count)
+    names = [_plain(each) for each in line.replace('"', "").split(comma)]
+    is_csv = file.labelled or file.name.lower().endswith(".csv") or (len(names) > 1 and _TEXT_NAMES & {*names})
+    return comma if is_csv else "\t"
 
 
-def _count(text: str, name: str, marks: str, most: int) -> None:
-    """Raise CorpusError if a text has more than `most` of the marks that end a line or a column."""
-    items = sum(map(text.count, marks))
-    if items > most:
-        raise CorpusError(f"{name} has {items:,} lines and columns; the limit here is {most:,}. Use a part of it.")
+def _plain(name: str) -> str:
+    """The name of a column as the lists of known names have it."""
+    return re.sub(r"[\s_-]", "", name.strip(_BLANK).lower())
 
 
-def _wrong(name: str, line: int, problem: str, remedy: str) -> CorpusError:
-    return CorpusError(f"Line {line} of {name} {problem}; {remedy}.")
+def _shown(name: str) -> str:
+    return quoted(name)[1:-1] or "''"
 
 
 # --- Texts and pairs with a label ------------------------------------------------------------------------------------
 
 
-def _texts(text: str, name: str, labelled: bool, notes: list[str], most: int, numbers: bool = False) -> list[Example]:
-    _count(text, name, "\n\t", most)
-    lines = _lines(text)
-    separator = _SEPARATOR if lines and _SEPARATOR in lines[0][1] else "\t"
-    if not lines:
+@dataclass(frozen=True)
+class _Columns:
+    """Which columns of a table are the texts and the label, and whether its first row is a header."""
+
+    texts: list[int]
+    label: int | None
+    is_named: bool
+
+
+def _texts(file: _File) -> list[Example]:
+    table = _Table(file)
+    if not table.first:
         return []
-
-    def fields_of(line: str) -> list[str]:
-        return [field.strip() for field in line.split(separator)]
-
-    first_line, first = lines[0][0], fields_of(lines[0][1])
-    width = len(first)
-    header = _header(first, labelled)
-    if header:
-        columns, label_column = header
-        lines = lines[1:]
-    else:
-        label_column = width - 1 if labelled else None
-        columns = [i for i in range(width) if i != label_column]
-    if not 1 <= len(columns) <= 2:
-        has = f"has {width} {'column' if width == 1 else 'columns'}"
-        wanted = "a text, or two texts," + (" and a label" if labelled else "")
-        raise _wrong(name, first_line, has, f"write {wanted} in columns separated by tabs or {_SEPARATOR}")
+    columns = _chosen(table) if file.columns else _found(table)
+    label = [] if columns.label is None else [columns.label]
+    names = table.first if columns.is_named else [str(i) for i in range(1, len(table.first) + 1)]
+    file.say("" if columns.is_named else "column ", names, Texts=columns.texts, Label=label)
+    file.columns = [names[i] for i in (*columns.texts, *label)]
+    none = _no_labels(table.values(label[0], columns.is_named), file.task) if label else set()
+    counts: Counter[str] = Counter()
     examples: list[Example] = []
-    for number, line in lines:
-        # One row at a time: while the garbage collector visits the lists of 100,000 rows, all threads wait.
-        fields = fields_of(line)
-        if len(fields) != width:
-            problem = f"has {len(fields)} columns where the first line has {width}"
-            raise _wrong(name, number, problem, "give every line the same columns")
-        texts = [fields[column] for column in columns]
-        if not all(texts):
-            raise _wrong(name, number, "has an empty text", "fill it in or take the line out")
-        label = None if label_column is None else _label(fields[label_column], numbers, name, number)
-        examples.append(TextExample(texts[0], texts[1] if len(texts) == 2 else None, label, number))
+    for number, fields in table.rows():
+        if columns.is_named and fields == table.first:
+            file.blanks.clear()
+            counts["header"] += 1
+        elif not fields:
+            file.blanks.append(len(examples) + len(file.blanks))
+        elif label and fields[label[0]] in none:
+            counts[quoted(fields[label[0]]) if fields[label[0]] else "empty"] += 1
+        else:
+            texts = [fields[column] for column in columns.texts]
+            if not all(texts):
+                raise file.wrong(number, "has an empty text", "fill it in or take the line out")
+            value = _label(fields[label[0]], file, number) if label else None
+            examples.append(TextExample(texts[0], texts[1] if len(texts) == 2 else None, value, number))
+    if (repeated := counts.pop("header", 0) - 1) > 0:
+        file.notes.append(f"Repeated headers left out: {repeated:,}.")
+    file.notes += [f"Examples left out because their label is {what}: {count:,}." for what, count in counts.items()]
+    if counts and not examples:
+        raise CorpusError(f"No example of {file.name} has a label; add labels, or use it without them in predict.")
     return examples
 
 
-def _header(fields: list[str], labelled: bool) -> tuple[list[int], int | None] | None:
-    """The columns of the texts and of the label, if these fields of the first line name them."""
-    names = [field.strip().lower() for field in fields]
-    labels = [i for i, each in enumerate(names) if each in _LABEL_NAMES]
-    known = {"text", "sentence", "sentence1", "sentence2", "premise", "hypothesis", "question1", "question2"}
-    if not labels and (labelled or not known & set(names)):
+def _chosen(table: _Table) -> _Columns:
+    """The columns that a person asked for."""
+    file, is_named = table.file, table.is_json or not all(each.isdecimal() for each in table.file.columns)
+    known = table.first if is_named else [str(i) for i in range(1, len(table.first) + 1)]
+    file.check_columns(known, 1, 2)
+    found = [known.index(each) for each in file.columns]
+    texts = found[:-1] if file.labelled else found
+    return _fitting(table, _Columns(texts, found[-1] if file.labelled else None, is_named))
+
+
+def _found(table: _Table) -> _Columns:
+    """The columns by the names of a header, else by their order. Raises CorpusError where neither is clear."""
+    file, first = table.file, table.first
+    if file.labelled and len(first) == 1:
+        wanted = f"write a text, or two texts, and a label in columns separated by tabs, commas or {_SEPARATOR}"
+        raise file.wrong(table.line, "has 1 column", wanted)
+    named = _by_name(table)
+    if not table.is_json and not _is_header(table, named):
+        return _fitting(table, _by_order(table))
+    if named is None:
+        _refuse(table, f"names the columns {', '.join(map(_shown, first))}", first)
+    return _fitting(table, named)
+
+
+def _fitting(table: _Table, columns: _Columns) -> _Columns:
+    """The columns, if they are as many as the model learned from that they are for. Raises CorpusError."""
+    texts, learned = len(columns.texts), table.file.learned
+    if texts not in (1, 2) or (learned and texts != learned):
+        known = {1: "; the model learned from single texts", 2: "; the model learned from pairs of texts"}
+        _refuse(table, f"has {texts} columns of texts{known.get(learned, '')}", [])
+    return columns
+
+
+def _refuse(table: _Table, problem: str, names: Sequence[str]) -> NoReturn:
+    """Ask for the columns. names: of a header, if there may be one."""
+    file, example = table.file, [*names[:1], *names[-1:]] if names else ["1", "2"]
+    what = "the texts and then the label" if file.labelled else "the texts"
+    chosen = ",".join(map(_shown, example[: file.labelled + max(1, file.learned)]))
+    raise file.wrong(table.line, problem, f"choose {what}, for example --columns {chosen}")
+
+
+def _by_name(table: _Table) -> _Columns | None:
+    """The columns that the first row names, if that is clear."""
+    file, names = table.file, [_plain(each) for each in table.first]
+    if file.learned_names and set(file.learned_names) <= {*table.first}:
+        return _Columns([table.first.index(each) for each in file.learned_names], None, True)
+    known = _TEXT_NAMES if _TEXT_NAMES & {*names} else _OTHER_TEXT_NAMES
+    texts = [i for i, name in enumerate(names) if name in known]
+    usual = _NUMBER_NAMES + _CLASS_NAMES if file.task == "text-regression" else _CLASS_NAMES + _NUMBER_NAMES
+    label = next((names.index(name) for name in usual if name in names), None)
+    rest = [i for i, name in enumerate(names) if i not in (*texts, label) and name not in _ID_NAMES]
+    if len(rest) == 1 and not texts and (label is not None or not file.labelled):
+        texts = rest
+    elif len(rest) == 1 and label is None:
+        label = rest[0]
+    if not 1 <= len(texts) <= 2 or (file.labelled and label is None):
         return None
-    texts = [i for i, each in enumerate(names) if each not in _ID_NAMES and i not in labels]
-    return texts, labels[-1] if labels and labelled else None
+    return _Columns(texts, label if file.labelled else None, True)
 
 
-def _label(field: str, numbers: bool, name: str, line: int) -> str | float:
-    if not field:
-        raise _wrong(name, line, "has an empty label", "fill it in or take the line out")
-    if not numbers:
-        return field
+def _is_header(table: _Table, named: _Columns | None) -> bool:
+    """Whether the first row names the columns. Raises CorpusError for one that may also be an example."""
+    file, first = table.file, table.first
+    known = _TEXT_NAMES | _OTHER_TEXT_NAMES if len(first) > 1 else _TEXT_NAMES
+    has_name = not known.isdisjoint(map(_plain, first))
+    if not file.labelled:
+        is_learned = bool(file.learned_names) and set(file.learned_names) <= {*first}
+        return has_name or is_learned or _label_column(table, True) != _label_column(table, False)
+    column = len(first) - 1 if named is None or named.label is None else named.label
+    label, others = first[column], table.values(column, is_named=has_name)
+    if not has_name:
+        others = others - Counter([first[column]])
+    if not _several(label, file) or _number(label) is not None or (len(first) > 3 and not has_name):
+        return False
+    if not others or file.task == "text-regression":
+        return has_name or bool(others)
+    if not {*_several(label, file)}.isdisjoint(each for other in others for each in _several(other, file)):
+        return False
+    if not has_name:
+        problem = f"has the label {quoted(label)}, which no other line has, so it may be a header or an example"
+        choices = (",".join(map(_shown, first)), ",".join(str(i) for i in range(1, len(first) + 1)))
+        raise file.wrong(table.line, problem, "choose --columns {} for a header, or --columns {}".format(*choices))
+    return True
+
+
+def _by_order(table: _Table) -> _Columns:
+    """One or two texts and then the label, without a header. Raises CorpusError if that is doubtful."""
+    file, width = table.file, len(table.first)
+    texts = list(range(width - file.labelled))
+    if not file.labelled:
+        if (label := _label_column(table, False)) is not None:
+            texts.remove(label)
+        return _Columns(texts, None, False)
+    kinds = [table.values(i, is_named=False) for i in range(width)] if len(texts) <= 2 else []
+    # A column with as few values as the label has is a label, or its name.
+    is_few = [1 < len(each) <= len(kinds[-1]) and max(each.values()) > 1 for each in kinds[:-1]]
+    is_id = [len(texts) == 2 and all(map(_ID.fullmatch, each)) for each in kinds[:-1]]
+    if not kinds or any(is_id) or (any(is_few) and file.task == "text-classification"):
+        few = first_three(f"{i} {quoted(each)}" for i, each in enumerate(table.first, 1))
+        _refuse(table, f"has {width} columns ({few}), which are not clearly texts and then a label", [])
+    return _Columns(texts, width - 1, False)
+
+
+def _label_column(table: _Table, is_named: bool) -> int | None:
+    """Of one more column than the model learned texts from, the last one with nothing but its labels, or numbers."""
+    labels, model, width = table.file.labels, table.file.model, len(table.first)
+    for i in reversed(range(width)) if model and width in {2, 3} - {table.file.learned} else ():
+        values = table.values(i, is_named)
+        if values and all(each in labels if labels else _number(each) is not None for each in values):
+            return i
+    return None
+
+
+def _no_labels(counts: Counter[str], task: str) -> set[str]:
+    """Those labels of a file that stand for none."""
+    others = counts.keys() - {"", *_NO_LABELS}
+    none = {""} if task == "text-regression" else {"", *_NO_LABELS}
+    if "+" in others:
+        none.discard("-")
+    # A scale, such as -1, 0 and 1, has negative numbers too.
+    is_class = others <= {"0", "1", "+1"} and 2 * counts["-1"] > min(
+        (counts[each] for each in others), default=math.inf
+    )
+    if is_class or any(_number(each) is not None and each.startswith("-") for each in others):
+        none.discard("-1")
+    return none
+
+
+def _label(value: str, file: _File, line: int) -> str | tuple[str, ...] | float:
+    if file.task == "text-regression":
+        if (number := _number(value)) is None or not math.isfinite(number):
+            raise file.wrong(line, f"has the label {quoted(value)}", "text-regression needs a number for a label")
+        return number
+    return _several(value, file) if file.separator else value
+
+
+def _several(label: str, file: _File) -> tuple[str, ...]:
+    """All labels that a label names, each once."""
+    names = label.split(file.separator) if file.separator else [label]
+    return tuple(dict.fromkeys(filter(None, (name.strip() for name in names))))
+
+
+def _number(value: str) -> float | None:
     try:
-        value = float(field)
+        return float(value)
     except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise _wrong(name, line, f"has the label {quoted(field)}", "text-regression needs a number in the last column")
-    return value
-
-
-def _numbered_texts(text: str, name: str, labelled: bool, notes: list[str], most: int) -> list[Example]:
-    return _texts(text, name, labelled, notes, most, numbers=True)
+        return None
 
 
 # --- Multiple choice -------------------------------------------------------------------------------------------------
 
 
-def _choices(text: str, name: str, labelled: bool, notes: list[str], most: int) -> list[Example]:
-    _count(text, name, "\n\t,", most)
-    is_swag = "ending0" in text.lstrip(_BLANK).partition("\n")[0]
-    return (_swag if is_swag else _codah)(text, name, labelled)
+def _choices(file: _File) -> list[Example]:
+    first = next((line for _, line in file.lines() if line), "")
+    return _swag(file) if "ending0" in first else _codah(file)
 
 
-def _swag(text: str, name: str, labelled: bool) -> list[Example]:
-    reader = csv.reader(io.StringIO(text.lstrip(_BLANK), newline=""))
-    try:
-        rows = [(reader.line_num, row) for row in reader if any(row)]
-    except csv.Error as error:
-        raise _wrong(name, reader.line_num, f"is not CSV ({error})", "quote texts that hold commas or quotes") from None
-    header, rows = rows[0][1], rows[1:]
+def _swag(file: _File) -> list[Example]:
+    table = _Table(file, ",")
+    header = table.first
     endings = [i for i, column in enumerate(header) if column.startswith("ending")]
-    needed = ["sent1", "sent2", *(["label"] if labelled else [])]
+    needed = ["sent1", "sent2", *(["label"] if file.labelled else [])]
     if missing := [column for column in needed if column not in header]:
-        raise CorpusError(f"{name} has no column {missing[0]!r}; SWAG's csv has sent1, sent2, ending0, ... and label.")
+        raise CorpusError(
+            f"{file.name} has no column {missing[0]!r}; SWAG's csv has sent1, sent2, ending0, ... and label."
+        )
     at = {column: header.index(column) for column in needed}
     examples: list[Example] = []
-    for number, row in rows:
-        if len(row) != len(header):
-            problem = f"has {len(row)} columns where the header has {len(header)}"
-            raise _wrong(name, number, problem, "give every line the same columns")
-        choices = tuple(f"{row[at['sent2']]} {row[i]}".strip() for i in endings)
-        label = _choice(row[at["label"]], len(choices), name, number) if labelled else None
-        examples.append(ChoiceExample(row[at["sent1"]].strip(), choices, label, number))
-    return _checked_choices(examples, name)
+    for number, row in table.rows():
+        if row == header:
+            file.blanks.clear()
+        elif not row:
+            file.blanks.append(len(examples) + len(file.blanks))
+        else:
+            choices = tuple(f"{row[at['sent2']]} {row[i]}".strip() for i in endings)
+            label = _choice(row[at["label"]], len(choices), file, number) if file.labelled else None
+            examples.append(ChoiceExample(row[at["sent1"]], choices, label, number))
+    file.say("", header, Texts=[at["sent1"], at["sent2"], *endings], Label=[at[each] for each in needed[2:]])
+    return _checked_choices(examples, file)
 
 
-def _codah(text: str, name: str, labelled: bool) -> list[Example]:
+def _codah(file: _File) -> list[Example]:
+    file.count("\n\t")
+    rows = [(number, [field.strip() for field in line.split("\t")] if line else []) for number, line in file.lines()]
+    labels = [fields[-1] for _, fields in rows if fields]
+    # Of a file with labels that is read without them, the labels are no choices.
+    has_labels = file.labelled or all(each.isdecimal() for each in labels)
+    if has_labels and not file.labelled:
+        file.notes.append("Left out: the last column, which has the labels.")
     examples: list[Example] = []
-    for number, line in _lines(text):
-        fields = [field.strip() for field in line.split("\t")]
-        end = len(fields) - 1 if labelled else len(fields)
+    for number, fields in rows:
+        if not fields:
+            file.blanks.append(len(examples) + len(file.blanks))
+            continue
+        end = len(fields) - has_labels
         if end < 4:
-            problem = f"has {len(fields)} columns"
-            raise _wrong(
-                name, number, problem, "write a category, a prompt, the endings and the index of the right one"
-            )
-        choices = tuple(fields[2:end])
-        label = _choice(fields[-1], len(choices), name, number) if labelled else None
-        examples.append(ChoiceExample(fields[1], choices, label, number))
-    return _checked_choices(examples, name)
+            wanted = "write a category, a prompt, the endings and the index of the right one"
+            raise file.wrong(number, f"has {len(fields)} columns", wanted)
+        label = _choice(fields[-1], end - 2, file, number) if file.labelled else None
+        examples.append(ChoiceExample(fields[1], tuple(fields[2:end]), label, number))
+    return _checked_choices(examples, file)
 
 
-def _choice(field: str, count: int, name: str, line: int) -> int:
+def _choice(field: str, count: int, file: _File, line: int) -> int:
     if not (field.isdecimal() and int(field[:9]) < count):
-        raise _wrong(name, line, f"has the label {quoted(field)}", f"it must be from 0 to {count - 1}")
+        raise file.wrong(line, f"has the label {quoted(field)}", f"it must be from 0 to {count - 1}")
     return int(field)
 
 
-def _checked_choices(examples: list[Example], name: str) -> list[Example]:
+def _checked_choices(examples: list[Example], file: _File) -> list[Example]:
     for example in examples:
         assert isinstance(example, ChoiceExample)
         first = examples[0]
@@ -233,18 +524,19 @@ def _checked_choices(examples: list[Example], name: str) -> list[Example]:
         if len(example.choices) != len(first.choices) or not 2 <= len(example.choices) <= MAX_CHOICES:
             problem = f"has {len(example.choices)} choices"
             remedy = f"all examples need the same number, from 2 to {MAX_CHOICES}"
-            raise _wrong(name, example.line, problem, remedy)
+            raise file.wrong(example.line, problem, remedy)
         if not example.text or not all(example.choices):
-            raise _wrong(name, example.line, "has an empty text", "fill it in or take the line out")
+            raise file.wrong(example.line, "has an empty text", "fill it in or take the line out")
     return examples
 
 
 # --- Answers ---------------------------------------------------------------------------------------------------------
 
 
-def _answers(text: str, name: str, labelled: bool, notes: list[str], most: int) -> list[Example]:
+def _answers(file: _File) -> list[Example]:
+    text, name, notes = file.text, file.name, file.notes
     try:
-        content = parse_value(text, most)
+        content = parse_value(text, file.most)
     except ValueError as error:
         line = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else str(error)
         raise CorpusError(f"{name} is not JSON ({line}); save it in SQuAD's format.") from None
@@ -255,11 +547,11 @@ def _answers(text: str, name: str, labelled: bool, notes: list[str], most: int) 
 
         def wrong(problem: str, remedy: str, number: int = number, entry: dict[str, Any] = entry) -> CorpusError:
             asked = f"has the question {quoted(entry.get('id', entry['question']))}{problem}"
-            return _wrong(name, _line_of_question(text, number), asked, remedy)
+            return file.wrong(_line_of_question(text, number), asked, remedy)
 
         if not question or not context or context.isspace():
             raise wrong(" with an empty text", "fill it in or take it out")
-        if not labelled:
+        if not file.labelled:
             examples.append(AnswerExample(question, context, None, str(entry.get("id", ""))))
             continue
         answers = []
@@ -323,51 +615,88 @@ def _nearest(context: str, words: str, start: int) -> int | None:
 # --- Tagged words ----------------------------------------------------------------------------------------------------
 
 
-def _tagged(text: str, name: str, labelled: bool, notes: list[str], most: int) -> list[Example]:
-    _count(text, name, "\n\t", most)
+def _tagged(file: _File) -> list[Example]:
+    file.count("\n\t")
+    lines = ((number, line) for number, line in file.lines() if line and not line.startswith(_NEW_DOCUMENT))
+    first_line, first = next(lines, (1, ""))
+    if not first:
+        return []
+    width = len(_fields(first))
+    if not file.labelled and not file.columns and _has_sentences(file, first):
+        return _sentences(file)
+    if file.labelled and width == 1:
+        raise file.wrong(first_line, "has 1 columns", _WORD_AND_TAG)
+    known = [str(i) for i in range(1, width + 1)]
+    if file.columns:
+        file.check_columns(known, 1)
+        chosen = file.columns
+    else:
+        learned = [each for each in learned_columns(file.model)[:1] if each in known]
+        chosen = [*(learned or known[:1]), *(known[-1:] if file.labelled else [])]
+    word, tag = known.index(chosen[0]), known.index(chosen[1]) if file.labelled else None
+    file.say("column ", known, Words=[word], Tags=[] if tag is None else [tag])
+    file.columns = chosen
     examples: list[Example] = []
     words: list[str] = []
     tags: list[str] = []
-    start = width = 0
-    for number, line in _all_lines(f"{text}\n"):
-        fields = line.split("\t") if "\t" in line else line.split()
-        if fields and fields[0] != "-DOCSTART-":
-            if not width:
-                width = len(fields)
-            if len(fields) != width or width < 1 + labelled:
-                problem = f"has {len(fields)} columns" + (
-                    f" where the first has {width}" if width != len(fields) else ""
-                )
-                raise _wrong(
-                    name, number, problem, "write a word first and its tag last in the same columns on every line"
-                )
+    start = 0
+    for number, line in (*file.lines(), (0, "")):
+        if line and not line.startswith(_NEW_DOCUMENT):
+            fields = _fields(line)
+            if len(fields) != width:
+                raise file.wrong(number, f"has {len(fields)} columns where the first has {width}", _WORD_AND_TAG)
             start = start or number
-            words.append(fields[0].strip())
-            if labelled:
-                tags.append(_tag(fields[-1].strip(), tags[-1] if tags else "O", name, number))
+            words.append(fields[word])
+            if tag is not None:
+                tags.append(_tag(fields[tag], tags[-1] if tags else "O", file, number))
         elif words:
-            examples.append(TaggedExample(tuple(words), tuple(tags) if labelled else None, start))
+            examples.append(TaggedExample(tuple(words), None if tag is None else tuple(tags), start))
             words, tags, start = [], [], 0
     return examples
 
 
-def _tag(tag: str, before: str, name: str, line: int) -> str:
+def _fields(line: str) -> list[str]:
+    """The columns of a line, or the words of a sentence. White space but spaces and tabs belongs to a word."""
+    if "\t" in line:
+        return [each.strip(" ") for each in line.split("\t")]
+    return [each for each in line.split(" ") if each]
+
+
+def _has_sentences(file: _File, first: str) -> bool:
+    """Whether lines without labels are sentences, and not words with columns, of which the last is one of tags."""
+    rows = [_fields(line) for _, line in file.lines() if line]
+    has_tags = bool(file.labels) and all(row[-1] in file.labels for row in rows)
+    return "\t" not in first and not has_tags and any(len(row) > 1 for row in rows)
+
+
+def _sentences(file: _File) -> list[Example]:
+    file.notes.append("Each line was read as a sentence, with its words between spaces.")
+    examples: list[Example] = []
+    for number, line in file.lines():
+        if line:
+            examples.append(TaggedExample(tuple(_fields(line)), None, number))
+        else:
+            file.blanks.append(len(examples) + len(file.blanks))
+    return examples
+
+
+def _tag(tag: str, before: str, file: _File, line: int) -> str:
     """A tag in IOB2; in IOB1, an entity begins with I- unless it follows another one of its type."""
-    mark, dash, kind = tag.partition("-")
-    if tag != "O" and not (mark in ("B", "I") and dash and kind):
-        raise _wrong(name, line, f"has the tag {quoted(tag)}", "a tag is O, or B- or I- and the type of the entity")
-    return f"B-{kind}" if mark == "I" and before.partition("-")[2] != kind else tag
+    if not tag:
+        raise file.wrong(line, "has an empty tag", "a tag is O, a type, or B- or I- and the type of the entity")
+    mark, kind = marked(tag)
+    return f"B-{kind}" if mark == "I" and kind and marked(before)[1] != kind else tag
 
 
-_READERS: dict[str, Callable[[str, str, bool, list[str], int], list[Example]]] = {
+_READERS: dict[str, Callable[[_File], list[Example]]] = {
     "text-classification": _texts,
-    "text-regression": _numbered_texts,
+    "text-regression": _texts,
     "multiple-choice": _choices,
     "question-answering": _answers,
     "token-classification": _tagged,
 }
 FORMS = {
-    "text-classification": "a text, a tab and a label on each line",
+    "text-classification": "a text and a label on each line, between tabs or commas",
     "text-regression": "one or two texts and a number on each line",
     "multiple-choice": "SWAG's csv columns or CODAH's tsv columns",
     "question-answering": "SQuAD's JSON",

@@ -6,7 +6,7 @@ that a person has, in tutorials.json. A fine-tuned model has its recipe in recip
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,8 @@ class FinetuningRecipe:
     assets/tasks/TASK by part (train, validation, test); none if a person brings the files, which `needs` describes.
     seed: of the output layer, the order of examples, the held-out part and dropout. random_weights: start from random
     weights of the same sizes. start: name of the model to start from, once it is known. may_be_missing: whether the
-    answers to some questions are missing, once it is known. Raises ConfigError.
+    answers to some questions are missing, columns: those that were read (see `TaskData`), once it is known. Raises
+    ConfigError.
     """
 
     name: str
@@ -42,6 +43,7 @@ class FinetuningRecipe:
     random_weights: bool = False
     start: str = ""
     may_be_missing: bool = False
+    columns: Sequence[str] = ()
     data: FinetuningData = field(default_factory=FinetuningData)
     training: FinetuningConfig = field(default_factory=FinetuningConfig)
 
@@ -54,6 +56,9 @@ class FinetuningRecipe:
                 raise ConfigError(f"{item.name} is {getattr(self, item.name)!r}; it must be a {item.type.__name__}.")
         if not isinstance(self.files, Mapping) or not all(isinstance(name, str) for name in self.files.values()):
             raise ConfigError(f"files is {self.files!r}; it must map train, validation and test to names of files.")
+        if not isinstance(self.columns, list | tuple) or not all(isinstance(name, str) for name in self.columns):
+            raise ConfigError(f"columns is {self.columns!r}; it must be a list of names.")
+        object.__setattr__(self, "columns", tuple(self.columns))
 
     def with_seed(self, seed: int | None) -> "FinetuningRecipe":
         """A copy with another seed; None keeps this one. Raises ConfigError for a seed out of range."""

@@ -251,6 +251,8 @@ def prepare_task(
             raise CorpusError(f"{part.name} and the training part must both have one label for a text, or several.")
         if part and part.choices != train.choices:
             raise CorpusError(f"{part.name} has {part.choices} choices where the training part has {train.choices}.")
+        if part and part.texts != train.texts:
+            raise CorpusError(f"{part.name} and the training part must both have single texts, or pairs of texts.")
     if given.test:
         given.test.check_labels(labels)
     data = dataclasses.replace(data, sequence_length=min(data.sequence_length, start.config.max_position_embeddings))
@@ -263,7 +265,7 @@ def prepare_task(
     batches, held_out = batches_of(train), batches_of(validation)
     unknown = _unknown_share(batches.rows, start.tokenizer)
     remedy = "choose a model that knows them, such as english-mini for English"
-    notes = tuple(note for part in (train, validation, given.test) if part for note in part.notes)
+    notes = tuple(dict.fromkeys(note for part in (train, validation, given.test) if part for note in part.notes))
     notes += notes_on_unknown(unknown, train.name, remedy)
     training, steps = recipe.training, recipe.training.steps
     if training.epochs is not None:
@@ -273,6 +275,7 @@ def prepare_task(
         recipe,
         start=recipe.start or start.name,
         may_be_missing=any(not getattr(each, "answers", True) for each in train.examples),
+        columns=train.columns or ("1", "2", "3")[: train.texts + 1 if train.texts else 0],
         data=data,
         training=dataclasses.replace(training, steps=steps, warmup_steps=warmup_steps),
     )

@@ -87,7 +87,9 @@ def _command(recipe: FinetuningRecipe, start: str) -> str:
         if value is not None and value != getattr(getattr(base, section), name) and name != "parts"
     ]
     words = ["python", "-m", "bert_core", "finetune", *(["--recipe", known.name] if known else ["--task", recipe.task])]
-    words += [] if recipe.files else ["--train", "my-examples.tsv"]
+    names = (f'"{name}"' if "," in name else name for name in recipe.columns)
+    chosen = ["--columns", ",".join(names)] if recipe.columns else []
+    words += [] if recipe.files else ["--train", "my-examples.tsv", *chosen]
     words += ["--checkpoint", start, *(["--random-weights"] if recipe.random_weights else [])]
     words += ["--seed", str(recipe.seed), "--output", "repeated", *(["--set", *settings] if settings else [])]
     return shlex.join(words)

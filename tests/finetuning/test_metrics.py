@@ -63,3 +63,25 @@ def test_entities_count_as_a_whole():
     found = entity_metrics([tags, ["O"]], [["B-a", "O", "O", "B-b", "B-b", "O"], ["B-a"]])
     assert (found["precision"], found["recall"], found["f1"]) == (2 / 4, 2 / 4, 0.5)
     assert found["accuracy"] == pytest.approx(4 / 7)
+
+
+SCHEMES = [  # tags of "Anna Maria Berg sings in Rome", and the entities
+    ("B-P I-P I-P O O B-L", [("P", 0, 3), ("L", 5, 6)]),
+    ("B-P I-P E-P O O S-L", [("P", 0, 3), ("L", 5, 6)]),
+    ("B-P M-P E-P O O S-L", [("P", 0, 3), ("L", 5, 6)]),
+    ("B-P I-P L-P O O U-L", [("P", 0, 3), ("L", 5, 6)]),
+    ("S-P B-P E-P S-P E-P I-L", [("P", 0, 1), ("P", 1, 3), ("P", 3, 4), ("P", 4, 5), ("L", 5, 6)]),
+    ("I-P I-P B-P I-L O I-L", [("P", 0, 2), ("P", 2, 3), ("L", 3, 4), ("L", 5, 6)]),
+    ("P P P O O L", [("P", 0, 3), ("L", 5, 6)]),
+    ("NOUN NOUN NOUN VERB ADP NOUN", [("NOUN", 0, 3), ("VERB", 3, 4), ("ADP", 4, 5), ("NOUN", 5, 6)]),
+    ("LABEL_1 O LABEL_1 LABEL_2 O O", [("LABEL_1", 0, 1), ("LABEL_1", 2, 3), ("LABEL_2", 3, 4)]),
+    ("B I I O O B", [("entity", 0, 3), ("entity", 5, 6)]),
+    ("B M E S S S", [("entity", 0, 3), ("entity", 3, 4), ("entity", 4, 5), ("entity", 5, 6)]),
+    ("M NOUN S-BAR B- - O", [("M", 0, 1), ("NOUN", 1, 2), ("BAR", 2, 3), ("B-", 3, 4), ("-", 4, 5)]),
+]
+
+
+@pytest.mark.parametrize(("tags", "expected"), SCHEMES)
+def test_entities_in_every_scheme_have_a_type(tags, expected):
+    assert entities(tags.split()) == expected
+    assert entity_metrics([tags.split()], [tags.split()])["f1"] == 1

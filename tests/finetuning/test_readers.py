@@ -30,13 +30,14 @@ def read(tmp_path, text, task, **options):
             "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tone\ttwo\n0\t9\t9\tc\td\n",
             ("one", "two", "1", 2),
         ),
-        ("one\ttwo\tyes\r\nthree\tfour\tno\r\n", ("one", "two", "yes", 1)),
+        ("one\ttwo\tyes\r\nthree\tfour\tno\r\nfive\tsix\tyes\r\n", ("one", "two", "yes", 1)),
     ],
 )
 def test_forms_of_texts(tmp_path, text, expected):
     data = read(tmp_path, text, "text-classification")
     assert data.examples[0] == TextExample(*expected)
-    assert len(data.examples) == len(data.labels()) == 2
+    assert len(data.labels()) == 2
+    assert len(data.examples) == len(list(filter(str.strip, text.splitlines()))) - (expected[3] - 1)
 
 
 def test_labels_are_in_the_order_of_their_numbers(tmp_path):
@@ -106,7 +107,7 @@ MISTAKES = [
     ("text-classification", "label\n1\n", "Line 1 of task.txt has 1 column; write a text"),
     ("text-classification", "a\tb\tc\td\n", "Line 1 of task.txt has 4 columns"),
     ("text-classification", "good\t1\n\n\t0\n", "Line 3 of task.txt has an empty text"),
-    ("text-classification", "good\t1\nbad\t\n", "Line 2 of task.txt has an empty label"),
+    ("text-classification", "good\t\nbad\t\n", "No example of task.txt has a label"),
     ("text-classification", "\n\n", "task.txt .* empty|task.txt has no examples"),
     ("text-regression", "good\t1\nbad\tnan\n", "Line 2 of task.txt has the label 'nan'"),
     ("text-regression", "good\t1\nbad\tlow\n", "Line 2 of task.txt has the label 'low'"),
@@ -128,7 +129,7 @@ MISTAKES = [
     ("question-answering", squad([{"text": "Verona"}]), "without a text and an answer_start"),
     ("question-answering", squad("Verona"), "Line 1 of task.txt .* without a list of answers"),
     ("token-classification", "Romeo\tB-PER\nsaw\tVB\tO\n", "Line 2 of task.txt has 3 columns where the first has 2"),
-    ("token-classification", "Romeo\tPER\n", "Line 1 of task.txt has the tag 'PER'"),
+    ("token-classification", "Romeo\tB-PER\nsaw\t\n", "Line 2 of task.txt has an empty tag"),
     ("token-classification", "Romeo\n", "Line 1 of task.txt has 1 columns"),
     ("text-summary", "a\tb\n", "The task 'text-summary' is unknown"),
 ]

@@ -212,7 +212,7 @@ def test_task_files_in_an_old_encoding_are_read_with_its_name(tiny_checkpoint, t
     assert capsys.readouterr().err.endswith("Add for example --encoding gbk.\n")
     assert command_line.main([*arguments, "--encoding", "gbk"]) == 0
     printed = capsys.readouterr()
-    assert "Read as gbk.\n" in printed.err
+    assert printed.err.startswith("Read as gbk.\nTexts: column 1. Label: column 2.\n")
     assert "Read as gbk.\n" not in printed.out
     path.write_bytes("他在北京的大学\n".encode("gbk"))
     assert command_line.main(["predict", str(tmp_path / "tuned"), "--input", str(path), "--encoding", "gbk"]) == 0

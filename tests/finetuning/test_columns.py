@@ -1,0 +1,330 @@
+"""Which columns of a file are read: by the names of its header, by their order where that is clear, or as chosen; what
+was read is said. Files without labels fit the model that they are for."""
+
+import dataclasses
+import json
+
+import pytest
+import torch
+
+from bert_core import load_task, predict
+from bert_core.errors import CorpusError, InputError
+from bert_core.finetuning.examples import TaggedExample, TextExample
+from bert_core.storage.checkpoint import TaskHead
+
+CLASSIFY, REGRESS, TAG = "text-classification", "text-regression", "token-classification"
+
+
+def read(folder, text, task=CLASSIFY, name="task.txt", **options):
+    path = folder / name
+    path.write_bytes(text.encode())
+    return load_task(path, task, **options)
+
+
+def rows(data):
+    return [(each.text, each.pair, each.label) for each in data.examples]
+
+
+def tsv(*lines):
+    return "".join("\t".join(line.split("|")) + "\n" for line in lines)
+
+
+MNLI = "index|promptID|pairID|genre|sentence1_binary_parse|sentence2_binary_parse|sentence1_parse|sentence2_parse"
+MNLI += "|sentence1|sentence2|label1|gold_label"
+STSB = "index|genre|filename|year|old_index|source1|source2|sentence1|sentence2|score"
+NAMED = [
+    ("review|sentiment", "good|pos", "Texts: review. Label: sentiment."),
+    ("text|label|label_text", "good|1|positive", "Texts: text. Label: label. Left out: label_text."),
+    ("text|label|source", "good|1|web", "Texts: text. Label: label. Left out: source."),
+    ("id|text|label", "7|good|1", "Texts: text. Label: label. Left out: id."),
+    ("text|intent", "good|greet", "Texts: text. Label: intent."),
+    ("Label|Text", "1|good", "Texts: Text. Label: Label."),
+    ("category|title", "1|good", "Texts: title. Label: category."),
+    ("text|colour", "good|red", "Texts: text. Label: colour."),
+    ("index|sentence|label", "0|good|1", "Texts: sentence. Label: label. Left out: index."),
+]
+PAIRS = [
+    ("question1|question2|is_duplicate", "a|b|1", "Texts: question1, question2. Label: is_duplicate."),
+    (
+        "id|qid1|qid2|question1|question2|is_duplicate",
+        "0|1|2|a|b|1",
+        "Texts: question1, question2. Label: is_duplicate. Left out: id, qid1, qid2.",
+    ),
+    ("index|question|sentence|label", "0|a|b|entailment", "Texts: question, sentence. Label: label. Left out: index."),
+    ("premise|hypothesis|label|uid", "a|b|1|n", "Texts: premise, hypothesis. Label: label. Left out: uid."),
+    (
+        MNLI,
+        "0|1|1n|fiction|( a )|( b )|(R a)|(R b)|a|b|neutral|neutral",
+        "Texts: sentence1, sentence2. Label: gold_label. Left out: index, promptID, pairID, genre, "
+        "sentence1_binary_parse, sentence2_binary_parse, sentence1_parse, sentence2_parse, label1.",
+    ),
+    (
+        "gold_label|sentence1_parse|sentence2_parse|sentence1|sentence2|captionID",
+        "neutral|(R a)|(R b)|a|b|3",
+        "Texts: sentence1, sentence2. Label: gold_label. Left out: sentence1_parse, sentence2_parse, captionID.",
+    ),
+    (
+        "pair_ID|sentence_A|sentence_B|relatedness_score|entailment_judgment",
+        "1|a|b|3.5|NEUTRAL",
+        "Texts: sentence_A, sentence_B. Label: entailment_judgment. Left out: pair_ID, relatedness_score.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("header", "line", "note"), NAMED + PAIRS)
+def test_a_header_names_the_columns(tmp_path, header, line, note):
+    names, fields = header.split("|"), line.split("|")
+    texts, label = (part.split(": ")[1].strip(".") for part in note.split(". Left")[0].split(". Label"))
+    found = [fields[names.index(name)] for name in texts.split(", ")]
+    expected = [(found[0], found[1] if len(found) == 2 else None, fields[names.index(label)])]
+    as_objects = json.dumps(dict(zip(names, fields)))
+    commas = "".join(",".join(f'"{each}"' for each in row) + "\n" for row in (names, fields))
+    for text in (tsv(header, line), commas, commas.replace(",", ";"), f"\ufeff{as_objects}\n", tsv(header, line) * 2):
+        data = read(tmp_path, text)
+        assert rows(data)[:1] == expected
+        assert note in data.notes
+
+
+def test_a_number_is_the_label_of_a_regression(tmp_path):
+    data = read(tmp_path, tsv(STSB, "0|news|f|2012|1|none|none|a|b|2.5", "1|news|f|2012|2|none|none|c|d|-1"), REGRESS)
+    assert rows(data) == [("a", "b", 2.5), ("c", "d", -1.0)]
+    header = "pair_ID|sentence_A|sentence_B|relatedness_score|entailment_judgment"
+    assert rows(read(tmp_path, tsv(header, "1|a|b|3.5|NEUTRAL"), REGRESS)) == [("a", "b", 3.5)]
+
+
+def test_commas_and_quotes_belong_to_a_text(tmp_path):
+    text = 'text,label\r\n"Well, ""good"",\r\nthey said", pos\r\n\r\nbad,neg\r\n'
+    data = read(tmp_path, text, name="own.csv")
+    assert data.examples == [
+        TextExample('Well, "good",\nthey said', None, "pos", 2),
+        TextExample("bad", None, "neg", 5),
+    ]
+    literal = tsv("sentence|label", '"good|pos', 'a "bad" film"|neg')  # as GLUE has them
+    assert [each.text for each in read(tmp_path, literal).examples] == ['"good', 'a "bad" film"']
+
+
+def test_json_lines(tmp_path):
+    lines = [{"label": 1, "text": "one"}, {"text": "two", "label": None}, {"text": "three\u2028more", "label": 0}]
+    data = read(tmp_path, "\n\n".join(json.dumps(each, ensure_ascii=False) for each in lines))
+    assert data.examples == [TextExample("one", None, "1", 1), TextExample("three\u2028more", None, "0", 5)]
+    assert data.notes[1] == "Examples left out because their label is empty: 1."
+    several = '{"text": "one", "labels": ["a", "b"]}\n{"text": "two", "labels": []}\n'
+    assert [each.label for each in read(tmp_path, several, label_separator=",").examples] == [("a", "b"), ()]
+
+
+def test_columns_are_chosen_by_name_or_by_number(tmp_path):
+    cola = tsv("gj04|1||He left.", "gj04|0|*|He leave.", "ad03|1||They sang.")
+    with pytest.raises(CorpusError, match=r"Line 1 of task.txt has 4 columns \(1 'gj04', 2 '1', 3 '' and 1 more\)"):
+        read(tmp_path, cola)
+    data = read(tmp_path, cola, columns="4,2")
+    assert rows(data) == [("He left.", None, "1"), ("He leave.", None, "0"), ("They sang.", None, "1")]
+    assert data.notes == ("Texts: column 4. Label: column 2. Left out: column 1, column 3.",)
+    assert data.columns == ("4", "2")
+    many = tsv("id|review|answer|review_title|sentiment", "1|a|b|c|d", "2|e|f|g|h")
+    assert rows(read(tmp_path, many, columns=["review_title", "sentiment"])) == [("c", None, "d"), ("g", None, "h")]
+    assert rows(read(tmp_path, many, columns='review, "answer",sentiment'))[0] == ("a", "b", "d")
+    for wrong, message in {
+        "revue,sentiment": "has no column 'revue'; its columns are: id, review, answer",
+        "review": "choose one or two texts and then the label; the chosen columns are: review.",
+        "review,review": "the chosen columns are: review, review",
+        "0,2": "has no column '0'; its columns are: 1, 2, 3",
+    }.items():
+        with pytest.raises(CorpusError, match=message):
+            read(tmp_path, many, columns=wrong)
+
+
+ASKED = [  # a header that is not clear, or an order that is not
+    (
+        tsv("saying|purpose", "a|x", "b|y", "c|x"),
+        r"label 'purpose', which no other line has.*--columns saying,purpose",
+    ),
+    (tsv("good film|quality", "a|x", "b|y", "c|x"), r"label 'quality', which no other line has"),
+    (tsv("text|one|two|three", "a|x|y|z"), "names the columns text, one, two, three; choose .*--columns text,three"),
+    (tsv("one|two|three", "a|x|y", "b|z|y"), "label 'three', which no other line has"),
+    (tsv("a|1|pos", "b|0|neg", "c|1|pos"), r"has 3 columns \(1 'a', 2 '1', 3 'pos'\), which are not clearly texts"),
+    (tsv("ham|a", "spam|b", "ham|c", "spam|a"), "not clearly texts and then a label"),
+    (tsv("n1|a|x", "n2|b|y", "n3|c|x"), "not clearly texts and then a label"),
+    ('{"a": "x", "b": "y", "c": "z"}\n', "names the columns a, b, c"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), ASKED)
+def test_what_is_not_clear_is_asked(tmp_path, text, message):
+    with pytest.raises(CorpusError, match=f"Line 1 of task.txt .*{message}"):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize("label", ["quality", "class", "score", "label", "sentiment"])
+def test_a_label_that_other_lines_have_is_no_header(tmp_path, label):
+    data = read(tmp_path, tsv(f"good film|{label}", "a|x", f"b|{label}"))
+    assert rows(data) == [("good film", None, label), ("a", None, "x"), ("b", None, label)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "kept"),
+    [
+        (["neutral", "-", "contradiction", ""], ["neutral", "contradiction"]),
+        (["0", "-1", "2", "1", "2"], ["0", "2", "1", "2"]),
+        (["0", "1", "0", "1", "-1"], ["0", "1", "0", "1"]),
+        (["-1", "1", "-1", "1"], ["-1", "1", "-1", "1"]),
+        (["-1", "0", "1", "-1", "0", "1"], ["-1", "0", "1", "-1", "0", "1"]),
+        (["-2", "-1", "1", "2"], ["-2", "-1", "1", "2"]),
+        (["+", "-", "+", "-"], ["+", "-", "+", "-"]),
+    ],
+)
+def test_examples_without_a_label_are_left_out_and_counted(tmp_path, labels, kept):
+    data = read(tmp_path, tsv("sentence|label", *(f"text {i}|{label}" for i, label in enumerate(labels))))
+    assert [each.label for each in data.examples] == kept
+    counted = [note for note in data.notes if "left out because" in note]
+    assert sum(int(note.split(": ")[1].strip(".")) for note in counted) == len(labels) - len(kept)
+
+
+def test_a_file_whose_labels_are_all_missing_is_refused(tmp_path):
+    with pytest.raises(CorpusError, match=r"No example of task\.txt has a label"):
+        read(tmp_path, tsv("sentence|label", "a|-1", "b|-1"))
+
+
+CSV_MISTAKES = [
+    ('text,label\n"good,pos\nbad,neg\n', "is not CSV"),
+    ("text,label\ngood,pos\nbad\n", "Line 3 of task.txt has 1 columns where the first line has 2"),
+    ('{"text": "a", "label": 1}\n{"text"\n', "Line 2 of task.txt is not JSON"),
+    ('{"text": "a", "label": 1}\n[1]\n', "Line 2 of task.txt is not a JSON object; write one on each line"),
+    ('[\n{"text": "a", "label": 1}\n]\n', "Line 1 of task.txt is not JSON"),
+    ('{"text": "a", "label": 1}\n{"label": 1}\n', "Line 2 of task.txt has an empty text"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), CSV_MISTAKES)
+def test_a_mistake_in_another_form_is_named_by_its_line(tmp_path, text, message):
+    with pytest.raises(CorpusError, match=message):
+        read(tmp_path, text)
+
+
+def tuned(checkpoint, columns=(), labels=("neg", "pos"), architecture="BertForSequenceClassification"):
+    """A model with a task's output layer that learned from these columns."""
+    weight = torch.zeros(len(labels), checkpoint.config.hidden_size)
+    head = TaskHead(architecture, labels, False, weight, weight[:, 0])
+    return dataclasses.replace(checkpoint, head=head, recipe={"columns": list(columns)} if columns else None)
+
+
+@pytest.mark.parametrize(
+    ("columns", "text", "texts", "note"),
+    [
+        (
+            ("1", "2"),
+            tsv("good|pos", "bad|neg"),
+            [("good", None), ("bad", None)],
+            "Texts: column 1. Left out: column 2.",
+        ),
+        (("review", "mood"), tsv("review|mood", "good|pos"), [("good", None)], "Texts: review. Left out: mood."),
+        (("title", "mood"), tsv("text|title", "a|good"), [("good", None)], "Texts: title. Left out: text."),
+        (("title", "mood"), "title\ngood\n", [("good", None)], "Texts: title."),
+        (("1", "2"), tsv("utterance|mood", "good|pos"), [("good", None)], "Texts: utterance. Left out: mood."),
+        (("1", "2", "3"), tsv("a|b", "c|pos"), [("a", "b"), ("c", "pos")], "Texts: column 1, column 2."),
+        (("1", "2", "3"), tsv("a|b|pos", "c|d|neg"), [("a", "b"), ("c", "d")], "Left out: column 3."),
+        ((), tsv("good|pos", "bad|neg"), [("good", None), ("bad", None)], "Texts: column 1. Left out: column 2."),
+        ((), tsv("a|b", "c|pos", "d|e"), [("a", "b"), ("c", "pos"), ("d", "e")], "Texts: column 1, column 2."),
+        ((), tsv("pos|good", "neg|bad"), [("good", None), ("bad", None)], "Texts: column 2. Left out: column 1."),
+        ((), "Well, good\nbad\n", [("Well, good", None), ("bad", None)], "Texts: column 1."),
+        ((), 'text,label\n"Well, good",pos\n', [("Well, good", None)], "Texts: text. Left out: label."),
+    ],
+)
+def test_a_file_for_a_model_is_read_as_the_model_learned(tiny_checkpoint, tmp_path, columns, text, texts, note):
+    data = read(tmp_path, text, labelled=False, model=tuned(tiny_checkpoint, columns))
+    assert [(each.text, each.pair) for each in data.examples] == texts
+    assert note in data.notes[0]
+    assert all(each.label is None for each in data.examples)
+
+
+@pytest.mark.parametrize(
+    ("columns", "text", "message"),
+    [
+        (("1", "2"), tsv("a|b", "c|d"), "has 2 columns of texts; the model learned from single texts"),
+        (("1", "2", "3"), "a\nb\n", "has 1 columns of texts; the model learned from pairs of texts"),
+        (("1", "2"), tsv("sentence1|sentence2", "c|d"), "has 2 columns of texts; the model learned from single"),
+        ((), tsv("a|b|c", "c|d|e"), "has 3 columns of texts"),
+    ],
+)
+def test_a_file_that_does_not_fit_the_model_is_refused(tiny_checkpoint, tmp_path, columns, text, message):
+    with pytest.raises(CorpusError, match=message):
+        read(tmp_path, text, labelled=False, model=tuned(tiny_checkpoint, columns))
+
+
+def test_examples_that_do_not_fit_the_model_are_refused(tiny_checkpoint):
+    alone, pairs, unknown = (tuned(tiny_checkpoint, columns) for columns in (("1", "2"), ("1", "2", "3"), ()))
+    assert len(predict(alone, ["nice romeo"])) == len(predict(pairs, [("nice", "romeo")])) == 1
+    assert len(predict(unknown, ["nice", "romeo"])) == len(predict(unknown, [("nice", "romeo")])) + 1 == 2
+    with pytest.raises(InputError, match="learned from single texts, and these are pairs of texts"):
+        predict(alone, [("nice", "romeo")])
+    with pytest.raises(InputError, match="learned from pairs of texts, and these are single texts"):
+        predict(pairs, ["nice romeo"])
+
+
+@pytest.mark.parametrize("given", ["nice romeo", ("nice", "romeo"), b"nice", None, 7, TextExample("nice", None, None)])
+def test_an_example_outside_of_a_list_is_refused(tiny_checkpoint, given):
+    with pytest.raises(InputError, match="predict takes a list of examples"):
+        predict(tuned(tiny_checkpoint), given)
+
+
+@pytest.mark.parametrize("given", [None, 7, b"nice", ("a", "b", "c"), {"text": "nice"}, ("a", None)])
+def test_what_is_no_example_is_refused(tiny_checkpoint, given):
+    with pytest.raises(InputError, match="An example is a text, a pair of texts or one that load_task reads"):
+        predict(tuned(tiny_checkpoint), [given])
+
+
+def test_empty_lines_keep_their_places(tiny_checkpoint, tmp_path):
+    for text in ("\n\na\n\nb\n\n", "a\r\n\r\nb\r\n", "text\n\na\n", '\n"a, b"\n\n'):
+        name = "new.csv" if '"' in text else "new.txt"
+        data = read(tmp_path, text, name=name, labelled=False)
+        lines = text.replace("\r", "").removesuffix("\n").split("\n")[text.startswith("text") :]
+        assert len(data.examples) + len(data.blanks) == len(lines)
+        assert data.blanks == tuple(i for i, line in enumerate(lines) if not line)
+
+
+def test_a_sentence_a_line_is_read_as_sentences(tiny_checkpoint, tmp_path):
+    model = tuned(tiny_checkpoint, ("1", "2"), ("O", "B-PER"), "BertForTokenClassification")
+
+    def words(text):
+        data = read(tmp_path, text, TAG, labelled=False, model=model)
+        return [each.words for each in data.examples], data.notes, data.blanks
+
+    sentences = [("Anna", "lives", "in", "10\xa0000"), ("Tom", "sings")]
+    note = "Each line was read as a sentence, with its words between spaces."
+    assert words("Anna lives in  10\xa0000\n\nTom sings\n") == (sentences, (note,), (1,))
+    assert words("Anna\nlives\n\nTom\n")[:2] == ([("Anna", "lives"), ("Tom",)], ("Words: column 1.",))
+    found, notes, _ = words("Anna B-PER\nlives O\n\nTom B-PER\n")
+    assert (found, notes) == ([("Anna", "lives"), ("Tom",)], ("Words: column 1. Left out: column 2.",))
+
+
+def test_white_space_within_a_word_stays_there(tmp_path):
+    data = read(tmp_path, "paid O\n10\xa0000 B-SUM\neuros\u3000all O\n\nx\u2028y\tO\n", TAG)
+    assert data.examples == [
+        TaggedExample(("paid", "10\xa0000", "euros\u3000all"), ("O", "B-SUM", "O"), 1),
+        TaggedExample(("x\u2028y",), ("O",), 5),
+    ]
+
+
+def test_lines_end_at_line_feeds_and_carriage_returns_alone(tmp_path):
+    for end in ("\n", "\r\n", "\r", "\r\r\n"):
+        text = end.join(["one\x85two\tx", "three\u2028four\ty", ""])
+        assert [each.text for each in read(tmp_path, text + f"five\tx{end}").examples] == [
+            "one\x85two",
+            "three\u2028four",
+            "five",
+        ]
+        tags = end.join(["Anna\tO", "sings\tO", "", "Tom\tB-PER", ""])
+        assert [each.words for each in read(tmp_path, tags, TAG).examples] == [("Anna", "sings"), ("Tom",)]
+
+
+def test_the_word_and_the_tag_can_be_chosen(tmp_path):
+    data = read(tmp_path, "1 Anna PROPN B-PER\n2 sings VERB O\n", TAG, columns="2,3")
+    assert data.examples == [TaggedExample(("Anna", "sings"), ("PROPN", "VERB"), 1)]
+    assert data.notes == ("Words: column 2. Tags: column 3. Left out: column 1, column 4.",)
+    with pytest.raises(CorpusError, match="leave out the choice of columns"):
+        read(tmp_path, "o\tp\tx\ty\t0\n", "multiple-choice", columns="1,2")
+
+
+def test_the_right_choice_of_a_labelled_file_is_no_choice(tmp_path):
+    data = read(tmp_path, tsv("o|p|x|y|1", "o|p|z|w|0"), "multiple-choice", labelled=False)
+    assert [each.choices for each in data.examples] == [("x", "y"), ("z", "w")]
+    assert data.notes == ("Left out: the last column, which has the labels.",)
