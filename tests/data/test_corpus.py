@@ -266,6 +266,13 @@ def test_wikitext_lines_of_two_sentences_are_documents():
     assert corpus.documents == (("One two", "Three four"), ("a = b", "c", "d"))
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_other_separators_of_lines_end_no_pair(end):
+    text = end.join(["the dog\u2028ran\tit\x85ran\t1", "", "we\x0csang\tit\u2029rained\t0", ""])
+    assert Corpus.from_text(text, "pairs").labels == (True, False)
+    assert Corpus.from_bytes(text.encode(), "pairs").documents[0] == ("the dog\u2028ran", "it\x85ran")
+
+
 def test_pairs_are_three_columns_or_those_of_mrpc():
     corpus = Corpus.from_text("one\ttwo\t1\n\nthree\tfour\t0\n", "pairs")
     assert corpus.documents == (("one", "two"), ("three", "four"))

@@ -9,11 +9,22 @@ from helpers import labelled
 
 from bert_core import load_recipe
 from bert_core.errors import CorpusError, RunError
-from bert_core.finetuning.examples import TaskData, TaskParts, TextExample
+from bert_core.finetuning.examples import TaggedExample, TaskData, TaskParts, TextExample
+from bert_core.finetuning.prediction import TagPrediction, as_json
 from bert_core.finetuning.readers import TASKS
 from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe
 from bert_core.runs.run import ACTIVE, Run
-from ui.finetune.answers import cut, results_numbers, results_page, results_value, tried_value, tuned_model, word_spans
+from ui.finetune.answers import (
+    PAIR_HINT,
+    cut,
+    prediction_value,
+    results_numbers,
+    results_page,
+    results_value,
+    tried_value,
+    tuned_model,
+    word_spans,
+)
 from ui.finetune.tab import UNKNOWN, setting_of, task_facts
 from ui.finetune.transfer import Mark, Transfer, answer, figure, start_transfer, transfer_news
 from ui.models_tab import model_facts
@@ -109,6 +120,27 @@ def test_what_is_missing_is_asked_for_and_what_is_not_used_is_named(workspaces, 
     assert (len(pair["notes"]), len(alone["notes"])) == (1, 0)
 
 
+def test_a_model_of_pairs_asks_for_both_texts(workspaces, space, tiny_checkpoint) -> None:
+    examples = [TextExample(each.text, "great", each.label) for each in labelled("text-classification").examples]
+    parts = TaskParts(TaskData("text-classification", examples), TaskData("text-classification", examples[:9]))
+    run = workspaces.finetune(space, recipe_of("text-classification"), tiny_checkpoint, parts)
+    deadline = time.monotonic() + 60
+    while run.status in ACTIVE:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert tried_value(Asked(workspaces, space, Question(text="nice romeo"))) == {"hint": PAIR_HINT}
+    assert tried_value(Asked(workspaces, space, Question(text="nice romeo", pair="great")))["guess"] in ("yes", "no")
+
+
+def test_tags_without_a_mark_are_shown_with_their_type() -> None:
+    example = TaggedExample(("Anna", "Berg", "sings"), None)
+    found = TagPrediction(("PER", "PER", "VERB"))
+    value = prediction_value(example, found, ("PER", "VERB"), "Anna Berg sings", [(0, 4), (5, 9), (10, 15)])
+    assert value == {"marked": [["Anna Berg", "PER"], [" ", ""], ["sings", "VERB"]]}
+    entities = as_json(example, found, ("PER", "VERB"))["entities"]
+    assert [(each["type"], each["text"]) for each in entities] == [("PER", "Anna Berg"), ("VERB", "sings")]
+
+
 def test_a_run_shown_at_a_step_answers_with_that_step(workspaces, space, tiny_checkpoint) -> None:
     run = tuned(workspaces, space, tiny_checkpoint)
     assert tuned_model(Asked(workspaces, space, Question(model=run.id, step=0))).step == 0
@@ -126,7 +158,7 @@ def test_the_facts_of_a_task_count_unknown_words_and_refuse_what_cannot_be_learn
     recipe = finetuning_recipe("subjects")
     found = task_facts(recipe, recipe.parts(), tiny_checkpoint)
     assert dict(found["facts"])["Examples"] == "108"
-    assert found["notes"] == [UNKNOWN]
+    assert found["notes"] == ["Texts: text. Label: label.", UNKNOWN]
     assert task_facts(recipe, TaskParts(labelled("text-classification")), tiny_checkpoint)["notes"] == []
     alike = TaskParts(TaskData("text-classification", [TextExample("hello", None, "yes")] * 9))
     with pytest.raises(CorpusError, match="nothing to learn"):

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, cast
 
 from bert_core.errors import InputError, RunError
 from bert_core.finetuning.examples import (
+    KINDS,
     AnswerExample,
     ChoiceExample,
     Example,
@@ -14,7 +15,7 @@ from bert_core.finetuning.examples import (
     TextExample,
     in_words,
 )
-from bert_core.finetuning.heads import task_of
+from bert_core.finetuning.heads import learned_columns, task_of
 from bert_core.finetuning.metrics import entities
 from bert_core.finetuning.prediction import AnswerPrediction, Judged, Prediction, Review, TagPrediction, predict, review
 from bert_core.pages.task_report import task_report
@@ -39,6 +40,7 @@ HINTS = {
     "multiple-choice": "Type a sentence above, and below at least two choices, one on each line.",
     "question-answering": "Type a question above, and in the second box the text that has the answer.",
 }
+PAIR_HINT = "This model learned from pairs of texts: type a sentence into both boxes above, or press an example."
 HINT = "Type a sentence above, or press an example."
 ALONE = "This model learned from single texts; the second sentence above is not used."
 
@@ -154,10 +156,12 @@ def tried_value(asked: Asked) -> dict[str, Any]:
     if (tuned := tuned_model(asked)) is None:
         return {}
     checkpoint, question = tuned.model.checkpoint, asked.question
-    first = tuned.parts.train.examples[0] if tuned.parts else None
-    is_alone = isinstance(first, TextExample) and first.pair is None
+    learned = len(learned_columns(checkpoint)) - 1 if KINDS[task_of(checkpoint)] is TextExample else 0
+    is_alone = learned == 1
     if (example := example_of(checkpoint, question, is_alone=is_alone)) is None:
         return {"hint": HINTS.get(task_of(checkpoint), HINT)}
+    if learned == 2 and not question.pair.strip():
+        return {"hint": PAIR_HINT}
     with probe_lock:
         [found] = predict(checkpoint, [example])
     text, spans = question.text, []

@@ -77,6 +77,12 @@ def finetune_tab(page: Page) -> None:
             with gr.Accordion("Examples of your own", open=False, elem_id="own-examples"):
                 uploaded = gr.File(label=f"A file with {FORMS[recipes[0].task]}", elem_id="task-file", height=120)
                 encoding = encoding_control("task-encoding")
+                columns = gr.Textbox(
+                    label="Columns",
+                    info="The texts, then the label: review,sentiment, or 1,2 without a header. Empty: as found.",
+                    max_lines=1,
+                    elem_id="task-columns",
+                )
                 separator = gr.Textbox(
                     label="Between several labels of one text",
                     info="Empty: each text has one label.",
@@ -102,16 +108,20 @@ def finetune_tab(page: Page) -> None:
             export = exporter("the answers", of="task-results", elem_id="task-download", kinds=("json", "csv", "html"))
             transfer = view("transfer", server_functions=functions(workspaces, comparison, stop), elem_id="transfer")
 
-    examples = {task, uploaded, encoding, separator}
+    examples = {task, uploaded, encoding, columns, separator}
     form = {*page.inputs, *examples, initial, seed, *settings.values()}
 
     def parts_of(values: Values) -> TaskParts:
         recipe = finetuning_recipe(values[task])
         if not values[uploaded]:
             return recipe.parts()
-        read_as, between = values[encoding] or None, values[separator] or None
-        limits = workspaces.service.limits
-        own = load_task(values[uploaded], recipe.task, encoding=read_as, label_separator=between, limits=limits)
+        own = load_task(
+            *(values[uploaded], recipe.task),
+            columns=values[columns] or "",
+            encoding=values[encoding] or None,
+            label_separator=values[separator] or None,
+            limits=workspaces.service.limits,
+        )
         return TaskParts(own)
 
     def recipe_of(values: Values) -> FinetuningRecipe:
@@ -172,7 +182,7 @@ def finetune_tab(page: Page) -> None:
     task.input(choose, task, [uploaded, *settings.values()], **QUIET)
     uploaded.change(encoding_choices, uploaded, encoding, **QUIET)
     described = {"fn": describe, "inputs": {*page.inputs, *examples}, "outputs": facts, "trigger_mode": "always_last"}
-    changes = [task.input, uploaded.change, encoding.input, separator.change]
+    changes = [task.input, uploaded.change, encoding.input, columns.change, separator.change]
     gr.on(changes, **described, **QUIET)
     page.bar.task(**described, **QUIET)
     start.click(press_start, form, {*live, monitor}, **QUIET)
