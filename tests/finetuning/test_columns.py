@@ -3,13 +3,16 @@ was read is said. Files without labels fit the model that they are for."""
 
 import dataclasses
 import json
+import random
 
 import pytest
 import torch
 
-from bert_core import load_task, predict
+from bert_core import finetune, load_checkpoint, load_task, predict, save_checkpoint
+from bert_core.__main__ import main
 from bert_core.errors import CorpusError, InputError
 from bert_core.finetuning.examples import TaggedExample, TextExample
+from bert_core.finetuning.prediction import as_json
 from bert_core.storage.checkpoint import TaskHead
 
 CLASSIFY, REGRESS, TAG = "text-classification", "text-regression", "token-classification"
@@ -314,6 +317,53 @@ def test_lines_end_at_line_feeds_and_carriage_returns_alone(tmp_path):
         ]
         tags = end.join(["Anna\tO", "sings\tO", "", "Tom\tB-PER", ""])
         assert [each.words for each in read(tmp_path, tags, TAG).examples] == [("Anna", "sings"), ("Tom",)]
+
+
+@pytest.mark.parametrize("scheme", ["P", "B-P E-P S-P", "B-P M-P E-P S-P", "NOUN VERB"])
+def test_tags_of_every_scheme_are_learned(tiny_checkpoint, tmp_path, scheme):
+    """Two names are an entity of two words, one name alone is one of a single word."""
+    tags = scheme.split()
+    rng, lines = random.Random(0), []
+    for _ in range(60):
+        names, other = rng.choice([["romeo"], ["juliet", "romeo"]]), tags[-1] if scheme == "NOUN VERB" else "O"
+        marks = [tags[0]] * len(names) if len(tags) < 3 else [tags[-1]] if len(names) == 1 else [tags[0], tags[-2]]
+        lines += [*map(" ".join, zip(names, marks)), f"{rng.choice(['won', 'great'])} {other}", ""]
+    data = read(tmp_path, "\n".join(lines), TAG)
+    result = finetune(tiny_checkpoint, data, validation=data, epochs=9, learning_rate=0.01, dropout=0.0, batch_size=8)
+    assert result.validation["f1"] == 1
+    [found] = predict(result.checkpoint, [TaggedExample(("juliet", "romeo", "won"), None)])
+    kind = scheme.split()[0].removeprefix("B-")
+    first, *others = as_json(TaggedExample(("juliet", "romeo", "won"), None), found, data.labels())["entities"]
+    assert first == {"type": kind, "text": "juliet romeo", "start": 0, "end": 2}
+    assert [each["type"] for each in others] == (["VERB"] if scheme == "NOUN VERB" else [])
+
+
+def test_a_model_keeps_the_columns_that_it_learned_from(tiny_checkpoint, tmp_path, capsys):
+    folder = str(tmp_path / "start")
+    save_checkpoint(tiny_checkpoint, folder)
+    lines = [f'"nice, {name}",{name},{i}' for i, name in enumerate(["romeo", "juliet"] * 9)]
+    (tmp_path / "own.csv").write_text("\n".join(["review title,mood,id", *lines]))
+    arguments = ["finetune", "--task", CLASSIFY, "--train", str(tmp_path / "own.csv"), "--checkpoint", folder]
+    arguments += ["--output", str(tmp_path / "tuned"), "--set", "epochs=1"]
+    assert main(arguments) == 1
+    assert "Line 1 of own.csv has the label 'id'" in capsys.readouterr().err
+    assert main([*arguments, "--columns", "review title,mood"]) == 0
+    assert capsys.readouterr().err.startswith("Texts: review title. Label: mood. Left out: id.\n")
+    assert load_checkpoint(tmp_path / "tuned").recipe["columns"] == ["review title", "mood"]
+    (tmp_path / "new.csv").write_text('id,review title\n1,"nice, romeo"\n\n2,juliet\n')
+    assert main(["predict", str(tmp_path / "tuned"), "--input", str(tmp_path / "new.csv")]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == "Texts: review title. Left out: id.\n"
+    assert [line == "null" for line in printed.out.splitlines()] == [False, True, False]
+    (tmp_path / "new.csv").write_text("a,b\n")
+    assert main(["predict", str(tmp_path / "tuned"), "--input", str(tmp_path / "new.csv")]) == 1
+    assert "the model learned from single texts; choose the texts" in capsys.readouterr().err
+
+
+def test_the_parts_of_a_task_are_all_single_texts_or_all_pairs(tiny_checkpoint, tmp_path):
+    train, test = read(tmp_path, tsv("a|x", "b|y", "c|x")), read(tmp_path, tsv("a|d|x", "b|e|y", "c|f|x"))
+    with pytest.raises(CorpusError, match="must both have single texts, or pairs of texts"):
+        finetune(tiny_checkpoint, train, test=test)
 
 
 def test_the_word_and_the_tag_can_be_chosen(tmp_path):
