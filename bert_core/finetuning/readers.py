@@ -96,20 +96,17 @@ class _File:
         """Note which columns were read as what, and which were not. prefix: of their names."""
         read = {i for each in columns.values() for i in each}
         said = columns | {"Left out": [i for i in range(len(names)) if i not in read]}
-        listed = {what: ", ".join(prefix + _shown(names[i]) for i in each) for what, each in said.items()}
+        listed = {what: _listed([prefix + names[i] for i in each]) for what, each in said.items()}
         self.notes.append(" ".join(f"{what}: {each}." for what, each in listed.items() if each))
 
     def check_columns(self, known: Sequence[str], *counts: int) -> None:
         """Raise CorpusError unless the chosen columns are among these. counts: of those chosen beside a label."""
         wanted = self.columns
         if missing := [each for each in wanted if each not in known]:
-            has = ", ".join(map(_shown, known[:_MOST_SHOWN]))
-            raise CorpusError(f"{self.name} has no column {quoted(missing[0])}; its columns are: {has}.")
+            raise CorpusError(f"{self.name} has no column {quoted(missing[0])}; its columns are: {_listed(known)}.")
         if len({*wanted}) != len(wanted) or len(wanted) - self.labelled not in counts:
             wants = _WANTED[self.task] if self.labelled else _WANTED[self.task].partition(" and then")[0]
-            raise CorpusError(
-                f"For {self.name}, choose {wants}; the chosen columns are: {', '.join(map(_shown, wanted))}."
-            )
+            raise CorpusError(f"For {self.name}, choose {wants}; the chosen columns are: {_listed(wanted)}.")
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -151,8 +148,9 @@ def load_task(
     clear which columns to read, and for a file without examples or over the limits.
     """
     path = Path(path)
-    columns = next(csv.reader([columns], skipinitialspace=True), []) if isinstance(columns, str) else columns
-    columns = [each.strip() for each in columns]
+    if isinstance(columns, str):
+        columns = next(csv.reader(columns.splitlines(), skipinitialspace=True), [])
+    columns = [str(each).strip() for each in columns]
     if task not in _READERS:
         raise CorpusError(f"The task {quoted(task)} is unknown; it can be one of: {', '.join(TASKS)}.")
     if columns and task in ("multiple-choice", "question-answering"):
@@ -257,8 +255,10 @@ def _plain(name: str) -> str:
     return re.sub(r"[\s_-]", "", name.strip(_BLANK).lower())
 
 
-def _shown(name: str) -> str:
-    return quoted(name)[1:-1] or "''"
+def _listed(names: Sequence[str], between: str = ", ") -> str:
+    """The names of columns in a sentence: the first ones, if there are many."""
+    more = [f"and {len(names) - _MOST_SHOWN:,} more"] if len(names) > _MOST_SHOWN else []
+    return between.join([*(quoted(name)[1:-1] or "''" for name in names[:_MOST_SHOWN]), *more])
 
 
 # --- Texts and pairs with a label ------------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ def _found(table: _Table) -> _Columns:
     if not table.is_json and not _is_header(table, named):
         return _fitting(table, _by_order(table))
     if named is None:
-        _refuse(table, f"names the columns {', '.join(map(_shown, first))}", first)
+        _refuse(table, f"names the columns {_listed(first)}", first)
     return _fitting(table, named)
 
 
@@ -344,7 +344,7 @@ def _refuse(table: _Table, problem: str, names: Sequence[str]) -> NoReturn:
     """Ask for the columns. names: of a header, if there may be one."""
     file, example = table.file, [*names[:1], *names[-1:]] if names else ["1", "2"]
     what = "the texts and then the label" if file.labelled else "the texts"
-    chosen = ",".join(map(_shown, example[: file.labelled + max(1, file.learned)]))
+    chosen = _listed(example[: file.labelled + max(1, file.learned)], ",")
     raise file.wrong(table.line, problem, f"choose {what}, for example --columns {chosen}")
 
 
@@ -387,8 +387,10 @@ def _is_header(table: _Table, named: _Columns | None) -> bool:
         return False
     if not has_name:
         problem = f"has the label {quoted(label)}, which no other line has, so it may be a header or an example"
-        choices = (",".join(map(_shown, first)), ",".join(str(i) for i in range(1, len(first) + 1)))
-        raise file.wrong(table.line, problem, "choose --columns {} for a header, or --columns {}".format(*choices))
+        numbers = ",".join(str(i) for i in range(1, len(first) + 1))
+        raise file.wrong(
+            table.line, problem, f"choose --columns {_listed(first, ',')} for a header, or --columns {numbers}"
+        )
     return True
 
 
@@ -490,17 +492,16 @@ def _swag(file: _File) -> list[Example]:
 
 def _codah(file: _File) -> list[Example]:
     file.count("\n\t")
-    rows = [(number, [field.strip() for field in line.split("\t")] if line else []) for number, line in file.lines()]
-    labels = [fields[-1] for _, fields in rows if fields]
     # Of a file with labels that is read without them, the labels are no choices.
-    has_labels = file.labelled or all(each.isdecimal() for each in labels)
+    has_labels = file.labelled or all(line.split("\t")[-1].strip().isdecimal() for _, line in file.lines() if line)
     if has_labels and not file.labelled:
         file.notes.append("Left out: the last column, which has the labels.")
     examples: list[Example] = []
-    for number, fields in rows:
-        if not fields:
+    for number, line in file.lines():
+        if not line:
             file.blanks.append(len(examples) + len(file.blanks))
             continue
+        fields = [field.strip() for field in line.split("\t")]
         end = len(fields) - has_labels
         if end < 4:
             wanted = "write a category, a prompt, the endings and the index of the right one"
@@ -664,9 +665,13 @@ def _fields(line: str) -> list[str]:
 
 def _has_sentences(file: _File, first: str) -> bool:
     """Whether lines without labels are sentences, and not words with columns, of which the last is one of tags."""
-    rows = [_fields(line) for _, line in file.lines() if line]
-    has_tags = bool(file.labels) and all(row[-1] in file.labels for row in rows)
-    return "\t" not in first and not has_tags and any(len(row) > 1 for row in rows)
+
+    def is_tag(word: str) -> bool:
+        return word in file.labels or word == "O" or ("-" in word and marked(word)[0] != "")
+
+    lines = [line for _, line in file.lines() if line]
+    is_long = any(len(_fields(line)) > 1 for line in lines)
+    return "\t" not in first and is_long and not all(is_tag(_fields(line)[-1]) for line in lines)
 
 
 def _sentences(file: _File) -> list[Example]:

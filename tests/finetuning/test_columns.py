@@ -295,7 +295,7 @@ def test_a_sentence_a_line_is_read_as_sentences(tiny_checkpoint, tmp_path):
     note = "Each line was read as a sentence, with its words between spaces."
     assert words("Anna lives in  10\xa0000\n\nTom sings\n") == (sentences, (note,), (1,))
     assert words("Anna\nlives\n\nTom\n")[:2] == ([("Anna", "lives"), ("Tom",)], ("Words: column 1.",))
-    found, notes, _ = words("Anna B-PER\nlives O\n\nTom B-PER\n")
+    found, notes, _ = words("Anna B-PER\nlives O\n\nTom B-NEW\n")
     assert (found, notes) == ([("Anna", "lives"), ("Tom",)], ("Words: column 1. Left out: column 2.",))
 
 
