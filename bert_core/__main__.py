@@ -155,7 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     tune.set_defaults(command=_finetune)
 
     about = "Apply a fine-tuned model to examples. The output has a line of JSON for each line of the input after its "
-    about += "header, null for an empty line. For a file of a word a line, and for SQuAD's JSON, it has a line for each "
+    about += "header, null for an empty line. For a file of a word a line, and for SQuAD's JSON, it has one for each "
     about += "sentence or question."
     predictor = commands.add_parser("predict", help="apply a fine-tuned model to examples", description=about)
     predictor.add_argument(
