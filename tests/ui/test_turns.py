@@ -1,4 +1,4 @@
-"""Probes take turns by visitor, are dropped when nobody waits for them, and are refused before they take too long."""
+"""Probes take turns by visitor, are dropped when their page is gone, and are refused before they take too long."""
 
 import dataclasses
 import threading
@@ -18,7 +18,7 @@ from bert_core.probes.masked_words import fill_mask, sweep
 from bert_core.storage.checkpoint import Checkpoint
 from ui import MOST_THREADS
 from ui.server import probe_lock as module
-from ui.server.probe_lock import CROWDED, GONE, MOST_OF_A_PAGE, NEWER, Asker, Turns, asker
+from ui.server.probe_lock import CROWDED, GONE, MOST_OF_A_PAGE, Asker, Turns, asker
 
 PATIENCE = 60
 
@@ -49,11 +49,11 @@ def wait(condition: Callable[[], Any]) -> None:
 
 
 class Probe:
-    """A probe in a thread of its own. log: the order of the turns."""
+    """A probe in a thread of its own. log: the order of the turns. seconds: that it takes by the clock."""
 
-    def __init__(self, turns: Turns, name: str, by: Asker | None, log: list[str], kind: int = 0) -> None:
+    def __init__(self, turns: Turns, name: str, by: Asker | None, log: list[str], seconds: float = 0.0) -> None:
         self.error = ""
-        self._turns, self._name, self._log, self._kind = turns, name, log, kind
+        self._turns, self._name, self._log, self._seconds = turns, name, log, seconds
         self.thread = threading.Thread(target=lambda: self._ask(by))
         self.thread.start()
         wait(lambda: by in [ticket.asker for ticket in turns._waiting] or not self.thread.is_alive())
@@ -61,17 +61,12 @@ class Probe:
     def _ask(self, by: Asker | None) -> None:
         asker.set(by)
         try:
-            if self._kind:
-                self._other_kind()
-            else:
-                with self._turns:
-                    self._log.append(self._name)
+            with self._turns:
+                self._log.append(self._name)
+                if self._seconds:
+                    self._turns._clock.now += self._seconds  # type: ignore[attr-defined]
         except InputError as error:
             self.error = str(error)
-
-    def _other_kind(self) -> None:
-        with self._turns:
-            self._log.append(self._name)
 
 
 @pytest.fixture
@@ -107,7 +102,7 @@ def test_visitors_take_turns_by_the_time_they_have_taken(turns: Turns, clock: Cl
     first = threading.Thread(target=lambda: turns.__enter__() or (door.wait(PATIENCE) and turns.__exit__()))
     first.start()
     wait(lambda: turns._running)
-    probes = [Probe(turns, f"greedy {n}", Asker("greedy", is_program=True), log) for n in range(2)]
+    probes = [Probe(turns, f"greedy {n}", Asker("greedy"), log) for n in range(2)]
     probes += [Probe(turns, name, Asker(name), log) for name in ("modest", "newcomer")]
     clock.now += 60  # however many newcomers come, nobody waits for ever
     probes.append(Probe(turns, "late", Asker("late"), log))
@@ -117,30 +112,33 @@ def test_visitors_take_turns_by_the_time_they_have_taken(turns: Turns, clock: Cl
     assert log == ["newcomer", "modest", "greedy 0", "greedy 1", "late"]
 
 
-def test_a_newer_question_of_its_kind_and_a_closed_page_drop_a_probe(turns: Turns, busy: Callable) -> None:
+def test_every_question_of_a_page_gets_its_answer_and_a_closed_page_none(turns: Turns, busy: Callable) -> None:
     log: list[str] = []
     gone = Asker("gone")
-    old, other_kind, program, again, other_page, leaving, new = (
-        Probe(turns, name, by, log, kind)
-        for name, by, kind in (
-            ("old", Asker("a"), 0),
-            ("another kind", Asker("a"), 1),
-            ("program", Asker("p", is_program=True), 0),
-            ("program again", Asker("p", is_program=True), 0),
-            ("another page", Asker("b"), 0),
-            ("leaving", gone, 0),
-            ("new", Asker("a"), 0),
-        )
+    leaving, *others = (
+        Probe(turns, name, by, log)
+        for name, by in (("leaving", gone), ("first", Asker("a")), ("another page", Asker("b")), ("again", Asker("a")))
     )
     gone.is_gone = True
-    for probe in (old, leaving):
-        probe.thread.join(PATIENCE)
-    assert (old.error, leaving.error) == (NEWER, GONE)
+    leaving.thread.join(PATIENCE)
+    assert leaving.error == GONE
     busy()
-    for probe in (other_kind, program, again, other_page, new):
+    for probe in others:
         probe.thread.join(PATIENCE)
         assert probe.error == ""
-    assert sorted(log) == ["another kind", "another page", "new", "program", "program again"]
+    assert sorted(log) == ["again", "another page", "first"]
+
+
+def test_a_page_that_asks_much_at_once_does_not_hold_up_the_others(turns: Turns, clock: Clock, busy: Callable) -> None:
+    log: list[str] = []
+    probes = [Probe(turns, f"greedy {n}", Asker("greedy"), log, seconds=10) for n in range(MOST_OF_A_PAGE)]
+    clock.now += 1
+    probes += [Probe(turns, f"newcomer {n}", Asker(f"{n}"), log) for n in range(3)]
+    busy()
+    for probe in probes:
+        probe.thread.join(PATIENCE)
+        assert probe.error == ""
+    assert log[:4] == ["greedy 0", "newcomer 0", "newcomer 1", "newcomer 2"]
 
 
 def test_the_line_has_an_end(turns: Turns, busy: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +146,7 @@ def test_the_line_has_an_end(turns: Turns, busy: Callable, monkeypatch: pytest.M
     most = 20
     monkeypatch.setattr(module, "MOST_WAITING", most)
     log: list[str] = []
-    mine = [Probe(turns, "p", Asker("p", is_program=True), log) for _ in range(MOST_OF_A_PAGE + 1)]
+    mine = [Probe(turns, "p", Asker("p"), log) for _ in range(MOST_OF_A_PAGE + 1)]
     assert [probe.error for probe in mine] == [""] * MOST_OF_A_PAGE + [CROWDED]
     others = [Probe(turns, "", Asker(f"{n}"), log) for n in range(most - MOST_OF_A_PAGE + 1)]
     assert [probe.error for probe in others[-2:]] == ["", CROWDED]

@@ -142,7 +142,7 @@ class Guard:
         cost = next((cost for start, cost in COSTS.items() if path.startswith(start)), COST)
         self._count(scope, session or _query_session(scope) or "-", cost)
         sent = [{"type": "http.request", "body": bytes(body), "more_body": False}]
-        sender = Asker(session)
+        sender = Asker(session or _address(scope))  # all questions of an address that name no page are those of one
 
         async def until_gone() -> Message:
             while (message := await receive())["type"] != "http.disconnect":
@@ -152,7 +152,7 @@ class Guard:
 
         gone = asyncio.create_task(until_gone())
         # Gradio's queue works in other contexts, which may outlive this one.
-        token = asker.set(sender if session and _IS_DIRECT.match(path) else None)
+        token = asker.set(sender if _IS_DIRECT.match(path) else None)
 
         async def replay() -> Message:
             return sent.pop() if sent else await asyncio.shield(gone)

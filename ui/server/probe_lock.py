@@ -1,19 +1,17 @@
 """One probe runs at a time: each would use every core, and they come from the server's many threads.
 
-Visitors take turns: each second that a page's probes have taken lately puts it a second back in the line. A probe is
-dropped, while it waits or between two forward passes, when its page has asked the same kind of question again or is
-gone, and when it would take longer than the limit of this place.
+Visitors take turns: each second that a page's probes take puts its next ones a second back in the line. A probe is
+dropped, while it waits or between two forward passes, when its page is gone, and when it would take longer than the
+limit of this place.
 """
 
 import contextlib
 import math
-import sys
 import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from types import CodeType
 
 from gradio.context import LocalContext
 
@@ -26,18 +24,15 @@ MOST_OF_A_PAGE = 12
 MOST_VISITORS = 4096  # whose probing time is kept
 FORGIVEN = 0.2
 POLL_SECONDS = 0.25  # between two checks whether the page of a waiting probe is gone
-NEWER = "This page has asked something newer."
 GONE = "The page that asked is gone."
 CROWDED = "Too many questions wait for their answers; ask again in a moment."
 
 
 @dataclass(eq=False)
 class Asker:
-    """Who sent a request. page: of the browser, or a program's session. is_program: it may ask several questions of one
-    kind at once. is_gone: the connection is closed."""
+    """Who sent a request. page: of the browser, or a program's session. is_gone: the connection is closed."""
 
     page: str = ""
-    is_program: bool = False
     is_gone: bool = False
 
 
@@ -46,14 +41,11 @@ asker: ContextVar[Asker | None] = ContextVar("asker", default=None)  # set by th
 
 @dataclass(eq=False)
 class _Ticket:
-    """A probe. kind: the code that asks. changed: it is the first one now, or dropped. rank: the least comes first.
-    began: when its turn came."""
+    """A probe. changed: it is the first one now. rank: the least comes first. began: when its turn came."""
 
     asker: Asker
-    kind: CodeType
     changed: threading.Condition
     rank: float = 0.0
-    is_dropped: bool = False
     began: float = math.nan
     watch: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
@@ -76,16 +68,11 @@ class Turns:
 
     def __enter__(self) -> None:
         changed = threading.Condition(self._lock)
-        ticket = _Ticket(asker.get() or _asker_of_queue(), sys._getframe(1).f_code, changed)
+        ticket = _Ticket(asker.get() or _asker_of_queue(), changed)
         page = ticket.asker.page
         with self._lock:
-            others = [other for other in self._waiting if page and other.asker.page == page]
-            if len(others) >= MOST_OF_A_PAGE or len(self._waiting) >= MOST_WAITING:
+            if len(self._waiting_of(page)) >= MOST_OF_A_PAGE or len(self._waiting) >= MOST_WAITING:
                 raise InputError(CROWDED)
-            if page and not ticket.asker.is_program:
-                for older in [*others, *filter(None, [self._running])]:
-                    older.is_dropped |= (older.asker.page, older.kind) == (page, ticket.kind)
-                    older.changed.notify()
             ticket.rank = self._clock() + self._spent_by(page, self._clock())
             self._waiting.append(ticket)
             try:
@@ -106,7 +93,10 @@ class Turns:
             ticket.watch.close()
             page = ticket.asker.page
             now = self._clock()
-            spent = self._spent_by(page, ticket.began) + now - ticket.began
+            seconds = now - ticket.began
+            for other in self._waiting_of(page):
+                other.rank += seconds
+            spent = self._spent_by(page, ticket.began) + seconds
             self._spent.pop(page, None)
             self._spent[page] = spent, now
             while len(self._spent) > MOST_VISITORS:
@@ -120,6 +110,10 @@ class Turns:
 
     def _first(self) -> _Ticket:
         return min(self._waiting, key=lambda ticket: ticket.rank)
+
+    def _waiting_of(self, page: str) -> list[_Ticket]:
+        """The probes of a page that wait; those without a page have nothing in common."""
+        return [ticket for ticket in self._waiting if page and ticket.asker.page == page]
 
     def _spent_by(self, page: str, now: float) -> float:
         """Seconds of this page's recent probes: each second that passes since takes FORGIVEN of one away."""
@@ -138,14 +132,14 @@ class Turns:
 
     @staticmethod
     def _refuse(ticket: _Ticket) -> None:
-        if ticket.is_dropped or ticket.asker.is_gone:
-            raise InputError(NEWER if ticket.is_dropped else GONE)
+        if ticket.asker.is_gone:
+            raise InputError(GONE)
 
 
 def _asker_of_queue() -> Asker:
     """The page of an event of Gradio's queue, whose work begins after its request has ended."""
     request = LocalContext.request.get(None)
-    return Asker(getattr(request, "session_hash", None) or "", is_program=True)
+    return Asker(getattr(request, "session_hash", None) or "")
 
 
 probe_lock = Turns()
