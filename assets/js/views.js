@@ -1,20 +1,87 @@
-// The browser's half of ui/views.py.
+// The browser's half of ui/views.py, and what becomes of a view whose question has no answer.
 
-import { announce, on } from "./parts/page.js";
+import { el, note } from "./parts/elements.js";
+import { announce, latest, on } from "./parts/page.js";
 
-/** The number of the newest question of each event. @type {Record<string, number>} */
+const NO_ANSWER = "The server did not answer; try again.";
+
+/** The newest question about each component, by its id, and why it has no answer. @type {Record<string, {number: number, failure: string | null}>} */
 const asked = {};
-/** The newest answer to each component, by its id. @type {Record<string, {event: string, number: number, value: any}>} */
+/** The newest answer to each component, by its id. @type {Record<string, {number: number, value: any}>} */
 const answers = {};
 
-/**
- * The server is asked to answer a question, or with `values` it has: what components show now, by their ids.
- * @param {string} event @param {number} number of the question @param {Record<string, any>} [values]
- */
-export function follow(event, number, values) {
-  if (!values) asked[event] = number;
-  for (const id in values) if (!(number < answers[id]?.number)) answers[id] = { event, number, value: values[id] };
+/** The server is asked what components show. @param {string[]} ids @param {number} number of the question */
+export function expect(ids, number) {
+  for (const id of ids) asked[id] = { number, failure: null };
   announce("answers", null);
+}
+
+/**
+ * The server has answered. An older answer than a component has is dropped.
+ * @param {number} number of the question @param {Record<string, any>} values by the ids of components
+ * @param {boolean} [isMore] of the answer that the components have
+ */
+export function receive(number, values, isMore) {
+  for (const id in values) {
+    const before = answers[id];
+    if (isMore ? number !== before?.number : number < before?.number) continue;
+    answers[id] = { number, value: isMore ? { ...before.value, ...values[id] } : values[id] };
+  }
+  announce("answers", null);
+}
+
+/** A question stays without an answer. @param {string[]} ids @param {number} number @param {string} why said above the first component */
+export function lose(ids, number, why) {
+  ids.forEach((id, index) => { if (asked[id]?.number === number) asked[id].failure = index ? "" : why; });
+  announce("answers", null);
+}
+
+// Questions without an answer are asked again when the page is online and seen, or when the person says so.
+const again = () => { if (document.visibilityState === "visible") announce("again", null); };
+addEventListener("online", again);
+document.addEventListener("visibilitychange", again);
+
+/** @type {WeakMap<Element, Element>} */
+const said = new WeakMap();
+
+/**
+ * Dim a part of the page that does not belong to what was asked, and say why above it.
+ * @param {HTMLElement} part @param {string | null} failure null: it does belong, "" : it is said above another part
+ */
+function tell(part, failure) {
+  part.classList.toggle("is-stale", failure !== null);
+  if ((said.get(part)?.querySelector("p")?.textContent ?? "") === (failure ?? "")) return;
+  said.get(part)?.remove();
+  said.delete(part);
+  if (!failure) return;
+  const button = el("button", { class: "b-small", "data-no-picture": "" }, "Ask again");
+  button.addEventListener("click", again);
+  const line = el("div", { class: "b-failure" }, note(failure, true), button);
+  part.before(line);
+  said.set(part, line);
+}
+
+/**
+ * A function that asks the server for a part of the page, with `latest`. Without an answer the part is dimmed, says so, and
+ * is asked again.
+ * @template {any[]} Values
+ * @param {HTMLElement} part @param {(...values: Values) => Promise<void>} work
+ */
+export function asking(part, work) {
+  /** @type {Values | null} */
+  let lost = null;
+  const ask = latest(async (/** @type {Values} */ ...values) => {
+    lost = null;
+    try {
+      await work(...values);
+    } catch (error) {
+      console.warn(error);
+      lost = values;
+    }
+    tell(part, lost && NO_ANSWER);
+  });
+  on("again", () => { if (lost) ask(...lost); });
+  return ask;
 }
 
 /**
@@ -24,8 +91,14 @@ export function follow(event, number, values) {
  * @param {string} name @param {View} view @param {GradioComponent} component
  */
 export function mount(name, view, component) {
-  const { element, props, trigger, watch, server } = component;
+  const { element, props, trigger, watch } = component;
   const root = /** @type {HTMLElement} */ (element.querySelector(".b-view"));
+  // Gradio returns nothing for a request that failed.
+  const server = Object.fromEntries(Object.entries(component.server).map(([key, call]) => [key, async (/** @type {any[]} */ ...values) => {
+    const found = await call(...values);
+    if (found === undefined) throw Error(NO_ANSWER);
+    return found;
+  }]));
   const draw = view(root, { trigger, server, options: props.options || {}, setValue: (value) => { props.value = value; } });
   const { id } = /** @type {HTMLElement} */ (element.closest(".block"));
   /** @type {object | undefined} */
@@ -33,8 +106,12 @@ export function mount(name, view, component) {
   /** @param {any} value */
   const redraw = (value) => { try { draw(value); } catch (error) { console.error(`Balcony.${name}`, error); } };
   const update = () => {
-    const answer = answers[id];
-    root.ariaBusy = `${asked[answer?.event] > answer?.number}`;
+    const question = asked[id], answer = answers[id];
+    if (question) {
+      const isBehind = question.number > (answer?.number ?? -1);
+      root.ariaBusy = `${isBehind && question.failure === null}`;
+      tell(root, isBehind ? question.failure : null);
+    }
     if (answer !== shown) redraw((shown = answer).value);
   };
   on("answers", update);

@@ -33,6 +33,43 @@ def test_a_press_masks_a_word_and_two_quick_ones_only_it(page: Page, words: Loca
     expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for are"])
 
 
+def test_escape_gives_an_edit_up(page: Page, words: Locator) -> None:
+    editor = page.locator("#sentence-pair")
+    for delay in (0, 900):  # before the page has asked about the new words, and after it
+        page.locator("#edit-pair").click()
+        editor.fill("Great.")
+        page.wait_for_timeout(delay)
+        editor.press("Escape")
+        expect(editor).to_be_hidden()
+        expect(page.locator("#edit-pair")).to_be_focused()
+        wait_for_question(page, **FIRST)
+        expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for Juliet"])
+        expect(words.filter(has_text="Juliet")).to_have_attribute("aria-pressed", "true")
+    page.locator("#edit-pair").click()
+    expect(editor).to_have_value(FIRST["pair"])
+
+
+def test_swap_moves_the_hidden_words_with_their_sentences(page: Page, words: Locator) -> None:
+    words.filter(has_text="how").click()
+    pressed = page.locator("#question .b-word[aria-pressed=true]")
+    expect(pressed).to_have_text(["how", "Juliet"])
+    page.locator("#swap").click()
+    wait_for_question(page, text=FIRST["pair"], pair=FIRST["text"])
+    expect(pressed).to_have_text(["Juliet", "how"])
+    expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for Juliet", "Mask 2 for how"])
+    page.locator("#swap").click()
+    expect(pressed).to_have_text(["how", "Juliet"])
+
+
+def test_swap_of_sentences_of_one_length_hides_the_same_words(page: Page, words: Locator) -> None:
+    show(page, "masked-words", text="Hello Romeo", pair="Great Juliet", hidden="1,3")
+    pressed = page.locator("#question .b-word[aria-pressed=true]")
+    expect(pressed).to_have_text(["Romeo", "Juliet"])
+    page.locator("#swap").click()
+    expect(words).to_have_text(["Great", "Juliet", "Hello", "Romeo"])
+    expect(pressed).to_have_text(["Juliet", "Romeo"])
+
+
 def test_a_guess_is_put_into_the_sentence_and_taken_out_again(page: Page, words: Locator) -> None:
     page.locator("#masked-own textarea, #masked-own input").first.fill("romeo")
     expect(page.locator("#masked-guesses")).to_contain_text("My guess romeo")

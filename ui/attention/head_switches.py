@@ -11,13 +11,14 @@ from bert_core.errors import BertCoreError, InputError
 from bert_core.probes.attention import Ablation, ablation_map, answers, corpus_batch, without
 from bert_core.probes.sentence_pairs import window
 from bert_core.storage.checkpoint import Checkpoint
-from ui.handlers import QUIET, on_error
 from ui.parts.downloads import exporter, offer
 from ui.parts.export import Numbers, ablation_numbers, python_code
 from ui.parts.masking import mask_words, maskable
 from ui.parts.page import Asked, Page
-from ui.parts.question import Question, Values
+from ui.parts.question import Question
 from ui.server.probe_lock import probe_lock
+from ui.server.workspace import Workspace
+from ui.server.workspaces import functions
 from ui.views import view
 
 SENTENCES = 200  # from the beginning of the corpus: sixteen rows need no more of a long text
@@ -36,17 +37,23 @@ WAITS = "With a model of this size it takes some seconds to switch off each head
 
 def head_switches(page: Page) -> None:
     """Lay out the switches and their exporter, and connect them. Value: see `switches_value`."""
-    switches = view("headSwitches", events=("submit",), options={"hint": HINT}, elem_id="attention-switches")
+
+    def measure(space: Workspace, question: object) -> Any:
+        """Each head switched off once."""
+        return judge(Asked(page.workspaces, space, Question.read(question)), at_once=True)[switches]
+
+    switches = view(
+        "headSwitches",
+        options={"hint": HINT},
+        server_functions=functions(page.workspaces, measure, known=False),
+        elem_id="attention-switches",
+    )
     export = exporter("the effect of each head", of="attention-switches", elem_id="switches-download")
 
     def judge(asked: Asked, at_once: bool = False) -> dict[Any, Any]:
         if not asked.question.text.strip():
             return {switches: None}
         return {switches: switches_value(asked.checkpoint, asked.question, asked.corpus, at_once)}
-
-    @on_error(lambda sentence: {switches: {"error": sentence}})
-    def measure(values: Values) -> dict[Any, Any]:
-        return judge(page.asked(values), True)
 
     def hidden(asked: Asked) -> tuple[Question, int]:
         """The question with its hidden words masked but the first, and the position of that one."""
@@ -64,7 +71,6 @@ def head_switches(page: Page) -> None:
         return switches_code(asked.checkpoint, *hidden(asked))
 
     page.on("switches", judge, lambda sentence: {switches: {"error": sentence}})
-    switches.submit(measure, page.inputs, switches, trigger_mode="once", **QUIET)
     offer(page, export, "heads-off", numbers, code=code)
 
 

@@ -113,7 +113,7 @@ def attention_tab(page: Page) -> None:
         return attention_page(first, head, f"Attention: {caption(asked.model)}")
 
     page.on("heads", show, nothing)
-    page.on("layer", show_layer)
+    page.on("layer", show_layer, lambda sentence: {detail: {"error": sentence}, other_detail: None})
     page.on_restored([hide], "[question.hide_special]")
     hide.input(None, hide, None, js="(hide) => Balcony.ask({ hide_special: hide })", **QUIET)
     offer(page, export, "attention", numbers, code=code, html=html)

@@ -103,7 +103,7 @@ def masked_words_tab(page: Page) -> None:
         guess,
         lambda sentence: {guesses: no_guesses(sentence), guesses_beside: NO_GUESSES},
     )
-    page.on("closer", look_closer, lambda sentence: {closer: {"kind": "", "text": sentence}})
+    page.on("closer", look_closer, lambda sentence: {closer: {"kind": "", "error": sentence}})
     page.on_restored([own, kind], "[question.guess, question.view]")
     # Not input: a text box triggers that by keys with a letter only, not by pasting or deleting.
     own.change(None, own, None, js="(guess) => Balcony.ask({ guess })", **QUIET)

@@ -130,7 +130,7 @@ def next_sentence_tab(page: Page) -> None:
         return pairs.matrix_code(asked.checkpoint.name, asked.corpus, asked.question.start, shown_size(asked))
 
     page.on("verdict", judge, lambda sentence: {verdict: {"error": sentence}})
-    page.on("across", cross, lambda sentence: {across: HIDDEN})
+    page.on("across", cross, lambda sentence: {across: {"error": sentence}})
     page.on(
         "matrix",
         matrices,

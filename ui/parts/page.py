@@ -74,7 +74,7 @@ class Asked:
 class Page:
     """The parts of the page that tabs share. visitor: holds the token that the browser keeps. frame: the bar above the
     tabs, its value see `frame_value`. bar: the bar with the sentences, its value the question. lessons: name and title
-    of each. answers: by event, see `on`."""
+    of each. answers, answered: functions and the ids of the views that they answer, by event, see `on`."""
 
     demo: gr.Blocks
     workspaces: Workspaces
@@ -83,6 +83,7 @@ class Page:
     bar: gr.HTML
     lessons: list[list[str]]
     answers: dict[str, Callable[[Workspace, object], dict[Any, Any]]]
+    answered: dict[str, list[str | None]]
 
     @property
     def inputs(self) -> set[Any]:
@@ -105,16 +106,17 @@ class Page:
         self,
         event: str,
         answer: Callable[[Asked], dict[Any, Any]],
-        failed: Callable[[str], dict[Any, Any]] | None = None,
+        failed: Callable[[str], dict[Any, Any]],
         controls: Sequence[gr.components.Component] = (),
     ) -> None:
-        """Answer an event of EVENTS with values of views. failed: these for an error's sentence; else the bar shows it.
-        controls: other components, whose values an answer may hold too."""
+        """Answer an event of EVENTS with values of views. failed: these for an error's sentence, which one of them holds
+        under "error". controls: other components, whose values an answer may hold too."""
 
         def respond(space: Workspace, question: object) -> dict[Any, Any]:
             return answer(Asked(self.workspaces, space, Question.read(question)))
 
-        self.answers[event] = on_error(failed)(respond) if failed else respond
+        self.answers[event] = on_error(failed)(respond)
+        self.answered[event] += [view.elem_id for view in failed("")]
         if controls:
             js = f"() => {[each.elem_id for each in controls]}.map((id) => Balcony.values[id] ?? {SKIP})"
             getattr(self.bar, event)(None, None, [*controls], js=js, **QUIET)
@@ -135,6 +137,7 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
     titles = [[name, each["title"]] for name, each in shipped.items()]
     visitor = gr.BrowserState(None, storage_key="balcony-visitor", secret="balcony")
     answers: dict[str, Callable[[Workspace, object], dict[Any, Any]]] = {}
+    answered: dict[str, list[str | None]] = {event: [] for event in EVENTS}  # filled by the tabs
 
     def models(space: Workspace) -> dict[str, Any]:
         return {"models": choices(workspaces, space), "others": comparisons(workspaces, space)}
@@ -191,11 +194,11 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
         "sentenceBar",
         {},
         events=("restored", "open", *EVENTS),
-        options={"events": EVENTS},
+        options={"events": EVENTS, "answered": answered},
         server_functions=functions(workspaces, sentences, words, answer, known=False),
         elem_id="question",
     )
-    return Page(demo, workspaces, visitor, frame, bar, titles, answers)
+    return Page(demo, workspaces, visitor, frame, bar, titles, answers, answered)
 
 
 def corpus_of(space: Workspace, key: str) -> Corpus:

@@ -1,7 +1,7 @@
 // One layer of attention in detail: a head as a map of words, heads as lines between words, averages over heads.
 
 import { level } from "../colours.js";
-import { el, roam, svg } from "../parts/elements.js";
+import { el, note, roam, svg } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
 import { bytesOf, change, onChange, settings } from "./heads.js";
@@ -274,8 +274,8 @@ export function headDetail(root, { options }) {
     }
   }
 
-  return function draw(/** @type {Layer | null} */ next) {
-    if (!next?.tokens) { root.replaceChildren(); return; }
+  return function draw(/** @type {Layer & {error?: string} | null} */ next) {
+    if (!next?.tokens) { root.replaceChildren(...(next?.error ? [note(next.error, true)] : [])); return; }
     value = { ...next };
     if (!tools.isConnected) root.replaceChildren(tools, extra, title, body, readout, difference);
     weights = unpacked(value.weights);

@@ -2,8 +2,9 @@
 
 import { effect, effectLegend } from "../colours.js";
 import { el, note, roam } from "../parts/elements.js";
-import { on } from "../parts/page.js";
+import { on, visitor } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
+import { asking } from "../views.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
 /**
@@ -19,6 +20,7 @@ import { ask, question } from "../parts/question.js";
  */
 
 const MINUS = "\u2212";
+const input = () => JSON.stringify(["model", "step", "newest", "text", "pair", "hidden", "off"].map((key) => question[key]));
 
 /** @param {number} change @param {number} digits */
 function signed(change, digits) {
@@ -40,7 +42,7 @@ function fill(select, pairs) {
 }
 
 /** @type {View} */
-export function headSwitches(root, { trigger, options }) {
+export function headSwitches(root, { server, options }) {
   const measure = el("select", { "aria-label": "What the map shows" });
   const table = el("tbody", {}), without = el("th", { scope: "col" });
   const allOn = el("button", { class: "b-small" }, "Switch all on");
@@ -65,7 +67,13 @@ export function headSwitches(root, { trigger, options }) {
   allOn.addEventListener("click", () => ask({ off: [] }));
   each.addEventListener("click", () => {
     caption.textContent = "Measuring…";
-    trigger("submit");
+    measureEach();
+  });
+  const measureEach = asking(root, async () => {
+    const asked = input();
+    const found = await server.measure(visitor.token, { ...question, hidden: question.hidden ?? [] });
+    if (asked === input()) draw(found);
+    else if (panel.isConnected) show();
   });
 
   /** @param {Head} head */
@@ -134,7 +142,7 @@ export function headSwitches(root, { trigger, options }) {
     notes.replaceChildren(...value.notes.map((text) => note(text)));
   }
 
-  return function draw(/** @type {Switches & {error?: string} | null} */ next) {
+  function draw(/** @type {Switches & {error?: string} | null} */ next) {
     if (!next?.titles) {
       root.replaceChildren(...(next?.error ? [note(next.error, true)] : []));
       return;
@@ -142,5 +150,6 @@ export function headSwitches(root, { trigger, options }) {
     value = next;
     if (!panel.isConnected) root.replaceChildren(panel);
     show();
-  };
+  }
+  return draw;
 }

@@ -1,7 +1,7 @@
 // The pressed cell of the attention map, unfolded into query, key, scores and weights.
 
 import { note } from "../parts/elements.js";
-import { on, visitor } from "../parts/page.js";
+import { latest, on, visitor } from "../parts/page.js";
 import { question } from "../parts/question.js";
 import { floats, unfolded } from "./row.js";
 
@@ -10,18 +10,18 @@ const INPUT = ["model", "step", "newest", "text", "pair", "hidden", "head"];
 /** @type {View} */
 export function unfoldedCell(root, { server }) {
   let asked = 0;
-  document.addEventListener("unfold", (event) => {
-    const { head, tokens, i, j } = /** @type {CustomEvent} */ (event).detail;
+  const unfold = latest(async ({ head, tokens, i, j }) => {
     const number = (asked += 1);
-    server.unfold(visitor.token, { ...question, hidden: question.hidden ?? [], head }).then((found) => {
-      if (number !== asked) return;
-      if (found.error) { root.replaceChildren(note(found.error, true)); return; }
-      // Hidden [CLS] and [SEP] take part in the row all the same.
-      const shown = found.tokens.length === tokens ? found.tokens.map((_, at) => at) : found.words;
-      const [query, key, value] = [found.query, found.key, found.value].map(floats);
-      root.replaceChildren(unfolded({ tokens: found.tokens, query, key, value }, shown[i], shown[j]));
-    }).catch(console.warn);
+    const found = await server.unfold(visitor.token, { ...question, hidden: question.hidden ?? [], head })
+      .catch((/** @type {Error} */ { message }) => ({ error: message }));
+    if (number !== asked) return;
+    if (found.error) { root.replaceChildren(note(found.error, true)); return; }
+    // Hidden [CLS] and [SEP] take part in the row all the same.
+    const shown = found.tokens.length === tokens ? found.tokens.map((_, at) => at) : found.words;
+    const [query, key, value] = [found.query, found.key, found.value].map(floats);
+    root.replaceChildren(unfolded({ tokens: found.tokens, query, key, value }, shown[i], shown[j]));
   });
+  document.addEventListener("unfold", (event) => unfold(/** @type {CustomEvent} */ (event).detail));
   on("question", ({ changed }) => {
     if (!INPUT.some((key) => changed.has(key))) return;
     asked += 1;

@@ -6,6 +6,7 @@ import { el, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { announce, choice, latest, meet, on, visitor } from "../parts/page.js";
 import { ask, link, parsed, question, restore } from "../parts/question.js";
+import { asking } from "../views.js";
 
 const REPLAY_MS = 250;
 const LIVE_MS = 1000; // at most so often a view follows a run that is shown live
@@ -95,7 +96,7 @@ export function frame(root, { server, options }) {
     all.reduce((best, other, index) => (Math.abs(other - step) < Math.abs(all[best] - step) ? index : best), 0);
 
   /** Ask the server for the shown model, and show the step that it still has. */
-  const refresh = latest(async () => {
+  const refresh = asking(root, async () => {
     await visitor.known;
     const { model: key, step } = question;
     const answer = /** @type {ShownModel} */ (await server.model(visitor.token, key, step));
@@ -222,7 +223,7 @@ export function frame(root, { server, options }) {
     if (changed.has("model")) refresh().then(list).catch(console.warn);
     else if (changed.has("step")) {
       show();
-      if (!playing) refresh().catch(console.warn);
+      if (!playing) refresh();
     }
   });
 
@@ -241,7 +242,7 @@ export function frame(root, { server, options }) {
         ask({ newest: steps().at(-1) });
       }, Math.max(0, lastFollowed + LIVE_MS - performance.now()));
     }
-    if (steps().length > MOST_STEPS && !slider.matches(":active")) refresh().catch(console.warn);
+    if (steps().length > MOST_STEPS && !slider.matches(":active")) refresh();
   });
   on("status", () => refresh().then(list).catch(console.warn));
   addEventListener("hashchange", () => {

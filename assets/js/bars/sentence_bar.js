@@ -4,7 +4,7 @@
 import { direction, el, note, roam } from "../parts/elements.js";
 import { latest, on, visitor } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
-import { follow } from "../views.js";
+import { expect, lose, receive } from "../views.js";
 
 const TYPING_MS = 300;
 const REST_MS = 100;  // between an answer and the next question of its kind
@@ -39,6 +39,7 @@ const NONE = { words: [], cuts: [], known: [], second: 0, typed: [], hidden: [] 
 export function sentenceBar(root, { trigger, server, setValue, options }) {
   let words = NONE;
   let read = "";  // the model and the texts that the words belong to
+  let isLost = false;  // the words of the texts were asked for, and there was no answer
   let built = "";
   /** @type {string[]} */
   let sentences = [];
@@ -81,6 +82,8 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
       editor.focus();
     };
     const grow = () => { editor.style.height = "auto"; editor.style.height = `${editor.scrollHeight}px`; };
+    let earlier = "", hiddenEarlier = question.hidden;  // before the edit
+    editor.addEventListener("focus", () => { earlier = question[key]; hiddenEarlier = question.hidden; });
     const take = () => {
       clearTimeout(typing);
       if (editor.value === question[key]) return;
@@ -92,7 +95,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     editor.addEventListener("input", () => { grow(); clearTimeout(typing); typing = setTimeout(take, TYPING_MS); });
     editor.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.isComposing) { event.preventDefault(); take(); close(); edit.focus(); }
-      if (event.key === "Escape") { clearTimeout(typing); close(); edit.focus(); }
+      if (event.key === "Escape") { editor.value = earlier; give({ [key]: earlier, hidden: hiddenEarlier }); close(); edit.focus(); }
     });
     editor.addEventListener("blur", () => { take(); close(); });
     list.addEventListener("change", () => {
@@ -104,6 +107,12 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
       chips.hidden = !editor.hidden;
     }
     return { element, chips, editor, list, close };
+  }
+
+  /** Change the sentences together with their hidden words. @param {Parameters<typeof ask>[0]} update */
+  function give(update) {
+    ask(update);
+    isGiven = true;
   }
 
   /** @param {number} index @param {boolean} alone */
@@ -140,7 +149,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     const isShown = question.tab in PRESSES, pressable = Boolean(PRESSES[question.tab]);
     root.hidden = !isShown;
     if (!isShown) return;
-    const shape = JSON.stringify([words.words, words.cuts, words.known, words.second, words.typed, read ? 0 : [question.text, question.pair]]);
+    const shape = JSON.stringify([words.words, words.cuts, words.known, words.second, words.typed, read && !isLost ? 0 : [question.text, question.pair]]);
     // The same words keep their buttons, and with them the keyboard focus.
     if (shape !== built) {
       const all = words.words.map((_, index) => chip(index));
@@ -149,7 +158,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
         const items = [...part, ""].flatMap((item, i) => [
           ...words.typed.filter(([of, index]) => of === sentence && index === start + i).map(() => el("span", { class: "b-typed" }, "[MASK]")),
           item]);
-        fields[key].chips.replaceChildren(...(words.error ? [el("span", { translate: "no" }, question[key])] : read ? items : early(question[key])));
+        fields[key].chips.replaceChildren(...(words.error ? [el("span", { translate: "no" }, question[key])] : read && !isLost ? items : early(question[key])));
         fields[key].chips.dir = direction(part.map((item) => item.textContent ?? ""));
         if (part.length) roam(fields[key].chips);
       }
@@ -167,20 +176,23 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     for (const key of FIELDS) if (document.activeElement !== fields[key].editor) fields[key].close();
     hint.textContent = PRESSES[question.tab];
     undo.hidden = before === null;
+    swap.disabled = read !== textsKey();  // the hidden words are known by their numbers
     beside.hidden = !COMPARES.has(question.tab);
     // A task's model may read a long text in parts; its answer shows any error.
     problem.replaceChildren(...(words.error && question.tab !== "fine-tune" ? [note(words.error, true)] : []));
   }
 
+  const textsKey = () => JSON.stringify([question.model, question.text, question.pair]);
+
   /** Read the words of new texts. Returns false when these have changed meanwhile. */
   async function readWords() {
-    const { text, pair, hidden } = question, key = JSON.stringify([question.model, text, pair]);
-    if (key === read || (!text && !pair && hidden === null)) return true;
+    const { text, pair, hidden } = question, wanted = textsKey();
+    if (wanted === read || (!text && !pair && hidden === null)) return true;
     const known = hidden === null ? null : read ? { ...words, hidden } : NONE;
     const found = /** @type {Words} */ (await server.words(visitor.token, value(), known));
     const isTheirs = !read || isGiven;
     if (question.text !== text || question.pair !== pair) return false;
-    read = found.error ? "" : key;  // the hidden words wait for a model that is not here yet
+    read = found.error ? "" : wanted;  // the hidden words wait for a model that is not here yet
     words = { ...NONE, ...found };
     const kept = hidden !== null && isTheirs ? hidden.filter((index) => index < words.words.length) : words.hidden;
     ask({ hidden: found.error ? hidden ?? [] : kept });
@@ -194,40 +206,51 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   const parts = (event, of = value()) => JSON.stringify(options.events[event][1].map((key) => of[key]));
 
   /**
-   * Show the answer to an event; a tab's own components are set unless the question has changed meanwhile.
+   * Show the answer to an event; a tab's own components are set unless the question has changed meanwhile. What has failed is
+   * due again.
    * @param {string} event @param {any} now
    */
   async function fetch(event, now) {
-    const values = await server.answer(visitor.token, event, now) ?? { error: "The server did not answer; try again." };
-    if (values.error) {
-      follow(event, 0);
-      problem.replaceChildren(note(values.error, true));
-      return;
-    }
-    follow(event, now.number, values);
+    const values = await server.answer(visitor.token, event, now).catch((/** @type {Error} */ { message }) => ({ error: message }));
+    const hasFailed = values.error || Object.values(values).some((value) => value?.error || value?.other?.error);
+    if (hasFailed && asked[event] === parts(event, now)) delete asked[event];
+    if (values.error) { lose(options.answered[event], now.number, values.error); return; }
+    receive(now.number, values);
     window.Balcony.values = values;
     if (parts(event) === parts(event, now)) trigger(event);
     await new Promise((resolve) => { setTimeout(resolve, REST_MS); });
   }
 
-  /** Ask the events of the open tab whose parts of the question have changed. */
+  /** The events of the open tab that have no answer to this question. */
+  const due = (now = value()) => Object.keys(options.events).filter((event) => options.events[event][0] === now.tab && asked[event] !== parts(event, now));
+
+  /** Ask for the answers that are due. */
   function answer() {
-    const now = value();
+    const now = value(), events = due(now);
     setValue(now);
-    const due = Object.keys(options.events).filter((event) => options.events[event][0] === now.tab && asked[event] !== parts(event, now));
-    for (const event of due) {
+    for (const event of events) {
       asked[event] = parts(event, now);
-      if (event === "layer" && due.includes("heads")) continue;
-      follow(event, now.number);
+      if (event === "layer" && events.includes("heads")) continue;
+      expect(options.answered[event], now.number);
       (fetching[event] ??= latest(fetch))(event, now);
     }
   }
 
   const respond = latest(async () => {
     await visitor.known;
-    if (question.tab in PRESSES && !(await readWords())) return;
+    isLost = false;
+    try {
+      if (question.tab in PRESSES && !(await readWords())) return;
+    } catch (error) {
+      isLost = true;
+      const { number } = question;
+      for (const ids of due().map((event) => options.answered[event])) {
+        expect(ids, number);
+        lose(ids, number, /** @type {Error} */ (error).message);
+      }
+    }
     paint();
-    answer();
+    if (!isLost) answer();
   });
 
   /** The sentences of the shown model's text; those of another text in the bar give way to its first ones. @param {string} key */
@@ -248,8 +271,12 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     }
   });
 
-  swap.addEventListener("click", () => ask({ text: question.pair, pair: question.text, hidden: [] }));
-  undo.addEventListener("click", () => { const earlier = before; before = null; if (earlier) ask(earlier); });
+  swap.addEventListener("click", () => {
+    const { length } = words.words, { second } = words;
+    const hidden = question.hidden?.map((index) => (index < second ? index + length - second : index - second)).sort((a, b) => a - b);
+    give({ text: question.pair, pair: question.text, hidden: hidden ?? null });
+  });
+  undo.addEventListener("click", () => { const earlier = before; before = null; if (earlier) give(earlier); });
   compare.addEventListener("change", () => ask({ other: compare.value }));
   on("draw", () => {
     if (sentences.length < 2) return;
@@ -272,6 +299,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   });
   const open = () => { setValue(value()); trigger("open"); };
   on("restored", () => { read = ""; open(); trigger("restored"); if (offered) offer(offered).catch(console.warn); });
+  on("again", () => respond().catch(console.warn));
   // Tabs that a narrow window does not show have no button to press.
   on("open", open);
   root.hidden = true;

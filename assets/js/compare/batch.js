@@ -4,8 +4,9 @@
 
 import { direction, el } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
-import { latest, on, visitor } from "../parts/page.js";
+import { on, visitor } from "../parts/page.js";
 import { question } from "../parts/question.js";
+import { asking } from "../views.js";
 
 const ASKED = new Set(["masked", "replaced", "kept"]);
 
@@ -104,11 +105,9 @@ export function batch(root, { server, setValue, options }) {
   let again = 0;
   let isVisible = false;
 
-  const ask = latest(async () => {
+  const ask = asking(pairs, async () => {
     await visitor.known;
-    try {
-      paint(await server.batch(visitor.token, question.model, again && shown ? shown.step : question.step, first, again));
-    } catch (error) { console.warn(error); }
+    paint(await server.batch(visitor.token, question.model, again && shown ? shown.step : question.step, first, again));
   });
 
   function page(direction) {

@@ -4,9 +4,10 @@
 import { saveMenu } from "../parts/downloads.js";
 import { el, note } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
-import { latest, on } from "../parts/page.js";
+import { on } from "../parts/page.js";
 import { curves } from "../train/curves.js";
 import { hasEnded, runs, STATUS_NAMES } from "../train/runs.js";
+import { asking } from "../views.js";
 
 /** @param {number | null} value */
 const loss = (value) => (value === null ? "–" : value.toFixed(3));
@@ -98,7 +99,7 @@ export function runsList(root, { trigger, server, options }) {
 
   /** @type {Record<string, any>} */
   const fetched = {}; // curves, by run
-  const compare = latest(async () => {
+  const compare = asking(differ, async () => {
     const ticked = rows.filter((row) => row.canRepeat && (row.isShown || runs.chosen.has(row.run)));
     const chosen = ticked.map((row) => row.run);
     for (const { run, status } of ticked) {
@@ -118,10 +119,10 @@ export function runsList(root, { trigger, server, options }) {
     if (focused) /** @type {HTMLElement | null} */ (body.querySelector(`[data-control="${focused}"]`))?.focus();
     side.hidden = table.hidden = hint.hidden = rows.length === 0;
     empty.hidden = rows.length > 0;
-    compare().catch(console.warn);
+    compare();
   };
 
-  const refresh = latest(async () => {
+  const refresh = asking(root, async () => {
     if (!runs.visitor || !runs.shown) { rows = []; show(); return; }
     const answer = await server.listing(runs.visitor);
     if (answer.error) return;
@@ -134,8 +135,8 @@ export function runsList(root, { trigger, server, options }) {
     else show();
   });
 
-  on("runs", () => refresh().catch(console.warn));
+  on("runs", () => refresh());
   on("chosen", show);
-  refresh().catch(console.warn);
+  refresh();
   return function draw() {};
 }

@@ -7,6 +7,7 @@ import { ask, question } from "../parts/question.js";
 import { curves } from "../train/curves.js";
 import { news } from "../train/monitor.js";
 import { hasEnded, STATUS_NAMES } from "../train/runs.js";
+import { asking } from "../views.js";
 import { answered, results } from "./results.js";
 
 const FIRST = [0, -1, 0];
@@ -88,13 +89,13 @@ export function fineTune(root, { server, options }) {
     if (fresh.status === state) return;
     state = fresh.status;
     announce("status", null);
-    if (state === "paused" || hasEnded(state)) judge().catch(console.warn);
+    if (state === "paused" || hasEnded(state)) judge();
   }
 
   /** What the server gets. */
   const value = () => ({ ...question, hidden: question.hidden ?? [] });
 
-  const judge = latest(async () => {
+  const judge = asking(judged, async () => {
     if (question.tab !== "fine-tune") return;
     await visitor.known;
     const found = await server.results(visitor.token, value());
@@ -104,7 +105,7 @@ export function fineTune(root, { server, options }) {
     await attempt();
   });
 
-  const attempt = latest(async () => {
+  const attempt = asking(answer, async () => {
     if (question.tab !== "fine-tune" || trial.hidden) return;
     const found = await server.tried(visitor.token, value());
     if (document.activeElement !== choices) choices.value = (question.choices ?? []).join("\n");
@@ -117,8 +118,8 @@ export function fineTune(root, { server, options }) {
     typing = setTimeout(() => ask({ choices: choices.value.split("\n").filter((line) => line.trim()) }), TYPING_MS);
   });
   on("question", ({ changed }) => {
-    if (["model", "step", "tab"].some((part) => changed.has(part))) judge().catch(console.warn);
-    else if (["text", "pair", "choices"].some((part) => changed.has(part))) attempt().catch(console.warn);
+    if (["model", "step", "tab"].some((part) => changed.has(part))) judge();
+    else if (["text", "pair", "choices"].some((part) => changed.has(part))) attempt();
   });
 
   document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") poll().catch(console.warn); });
@@ -131,7 +132,7 @@ export function fineTune(root, { server, options }) {
       begun = false;
       bar.hidden = drawing.hidden = false;
     }
-    judge().catch(console.warn);
+    judge();
     poll().catch(console.warn);
   };
 }

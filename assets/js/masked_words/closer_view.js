@@ -2,7 +2,7 @@
 
 import { bars } from "../attention/row.js";
 import { behindText, effect, effectLegend } from "../colours.js";
-import { direction, el, roam } from "../parts/elements.js";
+import { direction, el, note, roam } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { announce } from "../parts/page.js";
 import { ask } from "../parts/question.js";
@@ -21,7 +21,7 @@ import { ask } from "../parts/question.js";
  * @property {[token: string, probability: number][][]} rivals likelier or next likely tokens, for each piece
  */
 /** @typedef {{kind: "sweep", words: Swept[]}} Sweep */
-/** @typedef {Common & (Lens | LeaveOneOut | Sweep | {kind: ""})} Closer */
+/** @typedef {Common & {error?: string} & (Lens | LeaveOneOut | Sweep | {kind: ""})} Closer */
 
 /**
  * @template {HTMLElement} Element
@@ -152,6 +152,6 @@ export function closer(root) {
     root.replaceChildren(
       ...(value.masks && value.masks.length > 1 ? [masks(value.masks, value.mask)] : []),
       ...parts(value),
-      el("p", { class: "b-empty" }, value.text));
+      value.error ? note(value.error, true) : el("p", { class: "b-empty" }, value.text));
   };
 }

@@ -29,7 +29,9 @@ export function guesses(root, { server }) {
   /** Put a guess into the sentence. @param {{mask: number, piece: number}} at @param {string} token */
   async function put({ mask, piece }, token) {
     const { text, pair, hidden } = question;
-    const edited = await server.put(visitor.token, { ...question, hidden: hidden ?? [] }, mask, piece, token);
+    const edited = await server.put(visitor.token, { ...question, hidden: hidden ?? [] }, mask, piece, token)
+      .catch((/** @type {Error} */ { message }) => ({ error: message }));
+    if (question.text !== text || question.pair !== pair || question.hidden !== hidden) return;
     if (edited.error) { root.append(note(edited.error, true)); return; }
     announce("replaced", { text, pair, hidden });
     ask(edited);

@@ -2,8 +2,9 @@
 
 import { el } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
-import { latest, on, visitor } from "../parts/page.js";
+import { on, visitor } from "../parts/page.js";
 import { question } from "../parts/question.js";
+import { asking } from "../views.js";
 
 function cell([right, all]) {
   return el("td", { class: "b-number" }, all ? `${percent(right / all)} ` : "–",
@@ -15,12 +16,10 @@ export function exam(root, { server }) {
   let isVisible = false;
   let isOpen = false;
 
-  const ask = latest(async () => {
+  const ask = asking(root, async () => {
     if (!isVisible) return;
     await visitor.known;
-    try {
-      paint(await server.results(visitor.token, question.model, question.step));
-    } catch (error) { console.warn(error); }
+    paint(await server.results(visitor.token, question.model, question.step));
   });
 
   function paint(value) {

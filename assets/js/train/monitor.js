@@ -3,9 +3,10 @@
 
 import { el } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
-import { announce, latest, on, tabs } from "../parts/page.js";
+import { announce, on, tabs } from "../parts/page.js";
 import { save as saveFile } from "../parts/downloads.js";
 import { question } from "../parts/question.js";
+import { asking } from "../views.js";
 import { curves } from "./curves.js";
 import { guessBoard } from "./guess_board.js";
 import { nextStep, stillFalls } from "./next_step.js";
@@ -104,7 +105,7 @@ export function runMonitor(root, { trigger, server, options }) {
   let status = "";
   let steps = 0;
   let timer = 0;
-  let asking = false;
+  let isAsking = false, isLost = false;
   // The step that the time slider selects; null is live.
   /** @type {number | null} */
   let selected = null;
@@ -130,19 +131,21 @@ export function runMonitor(root, { trigger, server, options }) {
   }
 
   async function ask() {
-    if (!run || asking) return;
-    asking = true;
+    if (!run || isAsking) return;
+    isAsking = true;
     const asked = run;
     const more = chart.more;
     if (chart.size > MOST_POINTS) { cursors[0] = 0; chart.restart(); }
     let wait = RETRY_MS;
     try {
       const fresh = await news(asked, more, cursors);
+      if (isLost) { isLost = false; announce("again", null); }
       if (asked === run && more === chart.more) { take(asked, fresh); wait = pause(); } else wait = 0;
     } catch (error) {
+      isLost = true;
       board.say("Connection lost", "Trying again; the run continues without this page.");
     } finally {
-      asking = false;
+      isAsking = false;
     }
     if (run) later(asked === run ? wait : 0);
   }
@@ -199,7 +202,7 @@ export function runMonitor(root, { trigger, server, options }) {
     if (run && hasEnded(status) && !isOver) guess(run);
   }
 
-  const showStep = latest(async (/** @type {ShownRun} */ asked, /** @type {number | null} */ step) => {
+  const showStep = asking(/** @type {HTMLElement} */ (sides.lastElementChild), async (/** @type {ShownRun} */ asked, /** @type {number | null} */ step) => {
     const answer = await server.guesses(asked.visitor, asked.run, step, false);
     if (asked === run && !answer.error) table.show(answer);
   });
@@ -210,7 +213,7 @@ export function runMonitor(root, { trigger, server, options }) {
     if (!run || question.model !== run.run || !changed.has("step") || question.step === selected) return;
     selected = question.step;
     chart.mark(selected);
-    showStep(run, selected).catch(console.warn);
+    showStep(run, selected);
   });
 
   async function save(kind) {

@@ -6,7 +6,7 @@ import { level } from "../colours.js";
 import { bar, el, note, roam } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { number, percent } from "../parts/numbers.js";
-import { on, visitor } from "../parts/page.js";
+import { latest, on, visitor } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
 import { strips } from "./strips.js";
 
@@ -44,6 +44,7 @@ export function stepByStep(root, { options, server }) {
   /** @type {Record<string, Float32Array>} */
   let vectors = {};
   let drawn = "";
+  let presses = 0;  // on numbers; another stage or answer counts too, since it closes what a press opened
 
   const stageButtons = stages.map(({ key, title }, index) => {
     const button = el("button", { class: "b-small" }, `${index + 1} ${title}`);
@@ -83,7 +84,7 @@ export function stepByStep(root, { options, server }) {
    */
   function vectorsOf(named, describe, ...products) {
     return withReadout((readout) => {
-      const picture = strips(readout, (index) => { if (products[0]) open(products, index).catch(console.warn); });
+      const picture = strips(readout, (index) => { if (products[0]) open(products, index, undefined).catch(console.warn); });
       const list = named.map(([label, vector]) => /** @type {[string, Float32Array]} */ ([label, vectors[vector]]));
       // The width is known once the picture is on the page.
       queueMicrotask(() => picture.draw({ label: title.textContent ?? "", strips: list, describe: (index) => describe(index, (vector) => vectors[vector][index]) }));
@@ -92,12 +93,14 @@ export function stepByStep(root, { options, server }) {
   }
 
   /** Show what numbers come from. @param {string[]} names of vectors @param {number} index @param {string} [word] */
-  async function open(names, index, word) {
-    const asked = { ...question, hidden: question.hidden ?? [] };
-    const found = await Promise.all(names.map((each) => server.inputs(visitor.token, asked, each, index)));
+  const open = latest(async (/** @type {string[]} */ names, /** @type {number} */ index, /** @type {string | undefined} */ word) => {
+    const asked = { ...question, hidden: question.hidden ?? [] }, press = (presses += 1);
+    const found = await Promise.all(names.map((each) => server.inputs(visitor.token, asked, each, index)
+      .catch((/** @type {Error} */ { message }) => ({ error: message }))));
+    if (press !== presses) return;
     opened.replaceChildren(...found.map(({ inputs, weights, bias, error }, k) => (error ? note(error, true)
       : summed(word ?? `${names[k]}[${index}]`, floats(inputs), floats(weights), bias))));
-  }
+  });
 
   /** A LayerNorm with the numbers of one cell. @param {string} input @param {string} norm @param {string} output @param {number} index */
   function normed(input, norm, output, index) {
@@ -259,6 +262,7 @@ export function stepByStep(root, { options, server }) {
     text.textContent = words;
     const [shape, ...parts] = draws[key]();
     body.replaceChildren(el("p", { class: "b-empty" }, shape), ...parts);
+    presses += 1;
     opened.replaceChildren();
     drawn = JSON.stringify([key, value.tokens]);
     if (focused >= 0) /** @type {HTMLElement | undefined} */ (stops()[focused])?.focus();

@@ -1,0 +1,131 @@
+"""A question without an answer: what it was asked for fades and says so, and it is asked again."""
+
+import re
+
+import pytest
+from browser_steps import FIRST, QUESTIONS, open_tab, show, type_sentence, wait_for_answer, words_of
+from playwright.sync_api import Locator, Page, Route, expect
+
+NO_ANSWER = "The server did not answer; try again."
+STALE = re.compile("is-stale")
+# A tab, the view that answers in it, and the change of the question to which the view answers.
+TABS = {
+    "masked-words": ("#masked-guesses", {"hidden": "11"}),
+    "next-sentence": ("#next-verdict", {"pair": "Great."}),
+    "attention": ("#attention-heads", {"hidden": "11"}),
+    "words-in-context": ("#context-facts", {"word": "name"}),
+    "step-by-step": ("#steps", {"hidden": "11"}),
+}
+
+
+@pytest.fixture
+def page(page: Page, complaints: list[str]) -> Page:
+    yield page
+    complaints[:] = [text for text in complaints if not re.search("ERR_INTERNET_DISCONNECTED|ERR_FAILED|429", text)]
+
+
+def failure(page: Page, view: str) -> Locator:
+    return page.locator(view).locator(".b-failure")
+
+
+def test_an_answer_that_was_lost_is_asked_again_when_the_page_is_online(page: Page) -> None:
+    show(page, "masked-words", **FIRST)
+    guesses = page.locator("#masked-guesses")
+    expect(guesses.locator("h3")).to_have_text(["Mask 1 for Juliet"])
+    page.context.set_offline(True)
+    words_of(page).filter(has_text="name").click()
+    expect(guesses.locator(".b-view")).to_have_class(STALE)
+    expect(failure(page, "#masked-guesses")).to_contain_text(NO_ANSWER)
+    expect(failure(page, "#masked-guesses")).to_be_in_viewport()
+    page.context.set_offline(False)
+    expect(guesses.locator("h3")).to_have_text(["Mask 1 for name", "Mask 2 for Juliet"])
+    expect(guesses.locator(".b-view")).not_to_have_class(STALE)
+    expect(page.locator(".b-failure")).to_have_count(0)
+
+
+@pytest.mark.parametrize("tab", TABS)
+def test_a_refused_question_leaves_no_old_answer_as_if_it_were_new(page: Page, tab: str) -> None:
+    view, change = TABS[tab]
+    show(page, tab, **FIRST)
+    wait_for_answer(page.locator(view))
+    before = page.locator(view).inner_text()
+    page.route(QUESTIONS, lambda route: route.fulfill(status=429, body="Too many requests; wait a moment."))
+    show(page, tab, **FIRST | change)
+    expect(page.locator(view).locator(".b-view")).to_have_class(STALE)
+    expect(failure(page, view)).to_be_in_viewport()
+    page.unroute(QUESTIONS)
+    open_tab(page, "Models")
+    open_tab(page, page.locator(f"#tab-{tab}-button").inner_text())  # the person comes back
+    expect(page.locator(view).locator(".b-view")).not_to_have_class(STALE)
+    wait_for_answer(page.locator(view))
+    expect(failure(page, view)).to_have_count(0)
+    if tab != "attention":  # its picture has no text
+        assert page.locator(view).inner_text() != before
+
+
+def test_a_person_asks_again_after_a_new_sentence_found_no_answer(page: Page) -> None:
+    show(page, "masked-words", **FIRST)
+    expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for Juliet"])
+    page.route(QUESTIONS, lambda route: route.abort())
+    type_sentence(page, "How are you?", "pair")
+    expect(failure(page, "#masked-guesses")).to_be_in_viewport()
+    expect(words_of(page)).to_have_count(0)  # those of the sentences before are not these
+    expect(page.locator("#question .b-chips").last).to_have_text("Howareyou?")
+    page.unroute(QUESTIONS)
+    failure(page, "#masked-guesses").get_by_role("button", name="Ask again").click()
+    expect(words_of(page)).to_have_count(10)
+    wait_for_answer(page.locator("#masked-guesses"))
+    expect(page.locator(".b-failure")).to_have_count(0)
+
+
+def test_a_question_that_the_server_refused_is_asked_again(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ui.server.probe_lock import probe_lock
+
+    show(page, "step-by-step", **FIRST)
+    expect(page.locator("#steps h3").first).to_have_text("1 Pieces")
+    monkeypatch.setattr(probe_lock, "limit_seconds", 0.0)
+    words_of(page).filter(has_text="name").click()
+    expect(page.locator("#steps")).to_contain_text("the limit here is 0 s")
+    monkeypatch.undo()
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.locator("#steps h3").first).to_have_text("1 Pieces")
+
+
+def test_a_pressed_number_says_when_it_has_no_explanation(page: Page) -> None:
+    show(page, "step-by-step", **FIRST, head="1.0", stage="projections", token="2")
+    steps = page.locator("#steps")
+    strips = steps.locator(".b-strips").last
+    page.route(QUESTIONS, lambda route: route.abort())
+    strips.press("Enter")
+    expect(steps.locator(".b-note.is-error")).to_have_text([NO_ANSWER] * 3)
+    page.unroute(QUESTIONS)
+    for press in range(8):
+        strips.press("ArrowRight")
+        strips.press("Enter")
+        expect(steps.locator(".b-unfolded h3")).to_have_text([f"{name}[{press + 1}]" for name in ("query", "key", "value")])
+
+
+def test_heads_of_a_new_sentence_wait_while_another_layer_and_a_file_are_asked_for(page: Page) -> None:
+    show(page, "attention", **FIRST)
+    grid, detail = page.locator("#attention-heads"), page.locator("#attention-map")
+    wait_for_answer(grid)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route) if not held and '"answer"' in (route.request.post_data or "") else route.continue_()
+
+    page.route(QUESTIONS, hold)
+    type_sentence(page, "How are you?")
+    page.wait_for_timeout(500)
+    assert held
+    page.locator("#attention-heads [data-head='1'][data-layer='1']").click()
+    with page.expect_download():
+        page.locator("details", has=page.locator("#attention-download-json")).locator("summary").click()
+        page.locator("#attention-download-json").click()
+    expect(detail.locator("h3")).to_have_text("Layer 2, head 2")
+    expect(grid.locator(".b-view")).to_have_attribute("aria-busy", "true")
+    held.pop().continue_()
+    wait_for_answer(grid)
+    expect(grid.locator(".b-head")).not_to_have_count(0)
+    expect(grid).not_to_contain_text("asked")
+    expect(detail.locator("h3")).to_have_text("Layer 2, head 2")  # the late answer is older
