@@ -3,7 +3,8 @@
 from pathlib import Path
 from xml.etree import ElementTree
 
-from browser_steps import download, open_tab, press_save
+import pytest
+from browser_steps import download, open_tab, press_save, show
 from playwright.sync_api import Page, expect
 
 CELLS = "document.querySelector('#attention-map image').href.baseVal"
@@ -13,6 +14,50 @@ MODEL = "romeo-juliet, comes with Balcony"
 
 def letters(picture: str) -> list[str]:
     return [text.text or "" for text in ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")]
+
+
+# What stands outside of a picture, and pictures inside that lie over each other.
+LOST = """text => {
+    const root = new DOMParser().parseFromString(text, 'image/svg+xml').documentElement;
+    document.body.append(root);
+    const extent = each => each.getBoundingClientRect(), boxes = kind => [...root.querySelectorAll(kind)].map(extent);
+    const whole = extent(root);
+    const lost = boxes('text, image').filter(({ left, right, top, bottom }) =>
+        left < whole.left || right > whole.right + 1 || top < whole.top || bottom > whole.bottom + 1).length;
+    const images = boxes('image');
+    const over = images.filter((one, i) => images.some((other, j) => i < j
+        && one.left < other.right && other.left < one.right
+        && one.top < other.bottom && other.top < one.bottom)).length;
+    root.remove();
+    return [lost, over];
+}"""
+SCROLLED = """root => [...document.querySelectorAll(root + ', ' + root + ' *')].filter(each =>
+    each.scrollWidth > each.clientWidth && /auto|scroll/.test(getComputedStyle(each).overflowX))"""
+LONG = {"text": "how are you " * 10, "pair": "i am romeo " * 9, "hidden": "1"}  # 60 tokens
+
+
+@pytest.mark.parametrize(
+    ("tab", "parts", "root", "button", "name"),
+    [
+        ("attention", {}, "#attention-stage", "#attention-download-svg", "attention.svg"),
+        ("attention", {"other": "romeo-juliet"}, "#attention-stage", "#attention-download-svg", "attention.svg"),
+        ("step-by-step", {"stage": "pieces"}, "#steps", "#steps-download-svg", "this-stage.svg"),
+        ("step-by-step", {"stage": "scores"}, "#steps", "#steps-download-svg", "this-stage.svg"),
+    ],
+)
+def test_a_picture_holds_what_scrolls_on_the_page(
+    page: Page, tmp_path: Path, tab: str, parts: dict[str, str], root: str, button: str, name: str
+) -> None:
+    page.set_viewport_size({"width": 1000, "height": 800})
+    show(page, tab, **LONG, **parts)
+    page.wait_for_function(f"root => ({SCROLLED})(root).length", arg=root)
+    expect(page.locator(f"{root} [aria-busy=true]")).to_have_count(0)
+    page.evaluate(f"root => ({SCROLLED})(root).forEach(each => each.scrollLeft = 50)", root)
+    state = f"root => ({SCROLLED})(root).map(each => [each.scrollLeft, each.clientWidth, each.scrollWidth])"
+    before = page.evaluate(state, root)
+    picture = download(page, button, tmp_path, name)
+    assert page.evaluate(LOST, picture) == [0, 0]
+    assert page.evaluate(state, root) == before
 
 
 def test_a_picture_is_the_same_from_a_light_page_and_a_dark_one(page: Page, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 // Saving what a view shows: a picture made from the page, files from the server, code to copy.
 
-import { el, roam } from "./elements.js";
+import { el, note, roam } from "./elements.js";
 
 /** @typedef {{id: string, of: string, what: string, kinds: string[]}} ExportOptions of: id of the element in a picture */
 /** @typedef {{number: number, code?: string, title?: string[]}} Exported the answer to the press of that number */
@@ -13,6 +13,9 @@ const KINDS = {
 };
 
 const EDGE = 12;  // pixels between the list and the end of the window
+const LONGEST = 16384, LARGEST = 2 ** 27;  // pixels of a side and of a picture that browsers draw
+const WAITS = "The view has no answer to the question yet; save it again when it has.";
+const TOO_LARGE = "The browser could not make this picture; choose SVG, or a shorter text.";
 
 /** @param {Blob} blob @param {string} name */
 export function save(blob, name) {
@@ -21,7 +24,7 @@ export function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 }
 
-/** @param {string} kind "png" or "svg" @param {Element} element @param {string} name @param {string[]} title */
+/** @param {string} kind "png" or "svg" @param {HTMLElement} element @param {string} name @param {string[]} title */
 async function savePicture(kind, element, name, title) {
   const { picture } = await import("./picture.js");
   const { text, width, height } = picture(element, title);
@@ -32,9 +35,12 @@ async function savePicture(kind, element, name, title) {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
-  const canvas = el("canvas", { width: 2 * width, height: 2 * height });
+  const scale = Math.min(2, LONGEST / Math.max(width, height), Math.sqrt(LARGEST / (width * height)));
+  const canvas = el("canvas", { width: Math.floor(scale * width), height: Math.floor(scale * height) });
   canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
-  canvas.toBlob((blob) => { if (blob) save(blob, `${name}.png`); });
+  const blob = /** @type {Blob | null} */ (await new Promise((resolve) => { canvas.toBlob(resolve); }));
+  if (!blob) throw Error("no picture");
+  save(blob, `${name}.png`);
 }
 
 /**
@@ -70,7 +76,7 @@ export function saveMenu({ id, what, kinds }, press) {
 /** @type {View} */
 export function exporter(root, { trigger, options: given }) {
   const options = /** @type {ExportOptions} */ (given);
-  const code = el("code", {}), copied = el("span", { class: "b-export-status", role: "status" });
+  const problem = el("div", {}), code = el("code", {}), copied = el("span", { class: "b-export-status", role: "status" });
   const copy = el("button", { class: "b-small" }, "Copy");
   copy.addEventListener("click", async () => {
     try {
@@ -94,14 +100,17 @@ export function exporter(root, { trigger, options: given }) {
   root.append(saveMenu(options, (kind) => {
     if (!["png", "svg", "py"].includes(kind)) { trigger("select", { kind }); return; }
     asked = kind;
+    problem.replaceChildren();
     trigger("submit", { kind, number: (number += 1) });
-  }), dialog);
+  }), problem, dialog);
 
   return function draw(/** @type {Exported | null} */ answer) {
     if (!asked || answer?.number !== number) return;
     if (answer.title) {
-      const element = /** @type {Element} */ (document.getElementById(options.of));
-      savePicture(asked, element, options.what.replace(/^the /, "").replace(/\W+/g, "-"), answer.title).catch(console.error);
+      const element = /** @type {HTMLElement} */ (document.getElementById(options.of)), complain = (/** @type {string} */ text) => problem.replaceChildren(note(text, true));
+      // The title is that of the question.
+      if (element.closest(".is-stale") || element.querySelector(".is-stale, [aria-busy=true]")) complain(WAITS);
+      else savePicture(asked, element, options.what.replace(/^the /, "").replace(/\W+/g, "-"), answer.title).catch((error) => { console.warn(error); complain(TOO_LARGE); });
     } else {
       copied.textContent = "";
       code.textContent = answer.code ?? "";

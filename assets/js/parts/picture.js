@@ -129,24 +129,39 @@ function parts(node, origin) {
 }
 
 /**
- * What `work` returns while the page is light and shows nothing that can only be pressed. Nothing of it reaches the screen:
- * the browser paints after the script.
+ * What `work` returns while the page is light, the element is so large that nothing in it scrolls, and shows nothing that can
+ * only be pressed. Nothing of it reaches the screen: the browser paints after the script.
  * @template Result
- * @param {() => Result} work
+ * @param {HTMLElement} element @param {() => Result} work
  */
-function asPicture(work) {
-  const dark = [...document.querySelectorAll(".dark")];
+function asPicture(element, work) {
+  const dark = [...document.querySelectorAll(".dark")], { minWidth } = element.style;
+  const scrolling = [element, ...element.querySelectorAll("*")].filter((each) => /auto|scroll/.test(getComputedStyle(each).overflow));
+  const places = scrolling.map(({ scrollLeft, scrollTop }) => [scrollLeft, scrollTop]);
   // Without transitions: colours would begin to change slowly.
-  const rules = el("style", {}, "* { transition: none !important } [data-no-picture] { display: none !important }");
+  const rules = el("style", {}, `* { transition: none !important } [data-no-picture] { display: none !important }
+    [data-whole] { max-height: none !important }`);
   document.head.append(rules);
+  for (const each of scrolling) each.toggleAttribute("data-whole", true);
   for (const each of dark) each.classList.remove("dark");
-  if (dark.length) repaint();
+  // What scrolls may have a share of the width alone, so that several steps are needed.
+  for (let tries = 0; tries < 10; tries += 1) {
+    const hidden = Math.max(0, ...scrolling.map((each) => each.scrollWidth - each.clientWidth));
+    if (!hidden) break;
+    element.style.minWidth = `${element.offsetWidth + 2 * hidden}px`;
+  }
+  repaint();
   try {
     return work();
   } finally {
     rules.remove();
+    element.style.minWidth = minWidth;
     for (const each of dark) each.classList.add("dark");
-    if (dark.length) repaint();
+    repaint();
+    scrolling.forEach((each, index) => {
+      each.removeAttribute("data-whole");
+      [each.scrollLeft, each.scrollTop] = places[index];
+    });
   }
 }
 
@@ -159,7 +174,7 @@ function extentOf(content) {
   return { x, y, width, height };
 }
 
-/** @param {Element} element @param {string[]} title */
+/** @param {HTMLElement} element @param {string[]} title */
 function pictureNow(element, title) {
   const content = svg("g", {}, ...parts(element, element.getBoundingClientRect())), { x, y, width, height } = extentOf(content);
   const left = Math.max(0, x), right = Math.min(x + width, element.scrollWidth), bottom = Math.min(y + height, element.scrollHeight);
@@ -181,6 +196,6 @@ function pictureNow(element, title) {
 
 /**
  * An element as the text of an SVG file: letters stay letters, canvases become pictures inside it.
- * @param {Element} element @param {string[]} title lines above it
+ * @param {HTMLElement} element @param {string[]} title lines above it
  */
-export const picture = (element, title) => asPicture(() => pictureNow(element, title));
+export const picture = (element, title) => asPicture(element, () => pictureNow(element, title));
