@@ -1,5 +1,6 @@
 """Attention as a page of its own, for a file or a notebook, and the values that its views draw."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,30 +40,68 @@ _STAGE = """<main id="attention-stage">
 
 @dataclass(frozen=True)
 class ShownAttention:
-    """Attention as the page shows it. maps, average, rollout: of the same tokens, with or without special ones; the
-    latter two are (L, T, T). facts, names: of the whole input in either case, see `head_names`.
+    """Attention as the page shows it: of all L layers, or of one of them where all have too many weights.
+
+    shown: the numbers of these layers, from 0. layers: L. weights: of all heads over the whole input, their number.
+    maps, average, rollout: of the same tokens, with or without special ones; the latter two are (shown, T, T). mean: of
+    all heads of all layers, (T, T). facts, names: of the whole input in either case, see `head_names`.
     """
 
+    shown: range
+    layers: int
+    weights: int
     maps: AttentionMaps
     facts: HeadFacts
     names: Sequence[Sequence[str]]
     average: Tensor
     rollout: Tensor
+    mean: Tensor
 
     @classmethod
     def of(
-        cls, maps: AttentionMaps, names: Sequence[Sequence[str]] | None = None, *, hide_special: bool = False
+        cls,
+        maps: AttentionMaps,
+        names: Sequence[Sequence[str]] | None = None,
+        *,
+        hide_special: bool = False,
+        layer: int = 0,
     ) -> "ShownAttention":
-        """names: of the heads; none by default. Raises InputError for more weights than MAX_WEIGHTS."""
-        if maps.weights.numel() > MAX_WEIGHTS:
-            raise InputError(
-                f"All heads together have {maps.weights.numel():,} weights; the page shows {MAX_WEIGHTS:,}. "
-                "Shorten the text."
-            )
-        flow = AttentionMaps(maps.tokens, maps.token_type_ids, rollout(maps.weights))
-        shown, shown_flow = (without_special(each) if hide_special else each for each in (maps, flow))
-        L, H = maps.weights.shape[:2]
-        return cls(shown, head_facts(maps), names or [[""] * H] * L, average(shown.weights), shown_flow.weights)
+        """names: of the heads of all layers, or of those that are shown; none by default. layer: the one that is shown
+        where all have more weights than MAX_WEIGHTS. Raises InputError where one has more."""
+        L, H, T, _ = maps.weights.shape
+        shown = shown_layers(L, H, T, layer)
+        some = slice(shown.start, shown.stop)
+        own = dataclasses.replace(maps, weights=maps.weights[some])
+        flow = dataclasses.replace(maps, weights=rollout(maps.weights)[some])
+        each = [dataclasses.replace(maps, weights=weights[None]) for weights in maps.weights]
+        facts, names = head_facts(own), names or [[""] * H] * len(shown)
+        if hide_special:
+            own, flow, *each = map(without_special, (own, flow, *each))
+        averages = torch.cat([average(one.weights) for one in each])
+        names = names[some] if len(names) == L else names
+        return cls(shown, L, maps.weights.numel(), own, facts, names, averages[some], flow.weights, averages.mean(0))
+
+    @property
+    def note(self) -> list[str]:
+        """Why not all layers are shown."""
+        if len(self.shown) == self.layers:
+            return []
+        together = f"all heads together have {self.weights:,} weights; the page shows {MAX_WEIGHTS:,}."
+        return [f"One layer at a time is shown: {together}"]
+
+
+def shown_layers(L: int, H: int, T: int, layer: int) -> range:
+    """The layers that are shown of L layers with H heads over T tokens: all, or the one with this number where all have
+    more weights than MAX_WEIGHTS. Raises InputError where one has more."""
+    if L * H * T * T <= MAX_WEIGHTS:
+        return range(L)
+    if H * T * T > MAX_WEIGHTS:
+        raise InputError(
+            f"All heads together have {L * H * T * T:,} weights; the page shows {MAX_WEIGHTS:,}, and one layer alone "
+            f"has {H * T * T:,}. Shorten the text to {math.isqrt(MAX_WEIGHTS // H)} tokens."
+        )
+    layer = max(0, min(layer, L - 1))
+    return range(layer, layer + 1)
 
 
 @checked
@@ -72,14 +111,18 @@ def show(
     *,
     title: str = "Attention",
     theme: Theme = "auto",
+    layer: int = 0,
 ) -> View:
     """The Attention tab's view of one input, for a notebook, where it appears below the cell: all heads, and one of
     them large, as a map or as lines between words. `.html` is the page for a file; neither needs a network.
 
     maps: what `attention` returns. names: what `head_names` returns, to label the heads. theme: "light" or "dark"
-    for a notebook whose theme is not that of the system. Raises InputError for more weights than MAX_WEIGHTS.
+    for a notebook whose theme is not that of the system. layer: from 0, the one that is shown first, and alone where
+    all have more weights than MAX_WEIGHTS. Raises InputError where one layer has more, and for a layer that is missing.
     """
-    return View(title, attention_page(ShownAttention.of(maps, names), (0, 0), title, theme))
+    if not 0 <= layer < len(maps.weights):
+        raise InputError(f"There are {len(maps.weights)} layers, and no layer {layer}; they are counted from 0.")
+    return View(title, attention_page(ShownAttention.of(maps, names, layer=layer), (layer, 0), title, theme))
 
 
 def grid_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | None = None) -> dict[str, Any]:
@@ -94,7 +137,9 @@ def grid_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | N
     facts = shown.facts.facts if apart is None else {**shown.facts.facts, "difference": apart}
     titles = FACTS if apart is None else FACTS | DIFFERENCE
     return {
+        "first": shown.shown.start,
         "layers": L,
+        "of": shown.layers,
         "heads": H,
         "size": size,
         "weights": packed((weights.sqrt() * 255).round().clamp(0, 255).byte()),
@@ -105,25 +150,26 @@ def grid_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | N
         "names": shown.names,
         "patterns": PATTERNS,
         "label_hint": LABEL_HINT,
-        "notes": [],
+        "notes": shown.note,
     }
 
 
 def detail_value(shown: ShownAttention, picked: tuple[int, int], apart: Tensor | None = None) -> dict[str, Any]:
     """One layer in detail; each weight as two bytes, 65535 means 1. Layers and heads are counted from 0."""
     layer, head = picked
-    L, H, _, _ = shown.maps.weights.shape
+    first = shown.shown.start
     return {
         "tokens": shown.maps.tokens,
         "segments": shown.maps.token_type_ids,
         "layer": layer,
         "head": head,
-        "layers": L,
-        "heads": H,
-        "weights": packed(_two_bytes(shown.maps.weights[layer])),
+        "first": first,
+        "heads": shown.maps.weights.shape[1],
+        "weights": packed(_two_bytes(shown.maps.weights[layer - first])),
         "averages": packed(_two_bytes(shown.average)),
         "rollout": packed(_two_bytes(shown.rollout)),
-        "apart": None if apart is None else [round(fraction, 4) for fraction in apart[layer].tolist()],
+        "mean": packed(_two_bytes(shown.mean)),
+        "apart": None if apart is None else [round(fraction, 4) for fraction in apart[layer - first].tolist()],
     }
 
 

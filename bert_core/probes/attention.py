@@ -7,7 +7,7 @@ each token, and sums to 1.
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, cast
@@ -133,8 +133,12 @@ def head_facts(maps: AttentionMaps) -> HeadFacts:
 
 
 @checked
-def head_names(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> list[list[str]]:
+def head_names(
+    checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, layers: range | None = None
+) -> list[list[str]]:
     """L lists of H names: the target that a head clearly attends to in this input, a key of PATTERNS, or "".
+
+    layers: numbers from 0 of the only ones whose heads are named.
 
     A head is named after the target that is furthest above chance, among those where its weight is at least NAMED_FROM
     of the way from chance to 1 and exceeds that of RANDOM_HEADS heads with random weights of the same size. In a model
@@ -142,16 +146,19 @@ def head_names(checkpoint: Checkpoint, text: str, text_pair: str | None = None) 
     """
     maps = attention(checkpoint, text, text_pair)
     states = hidden_states(checkpoint, encode_text(checkpoint, text, text_pair)).cpu().double()
-    generator = torch.Generator().manual_seed(0)
     at_once = max(1, _WEIGHTS_AT_ONCE // len(maps.tokens) ** 2)
     names = []
-    layers = cast(Iterable[BertLayer], checkpoint.model.bert.encoder["layer"])
-    for layer, inputs, above in zip(layers, states, head_facts(maps).above_chance.unbind(1)):
+    blocks = cast(Sequence[BertLayer], checkpoint.model.bert.encoder["layer"])
+    for number in range(len(blocks)) if layers is None else layers:
+        own = dataclasses.replace(maps, weights=maps.weights[number : number + 1])
+        above, generator = head_facts(own).above_chance[:, 0], torch.Generator().manual_seed(number)
+        self_attention = cast(BertSelfAttention, blocks[number].attention["self"])
         limit = torch.full((len(_TARGETS), 1), NAMED_FROM, dtype=torch.float64)
         for first in range(0, RANDOM_HEADS, at_once):
             heads = min(at_once, RANDOM_HEADS - first)
-            self_attention = cast(BertSelfAttention, layer.attention["self"])
-            random = dataclasses.replace(maps, weights=_random_heads(self_attention, inputs, heads, generator)[None])
+            random = dataclasses.replace(
+                maps, weights=_random_heads(self_attention, states[number], heads, generator)[None]
+            )
             ways = head_facts(random).above_chance  # (targets, 1, heads)
             limit = limit.maximum(ways.amax(2))
         best, which = above.where(above > limit, -1).max(0)  # (H,)
@@ -172,7 +179,7 @@ def rollout(weights: Tensor) -> Tensor:
     Abnar & Zuidema 2020, section 3: half of a layer's input passes by its attention through the residual connection. So
     each layer's matrix is 0.5 A + 0.5 I, where A is the mean over heads, and successive matrices are multiplied.
     """
-    mixed = 0.5 * weights.double().mean(1) + 0.5 * torch.eye(weights.shape[-1], dtype=torch.float64)
+    mixed = 0.5 * weights.mean(1, dtype=torch.float64) + 0.5 * torch.eye(weights.shape[-1], dtype=torch.float64)
     mixed = mixed / mixed.sum(-1, keepdim=True)
     return torch.stack(list(accumulate(mixed, lambda below, layer: layer @ below))).float()
 

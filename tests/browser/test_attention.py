@@ -3,11 +3,15 @@
 import json
 import math
 import re
+import threading
 from pathlib import Path
 
 import pytest
 from browser_steps import FIRST, download, late_answers, show, type_sentence, wait_for_answer
 from playwright.sync_api import Page, expect
+
+from bert_core.pages import attention as pages
+from ui.attention import values
 
 
 @pytest.fixture
@@ -146,6 +150,44 @@ def test_heads_switched_off_while_an_answer_is_under_way(page: Page) -> None:
     expect(panel.locator("thead")).to_contain_text("Without 1 head")
     wait_for_answer(panel)
     assert changes.all_inner_texts() != both
+
+
+def test_heads_get_their_names_after_their_weights(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    door = threading.Event()
+    names = values.shown_names
+    monkeypatch.setattr(values, "shown_names", lambda *asked: door.wait(60) and names(*asked))
+    show(page, "attention", **FIRST | {"hidden": "3"})
+    grid = page.locator("#attention-heads")
+    wait_for_answer(grid)
+    expect(grid.locator(".b-head")).not_to_have_count(0)
+    expect(grid).to_contain_text("The heads get their names…")
+    door.set()
+    expect(grid).not_to_contain_text("The heads get their names…")
+
+
+def test_a_long_text_shows_one_layer_at_a_time(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    expect(page.locator("#attention-heads")).not_to_contain_text("The heads get their names…")
+    monkeypatch.setattr(pages, "MAX_WEIGHTS", 3000)
+    show(page, "attention", **FIRST | {"hidden": "4"})
+    grid, detail = page.locator("#attention-heads"), page.locator("#attention-map")
+    expect(grid.locator("h3")).to_have_text("Heads of layer 1 of 2")
+    expect(grid).to_contain_text("One layer at a time is shown")
+    heads = grid.locator(".b-head").count()
+    grid.get_by_label("Layer", exact=True).select_option("2")
+    expect(grid.locator("h3")).to_have_text("Heads of layer 2 of 2")
+    expect(detail.locator("h3")).to_have_text("Layer 2, head 1")
+    expect(grid.locator(".b-head")).to_have_count(heads)
+    expect(grid.get_by_role("button", name="Layer 2, head 1")).to_have_attribute("aria-pressed", "true")
+    expect(grid).not_to_contain_text("The heads get their names…")
+    detail.get_by_role("tab", name="Average").click()
+    for over in ("the heads of the layer", "all heads and layers", "rollout up to the layer"):
+        detail.get_by_label("Average over").select_option(over)
+        expect(detail.locator(".b-map image")).to_have_count(1)
+    detail.get_by_role("tab", name="One head").click()
+    monkeypatch.setattr(pages, "MAX_WEIGHTS", 300)
+    type_sentence(page, "Great.", "pair")
+    expect(grid.locator(".b-note.is-error")).to_contain_text("Shorten the text to")
+    expect(grid.locator(".b-note.is-error")).to_be_in_viewport()
 
 
 def test_a_single_sentence_gets_a_note_from_a_model_of_pairs(page: Page) -> None:

@@ -1,10 +1,13 @@
 """A question without an answer: what it was asked for fades and says so, and it is asked again."""
 
 import re
+from collections.abc import Callable, Iterator
 
 import pytest
-from browser_steps import FIRST, QUESTIONS, open_tab, show, type_sentence, wait_for_answer, words_of
-from playwright.sync_api import Locator, Page, Route, expect
+from browser_steps import FIRST, QUESTIONS, open_tab, press_save, show, type_sentence, wait_for_answer, words_of
+from playwright.sync_api import Locator, Page, expect
+
+from ui.server.probe_lock import probe_lock
 
 NO_ANSWER = "The server did not answer; try again."
 STALE = re.compile("is-stale")
@@ -19,7 +22,7 @@ TABS = {
 
 
 @pytest.fixture
-def page(page: Page, complaints: list[str]) -> Page:
+def page(page: Page, complaints: list[str]) -> Iterator[Page]:
     yield page
     complaints[:] = [text for text in complaints if not re.search("ERR_INTERNET_DISCONNECTED|ERR_FAILED|429", text)]
 
@@ -79,8 +82,6 @@ def test_a_person_asks_again_after_a_new_sentence_found_no_answer(page: Page) ->
 
 
 def test_a_question_that_the_server_refused_is_asked_again(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ui.server.probe_lock import probe_lock
-
     show(page, "step-by-step", **FIRST)
     expect(page.locator("#steps h3").first).to_have_text("1 Pieces")
     monkeypatch.setattr(probe_lock, "limit_seconds", 0.0)
@@ -95,6 +96,7 @@ def test_a_pressed_number_says_when_it_has_no_explanation(page: Page) -> None:
     show(page, "step-by-step", **FIRST, head="1.0", stage="projections", token="2")
     steps = page.locator("#steps")
     strips = steps.locator(".b-strips").last
+    expect(strips).to_be_visible()
     page.route(QUESTIONS, lambda route: route.abort())
     strips.press("Enter")
     expect(steps.locator(".b-note.is-error")).to_have_text([NO_ANSWER] * 3)
@@ -102,30 +104,32 @@ def test_a_pressed_number_says_when_it_has_no_explanation(page: Page) -> None:
     for press in range(8):
         strips.press("ArrowRight")
         strips.press("Enter")
-        expect(steps.locator(".b-unfolded h3")).to_have_text([f"{name}[{press + 1}]" for name in ("query", "key", "value")])
+        expect(steps.locator(".b-unfolded h3")).to_have_text(
+            [f"{name}[{press + 1}]" for name in ("query", "key", "value")]
+        )
 
 
 def test_heads_of_a_new_sentence_wait_while_another_layer_and_a_file_are_asked_for(page: Page) -> None:
     show(page, "attention", **FIRST)
     grid, detail = page.locator("#attention-heads"), page.locator("#attention-map")
     wait_for_answer(grid)
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route) if not held and '"answer"' in (route.request.post_data or "") else route.continue_()
-
-    page.route(QUESTIONS, hold)
-    type_sentence(page, "How are you?")
-    page.wait_for_timeout(500)
-    assert held
-    page.locator("#attention-heads [data-head='1'][data-layer='1']").click()
-    with page.expect_download():
-        page.locator("details", has=page.locator("#attention-download-json")).locator("summary").click()
-        page.locator("#attention-download-json").click()
-    expect(detail.locator("h3")).to_have_text("Layer 2, head 2")
-    expect(grid.locator(".b-view")).to_have_attribute("aria-busy", "true")
-    held.pop().continue_()
+    with page.expect_download(), probe_lock:  # somebody else's probe is running
+        type_sentence(page, "How are you?")
+        wait_until(page, lambda: probe_lock.waiting >= 2)  # heads and switches
+        page.locator("#attention-heads [data-head='1'][data-layer='1']").click()
+        wait_until(page, lambda: probe_lock.waiting >= 3)
+        press_save(page, "#attention-download-json")
+        wait_until(page, lambda: probe_lock.waiting >= 4)
     wait_for_answer(grid)
+    wait_for_answer(detail)
     expect(grid.locator(".b-head")).not_to_have_count(0)
-    expect(grid).not_to_contain_text("asked")
-    expect(detail.locator("h3")).to_have_text("Layer 2, head 2")  # the late answer is older
+    expect(page.locator("#tab-attention .b-note.is-error")).to_have_count(0)
+    expect(detail.locator("h3")).to_have_text("Layer 2, head 2")
+
+
+def wait_until(page: Page, condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError("it did not come true")

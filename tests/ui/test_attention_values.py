@@ -13,6 +13,7 @@ from helpers import make_model
 
 from bert_core import save_checkpoint, show
 from bert_core.errors import InputError
+from bert_core.model import BertForPreTraining
 from bert_core.pages import attention as pages
 from bert_core.probes.attention import attention, head_names, without_special
 from ui.attention import values
@@ -54,10 +55,9 @@ def test_a_fact_that_a_head_lacks_is_null(tiny_checkpoint):
     assert pages.grid_value(attention, (0, 0))["facts"]["other"][0][0] is None
 
 
-def test_a_smaller_model_shows_its_last_head(tiny_checkpoint):
-    attention = values.shown_attention(tiny_checkpoint, ASKED)
-    assert values.nearest_head((11, 1), attention) == (1, 1)
-    assert values.nearest_head((0, 11), attention) == (0, 2)
+def test_a_smaller_model_shows_its_last_head(tiny_config):
+    assert values.nearest_head((11, 1), tiny_config) == (1, 1)
+    assert values.nearest_head((0, 11), tiny_config) == (0, 2)
 
 
 def test_two_models_heads_are_subtracted_where_tokens_and_heads_are_the_same(tiny_checkpoint, tiny_config):
@@ -85,6 +85,50 @@ def test_too_many_weights_are_refused(tiny_checkpoint, monkeypatch):
         values.shown_attention(tiny_checkpoint, ASKED)
     with pytest.raises(InputError, match="486 weights; the page shows 100"):
         show(attention(tiny_checkpoint, *TEXTS))
+
+
+def test_a_text_that_is_too_long_is_refused_before_the_model_reads_it(tiny_checkpoint, monkeypatch):
+    monkeypatch.setattr(pages, "MAX_WEIGHTS", 200)
+    monkeypatch.setattr(BertForPreTraining, "forward", lambda *arguments, **named: pytest.fail("it was computed"))
+    with pytest.raises(InputError, match=r"one layer alone has 243\. Shorten the text to 8 tokens"):
+        values.shown_attention(tiny_checkpoint, ASKED)
+
+
+@pytest.mark.parametrize("hide", [False, True])
+def test_a_long_text_shows_one_layer_at_a_time(tiny_checkpoint, tiny_config, monkeypatch, hide):
+    whole = values.shown_attention(tiny_checkpoint, dataclasses.replace(ASKED, hide_special=hide))
+    monkeypatch.setattr(pages, "MAX_WEIGHTS", 300)
+    for layer in (0, 1):
+        asked = dataclasses.replace(ASKED, hide_special=hide, head=(layer, 1))
+        shown = values.shown_attention(tiny_checkpoint, asked)
+        torch.testing.assert_close(shown.maps.weights[0], whole.maps.weights[layer])
+        torch.testing.assert_close(shown.average[0], whole.average[layer])
+        torch.testing.assert_close(shown.rollout[0], whole.rollout[layer])
+        torch.testing.assert_close(shown.mean, whole.maps.weights.mean((0, 1)))
+        assert shown.names == values.shown_names(tiny_checkpoint, asked) == [whole.names[layer]]
+        grid, detail = pages.grid_value(shown, (layer, 1)), pages.detail_value(shown, (layer, 1))
+        assert (grid["first"], grid["layers"], grid["of"], detail["first"], detail["layer"]) == (
+            layer,
+            1,
+            2,
+            layer,
+            layer,
+        )
+        for name, facts in pages.grid_value(whole, (0, 0))["facts"].items():
+            assert grid["facts"][name] == [facts[layer]]
+        assert grid["notes"] == [
+            "One layer at a time is shown: all heads together have 486 weights; the page shows 300."
+        ]
+        retrained = dataclasses.replace(tiny_checkpoint, model=make_model(tiny_config, seed=1))
+        other = values.shown_attention(retrained, asked)
+        apart = values.differences(shown, other)
+        assert f"(layer {layer + 1}, head" in values.difference_note(apart, layer)
+        assert len(pages.detail_value(other, (layer, 0), apart)["apart"]) == 3
+        page = content_of(show(attention(tiny_checkpoint, *TEXTS), layer=layer).html)
+        assert (page["detail"]["layer"], len(page["layers"]), page["grid"]["first"]) == (layer, 1, layer)
+    assert values.differences(shown, values.shown_attention(tiny_checkpoint, ASKED)) is None
+    with pytest.raises(InputError, match="no layer 2"):
+        show(attention(tiny_checkpoint, *TEXTS), layer=2)
 
 
 def content_of(page: str) -> dict:

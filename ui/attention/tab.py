@@ -24,6 +24,7 @@ HINT = (
     "Attention shows which words a head attends to. It does not explain an answer: to see what an answer depends on, "
     "switch a head off below, or click a word above to hide it."
 )
+LATER = {"names": None, "more": "names"}  # the event that gives the heads their names
 
 
 def attention_tab(page: Page) -> None:
@@ -54,9 +55,9 @@ def attention_tab(page: Page) -> None:
         )
         head_switches(page)
 
-    def attention_of(checkpoint: Checkpoint, question: Question) -> ShownAttention:
+    def attention_of(checkpoint: Checkpoint, question: Question, *, is_named: bool = False) -> ShownAttention:
         with probe_lock:
-            return attention.shown_attention(checkpoint, question)
+            return attention.shown_attention(checkpoint, question, is_named=is_named)
 
     def nothing(sentence: str = "") -> dict[Any, Any]:
         first = {"error": sentence} if sentence else {}
@@ -68,10 +69,11 @@ def attention_tab(page: Page) -> None:
         if (model := asked.other) is None:
             return {other_grid: {"hidden": True}, other_detail: None}
         second = attention_of(model.checkpoint, asked.question)
-        head, apart = attention.nearest_head(head, second), attention.differences(first, second)
+        head, apart = attention.nearest_head(head, model.checkpoint.config), attention.differences(first, second)
         value = grid_value(second, head, apart)
+        notes = [*value["notes"], attention.difference_note(apart, first.shown.start)]
         return {
-            other_grid: value | {"caption": caption(model), "notes": [attention.difference_note(apart)]},
+            other_grid: value | LATER | {"caption": caption(model), "notes": notes},
             other_detail: detail_value(second, head, apart),
             "apart": apart,
         }
@@ -82,37 +84,49 @@ def attention_tab(page: Page) -> None:
         if not question.text.strip():
             return nothing()
         first = attention_of(model.checkpoint, question)
-        head = attention.nearest_head(question.head, first)
-        notes = unknown_note(model.checkpoint, question.text, question.pair) + alone_note(
-            model.checkpoint, question.pair
+        head = attention.nearest_head(question.head, model.checkpoint.config)
+        notes = (
+            first.note
+            + unknown_note(model.checkpoint, question.text, question.pair)
+            + alone_note(model.checkpoint, question.pair)
         )
         others = beside(first, head, asked)
         value = grid_value(first, head, others.pop("apart", None))
-        value |= {"notes": notes, "caption": caption(model) if question.other else "All heads"}
+        value |= LATER | {"notes": notes, "caption": caption(model) if question.other else ""}
         return {grid: value, detail: detail_value(first, head), **others}
 
     def show_layer(asked: Asked) -> dict[Any, Any]:
-        """One layer in detail; the grids mark the chosen head by themselves."""
-        if not asked.question.text.strip():
-            return {detail: None, other_detail: None}
-        first = attention_of(asked.checkpoint, asked.question)
-        head = attention.nearest_head(asked.question.head, first)
-        others = beside(first, head, asked)
-        return {detail: detail_value(first, head), other_detail: others[other_detail]}
+        """One layer in detail, and its heads where one layer is shown at a time; else the grids mark the chosen head by
+        themselves."""
+        values = show(asked)
+        grids = {view: values[view] for view in (grid, other_grid) if is_part(values[view])}
+        return {detail: values[detail], other_detail: values[other_detail], **grids}
+
+    def is_part(value: dict[str, Any]) -> bool:
+        return value.get("of", 0) > value.get("layers", 0)
+
+    def names(asked: Asked) -> dict[Any, Any]:
+        """The names of the heads, which take much longer than their weights."""
+        with probe_lock:
+            value = {grid: {"names": attention.shown_names(asked.checkpoint, asked.question)}}
+        if model := asked.other:
+            with probe_lock:
+                value[other_grid] = {"names": attention.shown_names(model.checkpoint, asked.question)}
+        return value
 
     def numbers(asked: Asked) -> Numbers | dict[str, Numbers]:
         return numbers_of_models(asked, lambda each: attention_numbers(attention_of(each, asked.question).maps))
 
     def code(asked: Asked) -> str:
-        with probe_lock:
-            return attention.attention_code(asked.checkpoint, asked.question)
+        return attention.attention_code(asked.checkpoint, asked.question)
 
     def html(asked: Asked) -> str:
-        first = attention_of(asked.checkpoint, asked.question)
-        head = attention.nearest_head(asked.question.head, first)
+        first = attention_of(asked.checkpoint, asked.question, is_named=True)
+        head = attention.nearest_head(asked.question.head, asked.checkpoint.config)
         return attention_page(first, head, f"Attention: {caption(asked.model)}")
 
     page.on("heads", show, nothing)
+    page.on("names", names, lambda sentence: {grid: {"unnamed": sentence}})
     page.on("layer", show_layer, lambda sentence: {detail: {"error": sentence}, other_detail: None})
     page.on_restored([hide], "[question.hide_special]")
     hide.input(None, hide, None, js="(hide) => Balcony.ask({ hide_special: hide })", **QUIET)

@@ -4,10 +4,12 @@ from typing import Any
 
 from torch import Tensor
 
+from bert_core.config import BertConfig
 from bert_core.errors import InputError
-from bert_core.pages.attention import ShownAttention
+from bert_core.pages.attention import ShownAttention, shown_layers
 from bert_core.pages.offline import packed
 from bert_core.probes.attention import SPECIAL, attention, difference, head_names
+from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import follow
 from bert_core.storage.checkpoint import Checkpoint
 from ui.parts.export import python_code
@@ -16,30 +18,48 @@ from ui.parts.question import Head, Question
 from ui.server.probe_lock import probe_lock
 
 
-def shown_attention(checkpoint: Checkpoint, question: Question) -> ShownAttention:
+def shown_attention(checkpoint: Checkpoint, question: Question, *, is_named: bool = True) -> ShownAttention:
     """Everything that the page shows of a model's attention, where hidden words are [MASK]s.
+
+    is_named: with the names of the heads, which take much longer. Raises InputError for an empty or too long text.
+    """
+    texts, layers = texts_and_layers(checkpoint, question)
+    names = head_names(checkpoint, *texts, layers=layers) if is_named else None
+    maps = attention(checkpoint, *texts)
+    return ShownAttention.of(maps, names, hide_special=question.hide_special, layer=layers.start)
+
+
+def shown_names(checkpoint: Checkpoint, question: Question) -> list[list[str]]:
+    """The names of the heads that `shown_attention` shows."""
+    texts, layers = texts_and_layers(checkpoint, question)
+    return head_names(checkpoint, *texts, layers=layers)
+
+
+def texts_and_layers(checkpoint: Checkpoint, question: Question) -> tuple[tuple[str, str | None], range]:
+    """The texts with their hidden words as [MASK]s, and the layers whose heads are shown.
 
     Raises InputError for an empty or too long text.
     """
     if not question.text.strip():
         raise InputError("There is no sentence yet; type or choose one first.")
-    texts = mask_words(checkpoint, question)[0].texts
-    maps, names = attention(checkpoint, *texts), head_names(checkpoint, *texts)
-    return ShownAttention.of(maps, names, hide_special=question.hide_special)
+    texts, config = mask_words(checkpoint, question)[0].texts, checkpoint.config
+    T = len(encode_text(checkpoint, *texts))
+    return texts, shown_layers(config.num_hidden_layers, config.num_attention_heads, T, question.head[0])
 
 
 def differences(one: ShownAttention, other: ShownAttention) -> Tensor | None:
     """How much each head differs between two models, (L, H); None where tokens, layers or heads differ."""
     same = one.maps.tokens == other.maps.tokens and one.maps.weights.shape == other.maps.weights.shape
+    same &= one.shown == other.shown
     return difference(one.maps.weights, other.maps.weights) if same else None
 
 
-def difference_note(apart: Tensor | None) -> str:
-    """A sentence on what `differences` returns."""
+def difference_note(apart: Tensor | None, first: int = 0) -> str:
+    """A sentence on what `differences` returns. first: the number of its first layer."""
     if apart is None:
         return "The two models differ in tokens, layers or heads, so their weights are not subtracted."
     H = apart.shape[1]
-    least, most = (divmod(int(at), H) for at in (apart.argmin(), apart.argmax()))
+    least, most = (divmod(first * H + int(at), H) for at in (apart.argmin(), apart.argmax()))
     return (
         f"On average, {apart.mean():.0%} of a word's attention goes to other words than in the other model: "
         f"from {apart.min():.0%} (layer {least[0] + 1}, head {least[1] + 1}) to {apart.max():.0%} "
@@ -60,16 +80,16 @@ def head_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     return {"tokens": found.tokens, "words": words, **vectors}
 
 
-def nearest_head(head: Head, shown: ShownAttention) -> Head:
+def nearest_head(head: Head, config: BertConfig) -> Head:
     """The chosen head, or the last one of a smaller model."""
-    L, H, _, _ = shown.maps.weights.shape
     layer, number = head
-    return max(0, min(layer, L - 1)), max(0, min(number, H - 1))
+    return max(0, min(layer, config.num_hidden_layers - 1)), max(0, min(number, config.num_attention_heads - 1))
 
 
 def attention_code(checkpoint: Checkpoint, question: Question) -> str:
     """Python code that computes the numbers on the page."""
-    layer, head = nearest_head(question.head, shown_attention(checkpoint, question))
+    layer, head = nearest_head(question.head, checkpoint.config)
+    texts_and_layers(checkpoint, question)  # or it raises
     texts = mask_words(checkpoint, question)[0].texts_code
     return python_code(
         checkpoint.name,

@@ -109,7 +109,7 @@ class Page:
         failed: Callable[[str], dict[Any, Any]],
         controls: Sequence[gr.components.Component] = (),
     ) -> None:
-        """Answer an event of EVENTS with values of views. failed: these for an error's sentence, which one of them holds
+        """Answer an event of EVENTS with values of views. failed: these for an error's sentence, which one of them has
         under "error". controls: other components, whose values an answer may hold too."""
 
         def respond(space: Workspace, question: object) -> dict[Any, Any]:

@@ -24,6 +24,7 @@ EVENTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "across": ("next-sentence", (*_INPUT, "across")),
     "matrix": ("next-sentence", (*_MODEL, "other", "start")),
     "heads": ("attention", (*_INPUT, "hidden", "hide_special", "other")),
+    "names": ("", ()),  # the page asks for them once "heads" or "layer" is answered
     "layer": ("attention", ("head",)),  # "heads" answers it as well
     "switches": ("attention", (*_INPUT, "hidden", "off")),
     "contexts": ("words-in-context", (*_INPUT, "word", "contexts", "level")),

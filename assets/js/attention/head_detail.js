@@ -12,11 +12,12 @@ import { bytesOf, change, onChange, settings } from "./heads.js";
  * @property {number[]} segments 0 or 1 for each token
  * @property {number} layer
  * @property {number} head
- * @property {number} layers
+ * @property {number} first the number of the first layer in averages and rollout
  * @property {number} heads of a layer
  * @property {string} weights of the layer's heads, base64; two bytes for each weight, as in averages and rollout
  * @property {string} averages over the heads of each layer
  * @property {string} rollout up to each layer
+ * @property {string} mean over all heads of all layers
  * @property {number[] | null} apart how much each head differs from the other model's, a fraction
  */
 /** @typedef {[side: 0 | 1, index: number]} Word on the left, which attends, or on the right, which is attended to */
@@ -81,7 +82,7 @@ export function headDetail(root, { options }) {
   const picture = heatMap(readout);
   /** @type {Layer} */
   let value;
-  let weights = new Float32Array(), averages = weights, rollout = weights;
+  let weights = new Float32Array(), averages = weights, rollout = weights, meanOfAll = weights;
   /** @type {Word | null} */
   let pinned = null;
   let width = 0;
@@ -235,13 +236,6 @@ export function headDetail(root, { options }) {
 
   // --- all of it ---------------------------------------------------------------------------------------------------
 
-  /** The mean of all layers' means. */
-  function meanOfAll() {
-    const size = value.tokens.length ** 2, all = new Float32Array(size);
-    averages.forEach((weight, index) => { all[index % size] += weight / value.layers; });
-    return all;
-  }
-
   function show() {
     width = body.clientWidth;
     tabs.forEach((tab) => tab.setAttribute("aria-selected", `${tab.dataset.mode === settings.mode}`));
@@ -270,7 +264,7 @@ export function headDetail(root, { options }) {
       title.textContent = {
         heads: `${layer}, mean of its heads`, all: "Mean of all heads and layers", rollout: `Rollout up to layer ${value.layer + 1}`,
       }[settings.mean];
-      map(settings.mean === "all" ? meanOfAll() : matrixOf(settings.mean === "heads" ? averages : rollout, value.layer), MEANS_HINTS[settings.mean]);
+      map(settings.mean === "all" ? meanOfAll : matrixOf(settings.mean === "heads" ? averages : rollout, value.layer - value.first), MEANS_HINTS[settings.mean]);
     }
   }
 
@@ -281,6 +275,7 @@ export function headDetail(root, { options }) {
     weights = unpacked(value.weights);
     averages = unpacked(value.averages);
     rollout = unpacked(value.rollout);
+    meanOfAll = unpacked(value.mean);
     show();
   };
 }

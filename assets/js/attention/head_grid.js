@@ -8,7 +8,9 @@ import { bytesOf, change, onChange, settings } from "./heads.js";
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
 /**
  * @typedef {object} Heads All heads of a model.
- * @property {number} layers
+ * @property {number} first the number of the first layer, from 0
+ * @property {number} layers that are shown
+ * @property {number} of the layers of the model
  * @property {number} heads of a layer
  * @property {number} size rows and columns of a head's picture
  * @property {string} weights base64; a byte for each weight, 255 times its root
@@ -16,7 +18,8 @@ import { bytesOf, change, onChange, settings } from "./heads.js";
  * @property {Record<string, (number | null)[][]>} facts numbers by layer and head
  * @property {Record<string, string>} titles of the facts
  * @property {Record<string, number>} most the largest value that a fact can have, if that is not 1
- * @property {string[][]} names the pattern of each head, "" for none
+ * @property {string[][] | null} names the pattern of each head, "" for none; null: they come later
+ * @property {string} [unnamed] why they do not come
  * @property {Record<string, string>} patterns what each pattern does
  * @property {string} label_hint what a pattern is, shown when a head has one
  * @property {string[]} notes
@@ -33,7 +36,8 @@ const SMALLEST_WITH_NUMBER = 44;
 export function headGrid(root) {
   const choose = el("select", { "aria-label": "Colour the heads by" });
   const sort = el("button", { class: "b-small" }, "Sort");
-  const tools = el("div", { class: "b-tools", "data-no-picture": "" }, el("label", {}, "Colour by ", choose), sort);
+  const layer = el("select", { "aria-label": "Layer" }), layerTool = el("label", {}, "Layer ", layer);
+  const tools = el("div", { class: "b-tools", "data-no-picture": "" }, layerTool, el("label", {}, "Colour by ", choose), sort);
   const title = el("h3", {}), frame = el("div", {}), key = el("div", {}), notes = el("div", {});
   const canvas = el("canvas", { "aria-hidden": "true" });
   const thumb = el("canvas", {});
@@ -43,6 +47,7 @@ export function headGrid(root) {
   let built = "";  // the heads whose buttons are on the page, "" for none
 
   choose.addEventListener("change", () => change({ fact: choose.value, sorted: settings.sorted && choose.value !== "" }));
+  layer.addEventListener("change", () => change({ picked: [Number(layer.value), settings.picked[1]] }));
   sort.addEventListener("click", () => change({ sorted: !settings.sorted }));
   new ResizeObserver(() => { if (built) paint(); }).observe(frame);
   for (const when of [onChange, onTheme]) when(root, () => { if (built) show(); });
@@ -50,14 +55,14 @@ export function headGrid(root) {
   /** The fact that colours the heads; only the second model has the one that compares two models. */
   const fact = () => (settings.fact in value.facts ? settings.fact : "");
   /** @param {Head} head */
-  const factOf = ([layer, head]) => (fact() ? value.facts[fact()][layer][head] : null);
+  const factOf = ([layer, head]) => (fact() ? value.facts[fact()][layer - value.first][head] : null);
   /** @param {HTMLElement} item @returns {Head} */
   const headOf = (item) => [Number(item.dataset.layer), Number(item.dataset.head)];
 
   function headsInOrder() {
     /** @type {Head[]} */
     const all = [];
-    for (let layer = 0; layer < value.layers; layer += 1) {
+    for (let layer = value.first; layer < value.first + value.layers; layer += 1) {
       for (let head = 0; head < value.heads; head += 1) all.push([layer, head]);
     }
     if (settings.sorted && fact()) all.sort((a, b) => (factOf(b) ?? -1) - (factOf(a) ?? -1));
@@ -92,17 +97,23 @@ export function headGrid(root) {
   }
 
   /** @param {Head} head */
+  const patternOf = ([layer, head]) => value.names?.[layer - value.first][head] ?? "";
+
+  /** @param {Head} head */
   function nameOf([layer, head]) {
-    const number = factOf([layer, head]), pattern = value.names[layer][head];
+    const number = factOf([layer, head]), pattern = patternOf([layer, head]);
     return `Layer ${layer + 1}, head ${head + 1}${pattern ? `: ${value.patterns[pattern]}` : ""}` +
       (fact() ? `. ${value.titles[fact()]}: ${number === null ? "none" : number.toFixed(3)}` : "");
   }
 
   function show() {
-    const heads = headsInOrder(), wanted = `${value.layers}.${value.heads}.${settings.sorted && fact() ? heads.join(" ") : ""}`;
+    const heads = headsInOrder(), wanted = `${value.first}.${value.layers}.${value.heads}.${settings.sorted && fact() ? heads.join(" ") : ""}`;
     if (wanted !== built) build(heads);
     built = wanted;
     choose.value = fact();
+    layerTool.hidden = value.layers === value.of;
+    if (layer.length !== value.of) layer.replaceChildren(...Array.from({ length: value.of }, (_, at) => el("option", { value: at }, `${at + 1}`)));
+    layer.value = `${value.first}`;
     sort.disabled = !fact();
     sort.setAttribute("aria-pressed", `${settings.sorted && fact() !== ""}`);
     for (const item of frame.querySelectorAll("button")) {
@@ -111,17 +122,18 @@ export function headGrid(root) {
       item.setAttribute("aria-label", name);
       item.title = name;
       item.setAttribute("aria-pressed", `${layer === settings.picked[0] && head === settings.picked[1]}`);
-      badge.textContent = GLYPHS[value.names[layer][head]] ?? "";
+      badge.textContent = GLYPHS[patternOf([layer, head])] ?? "";
       small.textContent = number === null || item.offsetWidth < SMALLEST_WITH_NUMBER ? "" : number.toFixed(2);
     }
     const counts = new Map();
-    for (const pattern of value.names.flat()) if (pattern) counts.set(pattern, (counts.get(pattern) || 0) + 1);
+    for (const pattern of value.names?.flat() ?? []) if (pattern) counts.set(pattern, (counts.get(pattern) || 0) + 1);
     const most = value.most[fact()] ?? 1;
     key.replaceChildren(
       ...(fact() ? [legend(`Frame: ${value.titles[fact()]}`, [0, 0.25, 0.5, 0.75, 1].map((part) => Number((part * most).toFixed(2))), (number) => number / most)] : []),
       ...(counts.size ? [el("div", { class: "b-legend" }, ...[...counts].map(([pattern, count]) =>
         el("span", {}, el("b", {}, GLYPHS[pattern]), ` ${value.patterns[pattern]}: ${count === 1 ? "1 head" : `${count} heads`}`)),
-      el("span", {}, value.label_hint))] : []));
+      el("span", {}, value.label_hint))] : []),
+      ...(value.names ? [] : [value.unnamed ? note(value.unnamed, true) : el("p", { class: "b-empty", "data-no-picture": "" }, "The heads get their names…")]));
     paint();
   }
 
@@ -140,7 +152,7 @@ export function headGrid(root) {
     thumb.width = thumb.height = size;
     const image = new ImageData(size, size), cells = new Uint32Array(image.data.buffer), weights = pixels(), colour = colours();
     for (const item of grid.querySelectorAll("button")) {
-      const [layer, head] = headOf(item), offset = (layer * value.heads + head) * size * size;
+      const [layer, head] = headOf(item), offset = ((layer - value.first) * value.heads + head) * size * size;
       for (let cell = 0; cell < cells.length; cell += 1) cells[cell] = weights[bytes[offset + cell]];
       small.putImageData(image, 0, 0);
       const x = item.offsetLeft, y = item.offsetTop, side = item.offsetWidth, number = factOf([layer, head]);
@@ -167,9 +179,9 @@ export function headGrid(root) {
       choose.replaceChildren(el("option", { value: "" }, "weights only"),
         ...Object.entries(value.titles).map(([key, text]) => el("option", { value: key }, text)));
     }
-    title.textContent = value.caption || "All heads";
+    title.textContent = value.caption || (value.layers === value.of ? "All heads" : `Heads of layer ${value.first + 1} of ${value.of}`);
     title.dir = "auto";
-    if (settings.picked[0] >= value.layers || settings.picked[1] >= value.heads) settings.picked = value.picked;
+    if (settings.picked[0] >= value.of || settings.picked[1] >= value.heads) settings.picked = value.picked;
     show();
     notes.replaceChildren(...value.notes.map((text) => note(text)));
   };

@@ -26,7 +26,7 @@ onChange(document.body, () => {
   const [layer, head] = settings.picked;
   if (layer === shown) return;
   shown = layer;
-  show({ ...detail, layer, head, weights: layers[layer] });
+  show({ ...detail, layer, head, weights: layers[layer - detail.first] });
 });
 settings.picked = [detail.layer, detail.head];
 headGrid(part("grid"), context)(grid);

@@ -218,8 +218,18 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     receive(now.number, values);
     window.Balcony.values = values;
     if (parts(event) === parts(event, now)) trigger(event);
+    const later = Object.keys(values).filter((id) => values[id]?.more);
+    if (later.length) complete(event, later, values[later[0]].more, now);
     await new Promise((resolve) => { setTimeout(resolve, REST_MS); });
   }
+
+  /** Ask for what components show later than the rest of an answer. */
+  const complete = latest(async (/** @type {string} */ event, /** @type {string[]} */ ids, /** @type {string} */ more, /** @type {any} */ now) => {
+    const values = await server.answer(visitor.token, more, now)
+      .catch((/** @type {Error} */ { message }) => Object.fromEntries(ids.map((id) => [id, { unnamed: message }])));
+    if (Object.values(values).some(({ unnamed }) => unnamed) && asked[event] === parts(event, now)) delete asked[event];
+    receive(now.number, values, true);
+  });
 
   /** The events of the open tab that have no answer to this question. */
   const due = (now = value()) => Object.keys(options.events).filter((event) => options.events[event][0] === now.tab && asked[event] !== parts(event, now));
