@@ -2,6 +2,7 @@
 
 import csv
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,7 +108,9 @@ def download(page: Page, button: str, folder: Path, name: str) -> str:
         press_save(page, button)
     assert waiting.value.suggested_filename == name
     waiting.value.save_as(folder / name)
-    return (folder / name).read_text(encoding="utf-8")
+    # Excel reads a CSV without a byte-order mark in an old encoding.
+    assert (folder / name).read_bytes().startswith(BOM_UTF8) == name.endswith(".csv")
+    return (folder / name).read_text(encoding="utf-8-sig")
 
 
 def open_tab(page: Page, name: str) -> None:
@@ -179,7 +182,7 @@ def assert_curve_is_whole(page: Page) -> None:
     """Each point of the curve is the mean of the steps since the point before: none is missing, none counts twice."""
     with page.expect_download() as waiting:
         press_save(page, "#curves-csv")
-    table = csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8").splitlines())
+    table = csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8-sig").splitlines())
     losses = [float(row["mlm_loss"]) for row in table if row["part"] == "training"]
     raw = """() => document.querySelector('#run-curves').data
         .find(trace => trace.meta.series === 'mlm_loss' && trace.meta.kind === 'raw')"""

@@ -85,6 +85,23 @@ def test_an_edit_keeps_the_masks_of_words_that_stayed(tiny_checkpoint: Checkpoin
     assert words_value(tiny_checkpoint, Question("hello my name"), before)["hidden"] == [0, 2]
 
 
+@pytest.mark.parametrize(
+    ("text", "pair", "hidden"),
+    [
+        ("so hello my name", "how are you", [1, 3, 6]),  # a word typed before hidden words
+        ("hello my own name", "well how are you", [0, 3, 7]),
+        ("my name", "are you", [1, 3]),  # a hidden word and one before another taken away
+        ("name my hello", "how are you", [2, 5]),  # of words that changed places one stays the same
+        ("my my name", "you are you you", [2, 5]),
+    ],
+)
+def test_a_hidden_word_stays_hidden_wherever_an_edit_moves_it(
+    tiny_checkpoint: Checkpoint, text: str, pair: str, hidden: list[int]
+) -> None:
+    before = words_value(tiny_checkpoint, Question("hello my name", "how are you"), None) | {"hidden": [0, 2, 5]}
+    assert words_value(tiny_checkpoint, Question(text, pair), before)["hidden"] == hidden
+
+
 def test_a_guess_replaces_the_word_or_its_piece(pieces: Checkpoint) -> None:
     asked = Question("Say Unkind please", "say [MASK] kind", hidden=(0, 1))
     say, unkind, typed = mask_words(pieces, asked)[1]

@@ -12,7 +12,7 @@ import gradio as gr
 
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import QUIET, cached_file, on_error, sent, warn
-from ui.parts.export import Numbers, write
+from ui.parts.export import Numbers, file_text
 from ui.parts.page import Asked, Page
 from ui.parts.question import Values
 from ui.parts.shown_model import caption
@@ -68,7 +68,7 @@ def offer(
     def save(values: Values, event: gr.EventData) -> Any:
         kind = sent(event, "kind", str)
         if kind in ("json", "csv"):
-            content = write(kind, numbers(*given(values)))
+            content = file_text(kind, numbers(*given(values)))
         elif kind == "html" and html:
             content = html(*given(values))
         else:

@@ -1,6 +1,6 @@
 """The numbers of a view as a file, JSON for programs and CSV for a spreadsheet, and as Python code.
 
-JSON holds every token as it is. In a CSV a text that begins with = + - @ or a control character would be a formula
+JSON holds every token as it is. A saved CSV begins with a byte-order mark. In a CSV a text that begins with = + - @ or a control character would be a formula
 to a spreadsheet, which may run programs; such a text gets an apostrophe in front, and so does one that begins with an
 apostrophe itself. A reader who removes one leading apostrophe has the token again. Numbers are never changed.
 """
@@ -22,6 +22,7 @@ from bert_core.pages.attention import MAX_WEIGHTS
 from bert_core.probes.attention import Ablation, Answers, AttentionMaps
 from bert_core.storage.checkpoint import folder_name
 
+BYTE_ORDER_MARK = "\ufeff"
 _DIGITS = 6
 _FIRST_OF_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
 
@@ -52,6 +53,11 @@ def write(kind: str, numbers: Numbers | Mapping[str, Numbers]) -> str:
         return _json({title: each.as_json() for title, each in numbers.items()})
     header = next(iter(numbers.values())).header
     return _csv(("model", *header), ((title, *row) for title, each in numbers.items() for row in each.rows))
+
+
+def file_text(kind: str, numbers: Numbers | Mapping[str, Numbers]) -> str:
+    """`write` for a file that a person opens: without a byte-order mark, Excel reads a CSV in an old encoding."""
+    return BYTE_ORDER_MARK * (kind == "csv") + write(kind, numbers)
 
 
 def python_code(model: str, functions: Sequence[str], *lines: str) -> str:

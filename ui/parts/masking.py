@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Any
 
 from bert_core.data.tokenizer import MASK
@@ -61,14 +62,14 @@ def _all_words(checkpoint: Checkpoint, question: Question) -> list[Word]:
 
 
 def keep_hidden(before: dict[str, Any], now: dict[str, Any]) -> list[int]:
-    """Numbers of the hidden words that are still the same at their position in their sentence."""
-    kept = []
-    for index in before["hidden"]:
-        moved = index if index < before["second"] else index - before["second"] + now["second"]
-        same_sentence = (index < before["second"]) == (moved < now["second"])
-        if same_sentence and moved < len(now["words"]) and before["words"][index : index + 1] == [now["words"][moved]]:
-            kept.append(moved)
-    return kept
+    """Numbers of the hidden words that are still in their sentence, wherever the edit has moved them."""
+    sentences = [((0, each["second"]), (each["second"], len(each["words"]))) for each in (before, now)]
+    moved = {}
+    for (start, end), (new_start, new_end) in zip(*sentences):
+        same = SequenceMatcher(None, before["words"][start:end], now["words"][new_start:new_end])
+        for old, new, size in same.get_matching_blocks():
+            moved |= {start + old + i: new_start + new + i for i in range(size)}
+    return [moved[index] for index in before["hidden"] if index in moved]
 
 
 def mask_words(

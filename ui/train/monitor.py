@@ -17,7 +17,7 @@ from bert_core.errors import RunError
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
 from ui.parts.downloads import PICTURES
-from ui.parts.export import history_numbers, write
+from ui.parts.export import file_text, history_numbers
 from ui.parts.figures import curves
 from ui.server.news import CURVES, MORE_CURVES
 from ui.server.workspace import NO_MODEL_YET, Workspace
@@ -47,7 +47,7 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
         if kind in PICTURES:
             progress = run.progress()
             return {"title": f"{space.title_of(run)}, step {progress.step:,} of {progress.steps:,}"}
-        return {"content": write(kind, history_numbers(run.history(), run.evaluations()))}
+        return {"content": file_text(kind, history_numbers(run.history(), run.evaluations()))}
 
     return view(
         "runMonitor",
