@@ -20,6 +20,8 @@ SURPRISE = "An unexpected error occurred and was logged. Reload the page if it h
 MALFORMED = "The server cannot read what this page has sent; reload the page."
 TOO_LARGE = "This is too large for this machine's memory; choose a shorter text or a smaller model."
 
+OWN = "\u2068\u2069"  # Unicode's marks around words that have nothing to do with what stands around them
+
 # Page events: answered at once, without a spinner, and not offered to programs.
 QUIET = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 
@@ -32,6 +34,11 @@ def sentence_of(error: BaseException) -> str:
         return TOO_LARGE
     log.error("unexpected error: %s", one_line(error))
     return SURPRISE
+
+
+def own(words: str) -> str:
+    """A person's own words within a text of the page, marked so that the page does not translate them."""
+    return f"\u2068{words.translate(dict.fromkeys(map(ord, OWN)))}\u2069"
 
 
 class OneLine:

@@ -27,11 +27,11 @@ from bert_core.storage.checkpoint import (
 )
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import read_json
-from ui.handlers import QUIET, cached_file, on_error, sentence_of, warn
+from ui.handlers import QUIET, cached_file, on_error, own, sentence_of, warn
 from ui.parts.downloads import saving
 from ui.parts.page import Asked, Page
 from ui.parts.question import Question, Values
-from ui.parts.shown_model import caption, choices
+from ui.parts.shown_model import choices
 from ui.server.workspace import Model
 from ui.views import hint, view
 
@@ -78,7 +78,8 @@ def models_tab(page: Page) -> None:
 
     def facts_of(asked: Asked) -> dict[Any, Any]:
         space, key = asked.space, asked.question.model or page.workspaces.shipped_names[0]
-        listed = [(f"{name}, {detail}", value) for value, name, detail in choices(page.workspaces, space)]
+        models = choices(page.workspaces, space)
+        listed = [(f"{space.shown_title(value, name)}, {detail}", value) for value, name, detail in models]
         return {
             choice: gr.update(choices=listed, value=key),
             facts: model_facts(asked.model),
@@ -98,7 +99,7 @@ def models_tab(page: Page) -> None:
 
     def keep_copy(asked: Asked) -> str:
         model = asked.model
-        return asked.space.add_model(Model(caption(model), "kept", model.checkpoint))
+        return asked.space.add_model(Model(f"{model.title}, {model.detail}", "kept", model.checkpoint))
 
     def drop(asked: Asked) -> str:
         asked.space.models.pop(asked.question.model, None)
@@ -170,10 +171,10 @@ def model_facts(model: Model) -> dict[str, Any]:
     """Sizes of a model and the task that it does, for the facts view."""
     config, head = model.checkpoint.config, model.checkpoint.head
     task = "masked words and next sentence" if head is None else task_of(model.checkpoint).replace("-", " ")
-    labels = f": {first_three(head.labels)}" if head and head.labels else ""
+    labels = f": {first_three(map(own, head.labels))}" if head and head.labels else ""
     return {
         "facts": [
-            ["Model", model.title],
+            ["Model", model.shown or model.title],
             ["State", model.detail],
             ["Task", task + labels],
             ["Layers", f"{config.num_hidden_layers}"],

@@ -1,6 +1,7 @@
 """The texts of the page in other languages: the same in each, with the same holes, and none is missing."""
 
 import ast
+import dataclasses
 import json
 import re
 from collections import Counter
@@ -11,6 +12,8 @@ import pytest
 
 import bert_core.errors
 from bert_core.config import ASSETS
+from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe, recipe_corpus
+from ui.compare.runs_list import in_words, label_of, settings_of
 from ui.parts.lessons import lessons
 from ui.server.scripts import locales, sources
 
@@ -148,3 +151,31 @@ def test_every_sentence_in_the_scripts_has_a_translation() -> None:
                 if re.match("[A-Z][a-z]* [a-z]", part) and not any(bare(part) in key for key in KEYS):
                     found.append((name, part))
     assert found == []
+
+
+ALGORITHMS = {
+    "gelu",
+    "relu",
+    "adamw",
+    "adam",
+    "adadelta",
+    "muon",
+    "float32",
+    "bfloat16",
+    "wikitext",
+    "wordpiece",
+    "bpe",
+}
+
+
+def test_every_label_and_value_of_what_differs_has_a_translation() -> None:
+    """They are computed from the names of the settings. Names of algorithms and formats are the same everywhere."""
+    recipe = load_recipe(DEFAULT_RECIPE)
+    settings = settings_of(recipe, recipe_corpus(recipe))
+    sections = (type(getattr(recipe, name.split(".")[0])) for name in settings if "." in name)
+    fields = [field for section in dict.fromkeys(sections) for field in dataclasses.fields(section)]
+    choices = {choice for field in fields for choice in field.metadata.get("choices", ()) if field.name != "kind"}
+    values = {True, False, None, *choices} - ALGORITHMS
+    phase = ({"start": 20, "steps": 15, "learning_rate": 0.01},)
+    assert len(settings) > 50
+    assert missing([*map(label_of, settings), *map(in_words, [*values, phase])]) == []

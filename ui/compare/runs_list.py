@@ -11,10 +11,10 @@ from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe, recipe_content
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
-from ui.handlers import QUIET, on_error, sent, warn
+from ui.handlers import QUIET, on_error, own, sent, warn
 from ui.parts.page import Page
 from ui.server.news import POINTS_AT_FIRST, thin
-from ui.server.workspace import Workspace
+from ui.server.workspace import Workspace, own_text_of
 from ui.server.workspaces import functions
 from ui.train.form import SHOWN
 from ui.train.monitor import curve_options
@@ -59,7 +59,7 @@ def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
     """A run's whole curve, thinned, to draw beside those of others."""
     entry = space.entries[run.id]
     return {
-        "name": space.title_of(run),
+        "name": space.shown_title(run.id, space.title_of(run)),
         "colour": entry.colour,
         "steps": run.recipe.training.total_steps,
         "points": thin(run.history(), POINTS_AT_FIRST),
@@ -76,7 +76,7 @@ def run_row(space: Workspace, run: Run) -> dict[str, Any]:
         "number": entry.number,
         "variant": entry.variant,
         "colour": entry.colour,
-        "title": space.title_of(run),
+        "title": space.shown_title(run.id, space.title_of(run)),
         "seed": str(run.seed),
         "status": progress.status,
         "reason": progress.reason,
@@ -98,7 +98,8 @@ def what_differs(space: Workspace, runs: Sequence[Run]) -> dict[str, Any]:
         texts.append(run.corpus)
     found = differences([settings_of(run.recipe, text) for run, text in zip(runs, texts, strict=True)])
     if "text" in found:
-        found["text"] = [f"{text.name}, {len(text.sentences):,} sentences" for text in texts]
+        names = [own(text.name) if own_text_of(run) else text.name for run, text in zip(runs, texts, strict=True)]
+        found["text"] = [f"{name}, {len(text.sentences):,} sentences" for name, text in zip(names, texts, strict=True)]
     return {
         "runs": [space.entries[run.id].number for run in runs],
         "rows": [[label_of(name), name, *(in_words(value) for value in values)] for name, values in found.items()],

@@ -71,7 +71,9 @@ def tuned_model(asked: Asked) -> Tuned | None:
     step = question.step if is_shown and question.step is not None else best
     if run is None or (found := space.checkpoint(run, step)) is None:
         return None
-    return Tuned(Model(space.title_of(run), f"step {found[0]:,}", found[1]), run.id, found[0], run.parts)
+    title = space.title_of(run)
+    model = Model(title, f"step {found[0]:,}", found[1], space.shown_title(run.id, title))
+    return Tuned(model, run.id, found[0], run.parts)
 
 
 def results_value(asked: Asked) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe, fin
 from bert_core.storage.checkpoint import Checkpoint
 from ui.finetune.answers import results_numbers, results_page, results_value, texts_of, tried_value
 from ui.finetune.transfer import start_transfer, transfer_news
-from ui.handlers import QUIET, on_error
+from ui.handlers import QUIET, on_error, own
 from ui.parts.downloads import exporter, offer
 from ui.parts.figures import task_curves
 from ui.parts.page import Asked, Page
@@ -208,7 +208,7 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
         ["Examples", f"{len(train.examples):,}"],
         ["Held out", " and ".join(held_out) or f"{recipe.data.validation_share:.0%}"],
         ["Unknown words", f"{unknown:.0%}"],
-        *([["Labels", first_three(labels)]] if labels else []),
+        *([["Labels", first_three(map(own, labels))]] if labels else []),
     ]
     warnings = {UNKNOWN: unknown > MANY_UNKNOWN, TUNED: checkpoint.head is not None}
     return {"facts": facts, "notes": [*train.notes, *(note for note, applies in warnings.items() if applies)]}

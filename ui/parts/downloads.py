@@ -109,7 +109,7 @@ def numbers_of_models(asked: Asked, numbers: Callable[[Checkpoint], Numbers]) ->
     model, beside = asked.model, asked.other
     if beside is None:
         return numbers(model.checkpoint)
-    first, second = caption(model), caption(beside)
+    first, second = (f"{each.title}, {each.detail}" for each in (model, beside))
     second += " (2)" if second == first else ""
     return {first: numbers(model.checkpoint), second: numbers(beside.checkpoint)}
 

@@ -1,8 +1,9 @@
 """The numbers of a view as a file, JSON for programs and CSV for a spreadsheet, and as Python code.
 
-JSON holds every token as it is. A saved CSV begins with a byte-order mark. In a CSV a text that begins with = + - @ or a control character would be a formula
-to a spreadsheet, which may run programs; such a text gets an apostrophe in front, and so does one that begins with an
-apostrophe itself. A reader who removes one leading apostrophe has the token again. Numbers are never changed.
+JSON holds every token as it is. A CSV that is saved begins with a byte-order mark. In it a text that begins with
+= + - @ or a control character would be a formula to a spreadsheet, which may run programs; such a text gets an
+apostrophe in front, and so does one that begins with an apostrophe itself. A reader who removes one leading apostrophe
+has the token again. Numbers are never changed.
 """
 
 import csv

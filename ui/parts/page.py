@@ -16,7 +16,7 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import InputError, quoted
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_corpus, recipe_named
 from bert_core.storage.checkpoint import Checkpoint
-from ui.handlers import MALFORMED, QUIET, on_error
+from ui.handlers import MALFORMED, QUIET, on_error, own
 from ui.parts.lessons import LESSON_BYTES, PARTS, lessons, read_lesson
 from ui.parts.masking import words_value
 from ui.parts.question import EVENTS, Question, Values
@@ -134,13 +134,18 @@ class Page:
 def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | None = None) -> Page:
     """Lay out what stands above all tabs. given: a lesson with which the page begins, named GIVEN."""
     shipped = lessons() | ({GIVEN: given} if given else {})
-    titles = [[name, each["title"]] for name, each in shipped.items()]
+    titles = [[name, own(each["title"]) if name == GIVEN else each["title"]] for name, each in shipped.items()]
     visitor = gr.BrowserState(None, storage_key="balcony-visitor", secret="balcony")
     answers: dict[str, Callable[[Workspace, object], dict[Any, Any]]] = {}
     answered: dict[str, list[str | None]] = {event: [] for event in EVENTS}  # filled by the tabs
 
     def models(space: Workspace) -> dict[str, Any]:
-        return {"models": choices(workspaces, space), "others": comparisons(workspaces, space)}
+        return {
+            "models": [[key, space.shown_title(key, name), state] for key, name, state in choices(workspaces, space)],
+            "others": [
+                [key, space.shown_title(key.partition("@")[0], name)] for key, name in comparisons(workspaces, space)
+            ],
+        }
 
     def model(space: Workspace, key: str, step: int | None) -> dict[str, Any]:
         return shown_model(workspaces, space, key, step)

@@ -20,7 +20,7 @@ STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the
 
 def caption(model: Model) -> str:
     """The model's name above its view."""
-    return f"{model.title}, {model.detail}"
+    return f"{model.shown or model.title}, {model.detail}"
 
 
 def choices(workspaces: Workspaces, space: Workspace) -> list[list[str]]:

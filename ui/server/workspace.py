@@ -13,6 +13,7 @@ from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.runs.run import ACTIVE, Run
 from bert_core.runs.snapshots import Budget
 from bert_core.storage.checkpoint import Checkpoint
+from ui.handlers import own
 
 NOT_YOURS = "This run is not here: it is not one of yours, or the server has restarted."
 NO_RUN_YET = "There is no run yet; press Start."
@@ -21,6 +22,7 @@ MOST_RUNS = 24
 LONGEST_NAME = 60
 # Of other runs' curves, drawn over those of the shown run.
 RUN_COLOURS = ("#8b5cf6", "#64748b", "#ec4899", "#65a30d", "#ef4444", "#a8715a")
+PASTED_TEXT = "Your text"  # the name of a text that was pasted
 MODEL_BYTES = 2**20  # of a model beside its weights: modules, tokenizer
 MOST_BUILT = 2  # checkpoints built from snapshots and kept: the newest and the selected one
 
@@ -30,13 +32,22 @@ def is_finetuning(run: Run) -> bool:
     return isinstance(run.recipe, FinetuningRecipe)
 
 
+def own_text_of(run: Run) -> str:
+    """The name of the file with a person's own text or examples that a run learns from; "" for another run."""
+    recipe = run.recipe
+    is_own = not recipe.files if isinstance(recipe, FinetuningRecipe) else recipe.corpus.file is None
+    title = recipe.title.removesuffix(".txt")
+    return title if is_own and title != PASTED_TEXT else ""
+
+
 @dataclass(eq=False)
 class Model:
-    """A model that the probing tabs can use; the page shows `title` and `detail`."""
+    """A model that the probing tabs can use. shown: its title with a person's own words marked, "" without such."""
 
     title: str
     detail: str
     checkpoint: Checkpoint
+    shown: str = ""
 
     @property
     def nbytes(self) -> int:
@@ -101,6 +112,15 @@ class Workspace:
         alike = (self.entries[other.id].number for other in self.runs.values() if self._plain_title(other) == title)
         first = min(*alike, number, self._dropped_titles.get(title, number))
         return title + (f", run {number}" if first < number else "")
+
+    def shown_title(self, key: str, title: str) -> str:
+        """The title of a run or a model with the words marked that a person wrote: a name, or a file's."""
+        words = self.names.get(key, "")
+        if not words and (run := self.runs.get(key)):
+            words = own_text_of(run)
+        elif not words and (model := self.models.get(key)):
+            words = model.title
+        return title.replace(words, own(words), 1) if words else title
 
     def _plain_title(self, run: Run) -> str:
         weights, variant = run.recipe.training, self.entries[run.id].variant

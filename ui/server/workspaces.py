@@ -194,11 +194,13 @@ class Workspaces:
         if not key or key in self._load_shipped:
             return self.shipped(key)
         if model := space.models.get(key):
-            return Model(space.names.get(key) or model.title, model.detail, model.checkpoint)
+            title = space.names.get(key) or model.title
+            return Model(title, model.detail, model.checkpoint, space.shown_title(key, title))
         run = space.run(key)
         if (found := space.checkpoint(run, step)) is None:
             raise RunError(NO_MODEL_YET)
-        return Model(space.title_of(run), f"step {found[0]:,}", found[1])
+        title = space.title_of(run)
+        return Model(title, f"step {found[0]:,}", found[1], space.shown_title(key, title))
 
     def _new(self, token: str) -> Workspace:
         return Workspace(token, self.service.budget())

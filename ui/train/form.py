@@ -20,6 +20,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError, decoded_blocks
 from bert_core.errors import CorpusError
 from bert_core.runs.recipe import Recipe, recipe_corpus, recipe_named
+from ui.server.workspace import PASTED_TEXT
 
 _CLASSES = {"tokenizer": TokenizerConfig, "model": BertConfig, "data": DataConfig, "training": TrainingConfig}
 _POSITIONS = "model.max_position_embeddings"
@@ -71,7 +72,7 @@ class TrainingForm:
         if self.missing:
             raise CorpusError(self.missing)
         if self.source == PASTED:
-            return Corpus.from_text(self.pasted, recipe.text_kind, name="Your text", limits=limits)
+            return Corpus.from_text(self.pasted, recipe.text_kind, name=PASTED_TEXT, limits=limits)
         if self.source == UPLOADED:
             path = Path(self.uploaded or "")
             encoding = recipe.corpus.encoding or self.encoding

@@ -46,7 +46,8 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
         run = space.run(run_id)
         if kind in PICTURES:
             progress = run.progress()
-            return {"title": f"{space.title_of(run)}, step {progress.step:,} of {progress.steps:,}"}
+            title = space.shown_title(run_id, space.title_of(run))
+            return {"title": f"{title}, step {progress.step:,} of {progress.steps:,}"}
         return {"content": file_text(kind, history_numbers(run.history(), run.evaluations()))}
 
     return view(

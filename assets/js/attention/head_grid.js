@@ -2,7 +2,7 @@
 // buttons lie over it, so that 144 heads can be pressed, named and reached with the keyboard.
 
 import { colours, legend, onTheme, pixels } from "../colours.js";
-import { el, note, roam } from "../parts/elements.js";
+import { el, nodes, note, roam } from "../parts/elements.js";
 import { bytesOf, change, onChange, settings } from "./heads.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
@@ -179,7 +179,8 @@ export function headGrid(root) {
       choose.replaceChildren(el("option", { value: "" }, "weights only"),
         ...Object.entries(value.titles).map(([key, text]) => el("option", { value: key }, text)));
     }
-    title.textContent = value.caption || (value.layers === value.of ? "All heads" : `Heads of layer ${value.first + 1} of ${value.of}`);
+    const all = value.layers === value.of ? "All heads" : `Heads of layer ${value.first + 1} of ${value.of}`;
+    title.replaceChildren(...nodes(value.caption || all));
     title.dir = "auto";
     if (settings.picked[0] >= value.of || settings.picked[1] >= value.heads) settings.picked = value.picked;
     show();

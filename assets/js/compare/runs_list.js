@@ -84,7 +84,7 @@ export function runsList(root, { trigger, server, options }) {
   function difference({ runs: numbers, rows: settings, alike }) {
     const sides = numbers.map((number) => el("th", { scope: "col" }, `Run ${number}`));
     const lines = settings.map(([label, name, ...values]) => el("tr", {},
-      el("th", { scope: "row", title: name }, label), ...values.map((value) => el("td", {}, el("bdi", {}, value)))));
+      el("th", { scope: "row", title: name }, label), ...values.map((value) => el("td", {}, value))));
     const parts = [el("h3", {}, "What differs")];
     if (settings.length) {
       parts.push(el("div", { class: "b-scroll" }, el("table", { class: "b-differ" },

@@ -1,6 +1,6 @@
 // What a fine-tuned model answers: about one example in detail, and about held-out examples with its mistakes first.
 
-import { bar, el, note } from "../parts/elements.js";
+import { bar, el, nodes, note } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
 import { announce } from "../parts/page.js";
@@ -125,8 +125,8 @@ export function results(root) {
       if (next.error || !next.key) { root.replaceChildren(...(next.error ? [note(next.error, true)] : [])); return; }
       value = next;
       const isHere = question.model === value.key;
-      head.replaceChildren(value.part ? `${value.name}: ${value.mistakes} of ${value.part} wrong` : value.name);
-      if (value.part && value.examples[0]?.right === null) head.replaceChildren(`${value.name}: ${value.part}`);
+      const isJudged = value.part && value.examples[0]?.right !== null;
+      head.replaceChildren(...nodes(value.name), isJudged ? `: ${value.mistakes} of ${value.part} wrong` : value.part ? `: ${value.part}` : "");
       root.replaceChildren(head, ...(value.part ? [measures, body] : []), ...(isHere ? [] : [show]));
       if (!value.part) return;
       measures.replaceChildren(...value.measures.map(([name, number]) => el("div", {}, el("dt", {}, name), el("dd", {}, number.toFixed(3)))));

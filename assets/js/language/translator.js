@@ -8,6 +8,9 @@
 const ATTRIBUTES = ["title", "aria-label", "aria-valuetext", "placeholder", "alt", "data-name"];
 const FIELDS = "input[role=combobox], textarea[disabled]"; // Gradio's, with a text of the page as their value
 const NOT_OURS = "[translate=no], bdi:not([translate]), code, pre, script, style, textarea"; // a person's words, a model's, a program's
+const OWN = /\u2068[^\u2069]*\u2069/g; // a person's words within a text, see `own` in ui/handlers.py
+const FIRST_SIGN = 0xe000; // of Unicode's signs without a meaning: one stands for each of these words
+const SIGNS = /[\ue000-\uf8ff]/g;
 const NUMBER = String.raw`\d+(?:,\d{3})*(?:\.\d+)?`;
 const NUMBERS = new RegExp(NUMBER, "g");
 const HOLES = /\{(\d*)(\w*)\}/g;
@@ -67,10 +70,17 @@ export function saved(html) {
 
 /** A text in the language of the page; null if it has none. @param {string} english @returns {string | null} */
 export function translated(english) {
-  const text = english.trim();
+  /** @type {string[]} */
+  const words = [], text = english.trim().replace(OWN, (each) => String.fromCharCode(FIRST_SIGN + words.push(each) - 1));
+  const result = words.length ? ofPage(text)?.replace(SIGNS, (sign) => words[sign.charCodeAt(0) - FIRST_SIGN] ?? sign) : ofPage(text);
+  return result === undefined || result === null ? null : english.replace(english.trim(), () => result);
+}
+
+/** The same for a text without a person's words. @param {string} text @returns {string | null} */
+function ofPage(text) {
   if (!/[a-z]/i.test(text)) return null;
   const known = Object.hasOwn(texts, text) ? texts[text] : counted(text);
-  if (known !== null) return english.replace(text, () => known);
+  if (known !== null) return known;
   if (text.length > LONGEST) return null;
   let result = found.get(text);
   if (result === undefined) {
@@ -78,7 +88,7 @@ export function translated(english) {
     if (found.size >= MOST_FOUND) found.clear();
     found.set(text, result);
   }
-  return result === null ? null : english.replace(text, () => /** @type {string} */ (result));
+  return result;
 }
 
 /** By the key with {} for each number. @param {string} text */

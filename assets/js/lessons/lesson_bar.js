@@ -4,7 +4,7 @@
 // within a lesson opens the lesson too. The lesson of a file has the name "file" there; the file itself is kept in the
 // browser tab and no link carries it. The server checks every file, so this module draws only what is well-formed.
 
-import { el, note } from "../parts/elements.js";
+import { el, nodes, note, own } from "../parts/elements.js";
 import { save } from "../parts/downloads.js";
 import { announce, keep, kept, on, visitor } from "../parts/page.js";
 import { ask, changes, parsed, question, restore } from "../parts/question.js";
@@ -54,6 +54,8 @@ export function lessonBar(root, { server, options }) {
   root.append(problem, body);
   list.addEventListener("keydown", ({ key }) => { if (key === "Escape") { list.open = false; list.querySelector("summary")?.focus(); } });
 
+  /** A text of the lesson; one that a person wrote stays as it is. @param {string} text */
+  const theirs = (text) => ([OWN, options.begin].includes(question.lesson) ? own(text) : text);
   const step = () => /** @type {Step} */ (lesson?.steps[question.at]);
   /** @param {string} text */
   const complain = (text) => problem.replaceChildren(...(text ? [note(text, true)] : []));
@@ -85,10 +87,10 @@ export function lessonBar(root, { server, options }) {
     open().catch(console.warn);
   }
 
-  /** @param {Lesson | null} own a lesson that no address names */
-  function take(own) {
-    keep("lesson", "", own);
-    lesson = own;
+  /** @param {Lesson | null} found a lesson that no address names */
+  function take(found) {
+    keep("lesson", "", found);
+    lesson = found;
     opened = OWN;
     complain("");
   }
@@ -129,7 +131,7 @@ export function lessonBar(root, { server, options }) {
     hiding.textContent = hide.map((part) => `${options.parts[part]} { display: none !important; }`).join("\n");
     body.hidden = !lesson;
     if (!lesson) return;
-    body.setAttribute("aria-label", `Lesson: ${lesson.title}`);
+    body.setAttribute("aria-label", `Lesson: ${theirs(lesson.title)}`);
     body.replaceChildren(...(editing ? editor(lesson) : shown(lesson, step())));
   }
 
@@ -152,16 +154,16 @@ export function lessonBar(root, { server, options }) {
    * @param {Lesson} from @param {Step} now
    */
   function shown(from, now) {
-    const parts = [el("p", { class: "b-lesson-text", tabindex: -1, dir: "auto" }, now.text)];
+    const parts = [el("p", { class: "b-lesson-text", tabindex: -1, dir: "auto" }, theirs(now.text))];
     if (now.ask) {
       const answer = el("p", { role: "status", dir: "auto" });
-      const choices = now.choices.length ? now.choices : now.answer ? ["Show the answer"] : [];
-      parts.push(el("p", { class: "b-lesson-ask", dir: "auto" }, now.ask), el("div", { class: "b-tools" }, ...choices.map((choice, k) => {
+      const choices = now.choices.length ? now.choices.map(theirs) : now.answer ? ["Show the answer"] : [];
+      parts.push(el("p", { class: "b-lesson-ask", dir: "auto" }, theirs(now.ask)), el("div", { class: "b-tools" }, ...choices.map((choice, k) => {
         const judged = now.choices.length && now.right !== null ? k === now.right ? "Right. " : "Not this one. " : "";
-        return button(`lesson-choice-${k}`, choice, () => { answer.textContent = judged + (judged.startsWith("Not") ? "" : now.answer); });
+        return button(`lesson-choice-${k}`, choice, () => { answer.replaceChildren(judged, ...(judged.startsWith("Not") ? [] : nodes(theirs(now.answer)))); });
       })), answer);
     }
-    return [el("div", { class: "b-lesson-head" }, el("h2", { dir: "auto" }, from.title),
+    return [el("div", { class: "b-lesson-head" }, el("h2", { dir: "auto" }, theirs(from.title)),
       el("span", { id: "lesson-step" }, `Step ${question.at + 1} of ${from.steps.length}`), ...moves(from), button("lesson-close", "Close", close)), ...parts];
   }
 

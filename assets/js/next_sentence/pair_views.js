@@ -1,7 +1,7 @@
 // Sentences in pairs: attention from the words of one to those of the other, and every sentence with every other.
 
 import { level } from "../colours.js";
-import { el, note } from "../parts/elements.js";
+import { el, nodes, note } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
 import { announce, on } from "../parts/page.js";
@@ -157,7 +157,7 @@ export function pairMatrix(root, { options }) {
   return function draw(/** @type {Matrix & {error?: string} | null} */ next) {
     if (!next?.sentences) { showError(root, next); return; }
     value = next;
-    title.textContent = value.caption;
+    title.replaceChildren(...nodes(value.caption));
     notes.replaceChildren(...value.notes.map((sentence) => el("p", {}, sentence)));
     const name = value.labels[0];
     legend.textContent = `Outlined: ${name} in the text. Crossed: judged wrong.`;

@@ -2,6 +2,16 @@
 
 /** @typedef {Record<string, string | number | boolean | null | undefined>} Attributes */
 
+/** What a person wrote, within a text of the page: `own` in ui/handlers.py marks it so, and it is never translated. */
+const OWN = /\u2068([^\u2069]*)\u2069/;
+/** Mark a text as a person's own. @param {string} text */
+export const own = (text) => `\u2068${text.replaceAll(/[\u2068\u2069]/g, "")}\u2069`;
+/**
+ * A text of the page as nodes, with an element around each part that is a person's own.
+ * @param {string} text @returns {(Node | string)[]}
+ */
+export const nodes = (text) => text.split(OWN).map((part, k) => (k % 2 ? el("bdi", { translate: "no" }, part) : part));
+
 /**
  * Make an element: el("p", {class: "hint", "aria-live": "polite"}, "text", child, ...).
  * @template {keyof HTMLElementTagNameMap} Tag
@@ -15,7 +25,7 @@ export function el(tag, attributes, ...children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== null && value !== undefined) element.setAttribute(name, `${value}`);
   }
-  element.append(...children);
+  element.append(...children.flatMap((child) => (typeof child === "string" ? nodes(child) : [child])));
   return element;
 }
 
