@@ -28,7 +28,7 @@ from bert_core.storage.checkpoint import (
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import read_json
 from ui.handlers import QUIET, cached_file, on_error, own, sentence_of, warn
-from ui.parts.downloads import saving
+from ui.parts.downloads import SAVE
 from ui.parts.page import Asked, Page
 from ui.parts.question import Question, Values
 from ui.parts.shown_model import choices
@@ -164,7 +164,7 @@ def models_tab(page: Page) -> None:
         concurrency_limit=4,
         api_visibility="private",
     )
-    download.click(pack, page.inputs, file, **QUIET).success(None, file, None, js=saving(file))
+    download.click(pack, page.inputs, file, **QUIET).success(None, file, None, js=SAVE)
 
 
 def model_facts(model: Model) -> dict[str, Any]:

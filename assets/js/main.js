@@ -13,9 +13,10 @@ import { facts } from "./parts/facts.js";
 import { plot } from "./parts/figures.js";
 import { frame } from "./bars/frame.js";
 import { on } from "./parts/page.js";
-import { savePage } from "./language/language.js";
+import { saveFile } from "./language/language.js";
 import { ask, question } from "./parts/question.js";
 import { sentenceBar } from "./bars/sentence_bar.js";
+import { visitorToken } from "./bars/visitor.js";
 import { exam } from "./train/exam.js";
 import { runMonitor } from "./train/monitor.js";
 import { textPreview } from "./train/preview.js";
@@ -25,7 +26,7 @@ import { similarityMap } from "./vectors/words_in_context.js";
 /** @type {Record<string, View>} */
 const views = {
   exam, exporter, facts, frame, guesses, headDetail, headGrid, lessonBar, plot, runMonitor, sentenceBar, similarityMap,
-  textPreview, unfoldedCell, verdict,
+  textPreview, unfoldedCell, verdict, visitorToken,
 };
 /** The modules of those that are fetched when they are first shown. @type {Record<string, () => Promise<any>>} */
 const later = {
@@ -50,8 +51,15 @@ async function mountByName(...[name, , component]) {
   mount(name, view, component);
 }
 const { waiting } = window.Balcony;
-Object.assign(window.Balcony, { mount: mountByName, ask, savePage });
+Object.assign(window.Balcony, { mount: mountByName, ask, saveFile });
 for (const view of waiting) mountByName(...view);
+
+// A key that belongs to an input method, and half a word that it still composes, are nothing that a field has to know.
+// In Safari the key that ends a word comes after it, and has this number.
+for (const name of ["keydown", "input"]) {
+  addEventListener(name, (/** @type {any} */ event) => { if (event.isComposing || event.keyCode === 229) event.stopImmediatePropagation(); }, true);
+}
+addEventListener("compositionend", ({ target }) => target?.dispatchEvent(new Event("input", { bubbles: true })), true);
 
 // Gradio's lists of choices stay open, one on top of the other, when the Tab key leaves them; Escape closes one.
 document.addEventListener("keydown", ({ key, target }) => {

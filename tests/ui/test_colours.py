@@ -2,11 +2,15 @@
 
 import itertools
 import re
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from bert_core.config import ASSETS
+from bert_core.runs.run import Run
 from ui.parts import figures
+from ui.server.workspace import MOST_RUNS, Workspace
 
 LIGHT, DARK = re.findall(
     r"\{\n((?:\s*--b-[^{}]*)+?)\}", re.sub(r"/\*.*?\*/", "", (ASSETS / "css" / "balcony.css").read_text("utf-8"))
@@ -50,3 +54,25 @@ def test_curves_have_the_colours_of_the_style_sheet() -> None:
     assert (variable(LIGHT, "mlm"), variable(LIGHT, "nsp")) == ([figures.MLM], [figures.NSP])
     assert figures.POINT in variable(DARK, "map")
     assert min(contrast(each, ground) for each in (figures.MLM, figures.NSP) for ground in BACKGROUNDS.values()) > 3
+
+
+def test_curves_of_runs_differ_from_one_another_and_can_be_seen_in_both_themes() -> None:
+    space = Workspace("")
+    for number in range(MOST_RUNS):
+        space.add_run(cast(Run, SimpleNamespace(id=f"{number}", status="finished")))
+    assert len({(entry.colour, entry.is_dotted) for entry in space.entries.values()}) == MOST_RUNS
+    colours = {entry.colour for entry in space.entries.values()}
+    assert min(contrast(each, ground) for each in colours for ground in BACKGROUNDS.values()) > 3
+    assert not colours & {figures.MLM, figures.NSP}
+
+
+def test_a_new_run_looks_like_no_other_after_old_ones_were_dropped_and_like_its_variant() -> None:
+    space = Workspace("")
+    for number in range(40):
+        variant = "A" if number in (30, 33) else ""
+        space.add_run(cast(Run, SimpleNamespace(id=f"{number}", status="finished")), variant)
+        if number % 3 == 2 and number < 30:
+            del space.runs[f"{number - 1}"], space.entries[f"{number - 1}"]
+    looks = [(entry.colour, entry.is_dotted) for entry in space.entries.values()]
+    assert len(set(looks)) == len(looks) - 1
+    assert space.entries["30"].colour == space.entries["33"].colour

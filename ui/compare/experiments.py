@@ -202,11 +202,12 @@ def _result(space: Workspace, trial: Trial) -> dict[str, Any] | None:
         return None
     contrasted = {contrast.measure for contrast in experiment.contrasts}
     shown = [name for name in MEASURES if name in contrasted or name in ALWAYS_SHOWN]
-    colours = {entry.variant: entry.colour for entry in space.entries.values()}
+    entries = {entry.variant: entry for entry in space.entries.values()}
     rows = [
         {
             "title": variant.title,
-            "colour": colours.get(variant.title, ""),
+            "colour": entries[variant.title].colour if variant.title in entries else "",
+            "isDotted": variant.title in entries and entries[variant.title].is_dotted,
             "cells": [_cell(column, name) for name in shown],
         }
         for variant, column in zip(experiment.variants, marks, strict=True)

@@ -61,6 +61,7 @@ def run_curve(space: Workspace, run: Run) -> dict[str, Any]:
     return {
         "name": space.shown_title(run.id, space.title_of(run)),
         "colour": entry.colour,
+        "isDotted": entry.is_dotted,
         "steps": run.recipe.training.total_steps,
         "points": thin(run.history(), POINTS_AT_FIRST),
     }
@@ -76,6 +77,7 @@ def run_row(space: Workspace, run: Run) -> dict[str, Any]:
         "number": entry.number,
         "variant": entry.variant,
         "colour": entry.colour,
+        "isDotted": entry.is_dotted,
         "title": space.shown_title(run.id, space.title_of(run)),
         "seed": str(run.seed),
         "status": progress.status,

@@ -102,7 +102,12 @@ def finetune_tab(page: Page) -> None:
             monitor = view(
                 "fineTune",
                 server_functions=functions(workspaces, results, tried, command),
-                options={"figures": [task_curves()], "series": ["loss", "measure"], "id": "task-curves"},
+                options={
+                    "figures": [task_curves()],
+                    "series": ["loss", "measure"],
+                    "id": "task-curves",
+                    "alone": workspaces.alone,
+                },
                 elem_id="fine-tune",
             )
             export = exporter("the answers", of="task-results", elem_id="task-download", kinds=("json", "csv", "html"))
@@ -178,7 +183,7 @@ def finetune_tab(page: Page) -> None:
 
     live = {facts, page.visitor, page.frame}
     offer(page, export, "answers", results_numbers, title=(), html=results_page)
-    page.demo.load(restore, page.visitor, [monitor, transfer], **QUIET)
+    page.visitor.enter(restore, page.visitor, [monitor, transfer], trigger_mode="always_last", **QUIET)
     task.input(choose, task, [uploaded, *settings.values()], **QUIET)
     uploaded.change(encoding_choices, uploaded, encoding, **QUIET)
     described = {"fn": describe, "inputs": {*page.inputs, *examples}, "outputs": facts, "trigger_mode": "always_last"}

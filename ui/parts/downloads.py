@@ -19,6 +19,7 @@ from ui.parts.shown_model import caption
 from ui.views import view
 
 PICTURES = ("png", "svg")
+SAVE = "(file) => file && Balcony.saveFile(file)"  # JavaScript for the file of a link
 
 
 @dataclass(frozen=True)
@@ -85,14 +86,8 @@ def offer(
         return content | {"number": sent(event, "number", int)}
 
     inputs = {*page.inputs, *also}
-    export.menu.select(save, inputs, link, **QUIET).success(None, link, None, js=saving(link))
+    export.menu.select(save, inputs, link, **QUIET).success(None, link, None, js=SAVE)
     export.menu.submit(show, inputs, export.menu, **QUIET)
-
-
-def saving(link: gr.DownloadButton) -> str:
-    """JavaScript that saves the link's file, an HTML page in the language of the page."""
-    press = f"document.querySelector('#{link.elem_id} a, #{link.elem_id}').click()"
-    return f"(file) => file?.orig_name.endsWith('.html') ? Balcony.savePage(file) : {press}"
 
 
 def picture_title(asked: Asked, parts: Sequence[str]) -> list[str]:

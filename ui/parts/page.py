@@ -72,13 +72,14 @@ class Asked:
 
 @dataclass(frozen=True)
 class Page:
-    """The parts of the page that tabs share. visitor: holds the token that the browser keeps. frame: the bar above the
+    """The parts of the page that tabs share. visitor: its value is the token that the browser
+    keeps; `enter` fires when the page comes to the server with it. frame: the bar above the
     tabs, its value see `frame_value`. bar: the bar with the sentences, its value the question. lessons: name and title
     of each. answers, answered: functions and the ids of the views that they answer, by event, see `on`."""
 
     demo: gr.Blocks
     workspaces: Workspaces
-    visitor: gr.BrowserState
+    visitor: gr.HTML
     frame: gr.HTML
     bar: gr.HTML
     lessons: list[list[str]]
@@ -135,7 +136,7 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
     """Lay out what stands above all tabs. given: a lesson with which the page begins, named GIVEN."""
     shipped = lessons() | ({GIVEN: given} if given else {})
     titles = [[name, own(each["title"]) if name == GIVEN else each["title"]] for name, each in shipped.items()]
-    visitor = gr.BrowserState(None, storage_key="balcony-visitor", secret="balcony")
+    visitor = view("visitorToken", events=("enter",), elem_id="visitor")
     answers: dict[str, Callable[[Workspace, object], dict[Any, Any]]] = {}
     answered: dict[str, list[str | None]] = {event: [] for event in EVENTS}  # filled by the tabs
 
@@ -182,7 +183,9 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
 
     with gr.Row(elem_id="header"):
         asked = [*functions(workspaces, models, model, rename, known=False), *functions(workspaces, repeat)]
-        frame = view("frame", options={"help": HELP}, server_functions=asked, elem_id="frame")
+        frame = view(
+            "frame", options={"help": HELP, "losses": workspaces.losses}, server_functions=asked, elem_id="frame"
+        )
     view(
         "lessonBar",
         options={

@@ -4,6 +4,7 @@ An unguessable token is all that identifies a visitor. Handlers find runs throug
 can see or stop another's run, and a wrong token and an unknown run give the same error.
 """
 
+import itertools
 import secrets
 import threading
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ MOST_RUNS = 24
 LONGEST_NAME = 60
 # Of other runs' curves, drawn over those of the shown run.
 RUN_COLOURS = ("#8b5cf6", "#64748b", "#ec4899", "#65a30d", "#ef4444", "#a8715a")
+RUN_COLOURS += ("#08a07a", "#ff05ea", "#8f5095", "#67732b", "#9705ff", "#f06400")
+RUN_LOOKS = tuple((colour, dotted) for dotted in (False, True) for colour in RUN_COLOURS)  # one for each of MOST_RUNS
 PASTED_TEXT = "Your text"  # the name of a text that was pasted
 MODEL_BYTES = 2**20  # of a model beside its weights: modules, tokenizer
 MOST_BUILT = 2  # checkpoints built from snapshots and kept: the newest and the selected one
@@ -58,11 +61,12 @@ class Model:
 @dataclass(frozen=True)
 class Entry:
     """A run in the visitor's list. number: counted from 1, never reused. variant: title of its variant in an
-    experiment, else "". colour: of its curves over another run's; runs of one variant share it."""
+    experiment, else "". colour, is_dotted: of its curves over another run's; runs of one variant share them."""
 
     number: int
     variant: str
     colour: str
+    is_dotted: bool = False
 
 
 @dataclass(eq=False)
@@ -196,8 +200,11 @@ class Workspace:
     def add_run(self, run: Run, variant: str = "") -> None:
         """Keep a run. With too many runs or bytes, the oldest ended ones without a name of the person's are dropped."""
         number = max((entry.number for entry in self.entries.values()), default=0) + 1
-        alike = (entry.colour for entry in self.entries.values() if variant and entry.variant == variant)
-        self.entries[run.id] = Entry(number, variant, next(alike, RUN_COLOURS[number % len(RUN_COLOURS)]))
+        looks = {(entry.colour, entry.is_dotted): entry.variant for entry in self.entries.values()}
+        alike = (look for look, of in looks.items() if variant and of == variant)
+        at = number % len(RUN_LOOKS)
+        free = (look for look in RUN_LOOKS[at:] + RUN_LOOKS[:at] if look not in looks)
+        self.entries[run.id] = Entry(number, variant, *next(itertools.chain(alike, free, RUN_LOOKS[at : at + 1])))
         self.runs[run.id] = run
         ended = [other for other in self.runs.values() if other.status not in ACTIVE and other is not run]
         for old in (other for other in ended if not self.names.get(other.id)):

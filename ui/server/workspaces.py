@@ -66,9 +66,24 @@ class Workspaces:
     @property
     def losses(self) -> str:
         """What a visitor loses by a restart, for the page."""
-        if self.kept is None:
-            return "When the server restarts, your runs and models are lost."
-        return "When the server restarts, your ended runs and models are lost; unfinished runs continue."
+        ended = "" if self.kept is None else "ended "
+        lost = f"When the server restarts, your {ended}runs and models are lost"
+        lost += "." if self.kept is None else "; unfinished runs continue."
+        return lost + (f" They are lost {self._free_after} after your last visit, too." if self._lease else "")
+
+    @property
+    def alone(self) -> str:
+        """What becomes of a run whose page cannot reach the server."""
+        if self._lease is None:
+            return "If the server is still there, the run continues without this page."
+        return (
+            f"If the server is still there, the run continues without this page for {_duration(self._lease)}, and then "
+            f"it pauses; after {self._free_after} it is lost."
+        )
+
+    @property
+    def _free_after(self) -> str:
+        return _duration(FREE_AFTER * (self._lease or 0))
 
     def enter(self, token: str | None) -> Workspace:
         """The workspace of a token, or a new one with a new token: a client never chooses its token."""
@@ -254,6 +269,13 @@ class Workspaces:
             space.token = token
             space.touch(self.service.now())
         return space
+
+
+def _duration(seconds: float) -> str:
+    for size, name in ((3600, "hours"), (60, "minutes")):
+        if seconds >= size:
+            return f"{seconds / size:g} {name}"
+    return f"{seconds:g} seconds"
 
 
 def functions(

@@ -53,7 +53,9 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
     return view(
         "runMonitor",
         events=("status", "elsewhere", "more"),
-        options=curve_options() | {"example": json.loads((ASSETS / "example-curve.json").read_text(encoding="utf-8"))},
+        options=curve_options()
+        | {"alone": workspaces.alone, "losses": workspaces.losses}
+        | {"example": json.loads((ASSETS / "example-curve.json").read_text(encoding="utf-8"))},
         server_functions=functions(workspaces, guesses, table),
         elem_id="run-monitor",
     )

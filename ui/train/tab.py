@@ -14,7 +14,7 @@ from bert_core.runs.prepare import Preview, preview
 from bert_core.runs.recipe import DEFAULT_RECIPE, Recipe, recipe_named, recipe_names
 from bert_core.runs.run import ACTIVE, Run
 from ui.handlers import QUIET, on_error, sent, warn
-from ui.parts.downloads import saving
+from ui.parts.downloads import SAVE
 from ui.parts.page import Page
 from ui.server.workspace import NO_RUN_YET
 from ui.train.exam import exam_view
@@ -273,7 +273,7 @@ def train_tab(page: Page) -> Training:
         is_upload = kind == UPLOADED
         return [gr.update(visible=shown) for shown in (kind == PASTED, is_upload, is_upload and bool(chosen))]
 
-    page.demo.load(show, page.visitor, live, **QUIET)
+    page.visitor.enter(show, page.visitor, live, trigger_mode="always_last", **QUIET)
     source.change(show_source, [source, encoding], [pasted, uploaded, encoding], **QUIET)
     recipe.input(
         lambda name: [recipe_named(name).description, *values_of(recipe_named(name))],
@@ -299,7 +299,7 @@ def train_tab(page: Page) -> Training:
     on_click(continue_run, lambda run, steps: run.continue_for(int(steps or 0)), extra)
     for button, write in ((saved.save, save), (saved.describe, describe)):
         written = button.click(write, page.visitor, saved.link, **QUIET)
-        written.success(None, saved.link, None, js=saving(saved.link))
+        written.success(None, saved.link, None, js=SAVE)
     saved.opened.upload(open_saved, {saved.opened, *with_form}, [saved.problem, *live], **QUIET).then(
         lambda: None, None, saved.opened, **QUIET
     )

@@ -2,7 +2,7 @@
 // what the page shows.
 
 import { languages } from "../language/language.js";
-import { el, svg } from "../parts/elements.js";
+import { el, nodes, own, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { announce, choice, latest, meet, on, visitor } from "../parts/page.js";
 import { ask, link, parsed, question, restore } from "../parts/question.js";
@@ -77,6 +77,7 @@ export function frame(root, { server, options }) {
     detail.textContent = words;
     time.classList.toggle("is-empty", !shown.run);
     rename.hidden = !shown.own || !name.hidden;
+    if ([...picker.options].some(({ value }) => value === shown?.key)) picker.value = shown.key;
     draw();
   }
 
@@ -102,10 +103,10 @@ export function frame(root, { server, options }) {
     const answer = /** @type {ShownModel} */ (await server.model(visitor.token, key, step));
     if (key !== question.model) return;
     if (answer.error) {
-      await trainAgain(answer.error);
+      await replace(answer.error);
       return;
     }
-    notice.hidden ||= !notice.dataset.done;
+    notice.hidden ||= notice.dataset.model !== key;
     const isOther = shown?.key !== answer.key;
     shown = answer;
     ask({ recipe: answer.recipe ?? null, ...(answer.at !== null && step === question.step ? { step: answer.at } : {}) });
@@ -113,25 +114,28 @@ export function frame(root, { server, options }) {
     if (isOther) announce("shown", { key: answer.key });
   });
 
-  /** The address names a model that this visitor does not have: train its recipe again. @param {string} why */
-  async function trainAgain(why) {
+  /** Show another model, and say why until the person chooses one. @param {string} why @param {string} [model] */
+  function turn(why, model = "") {
+    notice.replaceChildren(...nodes(why));
+    notice.hidden = false;
+    notice.dataset.model = model;
+    ask(model ? { model } : { model, step: null, other: "" });
+  }
+
+  /** The visitor does not have the model of the question. The recipe of a link is trained again. @param {string} why */
+  async function replace(why) {
     const { recipe } = question;
     const missing = recipe && "missing" in recipe ? recipe.missing : recipe ? "" : why;
-    notice.hidden = false;
-    if (!missing) {
-      const run = await server.repeat(visitor.token, recipe, question.step);
-      if (!run.error) {
-        notice.textContent = "The model of this link is being trained again, with the same recipe and seed.";
-        notice.dataset.done = "";
-        announce("elsewhere", null);
-        ask({ model: run });
-        return;
-      }
-      notice.textContent = `The model of this link cannot be trained again: ${run.error}`;
+    if (shown?.key === question.model) {
+      turn(`${own(shown.name)} is gone. ${options.losses} The page shows a model that comes with Balcony.`);
+    } else if (missing) {
+      turn(`The model of this link is not here. ${missing} Its sender can download it under Models, and you can open it there.`);
     } else {
-      notice.textContent = `The model of this link is not here. ${missing} Its sender can download it under Models, and you can open it there.`;
+      const run = await server.repeat(visitor.token, recipe, question.step);
+      if (run.error) { turn(`The model of this link cannot be trained again: ${run.error}`); return; }
+      turn("The model of this link is being trained again, with the same recipe and seed.", run);
+      announce("elsewhere", null);
     }
-    ask({ model: "", step: null, other: "" });
   }
 
   const list = latest(async () => {
@@ -175,7 +179,13 @@ export function frame(root, { server, options }) {
       await navigator.clipboard.writeText(address);
       copy.textContent = copied.textContent = "Copied";
     } catch { // browsers allow it only over https or on this machine
-      copy.textContent = copied.textContent = "It is in the address bar";
+      copy.textContent = copied.textContent = window === window.parent ? "It is in the address bar" : "It is selected below";
+      if (window !== window.parent) {
+        notice.replaceChildren(el("code", {}, address));
+        notice.hidden = false;
+        notice.dataset.model = question.model;
+        getSelection()?.selectAllChildren(notice);
+      }
     }
     setTimeout(() => { copy.textContent = "Copy link"; }, 2000);
   }
@@ -244,7 +254,7 @@ export function frame(root, { server, options }) {
     }
     if (steps().length > MOST_STEPS && !slider.matches(":active")) refresh();
   });
-  on("status", () => refresh().then(list).catch(console.warn));
+  for (const name of /** @type {const} */ (["status", "failed"])) on(name, () => refresh().then(list).catch(console.warn));
   addEventListener("hashchange", () => {
     const found = parsed(location.hash);
     if (!found) return;
@@ -265,6 +275,7 @@ export function frame(root, { server, options }) {
   return function drawn(/** @type {{visitor: string, run?: string | null, show?: string} | null} */ value) {
     if (!value) return;
     if (current === undefined) { begin(value); return; }
+    if (value.visitor !== visitor.token) refresh().catch(console.warn); // another visitor has other models
     meet(value.visitor);
     const before = current;
     if (value.run !== undefined) current = value.run;

@@ -2,7 +2,7 @@
 // question as its component's value and asks the server for what a change concerns in the open tab.
 
 import { direction, el, note, roam } from "../parts/elements.js";
-import { latest, on, visitor } from "../parts/page.js";
+import { announce, latest, on, visitor } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
 import { expect, lose, receive } from "../views.js";
 
@@ -214,7 +214,11 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     const values = await server.answer(visitor.token, event, now).catch((/** @type {Error} */ { message }) => ({ error: message }));
     const hasFailed = values.error || Object.values(values).some((value) => value?.error || value?.other?.error);
     if (hasFailed && asked[event] === parts(event, now)) delete asked[event];
-    if (values.error) { lose(options.answered[event], now.number, values.error); return; }
+    if (values.error) {
+      lose(options.answered[event], now.number, values.error);
+      announce("failed", null);
+      return;
+    }
     receive(now.number, values);
     window.Balcony.values = values;
     if (parts(event) === parts(event, now)) trigger(event);

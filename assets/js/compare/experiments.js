@@ -4,6 +4,7 @@ import { el, note } from "../parts/elements.js";
 import { duration } from "../parts/numbers.js";
 import { keep, kept, latest, on } from "../parts/page.js";
 import { runs } from "../train/runs.js";
+import { dot } from "./runs_list.js";
 
 const ASK_MS = 1000;
 
@@ -28,18 +29,13 @@ export function experiment(root, { server }) {
   let ticked = /** @type {string[]} */ ([]);  // runs of the experiment that are drawn over the curves
 
   function table({ columns, rows, answer, how }) {
-    const dot = (colour) => {
-      const swatch = el("span", { class: "b-dot", "aria-hidden": "true" });
-      swatch.style.setProperty("--dot", colour);
-      return swatch;
-    };
     return [
       el("p", { class: "b-answer", id: "experiment-answer" }, answer),
       el("div", { class: "b-scroll" }, el("table", { class: "b-sides" },
         el("thead", {}, el("tr", {}, el("th", { scope: "col" }, el("span", { class: "b-unseen" }, "Variant")),
           ...columns.map((name) => el("th", { scope: "col", class: "b-number" }, name)))),
         el("tbody", {}, ...rows.map((row) => el("tr", {},
-          el("th", { scope: "row" }, el("span", { class: "b-side" }, dot(row.colour), row.title)),
+          el("th", { scope: "row" }, el("span", { class: "b-side" }, dot(row), row.title)),
           ...row.cells.map((cell, index) => el("td", { class: "b-number", "data-name": columns[index] }, cell))))))),
       el("p", { class: "b-empty" }, how),
     ];

@@ -16,9 +16,9 @@ const accuracy = (value) => (value === null ? "–" : percent(value));
 /** @type {[name: string, words: (value: number | null) => string][]} */
 const COLUMNS = [["MLM loss", loss], ["NSP loss", loss], ["Asked words right", accuracy], ["Pairs right", accuracy]];
 
-/** A dot in a run's colour. */
-const dot = (row) => {
-  const swatch = el("span", { class: "b-dot", "aria-hidden": "true" });
+/** A dot in a run's colour, a dotted one for dotted curves. @param {{colour: string, isDotted: boolean}} row */
+export const dot = (row) => {
+  const swatch = el("span", { class: row.isDotted ? "b-dot is-dotted" : "b-dot", "aria-hidden": "true" });
   swatch.style.setProperty("--dot", row.colour);
   return swatch;
 };

@@ -5,7 +5,7 @@ import { count, duration } from "../parts/numbers.js";
 import { announce, latest, on, visitor } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
 import { curves } from "../train/curves.js";
-import { news } from "../train/monitor.js";
+import { news, whyNoNews } from "../train/monitor.js";
 import { hasEnded, STATUS_NAMES } from "../train/runs.js";
 import { asking } from "../views.js";
 import { answered, results } from "./results.js";
@@ -63,13 +63,21 @@ export function fineTune(root, { server, options }) {
       take(fresh);
       wait = document.visibilityState === "visible" ? fresh.poll_ms : HIDDEN_MS;
     } catch (error) {
-      reason.textContent = "Connection lost; the run continues without this page.";
+      const { title, text } = await whyNoNews(options.alone);
+      status.textContent = title;
+      reason.textContent = text;
     }
     if (run) timer = setTimeout(poll, wait);
   });
 
   function take(fresh) {
-    if (fresh.error) { run = null; status.textContent = "Run not found"; reason.textContent = fresh.error; return; }
+    if (fresh.error) {
+      run = null;
+      status.textContent = "Run not found";
+      reason.textContent = fresh.error;
+      announce("failed", null);
+      return;
+    }
     cursors = fresh.cursors;
     status.textContent = STATUS_NAMES[fresh.status];
     status.dataset.status = fresh.status;

@@ -34,8 +34,13 @@ async function speak(code) {
   control.value = page.lang;
 }
 
-/** Save an HTML file in the language of the page. @param {{url: string, orig_name: string}} file */
-export async function savePage({ url, orig_name: name }) {
+/**
+ * Save a file of the server, an HTML page in the language of this one. Its address is relative: behind a proxy the server
+ * may not know its own. @param {{path: string, orig_name: string}} file
+ */
+export async function saveFile({ path, orig_name: name }) {
+  const url = `gradio_api/file=${path.split("/").map(encodeURIComponent).join("/")}`;
+  if (!name.endsWith(".html")) { el("a", { href: url, download: name }).click(); return; }
   const html = await (await fetch(url)).text();
   save(new Blob([translator?.saved(html) ?? html], { type: "text/html" }), name);
 }

@@ -72,7 +72,7 @@ export function lessonBar(root, { server, options }) {
     complain(found?.error ?? "");
     lesson = found?.error ? null : found || null;
     editing &&= name === OWN;
-    if (found?.error) ask({ lesson: "", at: 0 });
+    if (found?.error) { opened = ""; ask({ lesson: "", at: 0 }); }
     else if (whole && lesson) go(question.at);
     else paint();
     whole = false;

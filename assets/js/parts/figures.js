@@ -1,7 +1,7 @@
 // Plotly figures. Plotly.js is large, so it is fetched once, from this server: when the page is idle, or earlier for
 // the first figure.
 
-import { el } from "./elements.js";
+import { el, note } from "./elements.js";
 
 const CONFIG = { responsive: false, displaylogo: false, displayModeBar: false, doubleClick: "reset" };
 /** @type {Promise<PlotlyLibrary> | null} */
@@ -12,7 +12,7 @@ export function loadPlotly() {
     const script = document.createElement("script");
     script.src = window.Balcony.plotly;
     script.onload = () => resolve(window.Plotly);
-    script.onerror = () => { loading = null; reject(new Error("The chart library did not load.")); };
+    script.onerror = () => { loading = null; reject(new Error("The chart library did not load, so there is no chart. Load the page again.")); };
     document.head.append(script);
   });
   return loading;
@@ -38,7 +38,11 @@ export function newChart(box) {
   }).observe(box);
   return {
     async show(/** @type {Figure} */ figure) {
-      const Plotly = await loadPlotly();
+      const Plotly = await loadPlotly().catch((error) => {
+        box.replaceChildren(note(error.message, true));
+        throw error;
+      });
+      if (!drawn) box.replaceChildren();
       // Plotly writes into what it is given; the value belongs to Gradio.
       const { data, layout } = structuredClone(figure);
       await Plotly.react(box, data, layout, CONFIG);
@@ -56,12 +60,10 @@ export function newChart(box) {
 /** @type {View} */
 export function plot(root) {
   const box = el("div", { class: "b-chart" });
-  const caption = el("p", { class: "b-empty" });
-  root.append(box, caption);
+  root.append(box);
   const chart = newChart(box);
   return function draw(figure) {
     box.hidden = !figure;
-    caption.hidden = Boolean(figure);
-    if (figure) chart.show(figure).catch((error) => { caption.hidden = false; caption.textContent = error.message; });
+    if (figure) chart.show(figure).catch(console.warn);
   };
 }

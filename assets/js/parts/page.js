@@ -11,6 +11,7 @@
  * @property {null} again questions without an answer are to be asked again
  * @property {null} draw other sentences of the text are to be drawn at random
  * @property {null} open the question names another tab, which is to be opened
+ * @property {null} failed the server could not answer a question: perhaps its model is gone
  * @property {null} restored the question of an address was taken
  * @property {null} elsewhere a run was started by another part of the page
  * @property {{run: string, steps: number[]}} snapshots a run has new snapshots

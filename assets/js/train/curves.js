@@ -3,15 +3,17 @@
 
 import { el } from "../parts/elements.js";
 import { saveMenu } from "../parts/downloads.js";
-import { newChart } from "../parts/figures.js";
+import { loadPlotly, newChart } from "../parts/figures.js";
 
 const NOTES = /** @type {[text: string, at: number, right: number, down: number][]} */ ([
   ["guessing blindly", 0, 80, -4], ["knows how frequent words are", 0.04, 150, 0], ["knows the text", 1, -50, -28],
 ]);
+/** With more runs than colours, the curves of some are dotted. @type {Record<string, string>} */
+const DOTTED = { solid: "dot", dash: "dashdot" };
 const SMOOTHING = 0.02; // time constant of the smoothing, as a fraction of the run's steps
 
 /** @typedef {(number | null)[]} Point step, then the values of `options.series` */
-/** @typedef {{name: string, colour: string, steps: number, points: Point[]}} OtherRun */
+/** @typedef {{name: string, colour: string, isDotted: boolean, steps: number, points: Point[]}} OtherRun */
 
 /** An exponential mean over steps; it does not depend on how many steps a point stands for. */
 function smoother(steps) {
@@ -100,7 +102,7 @@ export function curves(root, options, actions = null) {
   /** The curves of other runs, each run in one colour. */
   function overlaid() {
     const own = figure().data.filter(({ meta }) => meta.smoothed);
-    return others.flatMap(({ name, colour, steps, points: other }) => own.map((trace) => {
+    return others.flatMap(({ name, colour, isDotted, steps, points: other }) => own.map((trace) => {
       const column = options.series.indexOf(trace.meta.series) + 1;
       const smooth = view.smooth ? smoother(steps) : (step, value) => value;
       return {
@@ -109,7 +111,7 @@ export function curves(root, options, actions = null) {
         y: other.map((point) => smooth(point[0], point[column])),
         name,
         meta: { series: trace.meta.series, kind: "other" },
-        line: { ...trace.line, color: colour, width: 1.5 },
+        line: { ...trace.line, color: colour, width: 1.5, dash: isDotted ? DOTTED[trace.line.dash] : trace.line.dash },
         hovertemplate: `${name} ${trace.hovertemplate}`,
         legendgroup: name,
         showlegend: false,
@@ -176,7 +178,7 @@ export function curves(root, options, actions = null) {
   function picture(kind, title) {
     // The page lists the runs with their colours below the chart; the picture needs them in its legend.
     const named = (trace) => (trace.meta.kind === "other" && trace.meta.series === "mlm_loss" ? { ...trace, showlegend: true } : trace);
-    inOrder(() => window.Plotly.downloadImage(
+    inOrder(async () => (await loadPlotly()).downloadImage(
       { data: box.data.map(named), layout: { ...box.layout, paper_bgcolor: "white", font: { ...box.layout.font, color: "#475569" },
         margin: { ...box.layout.margin, t: 76 }, title: { text: literal(title), font: { size: 15 }, x: 0, xref: "paper", y: 0.985, yanchor: "top" } } },
       { format: kind, filename: "curves", width: 1000, height: view.more ? 900 : 560, scale: kind === "png" ? 2 : 1 }));

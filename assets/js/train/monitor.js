@@ -16,6 +16,7 @@ import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
 const NEXT = {
   paused: "Step trains one step, Resume continues.",
 };
+const BLOCKED = "Something between this page and the server blocks /balcony/news, such as an extension of the browser. Allow it to see the numbers; the run continues.";
 const EAGER_MS = 120;
 const HIDDEN_MS = 60000; // a hidden page only renews the lease
 const RETRY_MS = 2000;
@@ -32,6 +33,12 @@ export async function news(run, more, cursors) {
   });
   if (!answer.ok) throw new Error(`News: ${answer.status}`);
   return answer.json();
+}
+
+/** Why no news of a run come. @param {string} alone what becomes of a run whose page cannot reach the server */
+export async function whyNoNews(alone) {
+  const isServing = await fetch("health", { cache: "no-store" }).then(({ ok }) => ok, () => false);
+  return isServing ? { isServing, title: "No news of the run", text: BLOCKED } : { isServing, title: "Connection lost", text: `Trying again. ${alone}` };
 }
 
 /** Status in words, progress bar and numbers. */
@@ -106,6 +113,7 @@ export function runMonitor(root, { trigger, server, options }) {
   let steps = 0;
   let timer = 0;
   let isAsking = false, isLost = false;
+  let isBlocked = false; // the server answers, but no news come
   // The step that the time slider selects; null is live.
   /** @type {number | null} */
   let selected = null;
@@ -139,11 +147,15 @@ export function runMonitor(root, { trigger, server, options }) {
     let wait = RETRY_MS;
     try {
       const fresh = await news(asked, more, cursors);
-      if (isLost) { isLost = false; announce("again", null); }
+      if (isLost) announce("again", null);
+      isLost = isBlocked = false;
       if (asked === run && more === chart.more) { take(asked, fresh); wait = pause(); } else wait = 0;
     } catch (error) {
       isLost = true;
-      board.say("Connection lost", "Trying again; the run continues without this page.");
+      const { isServing, title, text } = await whyNoNews(options.alone);
+      if (!isBlocked || !isServing) board.say(title, text);
+      isBlocked = isServing;
+      if (isBlocked) trigger("status"); // the buttons follow the run nevertheless
     } finally {
       isAsking = false;
     }
@@ -153,7 +165,7 @@ export function runMonitor(root, { trigger, server, options }) {
   /** @param {ShownRun} asked @param {any} news */
   function take(asked, news) {
     if (news.error) {
-      const lastStep = steps ? ` Its last known step was ${count(steps)}; the server freed it after hours without a visit, or restarted.` : "";
+      const lastStep = steps ? ` Its last known step was ${count(steps)}. ${options.losses}` : "";
       board.say("Run not found", news.error + lastStep);
       run = null;
       trigger("status");
@@ -247,7 +259,7 @@ export function runMonitor(root, { trigger, server, options }) {
       runs.show(visitor, value.run);
     }
     if (run) run.isSlow = value.isSlow;
-    eager = 5;
-    later(0);
+    if (isBlocked) board.say(STATUS_NAMES[value.status], BLOCKED, value.status);
+    else { eager = 5; later(0); }
   };
 }
