@@ -63,7 +63,11 @@ class _Checked:
             if "choices" in meta and (type(value), value) not in [(type(choice), choice) for choice in meta["choices"]]:
                 choices = ", ".join(map(str, meta["choices"]))
                 raise ConfigError(f"{item.name} is {value!r}; it can be one of: {choices}.")
-            if item.type in (str, str | None) and not isinstance(value, item.type):
+            if (
+                item.type in (str, str | None)
+                and not isinstance(value, str)
+                and (value, item.type) != (None, str | None)
+            ):
                 raise ConfigError(f"{item.name} is {value!r}; it must be a text.")
             if "range" not in meta or (value is None and meta["optional"]):
                 continue

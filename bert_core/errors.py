@@ -113,6 +113,11 @@ def checked(function: _Function, error: type[BertCoreError] = InputError) -> _Fu
     return call  # type: ignore[return-value]
 
 
+def checked_settings(function: _Function) -> _Function:
+    """As `checked`, for a function whose arguments are settings: it raises ConfigError."""
+    return checked(function, ConfigError)
+
+
 def _fits(value: Any, kind: Any) -> bool:
     """Whether a value is of the kind that an annotation names; other annotations allow any value."""
     origin, parts = get_origin(kind), get_args(kind)

@@ -15,7 +15,7 @@ import torch
 from tokenizers import Encoding
 from torch import Tensor
 
-from bert_core.data.tokenizer import MASK, UNK
+from bert_core.data.tokenizer import MASK, UNK, token_id
 from bert_core.errors import InputError, checked
 from bert_core.probes.forward import Guess, hidden_states, likeliest, log_probabilities, require, word_scores
 from bert_core.probes.reading import Row, Word, encode_text, masked_row, read_words, row_of, token_text, tokenize
@@ -130,7 +130,7 @@ def layer_lens(
     encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
     states = hidden_states(checkpoint, encoding)[:, positions[mask]]  # (L + 1, D)
     scores = log_probabilities(checkpoint, checkpoint.model.score_words(states).float()).cpu()  # (L + 1, V)
-    ids = [checkpoint.tokenizer.token_to_id(token) for token, _ in likeliest(checkpoint, scores[-1], top_k)]
+    ids = [token_id(checkpoint.tokenizer, token) for token, _ in likeliest(checkpoint, scores[-1], top_k)]
     for word in words:
         encoded = tokenize(checkpoint, word, None, add_special_tokens=False)
         if len(encoded) == 1 and encoded.tokens != [UNK]:

@@ -16,7 +16,7 @@ from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus, notes_on_unknown
 from bert_core.data.tokenizer import LEARNED_BYTES, MASK, notes_on_words, train_tokenizer
-from bert_core.errors import ConfigError, CorpusError, checked, quoted
+from bert_core.errors import ConfigError, CorpusError, checked_settings, quoted
 from bert_core.finetuning.tuning import PreparedTask
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import GOING_ON_RATE, Recipe, recipe_corpus
@@ -107,7 +107,7 @@ class Prepared(PreparedText):
         )
 
 
-@checked
+@checked_settings
 def prepare(
     recipe: Recipe,
     corpus: Corpus | None = None,
@@ -257,7 +257,7 @@ class Preview:
     warnings: tuple[str, ...]
 
 
-@checked
+@checked_settings
 def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu", limits: Limits = LOCAL) -> Preview:
     """Prepare a text without a model and count; the first MAX_PREVIEWED sentences stand for a longer text.
 

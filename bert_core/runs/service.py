@@ -25,7 +25,7 @@ import torch
 from bert_core.config import LOCAL, Limits
 from bert_core.costs import choose_device, processor_cores, usable_memory
 from bert_core.data.corpus import Corpus
-from bert_core.errors import RunError, checked, one_line
+from bert_core.errors import RunError, checked_settings, one_line
 from bert_core.finetuning.examples import TaskParts
 from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe
 from bert_core.runs.recipe import Recipe, load_recipe
@@ -56,7 +56,7 @@ class TrainingService:
     runs and their models may take together.
     """
 
-    @checked
+    @checked_settings
     def __init__(
         self, device: str = "auto", *, clock: Callable[[], float] = time.monotonic, limits: Limits = LOCAL
     ) -> None:
@@ -79,7 +79,7 @@ class TrainingService:
         self._trainer = self._start_thread(self._train, "train")
         self._watcher = self._start_thread(self._watch, "watch")
 
-    @checked
+    @checked_settings
     def start(
         self,
         recipe: Recipe | str,
@@ -112,7 +112,7 @@ class TrainingService:
         )
         return self._add(run, corpus)
 
-    @checked
+    @checked_settings
     def finetune(
         self,
         recipe: FinetuningRecipe | str,
@@ -132,7 +132,7 @@ class TrainingService:
         recipe = dataclasses.replace(recipe.with_seed(seed), start=start.name)
         return self._add(Run(recipe, self, budget or self.budget(), start=start, **options), parts)
 
-    @checked
+    @checked_settings
     def resume(
         self,
         folder_or_zip: str | Path,

@@ -68,7 +68,8 @@ class Trainer:
         objective: Objective | None = None,
     ) -> None:
         self.objective = objective or Pretraining()
-        self.model, self.batches, self.seed = model.train(), batches, seed
+        self.model: Any = model.train()
+        self.batches, self.seed = batches, seed
         self._parameters = list(model.parameters())
         self.step, self.seconds = 0, 0.0
         self.flat = FlatWeights(model)
