@@ -133,6 +133,11 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
         run.stop(wait=False)
         return run.status
 
+    def remove_run(run_id: str) -> str:
+        """Stop a run and free its memory; its id is unknown from then on. Returns "removed"."""
+        workspaces.remove(run_id)
+        return "removed"
+
     def download(run_id: str) -> FileData:
         """A zip of a run's newest model as a Hugging Face folder."""
         workspaces.find(run_id).run(run_id)  # no other model has an address
@@ -141,7 +146,8 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
         return FileData(path=cached_file(demo, name, lambda path: pack_checkpoint(checkpoint, path)))
 
     probes, tasks = (fill_mask, next_sentence, attention), (classify, answer, tag)
-    for function in (*probes, *tasks, start_training, start_finetuning, training_status, stop_training, download):
+    runs = start_training, start_finetuning, training_status, stop_training, remove_run, download
+    for function in (*probes, *tasks, *runs):
         gr.api(_with_plain_errors(function), api_name=function.__name__, concurrency_limit=8)
 
 

@@ -30,6 +30,7 @@ ENGLISH = "english-mini"  # the shipped model that learns the tasks of programs
 LEASE_SECONDS = 600.0
 MOST_TRAINING = 500  # visitors at once
 MOST_PROGRAMS = 64  # runs of programs that have not ended
+PROGRAM_BYTES = 2**24  # of a program's run: a larger one keeps its first, its newest and its best weights alone
 MOST_SPACES = 5_000
 
 _log = logging.getLogger(__name__)
@@ -160,8 +161,7 @@ class Workspaces:
                 f"{active.count(caller)} runs of programs at your address and {len(active)} in all have not ended; the "
                 f"limits here are {most} and {MOST_PROGRAMS}. Stop one, or try again later."
             )
-        space = self._new("")
-        space.caller = caller
+        space = Workspace("", self.service.budget(PROGRAM_BYTES), caller=caller)
         if isinstance(recipe, FinetuningRecipe):
             start = self.shipped(ENGLISH).checkpoint
             run = self.finetune(space, recipe.with_seed(seed), start, recipe.parts())
@@ -170,6 +170,16 @@ class Workspaces:
         space.token = run.id
         self._add(space)
         return run
+
+    def remove(self, run_id: str) -> None:
+        """Stop a program's run and forget it with all that it keeps. RunError for any other."""
+        space = self.find(run_id)
+        if space.caller is None:
+            raise RunError(NOT_YOURS)
+        space.run(run_id).free("Removed.")
+        with self._lock:
+            self._spaces.pop(digest(run_id), None)
+        give_back_memory()
 
     def _check_room(self, visitor: Workspace) -> None:
         visitor.refuse_if_full()
