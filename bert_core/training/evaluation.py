@@ -56,7 +56,7 @@ class Evaluator:
 
     every: ClassVar[int | None] = None
     best_step: ClassVar[int | None] = None
-    best: ClassVar[Any] = None
+    best: Any = None
 
     def __init__(self, batches: PretrainingBatches, points: Sequence[EvaluationPoint] = ()) -> None:
         count = max(1, min(MAX_BATCHES, round(_PASSES * batches.steps_per_epoch)))
