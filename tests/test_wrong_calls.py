@@ -166,7 +166,9 @@ def public_names() -> list[str]:
 
 
 @pytest.mark.parametrize("name", public_names())
-def test_a_wrong_argument_is_a_sentence(name: str, objects: dict[str, Any]) -> None:
+def test_a_wrong_argument_is_a_sentence(
+    name: str, objects: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = arguments_of(name, objects)
     assert found is not None, "give it valid arguments above"
     function, valid = found

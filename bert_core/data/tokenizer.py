@@ -21,6 +21,8 @@ from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked,
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
+# Their names in tokenizer_config.json.
+NAMED_TOKENS = {f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS}
 
 # Regular expressions. The word tokenizer drops the marks . , ! ? - as BERT tutorials on the dialogue do, and their
 # counterparts in other scripts, also the Greek question mark ; and the space without width.
@@ -42,11 +44,12 @@ _WORTH_A_NOTE = 0.01  # of a text
 class Scheme:
     """Everything about a tokenizer except its vocabulary.
 
-    model: "WordLevel", "WordPiece" or "BPE". normalizer: "words" (removes DROPPED_MARKS, splits at white space) or
-    "bert" (Google's BasicTokenizer). lowercase, strip_accents, handle_chinese_chars: as in `BertNormalizer`; a
-    strip_accents of None follows lowercase. any_script: characters are composed first (NFC), and all scripts without
-    spaces are split into characters, not only Han. Without it, "bert" is BERT's own, and "words" is that of earlier
-    versions, which has only lowercase.
+    model: "WordLevel", "WordPiece" or "BPE". normalizer: "words" (removes DROPPED_MARKS, splits at white space), "bert"
+    (Google's BasicTokenizer) or "steps" (NFD, then lower case and accents if they are set; marks that follow each other
+    are one word, as in the documentation of `tokenizers`). lowercase, strip_accents, handle_chinese_chars: as in
+    `BertNormalizer`; a strip_accents of None follows lowercase. any_script: characters are composed first (NFC), and
+    all scripts without spaces are split into characters, not only Han. Without it, "bert" is BERT's own, and "words" is
+    that of earlier versions, which has only lowercase; "steps" has neither this nor handle_chinese_chars.
     """
 
     model: str = "WordLevel"
@@ -247,6 +250,12 @@ def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
     """A tokenizer with the scheme's normalizer and pre-tokenizer. A "[MASK]" in a text is a word to it."""
     tokenizer = Tokenizer(model)
     is_words = scheme.normalizer == "words"
+    if scheme.normalizer == "steps":
+        lowercase = [normalizers.Lowercase()] if scheme.lowercase else []
+        accents = [normalizers.StripAccents()] if scheme.strip_accents else []
+        tokenizer.normalizer = normalizers.Sequence([normalizers.NFD(), *lowercase, *accents])
+        tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+        return tokenizer
     if is_words and not scheme.any_script:
         steps = [normalizers.Lowercase()] if scheme.lowercase else []
         tokenizer.normalizer = normalizers.Sequence([*steps, normalizers.Replace(Regex(_EARLIER_DROPPED_MARKS), "")])

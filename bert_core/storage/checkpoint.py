@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,17 +22,24 @@ from torch import Tensor
 
 from bert_core.atomic_folder import check_replaceable, replacing, restore_backup
 from bert_core.config import LOCAL, BertConfig, Limits
-from bert_core.data.tokenizer import PAD, SPECIAL_TOKENS, token_id
-from bert_core.errors import CheckpointError, ConfigError, checked, quoted
+from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
+from bert_core.errors import CheckpointError, ConfigError, checked, first_three, quoted
 from bert_core.model import BertForPreTraining, draw_weights, extend_positions
 from bert_core.storage.safetensors_file import FLOATS
-from bert_core.storage.tokenizer_file import bert_flags, load_tokenizer, save_tokenizer
+from bert_core.storage.tokenizer_file import (
+    bert_flags,
+    check_special_tokens,
+    load_tokenizer,
+    save_tokenizer,
+)
 from bert_core.storage.untrusted import read_json, unzip
 from bert_core.storage.weights import CONFIG, INDEX, PARTS, TASK_HEADS, WEIGHTS, check_finite, read_weights
 
 TOKENIZER = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 VOCABULARY = "vocab.txt"
+ADDED_TOKENS = "added_tokens.json"
+SPECIAL_TOKENS_MAP = "special_tokens_map.json"
 RECIPE = "recipe.json"
 TRAINING_STATE = "training_state.json"  # these two are written and read by `bert_core.runs.saved_state`
 TRAINING_TENSORS = "training_state.safetensors"
@@ -43,9 +51,9 @@ _WITH_LABELS = ("BertForSequenceClassification", "BertForTokenClassification")
 
 _PART_TITLES = {"pooler": "the pooler", "mlm": "the masked-word head", "nsp": "the next-sentence head"}
 
-_FILES = (CONFIG, INDEX, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, RECIPE, TRAINING_STATE, TRAINING_TENSORS)
+TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, ADDED_TOKENS, SPECIAL_TOKENS_MAP)
 # Files of an earlier model, which a save removes together with all *.safetensors.
-_REPLACED = {*_FILES, "special_tokens_map.json", "added_tokens.json"}
+_FILES = (CONFIG, INDEX, *TOKENIZER_FILES, RECIPE, TRAINING_STATE, TRAINING_TENSORS)
 MODEL_FILES = re.compile("|".join(map(re.escape, _FILES)) + r"|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors")
 
 # Sizes that a config.json may leave out. `BertConfig` has other defaults.
@@ -176,7 +184,7 @@ def save_checkpoint(
     kept = "; the earlier model there is kept" if (folder / CONFIG).exists() else ""
     tensors = _tensors_to_write(checkpoint, dtype)
     try:
-        members = _REPLACED | {path.name for path in folder.glob("*.safetensors")}
+        members = {*_FILES} | {path.name for path in folder.glob("*.safetensors")}
         with replacing(folder, last=CONFIG, members=members) as new:
             _write_files(checkpoint, tensors, dtype, new)
             also(new)
@@ -265,7 +273,7 @@ def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], dtype: torc
     settings = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         **bert_flags(checkpoint.tokenizer),
-        **{f"{token.strip('[]').lower()}_token": token for token in SPECIAL_TOKENS},
+        **NAMED_TOKENS,
         "model_max_length": checkpoint.config.max_position_embeddings,
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
     }
@@ -319,8 +327,9 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
     config = _read_config(content, limits)
     if max_positions is not None:
         _check_positions(config, max_positions, limits)
-    tokenizer = _read_tokenizer(folder, content.get("tokenizer_class"), limits)
-    tokens, notes = tokenizer.get_vocab_size(), []
+    notes: list[str] = []
+    tokenizer = _read_tokenizer(folder, content.get("tokenizer_class"), limits, notes)
+    tokens = tokenizer.get_vocab_size()
     if tokens > config.vocab_size:
         raise CheckpointError(
             f"The tokenizer has {tokens:,} tokens where {CONFIG} has a vocab_size of {config.vocab_size:,}; "
@@ -331,7 +340,7 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
     config = dataclasses.replace(config, pad_token_id=token_id(tokenizer, PAD))
     with torch.device("meta"):
         model = BertForPreTraining(config)
-    head = _read_head(content, config)
+    head = _read_head(content, config, notes)
     missing, head = _fill(model, head, folder, tied=content.get("tie_word_embeddings") in (True, None), limits=limits)
     if missing:
         *others, last = [title for part, title in _PART_TITLES.items() if part in missing]
@@ -381,13 +390,18 @@ def _check_positions(config: BertConfig, max_positions: int, limits: Limits) -> 
     _check_size(longer, f"{max_positions:,} positions make", limits)
 
 
-def _read_tokenizer(folder: Path, tokenizer_class: Any, limits: Limits) -> Tokenizer:
-    """tokenizer_class: that in config.json, for a folder whose tokenizer_config.json has none."""
-    settings = read_json(folder / TOKENIZER_CONFIG, limits) if (folder / TOKENIZER_CONFIG).exists() else {}
-    settings = {"tokenizer_class": tokenizer_class, **settings}
+def _read_tokenizer(folder: Path, tokenizer_class: Any, limits: Limits, notes: list[str]) -> Tokenizer:
+    """tokenizer_class: that in config.json, for a folder whose tokenizer_config.json has none. notes: to add to."""
+
+    def read(name: str) -> dict[str, Any]:
+        return read_json(folder / name, limits) if (folder / name).exists() else {}
+
+    check_special_tokens(read(SPECIAL_TOKENS_MAP), SPECIAL_TOKENS_MAP)
+    check_special_tokens({"added_tokens_decoder": [*read(ADDED_TOKENS)]}, ADDED_TOKENS)
+    settings = {"tokenizer_class": tokenizer_class, **read(TOKENIZER_CONFIG)}
     for name in (TOKENIZER, VOCABULARY):
         if (folder / name).exists():
-            return load_tokenizer(folder / name, settings, limits)
+            return load_tokenizer(folder / name, settings, limits, notes.append)
     raise CheckpointError(f"The folder has neither {TOKENIZER} nor {VOCABULARY}; add one of them.")
 
 
@@ -398,8 +412,9 @@ def _read_recipe(folder: Path, limits: Limits) -> Mapping[str, Any] | None:
     return None
 
 
-def _read_head(content: dict[str, Any], config: BertConfig) -> TaskHead | None:
-    """The output layer that a config describes, with weights on the meta device, if it is one of a task."""
+def _read_head(content: dict[str, Any], config: BertConfig, notes: list[str]) -> TaskHead | None:
+    """The output layer that a config describes, with weights on the meta device, if it is one of a task. notes: to add
+    to."""
     architectures = content.get("architectures")
     architecture = architectures[0] if isinstance(architectures, list) and architectures else None
     if not isinstance(architecture, str) or architecture not in TASK_HEADS:
@@ -408,18 +423,41 @@ def _read_head(content: dict[str, Any], config: BertConfig) -> TaskHead | None:
     is_multi_label = content.get("problem_type") == "multi_label_classification"
     labels: tuple[str, ...] = ()
     if architecture in _WITH_LABELS and not is_regression:
-        names = content.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
-        if not isinstance(names, dict) or {*names} != {str(i) for i in range(len(names))} or not names:
-            raise CheckpointError(f"{CONFIG} must have a name for each output from 0 in id2label.")
-        labels = tuple(str(names[str(i)]) for i in range(len(names)))
+        labels = _read_labels(content, notes)
         is_classifier = architecture == "BertForSequenceClassification"
         is_regression = len(labels) == 1 and is_classifier and not is_multi_label
         is_multi_label &= is_classifier
-        if len(labels) > MAX_OUTPUTS:
-            raise CheckpointError(f"{CONFIG} has {len(labels):,} labels; the limit is {MAX_OUTPUTS:,}.")
     outputs = len(labels) or (2 if architecture == "BertForQuestionAnswering" else 1)
     weight = torch.empty(outputs, config.hidden_size, device="meta")
     return TaskHead(architecture, () if is_regression else labels, is_regression, weight, weight[:, 0], is_multi_label)
+
+
+def _read_labels(content: dict[str, Any], notes: list[str]) -> tuple[str, ...]:
+    """The names of the outputs, as many and as `transformers` finds them; each is made to occur once."""
+    names, count = content.get("id2label"), content.get("num_labels")
+    if count is not None and (type(count) is not int or count < 1):
+        raise CheckpointError(f"{CONFIG} has num_labels {quoted(count)}; it must be a whole number from 1.")
+    if count is None:
+        count = len(names) if isinstance(names, dict) else 2
+    if count > MAX_OUTPUTS:
+        raise CheckpointError(f"{CONFIG} has {count:,} labels; the limit is {MAX_OUTPUTS:,}.")
+    if names is None:
+        return tuple(f"LABEL_{i}" for i in range(count))
+    if not isinstance(names, dict) or not names or {*names} != {str(i) for i in range(count)}:
+        raise CheckpointError(f"{CONFIG} must have a name for each of its {count:,} outputs, from 0, in id2label.")
+    given = [str(names[str(i)]) for i in range(count)]
+    taken, seen, numbered = {*given}, Counter[str](), []
+    for i, name in enumerate(given):
+        seen[name] += 1
+        if seen[name] > 1:
+            while (label := f"{name} ({seen[name]})") in taken:
+                seen[name] += 1
+            given[i] = label
+            taken.add(label)
+            numbered.append(quoted(label))
+    if numbered:
+        notes.append(f"{CONFIG} has outputs with the same label; here they are numbered: {first_three(numbered)}.")
+    return tuple(given)
 
 
 def _fill(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bert_core.errors import CheckpointError, checked, megabytes, quoted
-from bert_core.storage.checkpoint import TOKENIZER, TOKENIZER_CONFIG, VOCABULARY
+from bert_core.storage.checkpoint import TOKENIZER_FILES
 from bert_core.storage.weights import CONFIG, INDEX, WEIGHTS
 
 MAX_BYTES = 2 * 2**30  # bert-large has 1.3 GB
@@ -23,7 +23,7 @@ DEADLINE_SECONDS = 900  # of a download
 _PART = "[A-Za-z0-9][A-Za-z0-9._-]{0,95}"
 _NAME = re.compile(rf"(?!.{{0,191}}(--|\.\.)){_PART}/{_PART}(?<![.-])")
 # The files to download, as fnmatch patterns.
-_FETCHED = (CONFIG, TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, INDEX, WEIGHTS, "model-?????-of-?????.safetensors")
+_FETCHED = (CONFIG, *TOKENIZER_FILES, INDEX, WEIGHTS, "model-?????-of-?????.safetensors")
 
 Progress = Callable[[int, int], None]
 

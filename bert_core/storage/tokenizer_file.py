@@ -1,17 +1,29 @@
 """Writes tokenizer.json, and reads an untrusted tokenizer.json or vocab.txt."""
 
+import contextlib
 import functools
 import itertools
 import json
 import re
-from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
 from bert_core.config import LOCAL, Limits
-from bert_core.data.tokenizer import PREFIX, SPECIAL_TOKENS, UNK, Scheme, build_tokenizer
+from bert_core.data.sentences import MAX_WORD_CHARACTERS
+from bert_core.data.tokenizer import (
+    CLS,
+    NAMED_TOKENS,
+    PREFIX,
+    SEP,
+    SPECIAL_TOKENS,
+    UNK,
+    Scheme,
+    build_tokenizer,
+    token_id,
+)
 from bert_core.errors import CheckpointError, first_three, quoted
 from bert_core.storage.untrusted import MAX_JSON_BYTES, read_json, read_limited
 
@@ -34,15 +46,21 @@ def bert_flags(tokenizer: Tokenizer) -> dict[str, bool | None]:
     }
 
 
-def load_tokenizer(path: Path, settings: dict[str, Any] | None = None, limits: Limits = LOCAL) -> Tokenizer:
+def load_tokenizer(
+    path: Path,
+    settings: dict[str, Any] | None = None,
+    limits: Limits = LOCAL,
+    note: Callable[[str], None] = lambda sentence: None,
+) -> Tokenizer:
     """Build a tokenizer of at most `limits.tokens` tokens from an untrusted tokenizer.json or vocab.txt.
 
     settings: the content of tokenizer_config.json, if there is one. As in `transformers`, if its tokenizer_class is
     BertTokenizer or missing, a WordPiece vocabulary gets BERT's normalizer with the flags do_lower_case, strip_accents
-    and tokenize_chinese_chars of `settings`; otherwise tokenizer.json describes the normalizer. Raises CheckpointError
-    with the file's name and what cannot be used.
+    and tokenize_chinese_chars of `settings`; otherwise tokenizer.json describes the normalizer. note: called with what
+    is read in another way than it is written. Raises CheckpointError with the file's name and what cannot be used.
     """
     settings = settings or {}
+    check_special_tokens(settings, "tokenizer_config.json")
     is_vocab_txt = path.suffix == ".txt"
     data = read_limited(path, min(MAX_JSON_BYTES, limits.upload_bytes)) if is_vocab_txt else b""
     content = {} if is_vocab_txt else read_json(path, limits)
@@ -55,16 +73,22 @@ def load_tokenizer(path: Path, settings: dict[str, Any] | None = None, limits: L
                 "that of a BertTokenizer; choose a model with a tokenizer.json or a BertTokenizer."
             )
         if is_vocab_txt:
-            vocabulary, kind = _read_vocab_txt(data, limits.tokens), "WordPiece"
+            vocabulary, kind = _read_vocab_txt(data, limits.tokens, note), "WordPiece"
         else:
             vocabulary, kind = _read_tokenizer_json(content, limits.tokens)
             merges = _read_merges(content["model"]) if kind == "BPE" else []
             _refuse_added_tokens(content.get("added_tokens"))
         from_settings = kind == "WordPiece" and is_bert_tokenizer
         scheme = _scheme_of_settings(settings) if from_settings else _read_scheme(content, kind)
-        decoder = settings.get("added_tokens_decoder")
-        _refuse_added_tokens(list(decoder.values()) if isinstance(decoder, dict) else decoder)
-        return build_tokenizer(vocabulary, scheme, merges)
+        tokenizer = build_tokenizer(vocabulary, scheme, merges)
+        if from_settings and not is_vocab_txt and not _has_scheme(content, scheme):
+            note(
+                f"{path.name} divides texts in a way of its own. As in transformers, BERT's is used, because "
+                "tokenizer_config.json names BertTokenizer or no class."
+            )
+        if not from_settings and not _is_bert_frame(content.get("post_processor"), tokenizer):
+            note(f"{path.name} does not put [CLS] and [SEP] around texts as BERT does; here they are.")
+        return tokenizer
     except CheckpointError as error:
         raise CheckpointError(f"{path.name}: {error}") from None
 
@@ -74,17 +98,21 @@ def _check_count(tokens: int, most: int) -> None:
         raise CheckpointError(f"{tokens:,} tokens are more than the limit of {most:,}; choose a smaller vocabulary.")
 
 
-def _read_vocab_txt(data: bytes, most: int) -> dict[str, int]:
+def _read_vocab_txt(data: bytes, most: int, note: Callable[[str], None]) -> dict[str, int]:
+    """A token has the number of its line; of a token on several lines the last counts, as in `transformers`. The others
+    keep their ids under names that no word of a text has."""
     _check_count(data.count(b"\n", 0, -1) + 1, most)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CheckpointError(f"this is not UTF-8 text (byte {error.start}); export the tokenizer again.") from None
-    tokens = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    vocabulary = {token: i for i, token in enumerate(tokens)}
-    if len(vocabulary) != len(tokens):
-        repeated = Counter(tokens).most_common(1)[0][0]
-        raise CheckpointError(f"the token {quoted(repeated)} is on two lines; every token must occur once.")
+    tokens = re.sub("\r\n?", "\n", text).removesuffix("\n").split("\n")
+    last = {token: i for i, token in enumerate(tokens)}
+    vocabulary = {token if last[token] == i else f"{token} (line {i + 1})": i for i, token in enumerate(tokens)}
+    if repeated := [f"{i + 1} ({quoted(token)})" for i, token in enumerate(tokens) if last[token] != i]:
+        note(
+            f"vocab.txt repeats tokens; their last lines count, and no text has the id of line {first_three(repeated)}."
+        )
     first, inside = (sum(token.startswith(mark) for token in tokens) for mark in ("\u2581", PREFIX))
     if first > inside:
         raise CheckpointError(f"its words begin with \u2581, as SentencePiece writes them, not with {PREFIX} inside.")
@@ -106,6 +134,9 @@ def _read_tokenizer_json(content: dict[str, Any], most: int) -> tuple[dict[str, 
     if model.get("unk_token") != UNK:
         raise CheckpointError(f"its unknown token is {quoted(str(model.get('unk_token')))}; it must be {UNK}.")
     default = PREFIX if kind == "WordPiece" else None  # the library's, for a file without this field
+    longest = model.get("max_input_chars_per_word", MAX_WORD_CHARACTERS)
+    if kind == "WordPiece" and longest != MAX_WORD_CHARACTERS:
+        raise CheckpointError(f"its words have at most {quoted(longest)} characters; here it is {MAX_WORD_CHARACTERS}.")
     if kind != "WordLevel" and model.get("continuing_subword_prefix", default) != PREFIX:
         raise CheckpointError(f"its pieces do not continue with {PREFIX}, as BERT's do.")
     return vocabulary, kind
@@ -125,12 +156,56 @@ def _read_merges(model: dict[str, Any]) -> list[list[str]]:
     return merges
 
 
+def check_special_tokens(settings: dict[str, Any], name: str) -> None:
+    """Raise CheckpointError for tokens other than BERT's five in the settings of a tokenizer. name: their file's."""
+    try:
+        for field, token in NAMED_TOKENS.items():
+            if (given := _content(settings.get(field))) not in (token, None):
+                raise CheckpointError(f"its {field} is {quoted(given)}; it must be {token}.")
+        for field, value in settings.items():
+            if field in ("additional_special_tokens", "extra_special_tokens", "added_tokens_decoder"):
+                _refuse_added_tokens(list(value.values()) if isinstance(value, dict) else value)
+            elif field.endswith("_token") and field not in NAMED_TOKENS and isinstance(value, str | dict):
+                _refuse_added_tokens(value)
+    except CheckpointError as error:
+        raise CheckpointError(f"{name}: {error}") from None
+
+
 def _refuse_added_tokens(added: Any) -> None:
     """Raise CheckpointError for added tokens: other programs match them before they split a text into words."""
     entries = added if isinstance(added, list) else [added] if added else []
-    names = [entry.get("content") if isinstance(entry, dict) else entry for entry in entries]
-    if foreign := [quoted(name) for name in names if name not in SPECIAL_TOKENS]:
-        raise CheckpointError(f"its added tokens {first_three(foreign)} cannot be used, only BERT's five special ones.")
+    if foreign := [quoted(name) for name in map(_content, entries) if name not in SPECIAL_TOKENS]:
+        raise CheckpointError(
+            f"its added tokens {first_three(foreign)} cannot be used, only BERT's five special ones; choose a model "
+            "whose vocabulary has all of its tokens."
+        )
+
+
+def _content(token: Any) -> Any:
+    """The text of a token, which may be an object with flags."""
+    return token.get("content") if isinstance(token, dict) else token
+
+
+def _is_bert_frame(written: Any, tokenizer: Tokenizer) -> bool:
+    """Whether the post-processor of a tokenizer.json puts [CLS] and [SEP] around texts as this tokenizer does."""
+    written = written if isinstance(written, dict) else {}
+    ids = {token: token_id(tokenizer, token) for token in (CLS, SEP)}
+    if written.get("type") == "BertProcessing":
+        return [written.get("cls"), written.get("sep")] == [[token, i] for token, i in ids.items()]
+    ours = _written_like(Scheme())["post_processor"]
+    ours["special_tokens"] = {token: {"id": token, "ids": [i], "tokens": [token]} for token, i in ids.items()}
+    return written == ours
+
+
+def _has_scheme(content: dict[str, Any], scheme: Scheme) -> bool:
+    with contextlib.suppress(CheckpointError):
+        return _read_scheme(content, scheme.model) == scheme
+    return False
+
+
+def _written_like(scheme: Scheme) -> dict[str, Any]:
+    """The tokenizer.json of a scheme, with no words."""
+    return json.loads(build_tokenizer({token: i for i, token in enumerate(SPECIAL_TOKENS)}, scheme).to_str())
 
 
 def _scheme_of_settings(settings: dict[str, Any]) -> Scheme:
@@ -154,9 +229,9 @@ def _read_scheme(content: dict[str, Any], kind: str) -> Scheme:
         if not isinstance(lowercase, bool) or not flags_are_valid:
             raise CheckpointError("its normalizer's flags must be true or false.")
         return Scheme(kind, "bert", lowercase, strip_accents, chinese is not False)
-    flags = itertools.product(("words", "bert"), (True, False), (False, True, None), (True,), (True, False))
+    flags = itertools.product(("words", "bert", "steps"), (True, False), (False, True, None), (True,), (True, False))
     for scheme in itertools.starmap(functools.partial(Scheme, kind), flags):
-        ours = json.loads(build_tokenizer({token: i for i, token in enumerate(SPECIAL_TOKENS)}, scheme).to_str())
+        ours = _written_like(scheme)
         if (normalizer, content.get("pre_tokenizer")) == (ours["normalizer"], ours["pre_tokenizer"]):
             return scheme
     raise CheckpointError("its normalizer or pre-tokenizer is neither BERT's nor one of this project's.")
