@@ -169,6 +169,7 @@ def public_names() -> list[str]:
 def test_a_wrong_argument_is_a_sentence(
     name: str, objects: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # some of the paths can be written
     found = arguments_of(name, objects)
     assert found is not None, "give it valid arguments above"
     function, valid = found

@@ -7,7 +7,7 @@ each token, and sums to 1.
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, cast
@@ -138,16 +138,22 @@ def head_names(
 ) -> list[list[str]]:
     """L lists of H names: the target that a head clearly attends to in this input, a key of PATTERNS, or "".
 
-    layers: numbers from 0 of the only ones whose heads are named.
+    layers: numbers from 0 of the only ones whose heads are named. `layer_names` yields them one by one.
 
     A head is named after the target that is furthest above chance, among those where its weight is at least NAMED_FROM
     of the way from chance to 1 and exceeds that of RANDOM_HEADS heads with random weights of the same size. In a model
     with random weights, at most 2 % of the heads get a name. Raises InputError for an empty or too long input.
     """
+    return list(layer_names(checkpoint, text, text_pair, layers=layers))
+
+
+def layer_names(
+    checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, layers: range | None = None
+) -> Iterator[list[str]]:
+    """The lists of `head_names`, each worked out when it is asked for."""
     maps = attention(checkpoint, text, text_pair)
     states = hidden_states(checkpoint, encode_text(checkpoint, text, text_pair)).cpu().double()
     at_once = max(1, _WEIGHTS_AT_ONCE // len(maps.tokens) ** 2)
-    names = []
     blocks = cast(Sequence[BertLayer], checkpoint.model.bert.encoder["layer"])
     for number in range(len(blocks)) if layers is None else layers:
         own = dataclasses.replace(maps, weights=maps.weights[number : number + 1])
@@ -162,8 +168,7 @@ def head_names(
             ways = head_facts(random).above_chance  # (targets, 1, heads)
             limit = limit.maximum(ways.amax(2))
         best, which = above.where(above > limit, -1).max(0)  # (H,)
-        names.append([list(_TARGETS)[target] if way > 0 else "" for way, target in zip(best.tolist(), which.tolist())])
-    return names
+        yield [list(_TARGETS)[target] if way > 0 else "" for way, target in zip(best.tolist(), which.tolist())]
 
 
 @checked

@@ -107,11 +107,9 @@ def attention_tab(page: Page) -> None:
 
     def names(asked: Asked) -> dict[Any, Any]:
         """The names of the heads, which take much longer than their weights."""
-        with probe_lock:
-            value = {grid: {"names": attention.shown_names(asked.checkpoint, asked.question)}}
+        value = {grid: {"names": attention.shown_names(asked.checkpoint, asked.question)}}
         if model := asked.other:
-            with probe_lock:
-                value[other_grid] = {"names": attention.shown_names(model.checkpoint, asked.question)}
+            value[other_grid] = {"names": attention.shown_names(model.checkpoint, asked.question)}
         return value
 
     def numbers(asked: Asked) -> Numbers | dict[str, Numbers]:

@@ -1,7 +1,7 @@
 // The pressed cell of the attention map, unfolded into query, key, scores and weights.
 
 import { note } from "../parts/elements.js";
-import { latest, on, visitor } from "../parts/page.js";
+import { latest, on, orError, visitor } from "../parts/page.js";
 import { question } from "../parts/question.js";
 import { floats, unfolded } from "./row.js";
 
@@ -12,8 +12,7 @@ export function unfoldedCell(root, { server }) {
   let asked = 0;
   const unfold = latest(async ({ head, tokens, i, j }) => {
     const number = (asked += 1);
-    const found = await server.unfold(visitor.token, { ...question, hidden: question.hidden ?? [], head })
-      .catch((/** @type {Error} */ { message }) => ({ error: message }));
+    const found = await orError(server.unfold(visitor.token, { ...question, hidden: question.hidden ?? [], head }));
     if (number !== asked) return;
     if (found.error) { root.replaceChildren(note(found.error, true)); return; }
     // Hidden [CLS] and [SEP] take part in the row all the same.

@@ -2,7 +2,7 @@
 // question as its component's value and asks the server for what a change concerns in the open tab.
 
 import { direction, el, note, roam } from "../parts/elements.js";
-import { announce, latest, on, visitor } from "../parts/page.js";
+import { announce, latest, on, orError, visitor } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
 import { expect, lose, receive } from "../views.js";
 
@@ -211,7 +211,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
    * @param {string} event @param {any} now
    */
   async function fetch(event, now) {
-    const values = await server.answer(visitor.token, event, now).catch((/** @type {Error} */ { message }) => ({ error: message }));
+    const values = await orError(server.answer(visitor.token, event, now));
     const hasFailed = values.error || Object.values(values).some((value) => value?.error || value?.other?.error);
     if (hasFailed && asked[event] === parts(event, now)) delete asked[event];
     if (values.error) {

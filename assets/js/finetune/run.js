@@ -2,7 +2,7 @@
 
 import { el, note } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
-import { announce, latest, on, visitor } from "../parts/page.js";
+import { announce, latest, on, orError, visitor } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
 import { curves } from "../train/curves.js";
 import { news, whyNoNews } from "../train/monitor.js";
@@ -47,7 +47,7 @@ export function fineTune(root, { server, options }) {
 
   /** @param {string} what */
   async function command(what) {
-    const done = await server.command(visitor.token, run, what);
+    const done = await orError(server.command(visitor.token, run, what));
     if (done.error) reason.textContent = done.error;
     await poll();
   }

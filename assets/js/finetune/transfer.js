@@ -2,7 +2,7 @@
 
 import { el } from "../parts/elements.js";
 import { newChart } from "../parts/figures.js";
-import { latest, visitor } from "../parts/page.js";
+import { latest, orError, visitor } from "../parts/page.js";
 
 const ASK_MS = 1000;
 
@@ -46,7 +46,7 @@ export function transfer(root, { server }) {
     take(await server.comparison(visitor.token, number, done));
   });
   const poll = () => ask().catch((error) => { console.warn(error); timer = setTimeout(poll, 2 * ASK_MS); });
-  stop.addEventListener("click", () => server.stop(visitor.token).then(poll));
+  stop.addEventListener("click", () => orError(server.stop(visitor.token)).then(poll));
 
   return function draw(/** @type {object | null} */ value) {
     if (value) poll();

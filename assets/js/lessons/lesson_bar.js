@@ -6,7 +6,7 @@
 
 import { el, nodes, note, own } from "../parts/elements.js";
 import { save } from "../parts/downloads.js";
-import { announce, keep, kept, on, visitor } from "../parts/page.js";
+import { announce, keep, kept, on, orError, visitor } from "../parts/page.js";
 import { ask, changes, parsed, question, restore } from "../parts/question.js";
 import { terms } from "./terms.js";
 import { tour } from "./tour.js";
@@ -227,7 +227,7 @@ export function lessonBar(root, { server, options }) {
     list.open = false;
     if (!chosen) return;
     file.value = "";
-    const found = /** @type {Lesson} */ (await server.lesson(visitor.token, chosen.name, await chosen.slice(0, options.most).text()));
+    const found = /** @type {Lesson} */ (await orError(server.lesson(visitor.token, chosen.name, await chosen.slice(0, options.most).text())));
     if (found.error) { complain(found.error); return; }
     editing = false;
     take(found);

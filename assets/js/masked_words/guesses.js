@@ -2,7 +2,7 @@
 
 import { bar, el, note } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
-import { announce, visitor } from "../parts/page.js";
+import { announce, orError, visitor } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
 import { guessFirst } from "../lessons/guess_first.js";
 
@@ -29,8 +29,7 @@ export function guesses(root, { server }) {
   /** Put a guess into the sentence. @param {{mask: number, piece: number}} at @param {string} token */
   async function put({ mask, piece }, token) {
     const { text, pair, hidden } = question;
-    const edited = await server.put(visitor.token, { ...question, hidden: hidden ?? [] }, mask, piece, token)
-      .catch((/** @type {Error} */ { message }) => ({ error: message }));
+    const edited = await orError(server.put(visitor.token, { ...question, hidden: hidden ?? [] }, mask, piece, token));
     if (question.text !== text || question.pair !== pair || question.hidden !== hidden) return;
     if (edited.error) { root.append(note(edited.error, true)); return; }
     announce("replaced", { text, pair, hidden });

@@ -88,6 +88,9 @@ export function choice(name, value) {
   }
 }
 
+/** An answer of the server; where there is none, why, under `error`. @param {Promise<any>} answer @returns {Promise<any>} */
+export const orError = (answer) => answer.catch((/** @type {Error} */ { message }) => ({ error: message }));
+
 /**
  * A function that runs `work` once at a time: of the calls during a run only the last one follows.
  * @template {any[]} Values

@@ -3,7 +3,7 @@
 
 import { el } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
-import { announce, on, tabs } from "../parts/page.js";
+import { announce, on, orError, tabs } from "../parts/page.js";
 import { save as saveFile } from "../parts/downloads.js";
 import { question } from "../parts/question.js";
 import { asking } from "../views.js";
@@ -230,7 +230,7 @@ export function runMonitor(root, { trigger, server, options }) {
 
   async function save(kind) {
     if (!run) { board.say("No file", "There is no run yet; press Start."); return; }
-    const { content, title, error } = await server.table(run.visitor, run.run, kind);
+    const { content, title, error } = await orError(server.table(run.visitor, run.run, kind));
     if (error) board.say("No file", error);
     else if (title) chart.picture(kind, title);
     else saveFile(new Blob([content]), `curves.${kind}`);

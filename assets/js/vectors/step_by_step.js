@@ -6,7 +6,7 @@ import { level } from "../colours.js";
 import { bar, el, note, roam } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { number, percent } from "../parts/numbers.js";
-import { latest, on, visitor } from "../parts/page.js";
+import { latest, on, orError, visitor } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
 import { strips } from "./strips.js";
 
@@ -95,8 +95,7 @@ export function stepByStep(root, { options, server }) {
   /** Show what numbers come from. @param {string[]} names of vectors @param {number} index @param {string} [word] */
   const open = latest(async (/** @type {string[]} */ names, /** @type {number} */ index, /** @type {string | undefined} */ word) => {
     const asked = { ...question, hidden: question.hidden ?? [] }, press = (presses += 1);
-    const found = await Promise.all(names.map((each) => server.inputs(visitor.token, asked, each, index)
-      .catch((/** @type {Error} */ { message }) => ({ error: message }))));
+    const found = await Promise.all(names.map((each) => orError(server.inputs(visitor.token, asked, each, index))));
     if (press !== presses) return;
     opened.replaceChildren(...found.map(({ inputs, weights, bias, error }, k) => (error ? note(error, true)
       : summed(word ?? `${names[k]}[${index}]`, floats(inputs), floats(weights), bias))));
