@@ -286,10 +286,11 @@ def _texts(file: _File) -> list[Example]:
     counts: Counter[str] = Counter()
     examples: list[Example] = []
     for number, fields in table.rows():
-        if columns.is_named and fields == table.first:
+        is_header = columns.is_named and fields == table.first
+        counts["header"] += is_header
+        if is_header and counts["header"] == 1:
             file.blanks.clear()
-            counts["header"] += 1
-        elif not fields:
+        elif is_header or not fields:
             file.blanks.append(len(examples) + len(file.blanks))
         elif label and fields[label[0]] in none:
             counts[quoted(fields[label[0]]) if fields[label[0]] else "empty"] += 1

@@ -282,6 +282,9 @@ def test_empty_lines_keep_their_places(tiny_checkpoint, tmp_path):
         lines = text.replace("\r", "").removesuffix("\n").split("\n")[text.startswith("text") :]
         assert len(data.examples) + len(data.blanks) == len(lines)
         assert data.blanks == tuple(i for i, line in enumerate(lines) if not line)
+    twice = read(tmp_path, "\ntext\n\na\ntext\nb\n", labelled=False)
+    assert ([each.text for each in twice.examples], twice.blanks) == (["a", "b"], (0, 2))
+    assert twice.notes == ("Texts: text.", "Repeated headers left out: 1.")
 
 
 def test_a_sentence_a_line_is_read_as_sentences(tiny_checkpoint, tmp_path):

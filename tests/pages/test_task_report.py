@@ -73,6 +73,19 @@ def test_the_command_begins_with_a_shipped_model_in_its_folder(tiny_checkpoint, 
     assert "my-model" not in page
 
 
+def test_the_command_names_the_columns_of_a_persons_own_file(tiny_checkpoint):
+    train = dataclasses.replace(labelled("text-classification"), columns=("review, short", "mood"))
+    recipe = FinetuningRecipe("own", "text-classification", "A task").override({"epochs": 1, "batch_size": 40})
+    _, _, page = reported(tiny_checkpoint, TaskParts(train, labelled("text-classification", seed=1)), recipe)
+    command = shlex.split(Elements(page).texts["pre"][0])
+    assert command[command.index("--train") :][:4] == [
+        "--train",
+        "my-examples.tsv",
+        "--columns",
+        '"review, short",mood',
+    ]
+
+
 def test_without_a_step_there_is_nothing_to_report(tiny_checkpoint):
     parts = TaskParts(labelled("text-classification"), labelled("text-classification", seed=1))
     recipe = FinetuningRecipe("own", "text-classification", "A task").override({"epochs": 1, "batch_size": 40})
