@@ -361,7 +361,7 @@ def _by_name(table: _Table) -> _Columns | None:
     rest = [i for i, name in enumerate(names) if i not in (*texts, label) and name not in _ID_NAMES]
     if len(rest) == 1 and not texts and (label is not None or not file.labelled):
         texts = rest
-    elif len(rest) == 1 and label is None:
+    elif len(rest) == 1 and label is None and texts and texts[0] < rest[0]:
         label = rest[0]
     if not 1 <= len(texts) <= 2 or (file.labelled and label is None):
         return None
@@ -372,27 +372,28 @@ def _is_header(table: _Table, named: _Columns | None) -> bool:
     """Whether the first row names the columns. Raises CorpusError for one that may also be an example."""
     file, first = table.file, table.first
     known = _TEXT_NAMES | _OTHER_TEXT_NAMES if len(first) > 1 else _TEXT_NAMES
-    has_name = not known.isdisjoint(map(_plain, first))
+    named_texts = [i for i, name in enumerate(first) if _plain(name) in known]
+    has_name = any(first[i] not in table.values(i, is_named=True) for i in named_texts)
     if not file.labelled:
         is_learned = bool(file.learned_names) and set(file.learned_names) <= {*first}
         return has_name or is_learned or _label_column(table, True) != _label_column(table, False)
-    column = len(first) - 1 if named is None or named.label is None else named.label
+    column = named.label if named and named.label is not None and has_name else len(first) - 1
     label, others = first[column], table.values(column, is_named=has_name)
     if not has_name:
-        others = others - Counter([first[column]])
+        others = others - Counter([label])
     if not _several(label, file) or _number(label) is not None or (len(first) > 3 and not has_name):
         return False
     if not others or file.task == "text-regression":
         return has_name or bool(others)
-    if not {*_several(label, file)}.isdisjoint(each for other in others for each in _several(other, file)):
-        return False
-    if not has_name:
-        problem = f"has the label {quoted(label)}, which no other line has, so it may be a header or an example"
+    is_alone = {*_several(label, file)}.isdisjoint(each for other in others for each in _several(other, file))
+    if is_alone != has_name:
+        which = "which no other line has" if is_alone else "which other lines have, and the name of a column"
+        problem = f"has the label {quoted(label)}, {which}, so it may be a header or an example"
         numbers = ",".join(str(i) for i in range(1, len(first) + 1))
         raise file.wrong(
             table.line, problem, f"choose --columns {_listed(first, ',')} for a header, or --columns {numbers}"
         )
-    return True
+    return has_name
 
 
 def _by_order(table: _Table) -> _Columns:
@@ -430,9 +431,8 @@ def _no_labels(counts: Counter[str], task: str) -> set[str]:
     if "+" in others:
         none.discard("-")
     # A scale, such as -1, 0 and 1, has negative numbers too.
-    is_class = others <= {"0", "1", "+1"} and 2 * counts["-1"] > min(
-        (counts[each] for each in others), default=math.inf
-    )
+    rarest = min((counts[each] for each in others), default=math.inf)
+    is_class = others <= {"0", "1", "+1"} and 2 * counts["-1"] > max(2, rarest)
     if is_class or any(_number(each) is not None and each.startswith("-") for each in others):
         none.discard("-1")
     return none

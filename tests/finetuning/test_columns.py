@@ -141,6 +141,8 @@ ASKED = [  # a header that is not clear, or an order that is not
         tsv("saying|purpose", "a|x", "b|y", "c|x"),
         r"label 'purpose', which no other line has.*--columns saying,purpose",
     ),
+    (tsv("sms|spam", "a|spam", "b|ham"), "label 'spam', which other lines have, and the name of a column"),
+    (tsv("so it is|question", "a|x", "b|y", "c|x"), "names the columns so it is, question; choose the texts and then"),
     (tsv("good film|quality", "a|x", "b|y", "c|x"), r"label 'quality', which no other line has"),
     (tsv("text|one|two|three", "a|x|y|z"), "names the columns text, one, two, three; choose .*--columns text,three"),
     (tsv("one|two|three", "a|x|y", "b|z|y"), "label 'three', which no other line has"),
@@ -157,7 +159,7 @@ def test_what_is_not_clear_is_asked(tmp_path, text, message):
         read(tmp_path, text)
 
 
-@pytest.mark.parametrize("label", ["quality", "class", "score", "label", "sentiment"])
+@pytest.mark.parametrize("label", ["quality", "class", "score", "label", "sentiment", "question", "title"])
 def test_a_label_that_other_lines_have_is_no_header(tmp_path, label):
     data = read(tmp_path, tsv(f"good film|{label}", "a|x", f"b|{label}"))
     assert rows(data) == [("good film", None, label), ("a", None, "x"), ("b", None, label)]
@@ -169,6 +171,7 @@ def test_a_label_that_other_lines_have_is_no_header(tmp_path, label):
         (["neutral", "-", "contradiction", ""], ["neutral", "contradiction"]),
         (["0", "-1", "2", "1", "2"], ["0", "2", "1", "2"]),
         (["0", "1", "0", "1", "-1"], ["0", "1", "0", "1"]),
+        (["0", "-1", "1"], ["0", "1"]),
         (["-1", "1", "-1", "1"], ["-1", "1", "-1", "1"]),
         (["-1", "0", "1", "-1", "0", "1"], ["-1", "0", "1", "-1", "0", "1"]),
         (["-2", "-1", "1", "2"], ["-2", "-1", "1", "2"]),
