@@ -133,7 +133,7 @@ def task_of(checkpoint: Checkpoint) -> str:
 
 def learned_columns(checkpoint: Checkpoint | None) -> tuple[str, ...]:
     """The columns from which a fine-tuned model learned, see `TaskData.columns`; () if its recipe does not say."""
-    columns = ((checkpoint and checkpoint.recipe) or {}).get("columns")
+    columns: Any = ((checkpoint and checkpoint.recipe) or {}).get("columns")
     is_known = isinstance(columns, list | tuple) and len(columns) in (2, 3) and all(isinstance(i, str) for i in columns)
     return tuple(columns) if is_known else ()
 

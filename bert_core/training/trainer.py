@@ -67,7 +67,7 @@ class Trainer:
         operations: float | None = None,
         objective: Objective | None = None,
     ) -> None:
-        self.objective = objective or Pretraining()
+        self.objective: Objective = objective or Pretraining()
         self.model: Any = model.train()
         self.batches, self.seed = batches, seed
         self._parameters = list(model.parameters())
@@ -81,8 +81,9 @@ class Trainer:
         self._has_dropout = any(
             (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
         )
-        self.optimizers = [Optimizer(self.flat, config, rates) for rates in self.objective.rates(model, config)]
-        self._config = config
+        self._config: Any = config
+        rates = self.objective.rates(model, self._config)
+        self.optimizers = [Optimizer(self.flat, config, each) for each in rates]
         self.config = config
 
     @property

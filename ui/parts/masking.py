@@ -64,7 +64,7 @@ def _all_words(checkpoint: Checkpoint, question: Question) -> list[Word]:
 def keep_hidden(before: dict[str, Any], now: dict[str, Any]) -> list[int]:
     """Numbers of the hidden words that are still in their sentence, wherever the edit has moved them."""
     sentences = [((0, each["second"]), (each["second"], len(each["words"]))) for each in (before, now)]
-    moved = {}
+    moved: dict[int, int] = {}
     for (start, end), (new_start, new_end) in zip(*sentences):
         same = SequenceMatcher(None, before["words"][start:end], now["words"][new_start:new_end])
         for old, new, size in same.get_matching_blocks():

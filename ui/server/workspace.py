@@ -22,7 +22,7 @@ NO_MODEL_YET = "Your run is being prepared; its model comes in a moment."
 MOST_RUNS = 24
 LONGEST_NAME = 60
 # Of other runs' curves, drawn over those of the shown run.
-RUN_COLOURS = ("#8b5cf6", "#64748b", "#ec4899", "#65a30d", "#ef4444", "#a8715a")
+RUN_COLOURS: tuple[str, ...] = ("#8b5cf6", "#64748b", "#ec4899", "#65a30d", "#ef4444", "#a8715a")
 RUN_COLOURS += ("#08a07a", "#ff05ea", "#8f5095", "#67732b", "#9705ff", "#f06400")
 RUN_LOOKS = tuple((colour, dotted) for dotted in (False, True) for colour in RUN_COLOURS)  # one for each of MOST_RUNS
 PASTED_TEXT = "Your text"  # the name of a text that was pasted
