@@ -81,8 +81,9 @@ class Trainer:
         self._has_dropout = any(
             (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
         )
-        self._config: Any = config
-        rates = self.objective.rates(model, self._config)
+        settings: Any = config
+        self._config = settings
+        rates = self.objective.rates(model, settings)
         self.optimizers = [Optimizer(self.flat, config, each) for each in rates]
         self.config = config
 
