@@ -396,8 +396,8 @@ def _read_tokenizer(folder: Path, tokenizer_class: Any, limits: Limits, notes: l
     def read(name: str) -> dict[str, Any]:
         return read_json(folder / name, limits) if (folder / name).exists() else {}
 
-    check_special_tokens(read(SPECIAL_TOKENS_MAP), SPECIAL_TOKENS_MAP)
     check_special_tokens({"added_tokens_decoder": [*read(ADDED_TOKENS)]}, ADDED_TOKENS)
+    check_special_tokens(read(SPECIAL_TOKENS_MAP), SPECIAL_TOKENS_MAP)
     settings = {"tokenizer_class": tokenizer_class, **read(TOKENIZER_CONFIG)}
     for name in (TOKENIZER, VOCABULARY):
         if (folder / name).exists():

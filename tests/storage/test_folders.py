@@ -146,10 +146,10 @@ def test_outputs_with_the_same_label_keep_their_probabilities(write, tmp_path):
         transformers.AutoTokenizer.from_pretrained(folder),
     )
     logits = model.eval()(**tokenizer("a b", return_tensors="pt")).logits
-    probabilities = answer["probabilities"]
-    assert list(probabilities.values()) == pytest.approx(logits.softmax(-1)[0].tolist(), abs=1e-5)
+    probabilities = answer.probabilities
+    assert list(probabilities) == pytest.approx(logits.softmax(-1)[0].tolist(), abs=1e-5)
     pack_checkpoint(checkpoint, tmp_path / "ours.zip")
-    assert sum(probabilities.values()) == pytest.approx(1, abs=1e-4)
+    assert sum(probabilities) == pytest.approx(1, abs=1e-4)
 
 
 def from_scratch(*steps: normalizers.Normalizer) -> Tokenizer:
