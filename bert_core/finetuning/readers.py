@@ -414,7 +414,8 @@ def _by_order(table: _Table) -> _Columns:
         if (label := _label_column(table, False)) is not None:
             texts.remove(label)
         return _Columns(texts, None, False)
-    kinds = [table.values(i, is_named=False) for i in range(width)] if len(texts) <= 2 else []
+    rows = {tuple(fields) for _, fields in table.rows() if fields} if len(texts) <= 2 else set()
+    kinds = [Counter(values) for values in zip(*rows)]
     # A column with as few values as the label has is a label, or its name.
     is_few = [1 < len(each) <= len(kinds[-1]) and max(each.values()) > 1 for each in kinds[:-1]]
     is_id = [len(texts) == 2 and all(map(_ID.fullmatch, each)) for each in kinds[:-1]]

@@ -185,6 +185,10 @@ def test_examples_without_a_label_are_left_out_and_counted(tmp_path, labels, kep
     assert sum(int(note.split(": ")[1].strip(".")) for note in counted) == len(labels) - len(kept)
 
 
+def test_a_few_examples_may_be_repeated(tmp_path):
+    assert len(read(tmp_path, tsv("great team|sport", "nice romeo|story") * 3).examples) == 6
+
+
 def test_a_file_whose_labels_are_all_missing_is_refused(tmp_path):
     with pytest.raises(CorpusError, match=r"No example of task\.txt has a label"):
         read(tmp_path, tsv("sentence|label", "a|-1", "b|-1"))
