@@ -133,9 +133,10 @@ def task_of(checkpoint: Checkpoint) -> str:
 
 def learned_columns(checkpoint: Checkpoint | None) -> tuple[str, ...]:
     """The columns from which a fine-tuned model learned, see `TaskData.columns`; () if its recipe does not say."""
-    columns: Any = ((checkpoint and checkpoint.recipe) or {}).get("columns")
-    is_known = isinstance(columns, list | tuple) and len(columns) in (2, 3) and all(isinstance(i, str) for i in columns)
-    return tuple(columns) if is_known else ()
+    columns = ((checkpoint and checkpoint.recipe) or {}).get("columns")
+    if not isinstance(columns, list | tuple) or len(columns) not in (2, 3):
+        return ()
+    return tuple(columns) if all(isinstance(each, str) for each in columns) else ()
 
 
 def model_of(checkpoint: Checkpoint) -> BertForTask:
