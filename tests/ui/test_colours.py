@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -56,10 +55,14 @@ def test_curves_have_the_colours_of_the_style_sheet() -> None:
     assert min(contrast(each, ground) for each in (figures.MLM, figures.NSP) for ground in BACKGROUNDS.values()) > 3
 
 
+def ended_run(number: int) -> Run:
+    return cast(Run, type("EndedRun", (), {"id": f"{number}", "status": "finished"})())
+
+
 def test_curves_of_runs_differ_from_one_another_and_can_be_seen_in_both_themes() -> None:
     space = Workspace("")
     for number in range(MOST_RUNS):
-        space.add_run(cast(Run, SimpleNamespace(id=f"{number}", status="finished")))
+        space.add_run(ended_run(number))
     assert len({(entry.colour, entry.is_dotted) for entry in space.entries.values()}) == MOST_RUNS
     colours = {entry.colour for entry in space.entries.values()}
     assert min(contrast(each, ground) for each in colours for ground in BACKGROUNDS.values()) > 3
@@ -70,7 +73,7 @@ def test_a_new_run_looks_like_no_other_after_old_ones_were_dropped_and_like_its_
     space = Workspace("")
     for number in range(40):
         variant = "A" if number in (30, 33) else ""
-        space.add_run(cast(Run, SimpleNamespace(id=f"{number}", status="finished")), variant)
+        space.add_run(ended_run(number), variant)
         if number % 3 == 2 and number < 30:
             del space.runs[f"{number - 1}"], space.entries[f"{number - 1}"]
     looks = [(entry.colour, entry.is_dotted) for entry in space.entries.values()]

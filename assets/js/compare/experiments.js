@@ -3,8 +3,7 @@
 import { el, note } from "../parts/elements.js";
 import { duration } from "../parts/numbers.js";
 import { keep, kept, latest, on } from "../parts/page.js";
-import { runs } from "../train/runs.js";
-import { dot } from "./runs_list.js";
+import { dot, runs } from "../train/runs.js";
 
 const ASK_MS = 1000;
 

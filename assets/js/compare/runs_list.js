@@ -6,7 +6,7 @@ import { el, note } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { on } from "../parts/page.js";
 import { curves } from "../train/curves.js";
-import { hasEnded, runs, STATUS_NAMES } from "../train/runs.js";
+import { dot, hasEnded, runs, STATUS_NAMES } from "../train/runs.js";
 import { asking } from "../views.js";
 
 /** @param {number | null} value */
@@ -15,13 +15,6 @@ const loss = (value) => (value === null ? "–" : value.toFixed(3));
 const accuracy = (value) => (value === null ? "–" : percent(value));
 /** @type {[name: string, words: (value: number | null) => string][]} */
 const COLUMNS = [["MLM loss", loss], ["NSP loss", loss], ["Asked words right", accuracy], ["Pairs right", accuracy]];
-
-/** A dot in a run's colour, a dotted one for dotted curves. @param {{colour: string, isDotted: boolean}} row */
-export const dot = (row) => {
-  const swatch = el("span", { class: row.isDotted ? "b-dot is-dotted" : "b-dot", "aria-hidden": "true" });
-  swatch.style.setProperty("--dot", row.colour);
-  return swatch;
-};
 
 /** @type {View} */
 export function runsList(root, { trigger, server, options }) {
