@@ -20,7 +20,7 @@ import numpy as np
 
 from bert_core.config import LOCAL, Limits
 from bert_core.data.arrays import Append, cache_folder, gather
-from bert_core.data.decoding import END_OF_FILE, check_text, decoded_blocks
+from bert_core.data.decoding import END_OF_FILE, control_notes, decoded_blocks, without_controls
 from bert_core.data.sentences import SentenceReader
 from bert_core.data.stored_text import StoredDocuments, StoredSentences, append_text
 from bert_core.errors import CorpusError, checked, megabytes
@@ -29,7 +29,7 @@ MAX_BYTES = 64 * 2**20  # of a visitor's text
 IN_MEMORY_BYTES = 16 * 2**20  # the sentences of a longer file are kept in a folder
 
 _SAMPLED_AT_ONCE = 100  # sentences
-_RULES = 4  # raise this number when the rules of `SentenceReader` change, so that stored texts are split again
+_RULES = 5  # raise this number when the rules of `SentenceReader` change, so that stored texts are split again
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,9 @@ class Corpus:
         reader = SentenceReader(kind, name, limits.items)
         if len(text) > (most := min(MAX_BYTES, limits.upload_bytes)):
             raise CorpusError(f"{name} has {len(text):,} characters; the limit is {most:,}. Use a part.")
-        text = text.removeprefix("\ufeff").rstrip(END_OF_FILE)
-        check_text(text, name)
-        return cls._read(reader, [text])
+        text, controls = without_controls(text.rstrip(END_OF_FILE), name)
+        corpus = cls._read(reader, [text.removeprefix("\ufeff")])
+        return dataclasses.replace(corpus, notes=(*control_notes(controls), *corpus.notes))
 
     @classmethod
     def _read(cls, reader: SentenceReader, blocks: Iterable[str]) -> "Corpus":

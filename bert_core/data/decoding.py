@@ -2,6 +2,8 @@
 
 import codecs
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Iterator
 from typing import BinaryIO
 
@@ -17,43 +19,37 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le", "UTF-16"),
     (codecs.BOM_UTF16_BE, "utf-16-be", "UTF-16"),
 )
-# Control characters that no text file contains, and lone surrogates, which UTF-8 cannot represent.
-_NOT_TEXT = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ud800-\udfff]")
 END_OF_FILE = "\x1a"  # of DOS programs
+_NEVER_TEXT = re.compile("[\0\ud800-\udfff]")  # the latter are lone surrogates, which UTF-8 cannot represent
+_CONTROLS = re.compile("[\x01-\x08\x0e-\x1f\x7f]")
+_MOST_CONTROLS = 1 / 16  # of the characters of a text; a binary file has more
+# Marks without width inside words: the soft hyphen, the space without width, signs of direction, the byte order mark;
+# also joiners, unless a letter of Arabic, an Indic script or the like, or an emoji stands before them.
+_INVISIBLE = re.compile(
+    "[\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]|(?<![\u0590-\U0010ffff])[\u200c\u200d]"
+)
 
-# Encodings from before UTF-8: Python's codec, the most frequent characters of its languages, ASCII left out, and their
-# usual fraction of all such characters in a text. In a text that is read with a wrong encoding, they are fewer.
+# Encodings from before UTF-8, and the codec of each, by the name that both Python and chardet know. Of two that are as
+# likely, the first is the likelier.
 ENCODINGS = {
-    "gbk": (
-        "gb18030",
-        "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里用道行所然家"
-        "种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实日，。、“”《》：？！",
-        0.4,
-    ),
-    "big5": (
-        "cp950",
-        "的一是不了在人有我他這個們中來上大為和國地到以說時要就出會可也你對生能而子那得於著下自之年過發後作裡用道行所然家"
-        "種事成方多經麼去法學如都同現當沒動面起看定天分還進好小部其些主樣理心她本前開但因只從想實日，。、「」《》：？！",
-        0.4,
-    ),
-    "shift_jis": ("cp932", "".join(map(chr, range(0x3041, 0x30FF))) + "、。「」ー", 0.55),
-    "euc_jp": ("euc_jp", "".join(map(chr, range(0x3041, 0x30FF))) + "、。「」ー", 0.55),
-    "euc_kr": (
-        "cp949",
-        "는이다의에을한로지가고리하은들아그를기게인스사마어해대서자수만으도시라상있나소된드간위생우와과분장트주년되신세진일부니교"
-        "여제전정보말거것았없습안할면었더려야까요네님저내너무오",
-        0.6,
-    ),
-    "windows-1252": ("cp1252", "éèêëàâäáãåçñöôóòøõüùûúíìîïßæœÄÖÜÉÅØ’‘“”„–—…«»¿¡", 0.97),
-    "windows-1254": ("cp1254", "ışğçöüâîûİŞÇÖÜ’‘“”–—…", 0.97),
-    "windows-1253": ("cp1253", "αοιετσνηυρπκμλςάίόήέώγδύθχφβξζψω«»’‘·", 0.97),
-    "windows-1251": ("cp1251", "оеаинтсрвлкмдпуяыьгзбчйхжшюцщэфёіїєў«»—–“”№", 0.97),
+    "gbk": "gb18030",
+    "big5": "big5hkscs",
+    "shift_jis": "cp932",
+    "euc_jp": "euc_jis_2004",
+    "euc_kr": "cp949",
+    **{f"windows-{page}": f"cp{page}" for page in (1252, 1250, 1251, *range(1253, 1259), 874)},
+    "iso-8859-2": "iso8859-2",
+    "koi8-r": "koi8-r",
+    "cp866": "cp866",
 }
-_LATIN = ("windows-1252", "windows-1254")
 _SAMPLE_BYTES = 8192
-_LIKELY = 0.6  # of the usual fraction; short texts have less
-_MIXED = 0.25  # fraction of ASCII in words that are not ASCII alone, from which they are Latin: été, not все
+_LIKELY = 0.05  # confidence of the detector, which is low for a short text
+_NEARLY_AS_LIKELY = 0.5  # of the confidence in the likeliest encoding
 _DAMAGED = 20  # bytes of longer characters; a text of another encoding is not read as UTF-8 so far
+_NOT_PRINTED = re.compile("[\0\x80-\x9f\ud800-\udfff]")
+_WORD = re.compile(r"[^\W\d_]+")
+_MANY_SCRIPTS = "mixed"
+_EAST_ASIAN = {"CJK", "HIRAGANA", "KATAKANA", "HANGUL"}
 _PREVIEW = 30  # characters
 
 
@@ -72,19 +68,21 @@ def decoded_blocks(
     """Yield the text of a file in blocks of about `size` bytes, each ending after a line.
 
     The text is UTF-8, unless a byte order mark at its start or else `encoding`, one of ENCODINGS, names another one;
-    these add a note to `notes`. Raises ConfigError for another encoding, and CorpusError with the position of the first
-    byte that is not text (EncodingError where one of ENCODINGS may be right), and for a line of more than 64 MB.
+    these add a note to `notes`, and so do control characters, which are left out. Raises ConfigError for another
+    encoding, and CorpusError with the position of the first byte that is not text (EncodingError where one of ENCODINGS
+    may be right), and for a line of more than 64 MB.
     """
     if encoding is not None and encoding not in ENCODINGS:
         raise ConfigError(f"The encoding {encoding!r} is unknown; it can be one of: {', '.join(ENCODINGS)}.")
     data = file.read(size)
     found = (entry for entry in _BYTE_ORDER_MARKS if data.startswith(entry[0]))
-    mark, codec, label = next(found, (b"", ENCODINGS[encoding][0] if encoding else "utf-8", encoding))
+    mark, codec, label = next(found, (b"", ENCODINGS[encoding] if encoding else "utf-8", encoding))
     if label:
         notes.append(f"Read as {label}.")
     data, start = data[len(mark) :], len(mark)  # start: bytes before data
     decoder = codecs.getincrementaldecoder(codec)()
     line: list[str] = []  # pieces of a line whose end is not yet read
+    controls = 0
     while data:
         following = file.read(size)
         text_start = start - len(decoder.getstate()[0])
@@ -100,7 +98,8 @@ def decoded_blocks(
             raise _not_text(name, byte) from None
         if not following:
             text = text.rstrip(END_OF_FILE)
-        check_text(text, name, text_start, codec)
+        text, count = without_controls(text, name, text_start, codec)
+        controls += count
         start += len(data)
         end = text.rfind("\n") + 1 if following else len(text)
         if end:
@@ -112,6 +111,7 @@ def decoded_blocks(
                 f"{name} has a line of more than {MAX_LINE_BYTES // 2**20} MB; put line breaks between its paragraphs."
             )
         data = following
+    notes += control_notes(controls)
 
 
 def with_plain_line_ends(text: str) -> str:
@@ -119,11 +119,34 @@ def with_plain_line_ends(text: str) -> str:
     return text.replace("\r\r\n", "\n").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def check_text(text: str, name: str, start: int = 0, encoding: str = "utf-8") -> None:
-    """Raise CorpusError if a text that begins at byte `start` has a character that no text file contains."""
+def without_controls(text: str, name: str, start: int = 0, encoding: str = "utf-8") -> tuple[str, int]:
+    """A text that begins at byte `start` without its control characters, and their number.
+
+    Raises CorpusError if they are so many, or such, that this is no text.
+    """
+    parts, count = [], 0
     for first in range(0, len(text), BLOCK_BYTES):
-        if wrong := _NOT_TEXT.search(text, first, first + BLOCK_BYTES):
-            raise _not_text(name, start + len(text[: wrong.start()].encode(encoding)))
+        part = text[first : first + BLOCK_BYTES]
+        kept, controls = _CONTROLS.subn("", part)
+        pattern = _CONTROLS if controls > _MOST_CONTROLS * len(part) else _NEVER_TEXT
+        if wrong := pattern.search(part):
+            raise _not_text(name, start + len(text[: first + wrong.start()].encode(encoding)))
+        parts.append(kept)
+        count += controls
+    return "".join(parts), count
+
+
+def control_notes(count: int) -> list[str]:
+    """What to say of control characters that were left out."""
+    return [f"Control characters left out: {count:,}."] if count else []
+
+
+def without_invisible(text: str) -> tuple[str, int]:
+    """A text without marks that have no width and divide or change words, and their number.
+
+    Joiners that Persian, Indic scripts or emoji need are kept.
+    """
+    return _INVISIBLE.subn("", text)
 
 
 def _not_text(name: str, byte: int) -> CorpusError:
@@ -131,27 +154,58 @@ def _not_text(name: str, byte: int) -> CorpusError:
 
 
 def _likely_encodings(data: bytes, wrong: int) -> dict[str, str]:
-    """The encodings in which frequent characters are frequent in a part of the data, and how they read it.
+    """The encodings that a part of the data may have, and how they read it, the likeliest first.
 
-    wrong: the first byte that is not UTF-8. If many bytes before it are, the data is damaged UTF-8.
+    All read it in one script, and no two of them alike. wrong: the first byte that is not UTF-8. If many bytes before
+    it are, the data is damaged UTF-8.
     """
+    import chardet  # its models take memory, and most files are UTF-8
+
     if wrong - len(data[:wrong].decode()) > _DAMAGED:
         return {}
     line = data.rfind(b"\n", 0, wrong) + 1
     start = line if wrong - line < _SAMPLE_BYTES // 2 else wrong
-    words = b"".join(word for word in data[start : start + _SAMPLE_BYTES].split() if not word.isascii())
-    is_latin = sum(byte < 128 for byte in words) >= _MIXED * len(words)
-    scores, previews = {}, {}
-    for name, (codec, frequent, usual) in ENCODINGS.items():
-        try:
-            text = codecs.getincrementaldecoder(codec)().decode(data[start : start + _SAMPLE_BYTES])
-        except UnicodeDecodeError:
-            continue
-        others = [character for character in text if not character.isascii()]
-        score = sum(character in frequent for character in others) / max(1, len(others)) / usual
-        if score >= _LIKELY and not _NOT_TEXT.search(text):
-            is_other_script = name.startswith("windows") and is_latin != (name in _LATIN)
-            scores[name] = score - is_other_script
-            first = max(0, text.index(others[0]) - _PREVIEW // 2)
-            previews[name] = " ".join(text[first : first + _PREVIEW].split())
-    return {name: previews[name] for name in sorted(scores, key=lambda name: -scores[name])}
+    sample = data[start : start + _SAMPLE_BYTES]
+    found = chardet.detect_all(
+        sample, True, include_encodings=ENCODINGS.values(), compat_names=False, no_match_encoding="utf-8"
+    )
+    scores = {guess["encoding"]: round(guess["confidence"], 2) for guess in found}
+    least = max(_LIKELY, _NEARLY_AS_LIKELY * max(scores.values()))
+    texts: dict[str, str] = {}
+    for name, codec in sorted(ENCODINGS.items(), key=lambda item: -scores.get(item[1], 0)):
+        if scores.get(codec, 0) < least:
+            break
+        text = codecs.getincrementaldecoder(codec)("ignore").decode(sample)
+        script = _script(text)
+        scripts_so_far = {_script(other) for other in texts.values()} or {script}
+        is_wrong = _NOT_PRINTED.search(text) or script == _MANY_SCRIPTS or script not in scripts_so_far
+        if not is_wrong and text not in texts.values():
+            texts[name] = text
+    return dict(zip(texts, _previews([*texts.values()])))
+
+
+def _script(text: str) -> str:
+    """The script of most words that are not ASCII, by the first word of their letters' names in Unicode.
+
+    Words of two scripts, unless one is East Asian, are a sign of the wrong encoding.
+    """
+    counts: Counter[str] = Counter()
+    for word in _WORD.findall(text):
+        if not word.isascii():
+            scripts = {unicodedata.name(letter, "").split(" ")[0] for letter in word}
+            is_east_asian = not scripts.isdisjoint(_EAST_ASIAN)
+            counts["CJK" if is_east_asian else _MANY_SCRIPTS if len(scripts) > 1 else scripts.pop()] += 1
+    return max(counts, key=counts.__getitem__, default="")
+
+
+def _previews(texts: list[str]) -> list[str]:
+    """A part of each text in which as many as possible differ, or where the first one is not ASCII."""
+    best: list[str] = []
+    for at, characters in enumerate(zip(*texts)):
+        if len(set(characters)) > 1 or not (best or characters[0].isascii()):
+            first = max(0, at - _PREVIEW // 2)
+            parts = [" ".join(text[first : first + _PREVIEW].split()) for text in texts]
+            best = parts if len(set(parts)) > len(set(best)) else best
+            if len(set(best)) == len(texts):
+                break
+    return best

@@ -63,10 +63,17 @@ class PairSampler:
         if np.isfinite(self._longest):
             has_next[:-1] &= encoded.lengths[:-1] + encoded.lengths[1:] <= self._longest
         self._lasts = np.flatnonzero(has_next).astype(self._type)  # every sentence that can be the last one of A
+        if needs_pairs and not encoded.has_next.any():
+            raise CorpusError(
+                f"The text has {len(encoded)} sentences and no two neighbours in the same document; next sentence "
+                "prediction needs at least two. Take out blank lines between them, which end documents, or set "
+                "nsp_weight to 0."
+            )
         if needs_pairs and not len(self._lasts):
             raise CorpusError(
                 f"The text has {len(encoded)} sentences and no two neighbours in the same document that fit "
-                f"into {config.sequence_length} tokens; next sentence prediction needs at least two."
+                f"into {config.sequence_length} tokens; next sentence prediction needs at least two. Raise "
+                "sequence_length, or set nsp_weight to 0."
             )
         if not has_labels:
             self._true_pairs = self._find_true_pairs()

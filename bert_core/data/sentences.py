@@ -4,10 +4,12 @@ import itertools
 import math
 import re
 import statistics
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from bert_core.config import CORPUS_KINDS
-from bert_core.data.decoding import with_plain_line_ends
+from bert_core.data.decoding import with_plain_line_ends, without_invisible
 from bert_core.errors import ConfigError, CorpusError
 
 MAX_WORD_CHARACTERS = 100  # WordPiece takes quadratic time in the length of a word
@@ -18,6 +20,13 @@ MAX_LINE_CHARACTERS = 100_000  # regular expressions stop all other threads for 
 _CUT_LINES = f"Line breaks added to lines of more than {MAX_LINE_CHARACTERS:,} characters"
 _CUT_WORDS = f"Words cut after {MAX_WORD_CHARACTERS} characters"
 _HEADINGS = "Headings left out"
+_INVISIBLE = "Characters without width taken out of words"
+_JOINED = "Lines joined to the next one, because they are parts of sentences (--kind lines would keep them apart)"
+_MENDED = "Words put together that a hyphen divided at the end of a line"
+_HYPHENATED = "Hyphens at the end of a line kept as parts of words"
+_NOT_JOINED = (
+    "Each line is read as a sentence. If the lines are parts of longer sentences, --kind documents joins them."
+)
 
 # Scripts that write no spaces between words, as part of a character class: Thai, Lao, Tibetan, Burmese; Khmer; Tai
 # scripts; Balinese; kana, Bopomofo, Han, Yi; Javanese.
@@ -47,17 +56,24 @@ _LONG_WORD = re.compile(
 _REST_OF_WORD = re.compile(rf"[^\s{UNSPACED}]+")
 # “ and « close a quotation in German; before a letter, they open one. French writes a space before ».
 _SENTENCE_END = re.compile(rf"(?<![{_MARKS}])([{_MARKS}]+)([{_CLOSING}]*(?:[“«‹](?!\S)|\s[»›](?!\S))?)")
+_FINAL_MARK = re.compile(rf"[{ENDS}{_WEAK_ENDS}][{_CLOSING}“«‹]*\Z")
 _GREEK = re.compile(f"[{GREEK}]")
 _QUOTED_ON = re.compile("[、，,]|と|って|など")  # after a quotation in Japanese: its sentence goes on
 # A title, another common short form, a single letter that is no word, and in Thai and Lao any word before a full stop.
 _ABBREVIATION = re.compile(
     r"\b(?:Mrs?|Ms|Dr|St|Prof|Sr|Jr|Gen|Col|Capt|Lt|Rev|Mt|vs|etc|e\.g|i\.e|cf|No|Vol|pp|al|ca|approx"
-    r"|bzw|vgl|usw|Nr|Jh|Chr|Mio|Mrd|Mme|av|TP|GS|TS|εκατ|δισ|гг|ок|им|ул|см|тыс|млн|млрд|проф|d\. ?h|т\. ?е|डॉ"
+    r"|bzw|vgl|usw|Nr|Jh|Chr|Mio|Mrd|Mme|av|v|TP|GS|TS|εκατ|δισ|гг|ок|им|ул|см|тыс|млн|млрд|проф|d\. ?h|т\. ?е|डॉ"
     r"|[A-ZÀ-ÞΑ-ΩА-Яβγδζθκλμνξπρστφχψбвгджзклмнпрстфхцчшщא-תء-ي])\.$|[\u0e01-\u0edf]\.$"
 )
 # Numbers and small letters end no sentence at its start, and none before these: 3. Oktober, 19. yüzyıl, z. B., v. Chr.
 _ORDINAL = re.compile(r"(?:(?<![\d.,])\d{1,3}|\b[b-df-hj-np-tv-xz])\.$")
 _AFTER_ORDINAL = re.compile(r"\s*(?:[a-zß-ÿα-ωа-я]|[A-Z]\.|Chr|Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahr)")
+# Before a number, very short words and short ones with a capital are abbreviations: Art. 5, Jan. 2001, c. 1780; so are
+# these with a small letter. Any word would be too many: sentences begin with numbers too.
+_NUMBERED = re.compile(
+    r"\b(?:\w{1,2}|[A-ZÀ-ÞΑ-ΩА-Я]\w{1,3}|arts?|figs?|sect?|vols?|par|paras?|chap|nos|eqs?|tab|approx|abb|kap|str|rys|poz|ust"
+    r"|núm|fasc|cap|αριθ|απεβ|άρθ|рис|табл|стр|гл)\.$"
+)
 # Thai and Lao have no mark for the end of a sentence. A space ends a phrase there, except beside a number, another
 # script, or a sign of abbreviation or repetition.
 _NOT_A_LETTER = r"[\d฿ฯๆຯໆ]"
@@ -65,12 +81,32 @@ _PHRASE_END = re.compile(rf"(?<=[\u0e01-\u0edf])(?<!{_NOT_A_LETTER})\s+(?=[\u0e0
 _MARKDOWN_HEADING = re.compile(r"#{1,6} ")
 _MARKDOWN_RULE = re.compile(r"(?:-{3,}|\*{3,}|_{3,}|[*_-](?: [*_-]){2,})")
 _MARKDOWN_EMPHASIS = re.compile(r"(?<!\w)[*_]{1,3}(?=\S)|(?<=\S)[*_]{1,3}(?!\w)")
-_WRAPPED_LINE = 40  # characters; prose is seldom wrapped earlier
+_WRAPPED_LINE = 40  # columns; prose is seldom wrapped earlier
+_FEW_LINES = 3  # without a final mark; fewer show nothing of how a text is wrapped, and so many must all be full
+_NOT_FULL = 0.3  # of more such lines; some programs leave more room at the end of a line than the next word needs
+_SURELY_FULL, _MAYBE_FULL = 0.9, 0.5  # of such lines
+_BROKEN = 1 / 3  # of all lines, the fewest such lines in a wrapped text, where every paragraph has some
+_WIDEST = 0.95  # of the lines are not wider; a few, such as an address on the web, may be
+_SHORT_LINE = 0.7  # of the width; even without a final mark, its paragraph ends there
+_DIVIDED = re.compile(r"(?<=\w)[-‐\xad]\n(?=\w)")
+_PART_BEFORE, _PART_AFTER = re.compile(r"[\w‐-]+\Z"), re.compile(r"\w+")
+_HYPHENATED_WORD = re.compile(r"\w+(?:[-‐]\w+)*")
+_SUSPENDED = {"and", "or", "nor", "to", "und", "oder", "bis", "sowie"}  # after the first half of “Ein- und Ausgang”
+_TIGHT = f"{UNSPACED}\u3001-\u3029\uff01-\uff9f"  # no space stands beside these, and a line may end before each
+_TIGHT_BREAK = re.compile(f"(?<=[{_TIGHT}])\n|\n(?=[{_TIGHT}])")
+# What does not fit into a line of such a script is one character, with the marks that may not begin a line; of a text
+# that is wrapped at its few spaces, it is all up to the next space.
+_FIRST_WORDS = (re.compile(rf"[{_TIGHT}][{ENDS}、，．{_CLOSING}]*|[^\s{_TIGHT}]+"), re.compile(r"\S+(?=\s)|."))
+_BEGINNING = re.compile(rf"[.!?…][{_CLOSING}]*\s+([^\W\d_])")
+_HANGING = f"{ENDS}、，．」』】》〉）］｝〕"  # marks that may stand outside the width of a page
 _LONG_LINE = 200  # characters; longer than a sentence
 _MANY_SENTENCES = 3  # a line of a dialogue has one or two
 _LINES_TESTED = 1000
+_FIRST_LETTER = 100  # characters, among which the first letter is looked for
 _PARAGRAPH = 100  # characters; a short line directly above it may be its heading
 _HEADING_WORDS = 8
+_HEADINGS_SEEN = 10  # such a line with a full stop is a heading if a text has so many and few that are not
+_HEADINGS_WITH_STOP, _WORDS_WITH_STOP = 0.75, 3  # the least fraction with at most so many words
 _CHARACTERS_OF_A_WORD = 2  # in a script without spaces
 _NOT_OF_HEADINGS = re.compile(rf"[{ENDS}!?…;:,、，：{_CLOSING}]$")
 
@@ -82,9 +118,11 @@ class SentenceReader:
         "lines": one sentence per line; a blank line ends a document.
         "documents": each line is a paragraph, which is split into sentences; a blank line ends a document. Headings are
             left out: short lines directly above a paragraph, and Markdown headings, which also end a document. In a
-            text that begins with a Markdown heading, a blank line ends only a paragraph.
-        "auto": "documents" for prose with hard line ends, whose lines are joined up to the next blank line, and if the
-            median of the first 1,000 lines has more than 200 characters or at least three sentences; else "lines".
+            text that begins with a Markdown heading, a blank line ends only a paragraph. Lines that are parts of
+            sentences, since the text is wrapped at some width, are joined, and words that a hyphen divides there.
+        "auto": "documents" for wrapped text, which is known by the first 1,000 lines: the next word would make a line
+            wider than all others; also if their median has more than 200 characters or at least three sentences; else
+            "lines".
         "wikitext": each line of at least two sentences, separated by " . ", is a document; headings are left out.
         "pairs": `text<TAB>text<TAB>label` per line, label 1 for positive and 0 for negative, or MRPC's five columns.
 
@@ -98,26 +136,23 @@ class SentenceReader:
         self.kind, self.name, self.most_items = kind, name, most_items
         self.labels: list[bool] = []
         self._has_text = False
-        self._changes = {_CUT_LINES: 0, _CUT_WORDS: 0, _HEADINGS: 0}
+        self._doubts: list[str] = []
+        self._changes = dict.fromkeys((_CUT_LINES, _JOINED, _MENDED, _HYPHENATED, _INVISIBLE, _CUT_WORDS, _HEADINGS), 0)
+        self._words: set[str] = set()  # of the first block, to know where a hyphen belongs to a word
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What the reader has changed so far, one sentence each."""
-        return tuple(f"{change}: {count:,}." for change, count in self._changes.items() if count)
+        return (*self._doubts, *(f"{change}: {count:,}." for change, count in self._changes.items() if count))
 
     def read(self, blocks: Iterable[str]) -> Iterator[list[str] | None]:
         """Yield the sentences of one line or paragraph at a time, and None at the end of every document.
 
         Raises CorpusError if a line is not a pair, the text is empty or has too many items.
         """
-        blocks = self._checked(blocks)
-        if self.kind == "auto":
-            blocks = iter(blocks)
-            first = next(blocks, "")
-            is_wrapped = _is_wrapped(first)
-            self.kind = "documents" if is_wrapped or _has_paragraphs(first) else "lines"
-            blocks = itertools.chain([first], blocks)
-            blocks = _joined(blocks) if is_wrapped else blocks
+        blocks = self._visible(self._laid_out(self._checked(blocks)))
+        # The kind is known once the first block is read.
+        blocks = itertools.chain([next(blocks, "")], blocks)
         parse = {"lines": _sentence_lines, "documents": self._paragraphs, "wikitext": _wikitext, "pairs": self._pairs}
         is_empty = True
         for sentences in parse[self.kind](blocks):
@@ -147,6 +182,62 @@ class SentenceReader:
                 block = "".join(part if part[-1] in _LINE_ENDS else f"{part}\n" for part in parts)
             yield block
 
+    def _laid_out(self, blocks: Iterator[str]) -> Iterator[str]:
+        """The text with the lines of a wrapped one joined; `kind` is no longer "auto"."""
+        if self.kind not in ("auto", "documents"):
+            yield from blocks
+            return
+        first = next(blocks, "")
+        wrapping = _wrapping(first)
+        is_wrapped = wrapping is not None and (wrapping.is_certain or self.kind == "documents")
+        if self.kind == "auto":
+            self.kind = "documents" if is_wrapped or _has_paragraphs(first) else "lines"
+            self._doubts += [_NOT_JOINED] * (wrapping is not None and self.kind == "lines")
+        blocks = itertools.chain([first], blocks)
+        self._words = _words_inside(first)
+        is_markdown = _MARKDOWN_HEADING.match(first.lstrip())  # its paragraphs are joined as such
+        yield from self._joined(blocks, wrapping) if wrapping and is_wrapped and not is_markdown else blocks
+
+    def _joined(self, blocks: Iterable[str], wrapping: "_Wrapping") -> Iterator[str]:
+        """Each paragraph as one line; a very long one is cut after a line that ends a sentence."""
+        part: list[str] = []
+        for line, after in itertools.pairwise(itertools.chain(_lines(blocks), ["", ""])):
+            if line:
+                part.append(f"{line} " if wrapping.ends_at_space(line, after) else line)
+            is_end = not line or not after or wrapping.ends_paragraph(line, after)
+            if is_end or (len(part) > _LINES_TESTED and _FINAL_MARK.search(line[-4:])):
+                self._changes[_JOINED] += max(0, len(part) - 1)
+                yield self._join(part) + ("\n" if line else "\n\n")
+                part = []
+
+    def _join(self, lines: list[str]) -> str:
+        """The lines of a paragraph as one, without a space beside characters of scripts without spaces."""
+        text = _DIVIDED.sub(self._mended, "\n".join(lines))
+        return _TIGHT_BREAK.sub("", text).replace("\n", " ")
+
+    def _mended(self, hyphen: re.Match[str]) -> str:
+        """What becomes of a hyphen at the end of a line: the words of the text tell whether it is part of a word."""
+        text, start, end = hyphen.string, hyphen.start(), hyphen.end()
+        before = _PART_BEFORE.search(text, max(0, start - MAX_WORD_CHARACTERS), start)
+        after = _PART_AFTER.match(text, end, end + MAX_WORD_CHARACTERS)
+        first, second = (part.group().casefold() if part else "" for part in (before, after))
+        if hyphen.group()[0] != "\xad":
+            if second in _SUSPENDED:
+                return "- "
+            is_word = first + second in self._words
+            are_words = f"{first}-{second}" in self._words or {first, second} <= self._words
+            if not is_word and (are_words or "-" in first or not text[end].islower()):
+                self._changes[_HYPHENATED] += 1
+                return "-"
+        self._changes[_MENDED] += 1
+        return ""
+
+    def _visible(self, blocks: Iterable[str]) -> Iterator[str]:
+        for block in blocks:
+            text, count = without_invisible(block)
+            self._changes[_INVISIBLE] += count
+            yield text
+
     def _with_short_words(self, sentence: str) -> str:
         if len(sentence) <= MAX_WORD_CHARACTERS:
             return sentence
@@ -160,10 +251,12 @@ class SentenceReader:
         parse = self._markdown_paragraphs if _MARKDOWN_HEADING.match(first) else self._line_paragraphs
         return parse(itertools.chain([first], lines, [""]))  # the empty line ends the last paragraph
 
-    def _line_paragraphs(self, lines: Iterable[str]) -> Iterator[list[str] | None]:
+    def _line_paragraphs(self, lines: Iterator[str]) -> Iterator[list[str] | None]:
+        tested = list(itertools.islice(lines, _LINES_TESTED))
+        lines, most_words = itertools.chain(tested, lines), _HEADING_WORDS if _has_headings_with_stop(tested) else 1
         previous: list[str] = []  # sentences of the line above, unless the next line shows that it is a heading
         for line in lines:
-            if len(line) >= _PARAGRAPH and _may_be_heading(previous):
+            if len(line) >= _PARAGRAPH and _may_be_heading(previous, most_words):
                 self._changes[_HEADINGS] += 1
             elif previous:
                 yield previous
@@ -178,7 +271,7 @@ class SentenceReader:
         for line in lines:
             is_heading = _MARKDOWN_HEADING.match(line)
             if paragraph and (is_heading or not line):
-                yield split_sentences(_MARKDOWN_EMPHASIS.sub("", " ".join(paragraph)))
+                yield split_sentences(_MARKDOWN_EMPHASIS.sub("", self._join(paragraph)))
                 paragraph = []
             if is_heading:
                 self._changes[_HEADINGS] += 1
@@ -234,17 +327,22 @@ def split_sentences(paragraph: str) -> list[str]:
 
 def _split_at_marks(paragraph: str) -> list[str]:
     sentences: list[str] = []
-    start = 0
+    start, has_capitals = 0, _begins_with_capital(paragraph)
     for end in _SENTENCE_END.finditer(paragraph):
-        if _ends_sentence(paragraph, start, end):
+        if _ends_sentence(paragraph, start, end, has_capitals):
             sentences.append(paragraph[start : end.end()].strip())
             start = end.end()
     rest = paragraph[start:].strip()
     return [*sentences, rest] if rest else sentences
 
 
-def _ends_sentence(paragraph: str, start: int, end: re.Match[str]) -> bool:
-    """Whether the marks end the sentence that begins at `start`."""
+def _begins_with_capital(paragraph: str) -> bool:
+    letters = (character for character in paragraph[:_FIRST_LETTER] if character.lower() != character.upper())
+    return next(letters, "").isupper()
+
+
+def _ends_sentence(paragraph: str, start: int, end: re.Match[str], has_capitals: bool) -> bool:
+    """Whether the marks end the sentence that begins at `start`. has_capitals: sentences begin with one."""
     marks, closing = end.groups()
     first, stop = end.start(), end.end()
     before, after = paragraph[max(start, first - 1) : first], paragraph[stop : stop + 1]
@@ -260,9 +358,12 @@ def _ends_sentence(paragraph: str, start: int, end: re.Match[str]) -> bool:
             return not letters[:1].islower()
         if marks == ".":
             # Searching only the last characters avoids quadratic time on a page of initials.
-            if _ABBREVIATION.search(paragraph, max(start, stop - 8), stop):
+            begin = max(start, stop - 8)
+            if (has_capitals and following[:1].islower()) or _ABBREVIATION.search(paragraph, begin, stop):
                 return False
-            ordinal = _ORDINAL.search(paragraph, max(start, stop - 8), stop)
+            if has_capitals and following[:1].isdecimal() and _NUMBERED.search(paragraph, begin, stop):
+                return False
+            ordinal = _ORDINAL.search(paragraph, begin, stop)
             return not ordinal or (ordinal.start() > start and not _AFTER_ORDINAL.match(paragraph, stop))
         return True
     return not (closing and _QUOTED_ON.match(paragraph, stop))
@@ -277,24 +378,80 @@ def _has_paragraphs(block: str) -> bool:
     )
 
 
-def _is_wrapped(block: str) -> bool:
-    """Whether prose has hard line ends: its sentences have final marks, but most lines end amid a sentence."""
+class _Wrapping(NamedTuple):
+    """How a text is wrapped. measure: the width of a line. first_word: what does not fit into the line before. width:
+    of almost all lines. is_certain: or the lines may be sentences all the same."""
+
+    measure: Callable[[str], int]
+    first_word: re.Pattern[str]
+    width: int
+    is_certain: bool = False
+
+    def is_full(self, line: str, after: str) -> bool:
+        """Whether the first word of the next line would make a line too wide, or a hyphen divides it."""
+        return self._with_next_word(line, after) > self.width or bool(_DIVIDED.search(f"{line[-2:]}\n{after[:1]}"))
+
+    def ends_paragraph(self, line: str, after: str) -> bool:
+        """Whether a line is so short that its paragraph ends with it."""
+        width = self.width if _FINAL_MARK.search(line[-4:]) else _SHORT_LINE * self.width
+        is_known = self.first_word is _FIRST_WORDS[0] or " " in after
+        return is_known and self._with_next_word(line, after) <= width and not self.is_full(line, after)
+
+    def ends_at_space(self, line: str, after: str) -> bool:
+        """Whether a line of a script without spaces had room for more, so that it ends where there was a space."""
+        is_tight = _TIGHT_BREAK.search(f"{line[-1:]}\n{after[:1]}")
+        return bool(is_tight) and self.first_word is _FIRST_WORDS[1] and self.measure(line) < self.width
+
+    def _with_next_word(self, line: str, after: str) -> int:
+        word = self.first_word.match(after)
+        space = not _TIGHT_BREAK.search(f"{line[-1:]}\n{after[:1]}")
+        return self.measure(line) + space + (self.measure(word.group()) if word else 0)
+
+
+def _wrapping(block: str) -> _Wrapping | None:
+    """How a text is wrapped; None unless many lines seem to end amid a sentence.
+
+    They do if most lines without a final mark are full; also, where sentences begin with capitals, if small letters
+    follow.
+    """
     lines = list(itertools.islice(_lines([block]), _LINES_TESTED))
     inner = [(line, after) for line, after in itertools.pairwise(lines) if line and after]
-    broken = sum(after[0].islower() and not _SENTENCE_END.search(line[-2:]) for line, after in inner)
-    long = statistics.median_high(len(line) for line, _ in inner) >= _WRAPPED_LINE if inner else False
-    return long and 2 * broken > len(inner) and 10 * len(_SENTENCE_END.findall(block)) > len(inner)
+    broken = [pair for pair in inner if not _FINAL_MARK.search(pair[0][-4:])]
+    usual = statistics.median_high(_columns(line) for line, _ in inner) if inner else 0
+    has_ends = 10 * len(_SENTENCE_END.findall(block)) > len(inner) or _PHRASE_END.search(block)
+    if len(broken) < max(_FEW_LINES, _BROKEN * len(inner)) or usual < _WRAPPED_LINE or not has_ends:
+        return None
+    found = []
+    for measure, first_word in itertools.product((len, _columns), _FIRST_WORDS):
+        widths = sorted(measure(line.rstrip(_HANGING)) for line, _ in inner)
+        wrapping = _Wrapping(measure, first_word, widths[min(int(_WIDEST * len(widths)), len(widths) - 1)])
+        found.append((sum(wrapping.is_full(*pair) for pair in broken) / len(broken), wrapping))
+    share, wrapping = next((each for each in found if each[0] >= _SURELY_FULL), max(found, key=lambda each: each[0]))
+    beginnings = _BEGINNING.findall("\n".join(lines))
+    has_capitals = 2 * sum(map(str.isupper, beginnings)) > len(beginnings)
+    follows_small = 2 * sum(after[0].islower() for _, after in broken) > len(inner)
+    are_full = len(broken) * (1 - share) <= _NOT_FULL * (len(broken) - _FEW_LINES)
+    is_certain = are_full or (follows_small and has_capitals)
+    return wrapping._replace(is_certain=is_certain) if is_certain or follows_small or share >= _MAYBE_FULL else None
 
 
-def _joined(blocks: Iterable[str]) -> Iterator[str]:
-    """Each paragraph as one line; a very long one is cut after a line that ends a sentence."""
-    part: list[str] = []
-    for line in itertools.chain(_lines(blocks), [""]):
-        if line:
-            part.append(line)
-        if not line or (len(part) > _LINES_TESTED and _SENTENCE_END.search(line[-2:])):
-            yield " ".join(part) + ("\n\n" if not line else "\n")
-            part = []
+def _columns(line: str) -> int:
+    """The width of a line in a terminal: two columns for each wide character, none for a mark on another one."""
+    if line.isascii():
+        return len(line)
+    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in line)
+    return len(line) + wide - sum(unicodedata.category(character) in ("Mn", "Me", "Cf") for character in line)
+
+
+def _words_inside(block: str) -> set[str]:
+    """The words of a text in small letters, without parts of words at the ends of lines."""
+    words: set[str] = set()
+    is_divided = False
+    for line in _lines([block]):
+        found = _HYPHENATED_WORD.findall(line.casefold())
+        was_divided, is_divided = is_divided, line.endswith(("-", "‐", "\xad"))
+        words.update(found[was_divided : len(found) - is_divided])
+    return words
 
 
 def _lines(blocks: Iterable[str]) -> Iterator[str]:
@@ -315,9 +472,26 @@ def _wikitext(blocks: Iterable[str]) -> Iterator[list[str] | None]:
                 yield None
 
 
-def _may_be_heading(sentences: list[str]) -> bool:
-    """Whether the sentences of a line above a paragraph may be a heading: few words, no final mark but a full stop."""
+def _has_headings_with_stop(lines: list[str]) -> bool:
+    """Whether short lines with a full stop are headings, as in some extracts of Wikipedia, and not short sentences.
+
+    Headings have few words, and no document ends with one.
+    """
+    few = others = 0
+    for line, after in itertools.pairwise([*lines, ""]):
+        if line.endswith(".") and _may_be_heading(split_sentences(line), _HEADING_WORDS):
+            is_above = len(after) >= _PARAGRAPH
+            is_few = is_above and line.count(" ") < _WORDS_WITH_STOP
+            few, others = few + is_few, others + (not is_few and (is_above or not after))
+    return few >= _HEADINGS_SEEN and few >= _HEADINGS_WITH_STOP * (few + others)
+
+
+def _may_be_heading(sentences: list[str], most_with_stop: int) -> bool:
+    """Whether the sentences of a line above a paragraph may be a heading: few words, no final mark but a full stop.
+
+    most_with_stop: it has fewer words if it ends with a full stop.
+    """
     if len(sentences) != 1 or _NOT_OF_HEADINGS.search(sentences[0]):
         return False
     words = sentences[0].count(" ") + len(_UNSPACED.findall(sentences[0])) / _CHARACTERS_OF_A_WORD
-    return words < _HEADING_WORDS
+    return words < (most_with_stop if sentences[0].endswith(".") else _HEADING_WORDS)

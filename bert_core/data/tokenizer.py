@@ -30,6 +30,8 @@ DROPPED_MARKS = rf"(?:[.,!?\-…{ENDS}，､、،՝፣၊\u200b]|(?<![^{GREEK}])
 _EARLIER_DROPPED_MARKS = r"[.,!?\-]"
 WORD = rf"[{UNSPACED}]|[^\s{UNSPACED}]+"
 
+_WRITTEN_SPECIAL = rf"(?<![^\s{UNSPACED}])\[(?:PAD|CLS|SEP|MASK)\](?![^\s{UNSPACED}])"
+
 LEARNED_BYTES = 100 * 2**20  # of text; more takes memory and hardly changes the vocabulary
 DEFAULT_PIECES = 30_000
 PREFIX = "##"  # of a piece that does not begin a word
@@ -294,9 +296,11 @@ def _checked_merges(merges: Sequence[Sequence[str]], vocabulary: dict[str, int])
 
 def plain(tokenizer: Tokenizer) -> Tokenizer:
     """A tokenizer of the same vocabulary, which they share, without special tokens: a "[MASK]" in a text is a word like
-    any other."""
+    any other. As a whole word it is [UNK], since the vocabulary has its name for the special token."""
     twin = Tokenizer(tokenizer.model)
     twin.normalizer, twin.pre_tokenizer = tokenizer.normalizer, tokenizer.pre_tokenizer
+    if isinstance(tokenizer.model, models.WordLevel):
+        twin.normalizer = normalizers.Sequence([twin.normalizer, normalizers.Replace(Regex(_WRITTEN_SPECIAL), UNK)])
     return twin
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from bert_core.config import LOCAL, Limits
-from bert_core.data.decoding import decoded_blocks, with_plain_line_ends
+from bert_core.data.decoding import decoded_blocks, with_plain_line_ends, without_invisible
 from bert_core.errors import CorpusError, checked, first_three, megabytes, quoted
 from bert_core.finetuning.examples import AnswerExample, ChoiceExample, Example, TaggedExample, TaskData, TextExample
 from bert_core.finetuning.heads import learned_columns
@@ -44,8 +44,24 @@ _TEXT_NAMES |= {name + mark for name in ("text", "sentence", "string", "question
 # Read where none of those occurs.
 _OTHER_TEXT_NAMES = {"title", "headline", "description", "abstract", "summary", "post", "answer", "response", "article"}
 _CLASS_NAMES = tuple(
-    "goldlabel label labels class category target sentiment intent isduplicate quality polarity emotion topic stance "
-    "relation entailmentjudgment".split()
+    [
+        "goldlabel",
+        "label",
+        "labels",
+        "class",
+        "category",
+        "target",
+        "sentiment",
+        "intent",
+        "isduplicate",
+        "quality",
+        "polarity",
+        "emotion",
+        "topic",
+        "stance",
+        "relation",
+        "entailmentjudgment",
+    ]
 )
 _NUMBER_NAMES = ("score", "similarity", "similarityscore", "relatednessscore", "rating", "stars")
 _ID_NAMES = {"", "id", "index", "idx", "guid", "uid", "#1id", "#2id", "pairid", "qid", "unnamed:0"}
@@ -165,6 +181,10 @@ def load_task(
             text = "".join(map(with_plain_line_ends, decoded_blocks(opened, path.name, notes, encoding)))
     except OSError as error:
         raise CorpusError(f"{path.name} cannot be read ({error.strerror or error}).") from None
+    # Not where the places of answers are counted in characters, or a word may be such a mark alone.
+    if task not in ("question-answering", "token-classification"):
+        text, invisible = without_invisible(text)
+        notes += [f"Characters without width taken out of words: {invisible:,}."] if invisible else []
     separator = label_separator if task == "text-classification" else None
     file = _File(text, path.name, task, labelled, columns, model, separator, limits.items, notes)
     examples = _READERS[task](file)

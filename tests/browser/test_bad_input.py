@@ -46,8 +46,20 @@ def test_a_binary_file_and_one_in_an_old_encoding(page: Page, tmp_path: Path) ->
     page.locator("#uploaded input[type=file]").set_input_files(old)
     expect(page.get_by_role("radio", name="gbk: 他在北京 的大学 每天 都要开会")).to_be_checked()
     expect(page.locator("#preview")).to_contain_text("Read as gbk.")
+    page.locator("#uploaded").get_by_label("Clear").click()
+    old.write_bytes("Le garçon est allé à l’école très tôt.\nOù est la clé ?\nElle était déjà là.\n".encode("cp1252"))
+    page.locator("#uploaded input[type=file]").set_input_files(old)
+    right = page.get_by_role("radio", name="windows-1252: Le garçon est allé à l’école t")
+    expect(right).to_be_visible()
+    expect(encoding.get_by_role("radio", checked=True)).to_have_count(0)
+    expect(alert).to_contain_text("choose its encoding: windows-1252")
+    right.check()
+    expect(page.locator("#preview")).to_contain_text("Read as windows-1252.")
     choose_source(page, "The recipe's own text")
     expect(encoding).to_be_hidden()
+    choose_source(page, "Upload a .txt file")
+    expect(right).to_be_visible()
+    expect(right).to_be_checked()
 
 
 def test_the_tab_key_closes_a_list_that_it_leaves(page: Page) -> None:

@@ -143,6 +143,18 @@ OLD_FILES = {
     "windows-1254": ("cp1254", "Güneş doğdu, çocuklar okula gidiyor. İyi akşamlar, nasılsınız?\n"),
     "windows-1253": ("cp1253", "Το παιδί πηγαίνει στο σχολείο. Η θάλασσα είναι πολύ όμορφη σήμερα.\n"),
     "windows-1251": ("cp1251", "Все счастливые семьи похожи друг на друга, каждая несчастлива по-своему.\n"),
+    "windows-1250": ("cp1250", "Żółta łódź płynie po rzece, a dzieci śpią. Źrebię biegnie przez łąkę.\n"),
+    "windows-1255": ("cp1255", "הילד הלך הבוקר לבית הספר. בחוץ היה קר מאוד.\n"),
+    "windows-1256": ("cp1256", "ذهب الولد إلى المدرسة في الصباح. كان الجو باردا جدا.\n"),
+    "windows-1257": (
+        "cp1257",
+        "Mazais zēns šorīt gāja uz skolu. Ārā bija ļoti auksts, un neviens negribēja iet ārā.\n",
+    ),
+    "windows-1258": ("cp1258", "Trơ\u0300i hôm nay râ\u0301t đe\u0323p. Ba\u0323n co\u0301 khoe\u0309 không?\n"),
+    "windows-874": ("cp874", "วันนี้อากาศดีมาก เด็กเล่นอยู่ในสวน\n"),
+    "iso-8859-2": ("iso8859-2", "Dziś mały ślimak poszedł ścieżką. Wszyscy mówią, że będzie padać śnieg.\n"),
+    "koi8-r": ("koi8-r", "Мальчик сегодня утром пошёл в школу. На улице было холодно.\n"),
+    "cp866": ("cp866", "Мальчик сегодня утром пошёл в школу. На улице было холодно.\n"),
 }
 
 

@@ -191,6 +191,10 @@ def test_an_uploaded_file_that_is_not_utf_8_offers_its_likely_encodings(tmp_path
         likely = ["windows-1251"] if b"," in content else []
         assert [name for _, name in update["choices"]][:1] == likely
         assert (update["value"], update["visible"]) == (likely[0] if likely else None, bool(likely))
+    path.write_bytes("Le garçon est allé à l’école très tôt. Où est la clé ?".encode("cp1252"))
+    update = encoding_choices(str(path))
+    assert update["choices"][0][1] == "windows-1252"
+    assert (len(update["choices"]) > 1, update["value"]) == (True, None), "of several, a person chooses"
     assert not encoding_choices(None)["visible"]
     assert not encoding_choices(str(tmp_path / "gone"))["visible"]
 

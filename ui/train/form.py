@@ -129,7 +129,8 @@ def encoding_control(elem_id: str = "encoding") -> gr.Radio:
 
 
 def encoding_choices(path: str | None) -> dict[str, Any]:
-    """An update of the control with the likely encodings of a file and how they read it, the likeliest chosen."""
+    """An update of the control with the likely encodings of a file and how they read it; one is chosen only if it is
+    the only one."""
     likely: dict[str, str] = {}
     try:
         with Path(path or os.devnull).open("rb") as file:
@@ -138,8 +139,9 @@ def encoding_choices(path: str | None) -> dict[str, Any]:
         likely = error.likely
     except (CorpusError, OSError):  # the preview shows why
         pass
+    only = next(iter(likely)) if len(likely) == 1 else None
     choices = [(f"{name}: {preview}", name) for name, preview in likely.items()]
-    return gr.update(choices=choices, value=next(iter(likely), None), visible=bool(likely))
+    return gr.update(choices=choices, value=only, visible=bool(likely))
 
 
 def settings_controls(recipe: Recipe) -> tuple[gr.components.Component, ...]:

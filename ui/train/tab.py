@@ -268,13 +268,14 @@ def train_tab(page: Page) -> Training:
             run.set_pace(pace_of(pace))
         return show(token)
 
-    def show_source(kind: str, chosen: str | None) -> list[Any]:
+    def show_source(kind: str, path: str | None) -> list[Any]:
         """Show the chosen source of the text; of an uploaded file also the encoding, unless it is UTF-8."""
         is_upload = kind == UPLOADED
-        return [gr.update(visible=shown) for shown in (kind == PASTED, is_upload, is_upload and bool(chosen))]
+        has_choice = is_upload and encoding_choices(path)["visible"]
+        return [gr.update(visible=shown) for shown in (kind == PASTED, is_upload, has_choice)]
 
     page.visitor.enter(show, page.visitor, live, trigger_mode="always_last", **QUIET)
-    source.change(show_source, [source, encoding], [pasted, uploaded, encoding], **QUIET)
+    source.change(show_source, [source, uploaded], [pasted, uploaded, encoding], **QUIET)
     recipe.input(
         lambda name: [recipe_named(name).description, *values_of(recipe_named(name))],
         recipe,
