@@ -43,25 +43,9 @@ _TEXT_NAMES |= {"utterance", "sms", "textpair", "s1", "s2", "#1string", "#2strin
 _TEXT_NAMES |= {name + mark for name in ("text", "sentence", "string", "question", "premise") for mark in "12ab"}
 # Read where none of those occurs.
 _OTHER_TEXT_NAMES = {"title", "headline", "description", "abstract", "summary", "post", "answer", "response", "article"}
-_CLASS_NAMES = tuple(
-    [
-        "goldlabel",
-        "label",
-        "labels",
-        "class",
-        "category",
-        "target",
-        "sentiment",
-        "intent",
-        "isduplicate",
-        "quality",
-        "polarity",
-        "emotion",
-        "topic",
-        "stance",
-        "relation",
-        "entailmentjudgment",
-    ]
+_CLASS_NAMES = (
+    *("goldlabel", "label", "labels", "class", "category", "target", "sentiment", "intent", "isduplicate", "quality"),
+    *("polarity", "emotion", "topic", "stance", "relation", "entailmentjudgment"),
 )
 _NUMBER_NAMES = ("score", "similarity", "similarityscore", "relatednessscore", "rating", "stars")
 _ID_NAMES = {"", "id", "index", "idx", "guid", "uid", "#1id", "#2id", "pairid", "qid", "unnamed:0"}
