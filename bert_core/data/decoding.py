@@ -166,9 +166,8 @@ def _likely_encodings(data: bytes, wrong: int) -> dict[str, str]:
     line = data.rfind(b"\n", 0, wrong) + 1
     start = line if wrong - line < _SAMPLE_BYTES // 2 else wrong
     sample = data[start : start + _SAMPLE_BYTES]
-    found = chardet.detect_all(
-        sample, True, include_encodings=ENCODINGS.values(), compat_names=False, no_match_encoding="utf-8"
-    )
+    known = [*ENCODINGS.values(), "utf-8"]  # the last one stands for none of them
+    found = chardet.detect_all(sample, True, include_encodings=known, compat_names=False, no_match_encoding="utf-8")
     scores = {guess["encoding"]: round(guess["confidence"], 2) for guess in found}
     least = max(_LIKELY, _NEARLY_AS_LIKELY * max(scores.values()))
     texts: dict[str, str] = {}
