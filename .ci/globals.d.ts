@@ -38,6 +38,8 @@ interface Window {
     /** The part of the address after # with which the page was opened. */
     hash: string;
     waiting: WaitingView[];
+    /** The browser lets the page keep nothing. */
+    forgets?: boolean;
     mount(...view: WaitingView): void;
     ask(update: object): void;
     /** What components show by the newest answer, by their ids. */

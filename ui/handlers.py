@@ -1,7 +1,6 @@
 """What all handlers share: options of quiet events, and how an error becomes a sentence on the page."""
 
 import functools
-import html
 import logging
 import sys
 import tempfile
@@ -57,12 +56,6 @@ def sent(event: gr.EventData, name: str, kind: type) -> Any:
     if not isinstance(value, kind):
         raise InputError(MALFORMED)
     return value
-
-
-def warn(sentence: str) -> Any:
-    """Show a sentence as a passing message and change nothing on the page."""
-    gr.Warning(html.escape(sentence))
-    return gr.skip()
 
 
 def cached_file(block: Block, name: str, write: Callable[[Path], object]) -> str:

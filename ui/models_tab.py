@@ -27,7 +27,7 @@ from bert_core.storage.checkpoint import (
 )
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import read_json
-from ui.handlers import QUIET, cached_file, on_error, own, sentence_of, warn
+from ui.handlers import QUIET, cached_file, on_error, own, sentence_of
 from ui.parts.downloads import SAVE
 from ui.parts.page import Asked, Page
 from ui.parts.question import Question, Values
@@ -131,11 +131,11 @@ def models_tab(page: Page) -> None:
 
         return act(values, open_fetched)
 
-    @on_error(warn)
-    def pack(values: Values) -> str:
+    @on_error(page.say)
+    def pack(values: Values) -> dict[Any, Any]:
         checkpoint = page.asked(values).checkpoint
         name = f"{folder_name(checkpoint.name)}.zip"
-        return cached_file(file, name, lambda path: pack_checkpoint(checkpoint, path))
+        return {file: cached_file(file, name, lambda path: pack_checkpoint(checkpoint, path))}
 
     changed = {page.visitor, page.frame, facts}
     page.on(
@@ -164,7 +164,7 @@ def models_tab(page: Page) -> None:
         concurrency_limit=4,
         api_visibility="private",
     )
-    download.click(pack, page.inputs, file, **QUIET).success(None, file, None, js=SAVE)
+    download.click(pack, page.inputs, {file, page.messages}, **QUIET).success(None, file, None, js=SAVE)
 
 
 def model_facts(model: Model) -> dict[str, Any]:

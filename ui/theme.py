@@ -54,8 +54,22 @@ def plotly_script() -> Path:
     return Path(package.origin).parent / "package_data" / "plotly.min.js"
 
 
+# A browser may refuse storage to a frame of another site; Gradio's page would not load then. What is kept is forgotten
+# with the document.
+_STORAGE = """for (const name of ["localStorage", "sessionStorage"]) {
+  try { window[name].setItem("balcony", ""); window[name].removeItem("balcony"); } catch {
+    const kept = new Map();
+    Object.defineProperty(window, name, { value: {
+      getItem: (key) => kept.get(`${key}`) ?? null, setItem: (key, value) => { kept.set(`${key}`, `${value}`); },
+      removeItem: (key) => { kept.delete(`${key}`); }, clear: () => kept.clear() } });
+    Balcony.forgets = true;
+  }
+}"""
+
+
 def head(scripts: dict[str, str]) -> str:
-    """What the document's head gets: the script, and a list for views that are mounted before it has loaded."""
+    """What the document's head gets: the script, a list for views that are mounted before it has loaded, and storage
+    where the browser has none."""
     plotly = json.dumps(f"gradio_api/file={plotly_script().as_posix()}")
     early = f"{{ plotly: {plotly}, hash: location.hash, waiting: [], mount(...view) {{ this.waiting.push(view); }} }}"
-    return f"<script>window.Balcony ||= {early};</script>\n{tag(scripts)}"
+    return f"<script>window.Balcony ||= {early};\n{_STORAGE}</script>\n{tag(scripts)}"

@@ -8,10 +8,11 @@ import { unfoldedCell } from "./attention/unfolded_cell.js";
 import { guesses } from "./masked_words/guesses.js";
 import { verdict } from "./next_sentence/verdict.js";
 import { exporter } from "./parts/downloads.js";
-import { note } from "./parts/elements.js";
+import { disable, note } from "./parts/elements.js";
 import { facts } from "./parts/facts.js";
 import { plot } from "./parts/figures.js";
 import { frame } from "./bars/frame.js";
+import { messages, watchRequests } from "./bars/messages.js";
 import { on } from "./parts/page.js";
 import { saveFile } from "./language/language.js";
 import { ask, question } from "./parts/question.js";
@@ -25,7 +26,7 @@ import { similarityMap } from "./vectors/words_in_context.js";
 
 /** @type {Record<string, View>} */
 const views = {
-  exam, exporter, facts, frame, guesses, headDetail, headGrid, lessonBar, plot, runMonitor, sentenceBar, similarityMap,
+  exam, exporter, facts, frame, guesses, headDetail, headGrid, lessonBar, messages, plot, runMonitor, sentenceBar, similarityMap,
   textPreview, unfoldedCell, verdict, visitorToken,
 };
 /** The modules of those that are fetched when they are first shown. @type {Record<string, () => Promise<any>>} */
@@ -50,6 +51,7 @@ async function mountByName(...[name, , component]) {
   }
   mount(name, view, component);
 }
+watchRequests();
 const { waiting } = window.Balcony;
 Object.assign(window.Balcony, { mount: mountByName, ask, saveFile });
 for (const view of waiting) mountByName(...view);
@@ -67,6 +69,18 @@ document.addEventListener("keydown", ({ key, target }) => {
     setTimeout(() => target.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true })));
   }
 });
+
+/** Why Gradio's buttons cannot be pressed, which have no title of their own. */
+const WHY = {
+  reset: "There is no run yet; press Start.", stop: "No run trains.", keep: "Only a step of your own run can be kept.",
+  remove: "Only a model that you opened or kept can be removed.",
+};
+new MutationObserver(() => {
+  for (const [id, why] of Object.entries(WHY)) {
+    const button = /** @type {HTMLButtonElement | null} */ (document.getElementById(id));
+    if (button && button.disabled !== Boolean(button.title)) disable(button, button.disabled && why);
+  }
+}).observe(document.body, { childList: true, subtree: true, attributeFilter: ["disabled"] });
 
 // How the views of heads are drawn is a part of the question, without what is as it is at first.
 onChange(document.body, () => {

@@ -266,19 +266,19 @@ def experiments(page: Page, training: Training) -> None:
     def news(space: Workspace, number: int, cursor: int) -> dict[str, Any]:
         return trial_news(space, number, cursor)
 
-    @on_error(lambda sentence: {"error": with_labels(sentence)})
-    def begin(space: Workspace, values: dict[Any, Any]) -> dict[str, Any]:
+    @on_error(lambda sentence: page.say(with_labels(sentence)))
+    def begin(space: Workspace, values: dict[Any, Any]) -> dict[Any, Any]:
         filled, experiment = training.form.read(values), experiment_named(values[choice])
         recipe = filled.recipe()
         chosen = range(filled.seed, filled.seed + int(values[seeds]))
         start_trial(
             page.workspaces, space, experiment, recipe, filled.corpus(recipe, page.workspaces.service.limits), chosen
         )
-        return {}
+        return {result: {}}
 
     def begin_and_show(values: dict[Any, Any]) -> dict[Any, Any]:
         space = page.workspaces.enter(values[page.visitor])
-        return {result: begin(space, values), **training.show(space.token)}
+        return begin(space, values) | training.show(space.token)
 
     listed = load_experiments()
     gr.HTML("<h2>What does each part of BERT do?</h2>", elem_classes="b-heading", apply_default_css=False)

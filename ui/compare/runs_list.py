@@ -11,7 +11,7 @@ from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe, recipe_content
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
-from ui.handlers import QUIET, on_error, own, sent, warn
+from ui.handlers import QUIET, own, sent
 from ui.parts.page import Page
 from ui.server.news import POINTS_AT_FIRST, thin
 from ui.server.workspace import Workspace, own_text_of
@@ -38,7 +38,6 @@ def runs_list(page: Page, training: Training) -> None:
     def differing(space: Workspace, ids: list) -> dict[str, Any]:
         return what_differs(space, [space.run(run_id) for run_id in ids])
 
-    @on_error(warn)
     def start(token: str, event: gr.EventData) -> None:
         space = page.workspaces.find(token)
         page.workspaces.repeat(space, space.run(sent(event, "run", str)), paused=sent(event, "paused", bool))
@@ -46,13 +45,9 @@ def runs_list(page: Page, training: Training) -> None:
     def curve(space: Workspace, run_id: str) -> dict[str, Any]:
         return run_curve(space, space.run(run_id))
 
-    def again(token: str, event: gr.EventData) -> dict[Any, Any]:
-        start(token, event)
-        return training.show(token)
-
     served = functions(page.workspaces, listing, differing, curve)
     runs = view("runsList", server_functions=served, options=curve_options() | {"hint": HINT}, elem_id="runs-list")
-    runs.select(again, page.visitor, training.live, **QUIET)
+    runs.select(training.showing(start), page.visitor, training.live, **QUIET)
 
 
 def run_curve(space: Workspace, run: Run) -> dict[str, Any]:

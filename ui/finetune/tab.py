@@ -155,8 +155,8 @@ def finetune_tab(page: Page) -> None:
         return start_transfer(workspaces, space, recipe_of(values), checkpoint, parts, values[seeds])
 
     def started(problem: str, space: Workspace, values: Values) -> dict[Any, Any]:
-        shown = {"facts": [], "notes": [], "error": problem} if problem else describe(values)
-        return {facts: shown, page.visitor: space.token, page.frame: {"visitor": space.token}}
+        shown = page.say(problem) if problem else {facts: describe(values)}
+        return shown | {page.visitor: space.token, page.frame: {"visitor": space.token}}
 
     def press_start(values: Values) -> dict[Any, Any]:
         space = workspaces.enter(values[page.visitor])
@@ -181,7 +181,7 @@ def finetune_tab(page: Page) -> None:
         space = workspaces.lookup(token)
         return [shown_run(space), {"visitor": token}] if space else [None, None]
 
-    live = {facts, page.visitor, page.frame}
+    live = {facts, page.messages, page.visitor, page.frame}
     offer(page, export, "answers", results_numbers, title=(), html=results_page)
     page.visitor.enter(restore, page.visitor, [monitor, transfer], trigger_mode="always_last", **QUIET)
     task.input(choose, task, [uploaded, *settings.values()], **QUIET)

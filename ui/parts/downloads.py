@@ -11,7 +11,7 @@ from typing import Any
 import gradio as gr
 
 from bert_core.storage.checkpoint import Checkpoint
-from ui.handlers import QUIET, cached_file, on_error, sent, warn
+from ui.handlers import QUIET, cached_file, on_error, sent
 from ui.parts.export import Numbers, file_text
 from ui.parts.page import Asked, Page
 from ui.parts.question import Values
@@ -65,8 +65,8 @@ def offer(
     link = export.link
 
     # After an error the link has no file, so that the click does not download an older one.
-    @on_error(lambda sentence: warn(sentence) and None)
-    def save(values: Values, event: gr.EventData) -> Any:
+    @on_error(lambda sentence: {link: None, **page.say(sentence)})
+    def save(values: Values, event: gr.EventData) -> dict[Any, Any]:
         kind = sent(event, "kind", str)
         if kind in ("json", "csv"):
             content = file_text(kind, numbers(*given(values)))
@@ -74,20 +74,20 @@ def offer(
             content = html(*given(values))
         else:
             return gr.skip()
-        return cached_file(link, f"{name}.{kind}", lambda path: path.write_text(content, "utf-8", newline=""))
+        return {link: cached_file(link, f"{name}.{kind}", lambda path: path.write_text(content, "utf-8", newline=""))}
 
-    @on_error(warn)
-    def show(values: Values, event: gr.EventData) -> Any:
+    @on_error(page.say)
+    def show(values: Values, event: gr.EventData) -> dict[Any, Any]:
         asked, *others = given(values)
         if sent(event, "kind", str) in PICTURES:
             content: dict[str, Any] = {"title": picture_title(asked, title)}
         else:
             content = {"code": code(asked, *others) if code else ""}
-        return content | {"number": sent(event, "number", int)}
+        return {export.menu: content | {"number": sent(event, "number", int)}}
 
     inputs = {*page.inputs, *also}
-    export.menu.select(save, inputs, link, **QUIET).success(None, link, None, js=SAVE)
-    export.menu.submit(show, inputs, export.menu, **QUIET)
+    export.menu.select(save, inputs, {link, page.messages}, **QUIET).success(None, link, None, js=SAVE)
+    export.menu.submit(show, inputs, {export.menu, page.messages}, **QUIET)
 
 
 def picture_title(asked: Asked, parts: Sequence[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """The frame of the page, shared by all tabs: the visitor, the shown model, and the question that is asked of it."""
 
 import functools
+import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ HELP = (
     "The link keeps all that you look at. Whoever opens it sees the same.",
 )
 SKIP = "{ __type__: 'update' }"  # JavaScript for gr.skip()
+_messages = itertools.count()
 GIVEN = "given"  # the lesson of `app.py --lesson`
 
 
@@ -72,19 +74,25 @@ class Asked:
 
 @dataclass(frozen=True)
 class Page:
-    """The parts of the page that tabs share. visitor: its value is the token that the browser
-    keeps; `enter` fires when the page comes to the server with it. frame: the bar above the
-    tabs, its value see `frame_value`. bar: the bar with the sentences, its value the question. lessons: name and title
-    of each. answers, answered: functions and the ids of the views that they answer, by event, see `on`."""
+    """The parts of the page that tabs share. visitor: its value is the token that the browser keeps; `enter` fires when
+    the page comes to the server with it. frame: the bar above the tabs, its value see `frame_value`. messages: see
+    `say`. bar: the bar with the sentences, its value the question. lessons: name and title of each. answers, answered:
+    functions and the ids of the views that they answer, by event, see `on`."""
 
     demo: gr.Blocks
     workspaces: Workspaces
     visitor: gr.HTML
     frame: gr.HTML
+    messages: gr.HTML
     bar: gr.HTML
     lessons: list[list[str]]
     answers: dict[str, Callable[[Workspace, object], dict[Any, Any]]]
     answered: dict[str, list[str | None]]
+
+    def say(self, sentence: str) -> dict[Any, Any]:
+        """The output of a handler that shows a sentence in the window, wherever the page is scrolled."""
+        # Gradio does not send a value to the page again; the same sentence is a new message.
+        return {self.messages: {"text": sentence, "number": next(_messages)}}
 
     @property
     def inputs(self) -> set[Any]:
@@ -186,6 +194,7 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
         frame = view(
             "frame", options={"help": HELP, "losses": workspaces.losses}, server_functions=asked, elem_id="frame"
         )
+    messages = view("messages", elem_id="messages")
     view(
         "lessonBar",
         options={
@@ -206,7 +215,7 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
         server_functions=functions(workspaces, sentences, words, answer, known=False),
         elem_id="question",
     )
-    return Page(demo, workspaces, visitor, frame, bar, titles, answers, answered)
+    return Page(demo, workspaces, visitor, frame, messages, bar, titles, answers, answered)
 
 
 def corpus_of(space: Workspace, key: str) -> Corpus:

@@ -13,7 +13,7 @@ from bert_core.errors import RunError
 from bert_core.runs.prepare import Preview, preview
 from bert_core.runs.recipe import DEFAULT_RECIPE, Recipe, recipe_named, recipe_names
 from bert_core.runs.run import ACTIVE, Run
-from ui.handlers import QUIET, on_error, sent, warn
+from ui.handlers import QUIET, on_error, sent
 from ui.parts.downloads import SAVE
 from ui.parts.page import Page
 from ui.server.workspace import NO_RUN_YET
@@ -50,11 +50,13 @@ FIRST_RUN_SECONDS = 10.0  # of a visitor's first run at the automatic pace, so t
 @dataclass(frozen=True)
 class Training:
     """What another tab needs to start a run. live: the components that show the current run. show: returns their values
-    for a visitor's token."""
+    for a visitor's token. showing: makes a handler with these outputs from a function whose first argument is the
+    token; the page says why it fails."""
 
     form: FormControls
     live: list[Any]
     show: Callable[[str], dict[Any, Any]]
+    showing: Callable[[Callable[..., None]], Callable[..., dict[Any, Any]]]
 
 
 def train_tab(page: Page) -> Training:
@@ -125,7 +127,7 @@ def train_tab(page: Page) -> Training:
 
     form = FormControls(source, pasted, uploaded, encoding, recipe, seed, pace, settings)
     with_form = {page.visitor, *form.all}
-    live = [page.visitor, monitor, page.frame, start, pause, reset, stop, faster]
+    live = [page.visitor, page.messages, monitor, page.frame, start, pause, reset, stop, faster]
 
     def show(token: str | None) -> dict[gr.blocks.Block, Any]:
         """Values of `live` for a visitor: the current run as it is now."""
@@ -144,6 +146,14 @@ def train_tab(page: Page) -> Training:
             stop: gr.update(interactive=is_active),
             faster: gr.update(interactive=run is not None and is_active and run.pace is not None),
         }
+
+    def showing(work: Callable[..., None]) -> Callable[..., dict[gr.blocks.Block, Any]]:
+        @functools.wraps(work)
+        def handle(token: str, *values: Any) -> dict[gr.blocks.Block, Any]:
+            failed = on_error(page.say)(work)(token, *values)
+            return (failed or {}) | show(token)
+
+        return handle
 
     @on_error(lambda sentence: {"facts": [], "notes": [], "error": with_labels(sentence)})
     def show_preview(values: dict[Any, Any]) -> dict[str, Any]:
@@ -192,18 +202,13 @@ def train_tab(page: Page) -> Training:
     def on_click(button: gr.Button, command: Callable[..., None], *inputs: gr.components.Component) -> None:
         """Connect a button to a command for the visitor's current run; inputs: its further arguments."""
 
-        @on_error(warn)
         def attempt(token: str, *values: Any) -> None:
             run = workspaces.find(token).current_run
             if run is None:
                 raise RunError(NO_RUN_YET)
             command(run, *values)
 
-        def handle(token: str, *values: Any) -> dict[gr.blocks.Block, Any]:
-            attempt(token, *values)
-            return show(token)
-
-        button.click(handle, [page.visitor, *inputs], live, **QUIET)
+        button.click(showing(attempt), [page.visitor, *inputs], live, **QUIET)
 
     def one_step(values: dict[Any, Any]) -> dict[gr.blocks.Block, Any]:
         """One step of the active run, or the first one of a new run."""
@@ -211,10 +216,8 @@ def train_tab(page: Page) -> Training:
         run = _current_run(page, token)
         if run is None or run.status not in ACTIVE:
             return start_run(values, steps=True)
-        on_error(warn)(run.step)()
-        return show(token)
+        return showing(lambda token: run.step())(token)
 
-    @on_error(warn)
     def repeat_paused(token: str) -> None:
         space = workspaces.find(token)
         if (run := space.current_run) is None:
@@ -222,23 +225,20 @@ def train_tab(page: Page) -> Training:
         run.stop()
         workspaces.repeat(space, run, paused=True)
 
-    def begin_again(token: str) -> dict[gr.blocks.Block, Any]:
-        repeat_paused(token)
-        return show(token)
-
     def stop_all(token: str) -> dict[gr.blocks.Block, Any]:
         """Stop the active run and those that wait for it."""
         if space := page.workspaces.lookup(token):
             space.stop()
         return show(token)
 
-    @on_error(lambda sentence: warn(sentence) and None)  # None: there is no file to download
-    def save(token: str) -> str:
-        return packed(_current_run(page, token), saved.link)
+    # After an error the link has no file, so that the click does not download an older one.
+    @on_error(lambda sentence: {saved.link: None, **page.say(sentence)})
+    def save(token: str) -> dict[gr.blocks.Block, Any]:
+        return {saved.link: packed(_current_run(page, token), saved.link)}
 
-    @on_error(lambda sentence: warn(sentence) and None)
-    def describe(token: str) -> str:
-        return reported(workspaces.find(token), saved.link)
+    @on_error(lambda sentence: {saved.link: None, **page.say(sentence)})
+    def describe(token: str) -> dict[gr.blocks.Block, Any]:
+        return {saved.link: reported(workspaces.find(token), saved.link)}
 
     def open_saved(values: dict[Any, Any]) -> dict[gr.blocks.Block, Any]:
         """Resume the run of a zip file; one that can't be used starts nothing and loses nothing."""
@@ -255,13 +255,8 @@ def train_tab(page: Page) -> Training:
         problem = on_error(str)(resume)() if path else None
         return {saved.problem: {"facts": [], "notes": [], "error": problem}, **show(space.token)}
 
-    @on_error(warn)
     def more_steps(token: str, event: gr.EventData) -> None:
         workspaces.find(token).run(sent(event, "run", str)).continue_for(sent(event, "steps", int))
-
-    def go_on(token: str, event: gr.EventData) -> dict[gr.blocks.Block, Any]:
-        more_steps(token, event)
-        return show(token)
 
     def change_pace(token: str, pace: float) -> dict[gr.blocks.Block, Any]:
         if run := _current_run(page, token):
@@ -291,7 +286,7 @@ def train_tab(page: Page) -> Training:
     start.click(start_run, {facts, *with_form}, [facts, *live], **QUIET)
     on_click(pause, lambda run: run.resume() if run.status == "paused" else run.pause())
     step.click(one_step, {facts, *with_form}, [facts, *live], **QUIET)
-    reset.click(begin_again, page.visitor, live, **QUIET)
+    reset.click(showing(repeat_paused), page.visitor, live, **QUIET)
     on_click(faster, lambda run: run.set_pace(None))
     faster.click(lambda: FULL_SPEED, None, pace, **QUIET)
     stop.click(stop_all, page.visitor, live, **QUIET)
@@ -299,16 +294,16 @@ def train_tab(page: Page) -> Training:
     on_click(change_rate, lambda run, rate: run.set_learning_rate(rate or 0.0), rate)
     on_click(continue_run, lambda run, steps: run.continue_for(int(steps or 0)), extra)
     for button, write in ((saved.save, save), (saved.describe, describe)):
-        written = button.click(write, page.visitor, saved.link, **QUIET)
+        written = button.click(write, page.visitor, [saved.link, page.messages], **QUIET)
         written.success(None, saved.link, None, js=SAVE)
     saved.opened.upload(open_saved, {saved.opened, *with_form}, [saved.problem, *live], **QUIET).then(
         lambda: None, None, saved.opened, **QUIET
     )
-    monitor.more(go_on, page.visitor, live, **QUIET)
+    monitor.more(showing(more_steps), page.visitor, live, **QUIET)
     monitor.elsewhere(show, page.visitor, live, trigger_mode="always_last", **QUIET)
     # The status may change again before an event is answered; dropping the later one would leave the page behind.
     monitor.status(show, page.visitor, live, trigger_mode="always_last", **QUIET)
-    return Training(form, live, show)
+    return Training(form, live, show, showing)
 
 
 def pace_of(chosen: float, steps_to_watch: int | None = None) -> float | None:

@@ -2,7 +2,7 @@
 // buttons lie over it, so that 144 heads can be pressed, named and reached with the keyboard.
 
 import { colours, legend, onTheme, pixels } from "../colours.js";
-import { el, nodes, note, roam } from "../parts/elements.js";
+import { disable, el, nodes, note, roam } from "../parts/elements.js";
 import { bytesOf, change, onChange, settings } from "./heads.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
@@ -114,7 +114,7 @@ export function headGrid(root) {
     layerTool.hidden = value.layers === value.of;
     if (layer.length !== value.of) layer.replaceChildren(...Array.from({ length: value.of }, (_, at) => el("option", { value: at }, `${at + 1}`)));
     layer.value = `${value.first}`;
-    sort.disabled = !fact();
+    disable(sort, !fact() && "Choose another colour first: weights have no order.");
     sort.setAttribute("aria-pressed", `${settings.sorted && fact() !== ""}`);
     for (const item of frame.querySelectorAll("button")) {
       const [layer, head] = headOf(item), name = nameOf([layer, head]), number = factOf([layer, head]);

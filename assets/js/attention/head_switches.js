@@ -1,7 +1,7 @@
 // Heads as switches: the model's answers without the heads that are off, and the change of each answer without each head.
 
 import { effect, effectLegend } from "../colours.js";
-import { el, note, roam } from "../parts/elements.js";
+import { disable, el, note, roam } from "../parts/elements.js";
 import { on, visitor } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
 import { asking } from "../views.js";
@@ -131,7 +131,7 @@ export function headSwitches(root, { server, options }) {
     fill(measure, Object.entries(value.titles));
     const off = count();
     without.textContent = off === 0 ? "Heads off" : off === 1 ? "Without 1 head" : `Without ${off} heads`;
-    allOn.disabled = off === 0;
+    disable(allOn, off === 0 && "No head is off.");
     each.hidden = !value.waits;
     table.replaceChildren(...Object.entries(value.titles).map(([name, title]) => answer(name, title)));
     const wanted = `${value.layers}.${value.heads}`;

@@ -2,7 +2,7 @@
 // what the page shows.
 
 import { languages } from "../language/language.js";
-import { el, nodes, own, svg } from "../parts/elements.js";
+import { disable, el, nodes, own, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { announce, choice, latest, meet, on, visitor } from "../parts/page.js";
 import { ask, link, parsed, question, restore } from "../parts/question.js";
@@ -70,7 +70,8 @@ export function frame(root, { server, options }) {
     const all = steps(), last = Math.max(0, all.length - 1), { step } = question;
     slider.max = `${last}`;
     slider.value = `${step === null ? last : nearest(step)}`;
-    slider.disabled = replay.disabled = all.length < 2;
+    slider.disabled = all.length < 2;
+    disable(replay, all.length < 2 && "There is one step so far.", "Show each kept step in turn");
     const words = !all.length ? shown.detail : `step ${count(step === null ? all[last] : all[nearest(step)])}`;
     slider.setAttribute("aria-valuetext", step === null ? `Live, ${words}` : words);
     live.setAttribute("aria-pressed", `${step === null}`);

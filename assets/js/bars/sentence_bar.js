@@ -1,11 +1,12 @@
 // The bar below the tabs: one or two sentences as words to press or to edit, and the model to compare with. It holds the
 // question as its component's value and asks the server for what a change concerns in the open tab.
 
-import { direction, el, note, roam } from "../parts/elements.js";
+import { direction, disable, el, note, roam } from "../parts/elements.js";
 import { announce, latest, on, orError, visitor } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
 import { expect, lose, receive } from "../views.js";
 
+const UNKNOWN = "The model never learned this word";
 const TYPING_MS = 300;
 const REST_MS = 100;  // between an answer and the next question of its kind
 /** What a press on a word does, by tab. */
@@ -132,8 +133,7 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   function chip(index) {
     const word = words.words[index], cuts = words.cuts[index], known = words.known[index];
     const pieces = cuts.map((cut, i) => el("span", { class: "b-piece", translate: "no" }, word.slice(cut, cuts[i + 1])));
-    const item = el("button", { class: known ? "b-word" : "b-word is-unknown", dir: "auto",
-      title: known ? null : "The model never learned this word" }, ...pieces);
+    const item = el("button", { class: known ? "b-word" : "b-word is-unknown", dir: "auto" }, ...pieces);
     // The second click of a double click picks this word alone.
     item.addEventListener("click", (event) => press(index, event.detail === 2));
     return item;
@@ -168,7 +168,8 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     [...root.querySelectorAll(".b-word")].forEach((item, index) => {
       const isWord = question.tab === "words-in-context" && words.words[index].toLowerCase() === question.word?.trim().toLowerCase();
       item.setAttribute("aria-pressed", `${pressable && (hidden.has(index) || isWord)}`);
-      /** @type {HTMLButtonElement} */ (item).disabled = !pressable;
+      disable(/** @type {HTMLButtonElement} */ (item), !pressable && "In this tab a press on a word does nothing.",
+        item.classList.contains("is-unknown") ? UNKNOWN : "");
     });
     // A field that scrolls can be reached by keyboard, by its words or by itself.
     for (const { chips } of Object.values(fields)) pressable ? chips.removeAttribute("tabindex") : (chips.tabIndex = 0);
@@ -176,7 +177,8 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     for (const key of FIELDS) if (document.activeElement !== fields[key].editor) fields[key].close();
     hint.textContent = PRESSES[question.tab];
     undo.hidden = before === null;
-    swap.disabled = read !== textsKey();  // the hidden words are known by their numbers
+    // The hidden words are known by their numbers.
+    disable(swap, read !== textsKey() && "The words of the sentences are still being read.");
     beside.hidden = !COMPARES.has(question.tab);
     // A task's model may read a long text in parts; its answer shows any error.
     problem.replaceChildren(...(words.error && question.tab !== "fine-tune" ? [note(words.error, true)] : []));

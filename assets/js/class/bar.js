@@ -1,6 +1,6 @@
 // The bar of a class above all tabs: what the teacher sends, the question to the room, and its histogram.
 
-import { bar as fill, el } from "../parts/elements.js";
+import { bar as fill, disable, el } from "../parts/elements.js";
 import { on } from "../parts/page.js";
 import { question } from "../parts/question.js";
 import { act, follow, room, show, teach } from "./state.js";
@@ -110,7 +110,8 @@ export function bar(view) {
       if (now?.open && isTeacher) join();
       if (now && !now.open && covered === now.number) { covered = 0; uncover().catch(console.warn); }
     }
-    ask.disabled = question.tab !== "masked-words" || !(question.hidden?.length || question.text.includes("[MASK]"));
+    const isReady = question.tab === "masked-words" && (question.hidden?.length || question.text.includes("[MASK]"));
+    disable(ask, !isReady && "Hide a word in the tab Masked words first.");
     const asks = Boolean(now?.open) && isAsked(), send = form()?.querySelector("#uncover");
     document.body.classList.toggle("class-asks", asks);
     if (asks && send) send.textContent = "Send my guess";

@@ -1,6 +1,6 @@
 // The Class tab: how to join, what the teacher sets, sharing one's run, and the board of shared runs.
 
-import { el, svg } from "../parts/elements.js";
+import { disable, el, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { on } from "../parts/page.js";
 import { act, follow, room, teach } from "./state.js";
@@ -89,7 +89,7 @@ function shareForm() {
   follow(() => {
     remove.hidden = room.own === null;
     submit.textContent = room.own === null ? "Share my run" : "Share my newest run";
-    submit.disabled = !room.sharing;
+    disable(submit, !room.sharing && "Your teacher has turned sharing off.");
     form.hidden = !room.sharing && room.own === null;
   });
   return form;

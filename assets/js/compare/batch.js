@@ -2,7 +2,7 @@
 // The view follows the selected step; drawing other masks holds the step until a person selects another one.
 // Kinds of tokens do not differ by colour alone: each has its own border, and asked words name their kind.
 
-import { direction, el } from "../parts/elements.js";
+import { direction, disable, el } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { on, visitor } from "../parts/page.js";
 import { question } from "../parts/question.js";
@@ -135,9 +135,9 @@ export function batch(root, { server, setValue, options }) {
     summaryLine.textContent = summary(value);
     pairing.textContent = value.label === "IsNext" ? options.pairing : "";
     range.textContent = `Pairs ${first + 1} to ${first + value.rows.length} of ${value.pairs}`;
-    back.disabled = first === 0;
-    next.disabled = first + value.rows.length >= value.pairs;
-    own.disabled = again === 0;
+    disable(back, first === 0 && "These are the first pairs.", "Previous pairs");
+    disable(next, first + value.rows.length >= value.pairs && "These are the last pairs.", "Next pairs");
+    disable(own, again === 0 && "This is the batch of this step.", "The words that were asked in this step");
     pairs.replaceChildren(...value.rows.map((row, index) => pair(row, value.first + index + 1, value.label)));
     key.replaceChildren(legend(value.legend));
     setValue({ run: value.run, step: value.step, first: value.first, again: value.again });

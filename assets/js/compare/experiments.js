@@ -1,6 +1,6 @@
 // An experiment: the progress of its runs, then a row of numbers for each variant and a sentence that answers the question.
 
-import { el, note } from "../parts/elements.js";
+import { el } from "../parts/elements.js";
 import { duration } from "../parts/numbers.js";
 import { keep, kept, latest, on } from "../parts/page.js";
 import { dot, runs } from "../train/runs.js";
@@ -17,8 +17,7 @@ export function experiment(root, { server }) {
     "aria-valuemin": 0, "aria-valuemax": 100 }, fill);
   const result = el("div", { id: "experiment-result" });
   const shown = el("div", { class: "b-experiment" }, title, question, status, bar, result);
-  const problem = el("div", {});
-  root.append(problem, shown);
+  root.append(shown);
   shown.hidden = true;
   /** @type {string | null} */
   let visitor = null;
@@ -89,8 +88,5 @@ export function experiment(root, { server }) {
   on("runs", poll);
   document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") poll(); });
   poll();
-  return function draw(value) {
-    problem.replaceChildren(...(value && value.error ? [note(value.error, true)] : []));
-    poll();
-  };
+  return function draw() { poll(); };
 }

@@ -2,7 +2,7 @@
 // differ between these.
 
 import { saveMenu } from "../parts/downloads.js";
-import { el, note } from "../parts/elements.js";
+import { disable, el, note } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { on } from "../parts/page.js";
 import { curves } from "../train/curves.js";
@@ -40,10 +40,9 @@ export function runsList(root, { trigger, server, options }) {
   let before = null;
 
   function button(row, label, paused, title) {
-    const item = el("button", { class: "b-small-button", title, "aria-label": `${label}: run ${row.number}`, "data-control": `${label} ${row.number}` }, label);
+    const item = el("button", { class: "b-small-button", "aria-label": `${label}: run ${row.number}`, "data-control": `${label} ${row.number}` }, label);
     const isBusy = rows.some((each) => !hasEnded(each.status));
-    item.disabled = !row.canRepeat || isBusy;
-    if (isBusy) item.title = "Stop the active run first";
+    disable(item, isBusy ? "Stop the active run first" : !row.canRepeat && "The text of this run is no longer kept", title);
     item.addEventListener("click", () => trigger("select", { run: row.run, paused }));
     return item;
   }

@@ -4,7 +4,7 @@
 // within a lesson opens the lesson too. The lesson of a file has the name "file" there; the file itself is kept in the
 // browser tab and no link carries it. The server checks every file, so this module draws only what is well-formed.
 
-import { el, nodes, note, own } from "../parts/elements.js";
+import { disable, el, nodes, note, own } from "../parts/elements.js";
 import { save } from "../parts/downloads.js";
 import { announce, keep, kept, on, orError, visitor } from "../parts/page.js";
 import { ask, changes, parsed, question, restore } from "../parts/question.js";
@@ -138,8 +138,8 @@ export function lessonBar(root, { server, options }) {
   /** The buttons between steps. @param {Lesson} from */
   function moves(from) {
     const back = button("lesson-back", "Back", () => move(-1)), next = button("lesson-next", "Next", () => move(1));
-    back.disabled = question.at === 0;
-    next.disabled = question.at >= from.steps.length - 1;
+    disable(back, question.at === 0 && "This is the first step.");
+    disable(next, question.at >= from.steps.length - 1 && "This is the last step.");
     return [back, next];
   }
 

@@ -9,7 +9,8 @@ import { choice } from "../parts/page.js";
  * @param {[where: string, text: string][]} stops @param {boolean} [first] only if this browser has not seen it
  */
 export function tour(stops, first) {
-  if (document.querySelector(".b-tour") || first && choice("tour") || !choice("tour", "seen") && first) return;
+  if (document.querySelector(".b-tour") || first && (window.Balcony.forgets || choice("tour"))) return;
+  choice("tour", "seen");
   let at = 0;
   const listening = new AbortController();
   const text = el("p", { "aria-live": "polite" }), count = el("span", { class: "b-number" });

@@ -51,6 +51,15 @@ export function note(text, isError) {
   return el("p", { class: isError ? "b-note is-error" : "b-note", dir: "auto", role: isError ? "alert" : null }, text);
 }
 
+/**
+ * Disable a button for a reason, which is its title then; without one, enable it.
+ * @param {HTMLButtonElement} button @param {string | false} why @param {string} [title] of the enabled button
+ */
+export function disable(button, why, title = "") {
+  button.disabled = Boolean(why);
+  button.title = why || title;
+}
+
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
 
 /**

@@ -13,6 +13,8 @@
  * @property {null} open the question names another tab, which is to be opened
  * @property {null} failed the server could not answer a question: perhaps its model is gone
  * @property {null} restored the question of an address was taken
+ * @property {{text: string, until: "press" | "answer" | "closed"}} said a sentence for the person, see bars/messages.js
+ * @property {null} reached the server has answered a request
  * @property {null} elsewhere a run was started by another part of the page
  * @property {{run: string, steps: number[]}} snapshots a run has new snapshots
  * @property {null} status the run of the page has another status
@@ -25,9 +27,14 @@ const bus = new EventTarget();
 /** @type {(value?: any) => void} */
 let met;
 /** Messages between a visitor's browser tabs: the visitor's token, after a run started or another model was chosen. */
-export const tabs = new BroadcastChannel("balcony");
+export const tabs = channel();
 /** The visitor's token. `known` resolves when the server has answered with it. */
 export const visitor = { token: "", known: new Promise((resolve) => { met = resolve; }) };
+
+/** Where a browser forbids storage it may forbid this too; the other end of the port then hears nothing. @returns {BroadcastChannel} */
+function channel() {
+  try { return new BroadcastChannel("balcony"); } catch { return /** @type {any} */ (new MessageChannel().port1); }
+}
 
 /** The visitor's token is known, or another one. @param {string} token */
 export function meet(token) {
@@ -52,7 +59,7 @@ export function on(name, callback) {
 }
 
 /**
- * Keep a value of a visitor while this browser tab is open, so that a reload finds it; not where the browser forbids it.
+ * Keep a value of a visitor while this browser tab is open, so that a reload finds it.
  * @param {string} name @param {string | null} owner @param {any} value
  */
 export function keep(name, owner, value) {
@@ -74,18 +81,12 @@ export function kept(name, owner) {
 }
 
 /**
- * A choice of the person, which this browser keeps: the new one, else the kept one, else null; null also where the browser
- * forbids it.
+ * A choice of the person, which this browser keeps: the new one, else the kept one, else null.
  * @param {string} name @param {string} [value] the new one
  */
 export function choice(name, value) {
-  try {
-    if (value) localStorage.setItem(`balcony-${name}`, value);
-    return localStorage.getItem(`balcony-${name}`);
-  } catch (error) {
-    console.warn(error);
-    return null;
-  }
+  if (value) localStorage.setItem(`balcony-${name}`, value);
+  return localStorage.getItem(`balcony-${name}`);
 }
 
 /** An answer of the server; where there is none, why, under `error`. @param {Promise<any>} answer @returns {Promise<any>} */

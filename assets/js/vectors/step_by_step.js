@@ -3,7 +3,7 @@
 import { attend, floats, summed, unfolded, weighted } from "../attention/row.js";
 import { change } from "../attention/heads.js";
 import { level } from "../colours.js";
-import { bar, el, note, roam } from "../parts/elements.js";
+import { bar, disable, el, note, roam } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { number, percent } from "../parts/numbers.js";
 import { latest, on, orError, visitor } from "../parts/page.js";
@@ -254,8 +254,8 @@ export function stepByStep(root, { options, server }) {
       button.setAttribute("aria-current", i === now ? "step" : "false");
       button.tabIndex = i === now ? 0 : -1;
     });
-    back.disabled = now === 0;
-    next.disabled = now === stages.length - 1;
+    disable(back, now === 0 && "This is the first stage.");
+    disable(next, now === stages.length - 1 && "This is the last stage.");
     const inHead = ["projections", "scores", "weights", "context"].includes(key), inLayer = inHead || ["joined", "feed-forward"].includes(key);
     title.textContent = `${now + 1} ${heading}${inLayer ? `: layer ${value.head[0] + 1}` : ""}${inHead ? `, head ${value.head[1] + 1}` : ""}`;
     text.textContent = words;
