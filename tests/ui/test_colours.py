@@ -12,7 +12,7 @@ from ui.parts import figures
 from ui.server.workspace import MOST_RUNS, Workspace
 
 LIGHT, DARK = re.findall(
-    r"\{\n((?:\s*--b-[^{}]*)+?)\}", re.sub(r"/\*.*?\*/", "", (ASSETS / "css" / "balcony.css").read_text("utf-8"))
+    r"\{\n((?: *--b-[^;]*; *\n| *\n)+)", re.sub(r"/\*.*?\*/", "", (ASSETS / "css" / "balcony.css").read_text("utf-8"))
 )
 BACKGROUNDS = {LIGHT: "#ffffff", DARK: "#0f172a"}  # of panels, in Gradio's theme
 
