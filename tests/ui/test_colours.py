@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from bert_core.config import ASSETS
+from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_named
 from bert_core.runs.run import Run
 from ui.parts import figures
 from ui.server.workspace import MOST_RUNS, Workspace
@@ -56,7 +57,8 @@ def test_curves_have_the_colours_of_the_style_sheet() -> None:
 
 
 def ended_run(number: int) -> Run:
-    return cast(Run, type("EndedRun", (), {"id": f"{number}", "status": "finished"})())
+    facts = {"id": f"{number}", "status": "finished", "recipe": recipe_named(DEFAULT_RECIPE)}
+    return cast(Run, type("EndedRun", (), facts)())
 
 
 def test_curves_of_runs_differ_from_one_another_and_can_be_seen_in_both_themes() -> None:
