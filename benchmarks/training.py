@@ -121,6 +121,13 @@ def _is_of_text(name: str) -> bool:
     return name.startswith(("mini", "base"))
 
 
+def _at_length(batch: Batch, length: int) -> Batch:
+    """The batch padded to `length` tokens."""
+    rest = (0, length - batch.input_ids.shape[1])
+    ids, segments, mask = (F.pad(each, rest) for each in (batch.input_ids, batch.token_type_ids, batch.attention_mask))
+    return Batch(ids, segments, mask, F.pad(batch.labels, rest, value=IGNORED), batch.next_sentence_label)
+
+
 def measure(name: str, options: argparse.Namespace) -> None:
     """Print the table of a case."""
     title, recipe = CASES[name]
@@ -133,7 +140,7 @@ def measure(name: str, options: argparse.Namespace) -> None:
     started = time.perf_counter()
     trimmed = [prepared.batches[k] for k in range(count)]
     drawing = (time.perf_counter() - started) / count * 1000
-    padded = [batch.at_length(recipe.data.sequence_length) for batch in trimmed]
+    padded = [_at_length(batch, recipe.data.sequence_length) for batch in trimmed]
     config, dtype, weights = prepared.model.config, getattr(torch, options.precision), prepared.model.state_dict()
     weights = {key: tensor.clone() for key, tensor in weights.items()}
 

@@ -41,7 +41,7 @@ from bert_core.probes.exam import exam
 from bert_core.probes.masked_words import fill_mask, layer_lens, leave_one_out, rate_guess, sweep
 from bert_core.probes.sentence_pairs import next_sentence, pair_matrix
 from bert_core.probes.stages import follow
-from bert_core.probes.vectors import encode, sentence_vector, sentence_vectors, words_in_contexts
+from bert_core.probes.vectors import encode, sentence_vectors, words_in_contexts
 from bert_core.runs.prepare import prepare, preview
 from bert_core.runs.recipe import Recipe, load_recipe, recipe_names
 from bert_core.runs.run import Run
@@ -103,7 +103,6 @@ __all__ = [
     "review",
     "rollout",
     "save_checkpoint",
-    "sentence_vector",
     "sentence_vectors",
     "show",
     "sweep",

@@ -1,7 +1,6 @@
 """Replaces the files of a folder together; a kill or a full disk never leaves a mixture of old and new."""
 
 import contextlib
-import ctypes
 import errno
 import glob
 import os
@@ -9,50 +8,51 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _STALE_SECONDS = 3600
 
 
 @contextlib.contextmanager
-def replacing(folder: Path, *, last: str, members: Collection[str]) -> Iterator[Path]:
+def replacing(folder: Path, *, last: str, is_member: Callable[[str], bool]) -> Iterator[Path]:
     """Yield a temporary folder to write into; at the end of the block its files become those of `folder`.
 
-    folder: an absolute path. last: the file that makes the folder complete; the block must write it. members: names of
-    old files to remove, because they belong to the replaced ones. All other files and subfolders stay.
+    folder: an absolute path. last: the file that makes the folder complete; the block must write it. is_member: whether
+    an old file with this name belongs to the replaced ones. All other files and subfolders stay.
 
-    Files are synced to the disk first. On Linux one system call then exchanges the old folder for the new one. Where
-    the file system cannot do that, two renames follow each other; between them only a backup exists, which
-    `restore_backup` renames back. If the block raises, nothing changes. Raises OSError.
+    Files are synced to the disk first. Then the old folder is renamed to a backup, the new one takes its place, and
+    what stays moves there from the backup; after a kill in between, `restore_backup` continues. If the block raises,
+    nothing changes. Raises OSError.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    restore_backup(folder)
+    restore_backup(folder, is_member)
     _remove_leftovers(folder)
-    new = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.new")
+    new, backup = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.new"), _backup(folder)
     new.mkdir()
     try:
         yield new
         written = sorted(new.iterdir(), key=lambda path: path.name == last)
         if os.path.ismount(folder):
             raise OSError("a mounted folder cannot be replaced; choose a folder inside it")
-        is_complete = (folder / last).exists()
-        if is_complete:
-            _link_others(folder, new, {path.name for path in written} | set(members))
         for path in [*written, new]:
             _sync(path)
         with contextlib.ExitStack() as undo:
-            if is_complete:
-                _exchange(new, folder, undo)
+            if (folder / last).exists():
+                shutil.copystat(folder, new)
+                stay = [path.name for path in folder.iterdir() if not is_member(path.name)]
+                _rename(folder, backup, undo)
+                _rename(new, folder, undo)
+                moves = [(backup / name, folder / name) for name in stay if not (folder / name).exists()]
             else:
                 folder.mkdir(exist_ok=True)
-                for path in written:
-                    _rename(path, folder / path.name, undo)
-                    _sync(folder)
+                moves = [(path, folder / path.name) for path in written]
+            for path, target in moves:
+                _rename(path, target, undo)
+                _sync(folder)
             _sync(folder.parent)
             undo.pop_all()
-        if is_complete:
-            shutil.rmtree(_backup(folder), ignore_errors=True)
+        shutil.rmtree(backup, ignore_errors=True)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
@@ -72,10 +72,16 @@ def check_writable(folder: Path) -> None:
         pass
 
 
-def restore_backup(folder: Path) -> None:
-    """Undo the first of the two renames of `_exchange` if a kill prevented the second."""
-    if not folder.exists() and _backup(folder).exists():
-        os.rename(_backup(folder), folder)
+def restore_backup(folder: Path, is_member: Callable[[str], bool]) -> None:
+    """End what a kill has interrupted: without a new folder, the old one returns; else what stays moves there."""
+    backup = _backup(folder)
+    if backup.exists() and not folder.exists():
+        os.rename(backup, folder)
+    elif backup.exists():
+        for path in backup.iterdir():
+            if not is_member(path.name) and not (folder / path.name).exists():
+                os.rename(path, folder / path.name)
+        shutil.rmtree(backup, ignore_errors=True)
 
 
 def _backup(folder: Path) -> Path:
@@ -90,48 +96,9 @@ def _remove_leftovers(folder: Path) -> None:
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _link_others(old: Path, new: Path, dropped: Collection[str] = ()) -> None:
-    """Link every file of `old` that stays into `new`, so that a program that is writing to it can continue."""
-    for path in old.iterdir():
-        target = new / path.name
-        if path.name in dropped:
-            continue
-        if path.is_symlink():
-            target.symlink_to(os.readlink(path))
-        elif path.is_dir():
-            target.mkdir()
-            _link_others(path, target)
-        else:
-            try:
-                os.link(path, target)
-            except OSError:  # a file system without hard links
-                shutil.copy2(path, target)
-    shutil.copystat(old, new)
-
-
-def _exchange(new: Path, folder: Path, undo: contextlib.ExitStack) -> None:
-    """Swap two folders; afterwards the old files are in `new` or in the backup. undo: gets what swaps them back."""
-    if _exchange_at_once(new, folder):
-        undo.callback(_exchange_at_once, new, folder)
-        return
-    shutil.rmtree(_backup(folder), ignore_errors=True)
-    _rename(folder, _backup(folder), undo)
-    _rename(new, folder, undo)
-
-
 def _rename(path: Path, target: Path, undo: contextlib.ExitStack) -> None:
     os.replace(path, target)
     undo.callback(os.replace, target, path)
-
-
-def _exchange_at_once(new: Path, folder: Path) -> bool:
-    """Swap two folders by Linux's renameat2; False where the system or the file system lacks it."""
-    AT_FDCWD, RENAME_EXCHANGE = -100, 2
-    try:
-        renameat2 = ctypes.CDLL(None).renameat2
-    except (AttributeError, TypeError, OSError):
-        return False
-    return renameat2(AT_FDCWD, os.fsencode(new), AT_FDCWD, os.fsencode(folder), RENAME_EXCHANGE) == 0
 
 
 def _sync(path: Path) -> None:

@@ -317,8 +317,6 @@ class FinetuningConfig(OptimizerConfig):
     frozen_layers: int = _number(
         0, 0, 48, "Keep the embeddings and this many of the lowest layers as they are. 0: train everything."
     )
-    freeze_encoder: bool = _choice(False, (False, True), "Train the pooler and the output layer alone.")
-    layer_decay: float = _number(1.0, 0.1, 1, "Each lower layer has this fraction of the rate of the one above it.")
     keep_best: bool = _choice(
         True, (False, True), "Keep the weights of the epoch that did best on the validation part."
     )

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from bert_core.config import BertConfig, TrainingConfig
+from bert_core.config import BertConfig
 from bert_core.errors import ConfigError, quoted
 
 Precision = Literal["float32", "bfloat16"]  # of the matrix products
@@ -36,9 +36,6 @@ _STEP_FOR_BFLOAT16 = {"cpu": 1e10, "cuda": 1e11}
 # An estimate of the operations a second of Apple's GPUs. It is not measured, because many threads ask for it and only
 # one at a time may use MPS.
 _MPS_RATE = 1e12
-
-# An estimate of the operations that a GPU computes in 2 ms, the time to start a few hundred kernels.
-_STEP_TO_RECORD = 1e11
 
 
 def choose_device(device: str) -> str:
@@ -184,12 +181,6 @@ def faster_precision(operations: float, device: str) -> Precision:
     """The precision in which a training step of this many operations is faster on this kind of device."""
     is_large = operations >= _STEP_FOR_BFLOAT16.get(device, math.inf)
     return "bfloat16" if is_large and has_fast_bfloat16(device) else "float32"
-
-
-def is_worth_recording(operations: float, training: TrainingConfig, device: str) -> bool:
-    """Whether to record steps of this many operations as CUDA graphs: those of a small model on a GPU."""
-    is_possible = device == "cuda" and not training.alternating and training.optimizer in ("adamw", "adam")
-    return is_possible and operations < _STEP_TO_RECORD
 
 
 def estimate_seconds(steps: int, config: BertConfig, lengths: Tensor, asked: float, device: str = "cpu") -> float:

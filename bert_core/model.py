@@ -1,15 +1,14 @@
 """BERT (Devlin et al. 2018), as google-research/bert defines it and under Hugging Face's tensor names.
 
-Shapes: B batch, T tokens, H heads, D hidden size, F feed-forward size, V vocabulary, M asked positions of a batch, at
-which the model predicts the token. Comments give the shapes without packing; for `rows`, see `bert_core.packing`.
+Shapes: B batch, T tokens, N computed positions of the B * T (see `bert_core.packing`), M asked positions, at which the
+model predicts the token, H heads, D hidden size, F feed-forward size, V vocabulary.
 
 Post-LayerNorm: every block is LayerNorm(x + dropout(block(x))). The masked-word head shares its matrix with the word
 embeddings. Query, key and value are one matrix product at run time and three tensors in a file.
 """
 
-import dataclasses
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 
 from bert_core.config import BertConfig
 from bert_core.errors import checked
-from bert_core.packing import ALL_ROWS, AllRows, OnlyAt
+from bert_core.packing import Packing
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
 
@@ -64,12 +63,12 @@ class BertEmbeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor, rows: AllRows = ALL_ROWS) -> Tensor:
-        T = input_ids.shape[1]
-        words = self.word_embeddings(rows.pack(input_ids))  # (B, T, D)
-        segments = self.token_type_embeddings(rows.pack(token_type_ids))
-        positions = rows.position_vectors(self.position_embeddings.weight[:T])
-        return self.dropout(self.LayerNorm(words + segments + positions))
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor, packing: Packing) -> Tensor:
+        positions = torch.arange(input_ids.shape[1], device=input_ids.device).expand_as(input_ids)  # (B, T)
+        words = self.word_embeddings(packing.pack(input_ids))  # (N, D)
+        segments = self.token_type_embeddings(packing.pack(token_type_ids))
+        x = words + segments + self.position_embeddings(packing.pack(positions))
+        return self.dropout(self.LayerNorm(x))
 
 
 class BertSelfAttention(nn.Module):
@@ -88,46 +87,28 @@ class BertSelfAttention(nn.Module):
         self.register_load_state_dict_pre_hook(self._join)
 
     def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        rows: AllRows = ALL_ROWS,
-        head_scale: Tensor | None = None,
-        with_weights: bool = False,
+        self, x: Tensor, mask: Tensor | None, packing: Packing, head_scale: Tensor | None, with_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
-        qkv = rows.unpack(self.qkv(x))  # (B, T, 3 * D)
+        qkv = packing.unpack(self.qkv(x))  # (N, D) -> (B, T, 3 * D)
         B, T, _ = qkv.shape
         query, key, value = qkv.view(B, T, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)  # (B, H, T, D/H) each
         context, weights = attend(query, key, value, mask, self.dropout_prob if self.training else 0.0, with_weights)
         if head_scale is not None:
             context = context * head_scale.view(-1, self.num_heads, 1, 1)
-        return rows.pack(context.transpose(1, 2).flatten(2)), weights  # (B, T, D)
+        return packing.pack(context.transpose(1, 2).flatten(2)), weights  # (N, D)
 
     @staticmethod
-    def _split(module: nn.Module, state: dict[str, Tensor], prefix: str, _metadata: dict) -> None:
+    def _split(_: nn.Module, state: dict[str, Tensor], prefix: str, *__: object) -> None:
         for kind in ("weight", "bias"):
             parts = state.pop(f"{prefix}qkv.{kind}").chunk(3)
             state.update({f"{prefix}{name}.{kind}": part for name, part in zip(("query", "key", "value"), parts)})
 
     @staticmethod
-    def _join(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: object) -> None:
+    def _join(_: nn.Module, state: dict[str, Tensor], prefix: str, *__: object) -> None:
         for kind in ("weight", "bias"):
             names = [f"{prefix}{name}.{kind}" for name in ("query", "key", "value")]
             if all(name in state for name in names):
                 state[f"{prefix}qkv.{kind}"] = torch.cat([state.pop(name) for name in names])
-
-
-class ProjectAddNorm(nn.Module):
-    """The last part of each block of a layer: LayerNorm(residual + dropout(dense(x)))."""
-
-    def __init__(self, in_features: int, config: BertConfig) -> None:
-        super().__init__()
-        self.dense = nn.Linear(in_features, config.hidden_size)
-        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
-
-    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
-        return self.LayerNorm(residual + self.dropout(self.dense(x)))
 
 
 def attend(
@@ -148,25 +129,58 @@ def attend(
     return (weights @ value).view(B, H, T, width), weights.view(B, H, T, T) if with_weights else None
 
 
-class BertLayer(nn.Module):
-    """Self-attention, then a feed-forward block, each with its own residual and LayerNorm; see `BertSelfAttention`."""
+class ProjectAddNorm(nn.Module):
+    """The last part of each block of a layer: LayerNorm(residual + dropout(dense(x)))."""
+
+    def __init__(self, in_features: int, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(in_features, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        return self.LayerNorm(residual + self.dropout(self.dense(x)))
+
+
+class BertAttention(nn.Module):
+    """Holds self-attention and its output projection under the names of a file."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.attention = nn.ModuleDict(
-            {"self": BertSelfAttention(config), "output": ProjectAddNorm(config.hidden_size, config)}
-        )
+        self.self = BertSelfAttention(config)
+        self.output = ProjectAddNorm(config.hidden_size, config)
+
+
+class BertLayer(nn.Module):
+    """Self-attention, then a feed-forward block, each with its own residual and LayerNorm.
+
+    kept: (M,) indices of the vectors that are needed after attention; None means all. For the others, see
+    `BertSelfAttention`.
+    """
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.attention = BertAttention(config)
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(config.hidden_size, config.intermediate_size)})
         self.output = ProjectAddNorm(config.intermediate_size, config)
         self.activation = _ACTIVATIONS[config.hidden_act]
 
-    def forward(
-        self, x: Tensor, mask: Tensor | None = None, rows: AllRows = ALL_ROWS, *attention_options: Any
-    ) -> tuple[Tensor, Tensor | None]:
-        context, weights = self.attention["self"](x, mask, rows, *attention_options)
-        x = self.attention["output"](context, residual=rows.residual(x))
-        inner = self.activation(self.intermediate["dense"](x))  # (B, T, F)
+    def forward(self, x: Tensor, *attention_inputs: Any, kept: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        context, weights = self.attention.self(x, *attention_inputs)
+        if kept is not None:
+            context, x = context.index_select(0, kept), x.index_select(0, kept)
+        x = self.attention.output(context, residual=x)
+        inner = self.activation(self.intermediate["dense"](x))  # (N, F)
         return self.output(inner, residual=x), weights
+
+
+class BertEncoder(nn.Module):
+    """Holds the layers under the name of a file."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        layers = nn.ModuleList(BertLayer(config) for _ in range(config.num_hidden_layers))
+        self.layer = cast(Sequence[BertLayer], layers)
 
 
 @checked
@@ -182,11 +196,9 @@ class BertModel(nn.Module):
         self.config = config
         with torch.device("meta"):
             self.embeddings = BertEmbeddings(config)
-            self.encoder = nn.ModuleDict(
-                {"layer": nn.ModuleList(BertLayer(config) for _ in range(config.num_hidden_layers))}
-            )
+            self.encoder = BertEncoder(config)
             self.pooler = nn.ModuleDict({"dense": nn.Linear(config.hidden_size, config.hidden_size)})
-        _initialise(self, generator)
+        initialise(self, config, generator)
 
     def forward(
         self,
@@ -198,7 +210,7 @@ class BertModel(nn.Module):
         output_hidden_states: bool = False,
         output_attentions: bool = False,
         head_scale: Tensor | None = None,
-        packing: AllRows = ALL_ROWS,
+        packing: Packing | None = None,
     ) -> BertOutput:
         """Encode a batch.
 
@@ -209,39 +221,37 @@ class BertModel(nn.Module):
         requested.
         head_scale: (layers, H), or (layers, B, H) for each row on its own; factors on the heads' outputs before the
         output projection, so 0 switches a head off. None means all 1 and costs nothing.
-        packing: `Packing.of` this attention_mask; hidden states are then those of the N real tokens only, (N, D).
+        packing: `Packing.of` this attention_mask, to compute no padding; its hidden states then mean nothing.
         """
         B, T = input_ids.shape
-        layers = cast(nn.ModuleList, self.encoder["layer"])
-        if token_type_ids is None:
-            token_type_ids = torch.zeros_like(input_ids)
+        packing = packing or Packing((B, T))
+        token_type_ids = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
         mask = None
         if attention_mask is not None:
             mask = torch.zeros(B, 1, 1, T, device=input_ids.device)
             mask.masked_fill_(~attention_mask.bool().view(B, 1, 1, T), float("-inf"))
-        scales: Iterable[Tensor | None] = [None] * len(layers) if head_scale is None else head_scale
-        rows = [packing] * len(layers)
-        first = torch.arange(0, B * T, T, device=input_ids.device)
-        wanted = None if asked_positions is None else torch.cat([first, asked_positions.to(first.device)])
-        if wanted is not None and not output_hidden_states:
-            rows[-1] = OnlyAt(packing, wanted)
+        first, kept = packing.index(torch.arange(0, B * T, T, device=input_ids.device)), None
+        if asked_positions is not None:
+            kept = torch.cat([first, packing.index(asked_positions.to(first.device))])
+        scales = [None] * len(self.encoder.layer) if head_scale is None else head_scale
 
-        x = self.embeddings(input_ids, token_type_ids, packing)
+        x = self.embeddings(input_ids, token_type_ids, packing)  # (N, D)
         hidden_states, attentions = [x], []
-        for layer, layer_rows, scale in zip(layers, rows, scales):
-            x, weights = layer(x, mask, layer_rows, scale, output_attentions)
+        for number, (layer, scale) in enumerate(zip(self.encoder.layer, scales), 1):
+            is_limited = number == len(self.encoder.layer) and not output_hidden_states
+            x, weights = layer(x, mask, packing, scale, output_attentions, kept=kept if is_limited else None)
             hidden_states.append(x)
             attentions.append(weights)
 
-        if wanted is None:
-            first_tokens = packing.at(x, first)
+        if kept is None:
+            first_tokens, x = x.index_select(0, first), packing.unpack(x)
         else:
-            x = packing.at(x, wanted) if output_hidden_states else x
-            first_tokens, x = x.split([B, len(wanted) - B])
+            x = x.index_select(0, kept) if output_hidden_states else x
+            first_tokens, x = x.split([B, len(kept) - B])
         return BertOutput(
             last_hidden_state=x,
             pooler_output=torch.tanh(self.pooler["dense"](first_tokens)),
-            hidden_states=tuple(hidden_states) if output_hidden_states else None,
+            hidden_states=tuple(map(packing.unpack, hidden_states)) if output_hidden_states else None,
             attentions=tuple(attentions) if output_attentions else None,
         )
 
@@ -251,12 +261,8 @@ class BertMaskedWordHead(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.transform = nn.ModuleDict(
-            {
-                "dense": nn.Linear(config.hidden_size, config.hidden_size),
-                "LayerNorm": nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps),
-            }
-        )
+        D = config.hidden_size
+        self.transform = nn.ModuleDict({"dense": nn.Linear(D, D), "LayerNorm": nn.LayerNorm(D, config.layer_norm_eps)})
         self.activation = _ACTIVATIONS[config.hidden_act]
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
@@ -274,24 +280,17 @@ class BertForPreTraining(nn.Module):
         self.config = config
         with torch.device("meta"):
             self.bert = BertModel(config)
-            self.cls = nn.ModuleDict(
-                {"predictions": BertMaskedWordHead(config), "seq_relationship": nn.Linear(config.hidden_size, 2)}
-            )
+            heads = {"predictions": BertMaskedWordHead(config), "seq_relationship": nn.Linear(config.hidden_size, 2)}
+            self.cls = nn.ModuleDict(heads)
             self.pooled_dropout = nn.Dropout(config.classifier_dropout or 0.0)
-        _initialise(self, generator)
+        initialise(self, config, generator)
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        **options: Any,
-    ) -> BertOutput:
+    def forward(self, input_ids: Tensor, *inputs: Tensor | None, **options: Any) -> BertOutput:
         """Encode a batch and score words and sentence pairs; arguments as for `BertModel.forward`.
 
         With asked_positions, it scores words only there, (M, V), which saves most of a small model's arithmetic.
         """
-        output = self.bert(input_ids, attention_mask, token_type_ids, **options)
+        output = self.bert(input_ids, *inputs, **options)
         output.prediction_logits = self.score_words(output.last_hidden_state)
         output.seq_relationship_logits = self.cls["seq_relationship"](self.pooled_dropout(output.pooler_output))
         return output
@@ -307,61 +306,34 @@ class BertForPreTraining(nn.Module):
 
 
 @torch.no_grad()
-def extend_positions(model: BertForPreTraining, positions: int, generator: torch.Generator) -> None:
-    """Let a model read more tokens than before, `positions`: its position vectors stay, and new ones are drawn."""
-    config = dataclasses.replace(model.config, max_position_embeddings=positions)
-    embeddings = model.bert.embeddings
-    old = embeddings.position_embeddings.weight  # (P, D)
-    new = old.new_zeros(positions - len(old), config.hidden_size)
-    if config.use_position_embeddings:
-        draw_weights([("position_embeddings.weight", new)], config.initializer_range, generator)
-    embeddings.position_embeddings = nn.Embedding.from_pretrained(
-        torch.cat([old, new]), freeze=not config.use_position_embeddings
-    )
-    model.config = model.bert.config = config
+def initialise(module: nn.Module, config: BertConfig, generator: torch.Generator | None) -> None:
+    """Draw all parameters of a module on the meta device; where that is PyTorch's default device, leave them there."""
+    if torch.get_default_device().type != "meta":
+        for name, parameter in list(module.named_parameters()):
+            values = draw(name, parameter.shape, config, generator)
+            # An unused table is drawn too, so that the later ones are the same with and without it.
+            set_parameter(module, name, values * parameter.requires_grad, parameter.requires_grad)
 
 
-def _initialise(model: "BertModel | BertForPreTraining", generator: torch.Generator | None) -> None:
-    """Allocate the parameters and draw them; under `torch.device("meta")` do neither."""
-    if torch.get_default_device().type == "meta":
-        return
-    model.apply(allocate)
-    draw_weights(model.named_parameters(), model.config.initializer_range, generator)
-    if model.config.initial_positions == "sinusoidal":
-        for name, parameter in model.named_parameters():
-            if name.endswith("position_embeddings.weight"):
-                parameter.data = sinusoids(len(parameter), parameter.shape[1], model.config.initializer_range)
-    for parameter in model.parameters():
-        if not parameter.requires_grad:  # it was drawn too, so that the later ones are the same with and without it
-            parameter.data.zero_()
+def set_parameter(module: nn.Module, name: str, values: Tensor, requires_grad: bool = False) -> None:
+    """Replace a parameter; the new one shares the memory of `values`."""
+    owner, _, attribute = name.rpartition(".")
+    setattr(module.get_submodule(owner), attribute, nn.Parameter(values, requires_grad))
 
 
-def allocate(module: nn.Module) -> None:
-    """Give a module's own parameters, on the meta device, memory of the CPU. `to_empty` does so too, but its first call
-    imports sympy, which takes half a second."""
-    for name, parameter in list(module.named_parameters(recurse=False)):
-        values = torch.empty(parameter.shape, dtype=parameter.dtype)
-        setattr(module, name, nn.Parameter(values, parameter.requires_grad))
+def draw(name: str, shape: Sequence[int], config: BertConfig, generator: torch.Generator | None = None) -> Tensor:
+    """A parameter's initial values: LayerNorm 1, biases 0, all else from N(0, std) cut at two standard deviations.
 
-
-def sinusoids(positions: int, width: int, std: float) -> Tensor:
-    """Sinusoidal position vectors (positions, width), the sines first (Vaswani et al. 2017, section 3.5), scaled to the
-    standard deviation `std`. One position further is the same rotation everywhere, so a head learns to attend to a
-    neighbour once and not for each position anew."""
-    half = (width + 1) // 2
-    angles = torch.arange(positions)[:, None] * 10000.0 ** (-2 * torch.arange(half) / width)  # (P, D/2)
-    return torch.cat([angles.sin(), angles.cos()], 1)[:, :width] * std * math.sqrt(2)
-
-
-@torch.no_grad()
-def draw_weights(
-    parameters: Iterable[tuple[str, Tensor]], std: float, generator: torch.Generator | None = None
-) -> None:
-    """Fill parameters in place: weights from N(0, std) cut at two standard deviations, biases 0, LayerNorm 1 and 0."""
-    for name, parameter in parameters:
-        if name.endswith("bias"):
-            nn.init.zeros_(parameter)
-        elif name.endswith("LayerNorm.weight"):
-            nn.init.ones_(parameter)
-        else:
-            nn.init.trunc_normal_(parameter, std=std, a=-2 * std, b=2 * std, generator=generator)
+    Sinusoidal position vectors (Vaswani et al. 2017, section 3.5), the sines first, have that deviation. One position
+    further is the same rotation everywhere: a head learns to attend to a neighbour once, not for each position anew.
+    """
+    if name.endswith(("bias", "LayerNorm.weight")):
+        return torch.full(shape, 0.0 if name.endswith("bias") else 1.0)
+    std = config.initializer_range
+    values = nn.init.trunc_normal_(torch.empty(shape), std=std, a=-2 * std, b=2 * std, generator=generator)
+    if name.endswith("position_embeddings.weight") and config.initial_positions == "sinusoidal":
+        positions, width = shape
+        half = (width + 1) // 2
+        angles = torch.arange(positions)[:, None] * 10000.0 ** (-2 * torch.arange(half) / width)  # (positions, half)
+        return torch.cat([angles.sin(), angles.cos()], 1)[:, :width] * std * math.sqrt(2)
+    return values

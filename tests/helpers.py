@@ -8,6 +8,7 @@ import torch
 from bert_core.config import BertConfig
 from bert_core.finetuning.examples import AnswerExample, ChoiceExample, TaggedExample, TaskData, TextExample
 from bert_core.model import BertForPreTraining
+from bert_core.training.losses import DeviceBatch, Pretraining
 
 NASTY = "</p><script>alert(1)</script> & ${title}"
 WORDS = ["romeo", "juliet", "nice", "great", "today", "name", "team", "won"]
@@ -33,6 +34,12 @@ def make_batch(config: BertConfig, seed: int = 0) -> dict[str, torch.Tensor]:
         "attention_mask": mask,
         "token_type_ids": torch.randint(0, 2, (3, 7), generator=generator),
     }
+
+
+def numbers_of(model, batch, mask_token_id=None):
+    """The numbers of a pre-training batch, () each, in the order of `StepMetrics.measured`."""
+    sums, counts = Pretraining(mask_token_id).measure(model, DeviceBatch.of(batch))
+    return (sums / counts).unbind()
 
 
 def texts(count=80, seed=0):

@@ -11,7 +11,8 @@ from helpers import make_batch, make_model
 from torch import nn
 
 from bert_core.config import BertConfig
-from bert_core.model import BertForPreTraining, attend, draw_weights, sinusoids
+from bert_core.model import BertForPreTraining, attend, draw
+from bert_core.packing import Packing
 
 SIZES = {
     "odd": {
@@ -158,7 +159,7 @@ def test_switching_a_head_off_zeroes_its_slice_of_the_projections_input(config, 
         context[..., head * size : (head + 1) * size] = 0
         return context, *inputs[1:]
 
-    dense = model.bert.encoder["layer"][layer].attention["output"].dense
+    dense = model.bert.encoder.layer[layer].attention.output.dense
     with dense.register_forward_pre_hook(zero):
         expected = model(**batch)
     torch.testing.assert_close(without.last_hidden_state, expected.last_hidden_state, rtol=0, atol=1e-5)
@@ -202,12 +203,12 @@ def test_every_parameter_exists_before_the_first_pass_and_learns(tiny_config):
 def test_both_blocks_of_a_layer_have_their_own_residual_and_layer_norm(tiny_config):
     """A block whose projection is zero hands on LayerNorm(its input): with its own residual and its own LayerNorm."""
     model = make_model(tiny_config)
-    layer, x = model.bert.encoder["layer"][0], torch.randn(3, 7, 12, generator=torch.Generator().manual_seed(5))
-    for block in (layer.attention["output"], layer.output):
+    layer, x = model.bert.encoder.layer[0], torch.randn(3 * 7, 12, generator=torch.Generator().manual_seed(5))
+    for block in (layer.attention.output, layer.output):
         nn.init.zeros_(block.dense.weight)
         nn.init.zeros_(block.dense.bias)
-    after_attention = layer.attention["output"].LayerNorm(x)
-    result, _ = layer(x)
+    after_attention = layer.attention.output.LayerNorm(x)
+    result, _ = layer(x, None, Packing((3, 7)), None, False)
     torch.testing.assert_close(result, layer.output.LayerNorm(after_attention))
     assert not torch.allclose(result, after_attention, atol=1e-2)
 
@@ -226,7 +227,7 @@ def test_layer_norms_use_the_epsilon_of_the_config(tiny_config):
 
 
 def test_gelu_is_the_exact_one(tiny_config):
-    layer = make_model(tiny_config).bert.encoder["layer"][0]
+    layer = make_model(tiny_config).bert.encoder.layer[0]
     x = torch.linspace(-3, 3, 25, dtype=torch.float64)
     torch.testing.assert_close(layer.activation(x), x * 0.5 * (1 + torch.erf(x / 2**0.5)), rtol=0, atol=1e-12)
 
@@ -269,7 +270,7 @@ def test_sinusoidal_vectors_rotate_alike_from_each_position_to_the_next(tiny_con
     for distance in range(5):
         same = products.diagonal(distance)
         torch.testing.assert_close(same, same[:1].expand_as(same), rtol=1e-4, atol=1e-8)
-    odd = sinusoids(4, 7, 1.0)
+    odd = draw("position_embeddings.weight", (4, 7), config)
     assert odd.shape == (4, 7)
     assert odd.isfinite().all()
 
@@ -287,13 +288,13 @@ def test_a_seed_decides_the_weights_and_the_global_generator_is_not_used(tiny_co
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_draw_weights_fills_plain_tensors():
-    tensors = {"a.weight": torch.empty(50, 50), "a.bias": torch.empty(3), "LayerNorm.weight": torch.empty(3)}
-    draw_weights(tensors.items(), std=0.5, generator=torch.Generator().manual_seed(0))
-    assert tensors["a.weight"].abs().max() <= 1.0
-    assert tensors["a.weight"].std() > 0.4
-    assert tensors["a.bias"].tolist() == [0, 0, 0]
-    assert tensors["LayerNorm.weight"].tolist() == [1, 1, 1]
+def test_initial_values_are_normal_zero_or_one(tiny_config):
+    config = dataclasses.replace(tiny_config, initializer_range=0.5)
+    weight = draw("a.weight", (50, 50), config, torch.Generator().manual_seed(0))
+    assert weight.abs().max() <= 1.0
+    assert weight.std() > 0.4
+    assert draw("a.bias", (3,), config).tolist() == [0, 0, 0]
+    assert draw("LayerNorm.weight", (3,), config).tolist() == [1, 1, 1]
 
 
 @torch.no_grad()

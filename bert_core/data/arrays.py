@@ -40,7 +40,7 @@ def gather(fill: Callable[[Append], dict[str, Any]], folder: Path | None) -> tup
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):  # missing or damaged files
         return _mapped(folder)
     try:
-        with replacing(folder, last=HEADER, members=()) as new:
+        with replacing(folder, last=HEADER, is_member=lambda name: False) as new:
             _write(fill, new)
     except OSError as error:
         raise CorpusError(

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from tokenizers import Tokenizer
 from torch import Tensor
 
@@ -49,12 +48,6 @@ class Batch:
         labels = self.labels.flatten()
         positions = (labels != IGNORED).nonzero().squeeze(1)
         return positions, labels[positions]
-
-    def at_length(self, length: int) -> "Batch":
-        """The batch padded to `length` tokens."""
-        rest = (0, length - self.input_ids.shape[1])
-        ids, segments, mask = (F.pad(each, rest) for each in (self.input_ids, self.token_type_ids, self.attention_mask))
-        return Batch(ids, segments, mask, F.pad(self.labels, rest, value=IGNORED), self.next_sentence_label)
 
 
 @checked

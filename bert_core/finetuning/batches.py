@@ -5,7 +5,6 @@ Shapes: R rows of a batch, C choices of an example, T tokens, M tagged words, L 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +13,8 @@ from torch import Tensor
 
 from bert_core.finetuning.features import Row
 from bert_core.finetuning.heads import BertForQuestionAnswering, BertForTask
-from bert_core.packing import ALL_ROWS, AllRows, Packing, send
+from bert_core.packing import Packing, send
+from bert_core.training.metrics import Fractions
 
 _SORTED_TOGETHER = 50  # batches; within them, examples are sorted by length and the batches shuffled
 
@@ -25,7 +25,7 @@ class TaskBatch:
 
     input_ids, token_type_ids, attention_mask: (R, T), for choices (R, C, T). target: (R,) label ids, numbers or indices
     of choices, (R, L) 1.0 for each of several labels, (R, 2) starts and ends, or (M,) tags; None without labels.
-    positions: (M,) those of tagged words among all R * T. packing: of the mask; ALL_ROWS if nothing is padding.
+    positions: (M,) those of tagged words among all R * T. packing: of the mask.
     """
 
     input_ids: Tensor
@@ -33,7 +33,7 @@ class TaskBatch:
     attention_mask: Tensor
     target: Tensor | None = None
     positions: Tensor | None = None
-    packing: AllRows = ALL_ROWS
+    packing: Packing | None = None
 
     @classmethod
     def of(cls, rows: Sequence[Row], pad_token_id: int, choices: int | None = None) -> "TaskBatch":
@@ -67,13 +67,14 @@ class TaskBatch:
             send(self.attention_mask, device),
             None if self.target is None else send(self.target, device),
             None if self.positions is None else send(self.positions, device),
-            ALL_ROWS if bool(mask.all()) else Packing.of(mask, device),
+            Packing.of(mask, device),
         )
 
     def logits(self, model: BertForTask) -> Tensor:
         """The model's logits for a batch on its device: (R, L), (R, C), (R, T, 2) or, for tagged words, (M, L). Padding
         has the logits -inf as a start or an end."""
-        mask = None if self.packing is ALL_ROWS else self.attention_mask
+        is_padded = self.packing is not None and self.packing.real is not None
+        mask = self.attention_mask if is_padded else None
         inputs = self.input_ids, mask, self.token_type_ids
         logits = model(*inputs, positions=self.positions, packing=self.packing).float()
         if isinstance(model, BertForQuestionAnswering) and mask is not None:
@@ -81,26 +82,22 @@ class TaskBatch:
         return logits
 
 
-class TaskMeasures(NamedTuple):
-    """The loss in nats, for regression the mean squared error, and the fraction right; () each. Of an answer, start and
-    end count on their own; several labels are right if all of them are. The accuracy of regression is nan."""
-
-    loss: Tensor
-    accuracy: Tensor
-
-
-def task_loss(logits: Tensor, target: Tensor) -> TaskMeasures:
-    """Compare logits with targets, as the task classes of `transformers` do; see `TaskBatch`."""
+def task_numbers(logits: Tensor, target: Tensor) -> Fractions:
+    """Compare logits with targets, as the task classes of `transformers` do; see `TaskBatch` and `TaskMetrics`."""
+    guesses, examples = logits.detach(), len(target)
     if target.is_floating_point() and target.ndim == 2:
-        right = ((logits.detach() > 0) == (target > 0)).all(1)
-        return TaskMeasures(F.binary_cross_entropy_with_logits(logits, target), right.float().mean())
-    if target.is_floating_point():
-        return TaskMeasures(F.mse_loss(logits.squeeze(1), target), torch.full((), torch.nan, device=logits.device))
-    if target.ndim == 2:
-        logits, target = logits.transpose(1, 2).flatten(0, 1), target.flatten()  # starts and ends in turn
-    with torch.no_grad():
-        accuracy = (logits.argmax(1) == target).float().mean()
-    return TaskMeasures(F.cross_entropy(logits, target), accuracy)
+        loss = F.binary_cross_entropy_with_logits(logits, target, reduction="sum")
+        right, losses = ((guesses > 0) == (target > 0)).all(1).sum(), target.numel()
+    elif target.is_floating_point():
+        loss = F.mse_loss(logits.squeeze(1), target, reduction="sum")
+        right, losses, examples = torch.zeros_like(loss), examples, 0
+    else:
+        if target.ndim == 2:  # starts and ends in turn
+            logits, target = logits.transpose(1, 2).flatten(0, 1), target.flatten()
+        loss = F.cross_entropy(logits, target, reduction="sum")
+        right, losses = (logits.detach().argmax(1) == target).sum(), len(target)
+        examples = losses
+    return torch.stack([loss, right]), logits.new_tensor([losses, examples])
 
 
 class TaskBatches:

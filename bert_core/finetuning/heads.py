@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from bert_core.config import BertConfig
 from bert_core.errors import CheckpointError, ConfigError, checked
-from bert_core.model import BertModel, allocate, draw_weights
-from bert_core.packing import ALL_ROWS, AllRows
+from bert_core.model import BertModel, initialise
+from bert_core.packing import Packing
 from bert_core.storage.checkpoint import MAX_OUTPUTS, Checkpoint
 from bert_core.storage.weights import TASK_HEADS
 
@@ -37,9 +37,7 @@ class BertForTask(nn.Module):
         self.bert = BertModel(config, generator=generator)
         with torch.device("meta"):  # a layer elsewhere would draw from the global generator, as another run's dropout
             self.add_module(self.layer, nn.Linear(config.hidden_size, outputs))
-        if torch.get_default_device().type != "meta":
-            self.output_layer.apply(allocate)
-            draw_weights(self.output_layer.named_parameters(), config.initializer_range, generator)
+        initialise(self.output_layer, config, generator)
         if not self.has_pooler:
             self.bert.pooler.requires_grad_(False)  # nothing reads it
         dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
@@ -59,7 +57,7 @@ class BertForTask(nn.Module):
         token_type_ids: Tensor | None = None,
         *,
         positions: Tensor | None = None,
-        packing: AllRows = ALL_ROWS,
+        packing: Packing | None = None,
     ) -> Tensor:
         """Encode a batch, (B, T) each, and return the logits: (B, L), or those of every token, (B, T, L).
 
@@ -70,8 +68,7 @@ class BertForTask(nn.Module):
         output = self.bert(input_ids, attention_mask, token_type_ids, asked_positions=asked, packing=packing)
         if self.has_pooler:
             return self.output_layer(self.dropout(output.pooler_output))
-        logits = self.output_layer(self.dropout(output.last_hidden_state))
-        return packing.unpack(logits) if positions is None else logits
+        return self.output_layer(self.dropout(output.last_hidden_state))
 
 
 class BertForSequenceClassification(BertForTask):

@@ -18,7 +18,7 @@ from bert_core.costs import probe_operations, threads_for, using_threads
 from bert_core.data.tokenizer import end_of_marks
 from bert_core.errors import ConfigError, InputError, checked, quoted
 from bert_core.finetuning import metrics
-from bert_core.finetuning.batches import TaskBatches, task_loss
+from bert_core.finetuning.batches import TaskBatches, task_numbers
 from bert_core.finetuning.examples import (
     KINDS,
     AnswerExample,
@@ -94,14 +94,15 @@ def predicting(
     """
     device = next(model.parameters()).device
     outputs: list[np.ndarray] = [np.empty(0)] * batches.count
-    done, loss, targets = 0, torch.zeros((), device=device), 0
+    done, sums, counts = 0, *torch.zeros(2, 2, device=device)
     for numbers, batch in batches.in_order():
         batch = batch.to(device)
         with using_threads(threads_for(probe_operations(model.config, batch.input_ids.numel()))):
             logits = batch.logits(model)
         if batch.target is not None and len(batch.target):
-            loss += task_loss(logits, batch.target).loss * len(batch.target)
-            targets += len(batch.target)
+            fractions = task_numbers(logits, batch.target)
+            sums += fractions[0]
+            counts += fractions[1]
         if batch.positions is None:
             parts = logits.unbind()
         else:  # split among the rows by their numbers of words
@@ -111,7 +112,7 @@ def predicting(
         done += len(numbers)
         yield done / batches.count
     found = _decoded(batches, outputs, examples, labels, config, may_be_missing, is_multi_label)
-    return found, loss.item() / targets if targets else math.nan
+    return found, float(sums[0] / counts[0])
 
 
 def _decoded(

@@ -8,7 +8,6 @@ result.validation["accuracy"], predict(result.checkpoint, ["a fine film"])
 import dataclasses
 import functools
 import math
-import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from tokenizers import Tokenizer
-from torch import Tensor, nn
+from torch import Tensor
 
 from bert_core.config import BertConfig, FinetuningConfig
 from bert_core.costs import batch_operations, check_size, choose_device, estimate_seconds, training_bytes
@@ -24,14 +23,14 @@ from bert_core.data.encoding import notes_on_unknown
 from bert_core.data.tokenizer import CLS, SEP, UNK, special_ids
 from bert_core.errors import CheckpointError, ConfigError, CorpusError
 from bert_core.finetuning import heads
-from bert_core.finetuning.batches import TaskBatch, TaskBatches, TaskMeasures, task_loss
+from bert_core.finetuning.batches import TaskBatch, TaskBatches, task_numbers
 from bert_core.finetuning.examples import TaskData, TaskParts
 from bert_core.finetuning.features import Row, task_rows
 from bert_core.finetuning.metrics import Metrics
 from bert_core.finetuning.prediction import Prediction, predicting, score
 from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
-from bert_core.training.metrics import Numbers
+from bert_core.training.metrics import Fractions, Numbers
 from bert_core.training.trainer import Trainer
 
 # The measure by which the best epoch is chosen.
@@ -46,7 +45,11 @@ MAIN_MEASURE = {
 
 @dataclass(frozen=True, eq=False)
 class TaskMetrics(Numbers):
-    """The numbers of one step; see `StepMetrics` and `TaskMeasures`."""
+    """The numbers of one step; see `StepMetrics`.
+
+    loss: in nats, for regression the mean squared error. accuracy: fraction right; nan for regression. Of an answer,
+    start and end count on their own; several labels are right if all of them are.
+    """
 
     step: int
     loss: float
@@ -57,7 +60,7 @@ class TaskMetrics(Numbers):
     seconds: float
 
     losses: ClassVar = ("loss",)
-    measured: ClassVar = (*TaskMeasures._fields, "grad_norm")
+    measured: ClassVar = ("loss", "accuracy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,25 +101,15 @@ class TaskObjective:
         lengths = batch.attention_mask.flatten(0, -2).sum(1)
         return batch_operations(dataclasses.replace(config, vocab_size=6, pad_token_id=0), lengths, 0)
 
-    def rates(self, model: nn.Module, config: FinetuningConfig) -> list[list[float]]:
-        assert isinstance(model, heads.BertForTask)
-        layers = model.config.num_hidden_layers
-        return [[config.layer_decay ** (layers + 1 - _depth(name, layers)) for name, _ in model.named_parameters()]]
+    def optimizers(self, config: FinetuningConfig) -> int:
+        return 1
 
-    def loss(
-        self, model: heads.BertForTask, batch: TaskBatch, config: FinetuningConfig, step: int
-    ) -> tuple[Tensor, Sequence[Tensor]]:
+    def measure(self, model: heads.BertForTask, batch: TaskBatch) -> Fractions:
         assert batch.target is not None
-        measured = task_loss(batch.logits(model), batch.target)
-        return measured.loss, [each.detach() for each in measured]
+        return task_numbers(batch.logits(model), batch.target)
 
-
-def _depth(name: str, layers: int) -> int:
-    """0 for a parameter of the embeddings, then the number of its layer from 1, and one more for the outputs."""
-    if name.startswith("bert.embeddings."):
-        return 0
-    layer = re.match(r"bert\.encoder\.layer\.(\d+)\.", name)
-    return 1 + int(layer[1]) if layer else layers + 1
+    def loss(self, numbers: Tensor, config: FinetuningConfig, step: int) -> Tensor:
+        return numbers[0]
 
 
 def task_model(start: Checkpoint, recipe: FinetuningRecipe, outputs: int) -> heads.BertForTask:
@@ -288,7 +281,7 @@ def prepare_task(
     admit(task)
     progress("drawing the initial weights")
     model = task_model(start, prepared, outputs)
-    _freeze(model, training)
+    _freeze(model, training.frozen_layers)
     return dataclasses.replace(task, model=model)
 
 
@@ -299,15 +292,13 @@ def _unknown_share(rows: Sequence[Row], tokenizer: Tokenizer) -> float:
     return float((words == special[UNK]).mean()) if len(words) else 0.0
 
 
-def _freeze(model: heads.BertForTask, config: FinetuningConfig) -> None:
-    layers = model.config.num_hidden_layers
-    if config.frozen_layers > layers:
-        raise ConfigError(f"frozen_layers is {config.frozen_layers}; the model has {layers} layers.")
-    for name, parameter in model.named_parameters():
-        depth = _depth(name, layers)
-        in_encoder = name.startswith("bert.") and depth <= layers
-        if (config.freeze_encoder and in_encoder) or (config.frozen_layers and depth <= config.frozen_layers):
-            parameter.requires_grad_(False)
+def _freeze(model: heads.BertForTask, count: int) -> None:
+    """Keep the embeddings and so many of the lowest layers as they are."""
+    layers = model.bert.encoder.layer
+    if count > len(layers):
+        raise ConfigError(f"frozen_layers is {count}; the model has {len(layers)} layers.")
+    for module in (model.bert.embeddings, *layers[:count]) if count else ():
+        module.requires_grad_(False)
 
 
 class TaskEvaluator:

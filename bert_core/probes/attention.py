@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import IS_NEXT, encode_corpus
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP
 from bert_core.errors import InputError, checked
-from bert_core.model import BertLayer, BertSelfAttention
+from bert_core.model import BertSelfAttention
 from bert_core.probes.forward import Inputs, attention_weights, hidden_states, log_probabilities, logits, padded
 from bert_core.probes.reading import encode_text, masked_row, row_of, token_text
 from bert_core.storage.checkpoint import Checkpoint
@@ -154,11 +154,11 @@ def layer_names(
     maps = attention(checkpoint, text, text_pair)
     states = hidden_states(checkpoint, encode_text(checkpoint, text, text_pair)).cpu().double()
     at_once = max(1, _WEIGHTS_AT_ONCE // len(maps.tokens) ** 2)
-    blocks = cast(Sequence[BertLayer], checkpoint.model.bert.encoder["layer"])
+    blocks = checkpoint.model.bert.encoder.layer
     for number in range(len(blocks)) if layers is None else layers:
         own = dataclasses.replace(maps, weights=maps.weights[number : number + 1])
         above, generator = head_facts(own).above_chance[:, 0], torch.Generator().manual_seed(number)
-        self_attention = cast(BertSelfAttention, blocks[number].attention["self"])
+        self_attention = blocks[number].attention.self
         limit = torch.full((len(_TARGETS), 1), NAMED_FROM, dtype=torch.float64)
         for first in range(0, RANDOM_HEADS, at_once):
             heads = min(at_once, RANDOM_HEADS - first)

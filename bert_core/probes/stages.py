@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bert_core.data.encoding import IS_NEXT
 from bert_core.errors import InputError, checked
-from bert_core.model import BertEmbeddings, BertLayer, BertSelfAttention
+from bert_core.model import BertEmbeddings, BertLayer
 from bert_core.probes.attention import without
 from bert_core.probes.forward import forward_pass, log_probabilities, padded
 from bert_core.probes.reading import encode_text, row_of
@@ -91,7 +91,7 @@ def follow(
         embeddings = _embed(model.bert.embeddings, ids[0], segments[0])
         states = [model.bert.embeddings.LayerNorm(embeddings["sum"])]
         chosen: Numbers = {}
-        for number, each in enumerate(cast(Any, model.bert.encoder["layer"])):
+        for number, each in enumerate(model.bert.encoder.layer):
             keep = [(number, part) not in zeroed for part in range(len(PARTS))]
             numbers = _layer(each, states[-1], scale[number], keep)
             chosen = numbers if number == layer else chosen
@@ -103,10 +103,10 @@ def follow(
             pooled = torch.tanh(model.bert.pooler["dense"](shown[-1, 0]))
             logits = model.cls["seq_relationship"](pooled)
             pair = {"pooled": pooled, "logits": logits, "probabilities": logits.softmax(-1)}
-        block = cast(Any, model.bert.encoder["layer"])[layer]
+        block = model.bert.encoder.layer[layer]
         norms = {
             "embeddings": model.bert.embeddings.LayerNorm,
-            "attention": block.attention["output"].LayerNorm,
+            "attention": block.attention.output.LayerNorm,
             "output": block.output.LayerNorm,
             "transform": cast(Any, model.cls["predictions"]).transform["LayerNorm"],
         }
@@ -129,7 +129,7 @@ def _embed(embeddings: BertEmbeddings, ids: Tensor, segments: Tensor) -> Numbers
 
 def _layer(block: BertLayer, x: Tensor, scale: Tensor, keep: Sequence[bool]) -> Numbers:
     """A layer's numbers for its input (T, D). scale: (H,) factors on the heads. keep: for each of PARTS."""
-    attention, output = cast(BertSelfAttention, block.attention["self"]), cast(Any, block.attention["output"])
+    attention, output = block.attention.self, block.attention.output
     query, key, value = attention.qkv(x).view(len(x), 3, attention.num_heads, -1).permute(1, 2, 0, 3)  # (H, T, d) each
     products = query @ key.transpose(1, 2)  # (H, T, T)
     scores = products * query.shape[-1] ** -0.5

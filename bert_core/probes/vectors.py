@@ -55,12 +55,6 @@ def encode(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> H
 
 
 @checked
-def sentence_vector(checkpoint: Checkpoint, text: str, pooling: str = "cls") -> Tensor:
-    """One text as a vector (D,); arguments and errors as for `sentence_vectors`."""
-    return sentence_vectors(checkpoint, [text], pooling)[0]
-
-
-@checked
 @torch.inference_mode()
 def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str = "cls") -> Tensor:
     """Texts as vectors of the last layer, (N, D) float32 on the CPU.

@@ -19,7 +19,8 @@ from bert_core.errors import CorpusError
 from bert_core.probes.forward import suitable_threads
 from bert_core.runs.recipe import Recipe
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.losses import DeviceBatch, kinds_asked, pretraining_losses
+from bert_core.training.losses import Pretraining
+from bert_core.training.metrics import StepMetrics
 from bert_core.training.verdicts import MARGIN, Comparison, Spread, compare
 
 PAIRS = 512  # that each model judges, down to whole batches
@@ -146,32 +147,20 @@ def examine(
         if "nsp" in trained:
             raise
         batches = PretrainingBatches(encoded, checkpoint.tokenizer, data, seed=0, needs_pairs=False)
-    mask, count = checkpoint.tokenizer.token_to_id(MASK), max(1, PAIRS // data.batch_size)
-    sums = torch.zeros(3, dtype=torch.float64)
-    right, asked = torch.zeros(3, dtype=torch.float64), torch.zeros(3, dtype=torch.float64)
+    objective, count = Pretraining(checkpoint.tokenizer.token_to_id(MASK)), max(1, PAIRS // data.batch_size)
+    sums, counts = torch.zeros(2, len(StepMetrics.measured), dtype=torch.float64)
     words, pairs = Counter[int](), Counter[int]()  # how often each label was asked for
     for k in range(count):
-        batch = DeviceBatch.of(batches[k], checkpoint.model.device)
+        batch = objective.send(batches[k], checkpoint.model.device)
         with suitable_threads(checkpoint, batches[k].input_ids.numel()):
-            mlm_loss, nsp_loss, _, nsp_accuracy, hits = pretraining_losses(checkpoint.model, batch)
-        kinds = kinds_asked(batch.shown, batch.labels, mask)
-        right += (kinds @ hits).cpu()
-        asked += kinds.sum(1).cpu()
-        if len(hits):
-            sums[0] += mlm_loss.cpu() * len(hits)
-        sums[1:] += torch.stack([nsp_loss.cpu(), nsp_accuracy.cpu()])
+            fractions = objective.measure(checkpoint.model, batch)
+        sums += fractions[0].cpu()
+        counts += fractions[1].cpu()
         words.update(batch.labels.tolist())
         pairs.update(batch.next_sentence_label.tolist())
-    mlm, nsp, pairs_right = (sums / torch.tensor([words.total(), count, count])).tolist()  # nan where nothing is asked
-    masked, replaced, kept = (right / asked).tolist()
+    numbers = dict(zip(StepMetrics.measured, (sums / counts).tolist()))  # nan where nothing is asked
     return Marks(
-        mlm_loss=mlm,
-        nsp_loss=nsp,
-        mlm_accuracy=float(right.sum() / words.total()),
-        nsp_accuracy=pairs_right,
-        masked_accuracy=masked,
-        replaced_accuracy=replaced,
-        kept_accuracy=kept,
+        **numbers,
         seconds=seconds,
         pairs=count * data.batch_size,
         mlm_baseline=_most_frequent(words),

@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer
 
 from bert_core.config import LOCAL, BertConfig, Limits, fields_of
-from bert_core.costs import check_size, choose_device, estimate_seconds, is_worth_recording, training_bytes
+from bert_core.costs import check_size, choose_device, estimate_seconds, training_bytes
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus, notes_on_unknown
@@ -102,7 +102,6 @@ class Prepared(PreparedText):
             *(model, self.batches, config),
             seed=self.recipe.seed,
             operations=operations,
-            recorded=is_worth_recording(operations, config, device),
             objective=objective,
         )
 

@@ -561,7 +561,7 @@ class Run:
         arrays = (encoded.ids, encoded.offsets, encoded.texts) if encoded else ()
         # A memory-mapped array does not own its data and takes no memory.
         text = sum(array.nbytes for array in arrays if array.flags.owndata)
-        best = self.best.weights.nbytes if self.best and all(each is not self.best for each in self.snapshots) else 0
+        best = self.best.nbytes if self.best and all(each is not self.best for each in self.snapshots) else 0
         return ROW_BYTES * len(self._history) + text + self._text_bytes + best
 
     def give_up(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.nn.utils import parameters_to_vector
 
 from bert_core.config import check_seed
 from bert_core.data.corpus import Corpus
@@ -25,6 +26,7 @@ from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.finetuning.tuning import EpochMetrics, PreparedTask, TaskMetrics
 from bert_core.runs.prepare import Prepared
 from bert_core.runs.recipe import Recipe, recipe_corpus
+from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import (
     MODEL_FILES,
     RECIPE,
@@ -44,7 +46,7 @@ _TABLES: dict[type, dict[str, type]] = {
     Recipe: {"history": StepMetrics, "evaluations": EvaluationPoint},
     FinetuningRecipe: {"history": TaskMetrics, "evaluations": EpochMetrics},
 }
-_LAST = "last"  # the weights of the last step, with the layout of the averages, where the model has others
+_LAST = "last"  # the weights of the last step, in one tensor as the averages, where the model has others
 _FACTS = ("step", "seconds", "updates", "text", "columns", "sha256")
 _MAX_SETTINGS_BYTES = 256 * 2**10  # of recipe.json and of training_state.json, which have a few kB
 _MAX_STEPS = 1_000_000  # the numbers of each are kept in memory
@@ -55,8 +57,8 @@ class TrainingState:
     """The state of a run after a step.
 
     recipe: at scale, with the seed and all parts of its training. text: fingerprint of the whole text or task. trainer:
-    state of the optimizer. history, evaluations: all rows so far. last: the weights of this step, flat, where the saved
-    model is that of a task's best epoch; None where it is that of this step.
+    state of the optimizer. history, evaluations: all rows so far. last: the weights of this step, in one tensor, where
+    the saved model is that of a task's best epoch; None where it is that of this step.
     """
 
     recipe: Any
@@ -73,11 +75,12 @@ class TrainingState:
         trainer: Trainer,
         history: Sequence[Any],
         points: Sequence[Any],
-        last: Tensor | None = None,
+        last: Snapshot | None = None,
     ) -> "TrainingState":
         """A copy of the state of a trainer, with the rows and the held-out curve so far."""
         recipe = dataclasses.replace(prepared.recipe, training=trainer.config)
-        return cls(recipe, prepared.fingerprint, trainer.state(), list(history), list(points), last)
+        flat = parameters_to_vector(last.weights.values()).cpu() if last else None
+        return cls(recipe, prepared.fingerprint, trainer.state(), list(history), list(points), flat)
 
     def matching_corpus(self, corpus: Corpus | TaskParts | None) -> Any:
         """The given text or task, or the recipe's own for None. Raises CorpusError if the run was trained on another
@@ -107,7 +110,7 @@ class TrainingState:
         prepared.load(checkpoint)
         trainer = prepared.trainer(device)
         trainer.restore(self.trainer)
-        if self.last is not None and self.last.shape != trainer.flat.weights.shape:
+        if self.last is not None and len(self.last) != sum(each.numel() for each in trainer.model.parameters()):
             raise _mismatch()
         return trainer
 

@@ -17,10 +17,9 @@ from torch import Tensor, nn
 
 from bert_core.config import BertConfig
 from bert_core.errors import RunError, megabytes
-from bert_core.model import BertForPreTraining, draw_weights
+from bert_core.model import BertForPreTraining, draw, set_parameter
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
 from bert_core.storage.weights import PARTS, TASK_HEADS
-from bert_core.training.optimizer import Layout, fill_from_flat, set_parameters
 
 MAX_SNAPSHOTS = 40  # of one run
 BUDGET_BYTES = 2**30
@@ -31,14 +30,13 @@ Module = TypeVar("Module", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run's weights after a step, as one flat tensor that must not change.
+    """A run's weights after a step, by the names of the model's parameters; they must not change.
 
     head: of a task, without its weights. stays: it is not dropped for others.
     """
 
     step: int
-    weights: Tensor
-    layout: Layout
+    weights: Mapping[str, Tensor]
     config: BertConfig
     tokenizer: Tokenizer
     name: str
@@ -46,23 +44,25 @@ class Snapshot:
     head: TaskHead | None = None
     stays: bool = False
 
+    @functools.cached_property
+    def nbytes(self) -> int:
+        """Bytes of the weights."""
+        return sum(each.nbytes for each in self.weights.values())
+
     def checkpoint(self) -> Checkpoint:
-        """A new model in eval mode; its parameters are views of the weights."""
-        model = _twin(_skeleton(self.config))
-        if self.head is None:
-            fill_from_flat(model, self.layout, self.weights)
-            return Checkpoint(model, self.tokenizer, self.name, recipe=self.recipe)
-        places = [self.layout[name] for name in self.head.tensors()]
-        weight, bias = (self.weights[part].view(shape) for part, shape in places)
-        head = dataclasses.replace(self.head, weight=weight, bias=bias)
-        _, has_pooler = TASK_HEADS[head.architecture]
-        missing = frozenset({"mlm", "nsp"} if has_pooler else PARTS)
-        left_out = (*(PARTS[part] for part in missing), *self.head.tensors())
-        encoder = {name: place for name, place in self.layout.items() if not name.startswith(left_out)}
-        fill_from_flat(model, encoder, self.weights)
-        new = {name: torch.empty(each.shape) for name, each in model.named_parameters() if each.is_meta}
-        draw_weights(new.items(), self.config.initializer_range, torch.Generator().manual_seed(0))
-        set_parameters(model, {name: each.to(self.weights.device) for name, each in new.items()})
+        """A new model in eval mode, which shares the memory of the weights."""
+        model, head, missing, weights = _twin(_skeleton(self.config)), self.head, frozenset[str](), dict(self.weights)
+        if head is not None:
+            weight, bias = (weights.pop(name) for name in head.tensors())
+            head = dataclasses.replace(head, weight=weight, bias=bias)
+            _, has_pooler = TASK_HEADS[head.architecture]
+            missing = frozenset({"mlm", "nsp"} if has_pooler else PARTS)
+            generator, left_out = torch.Generator().manual_seed(0), tuple(PARTS[part] for part in missing)
+            for name, parameter in model.named_parameters():
+                if name.startswith(left_out):
+                    weights[name] = draw(name, parameter.shape, self.config, generator).to(weight.device)
+        for name, each in weights.items():
+            set_parameter(model, name, each)
         return Checkpoint(model, self.tokenizer, self.name, (), missing, self.recipe, head)
 
 
@@ -227,7 +227,7 @@ class Budget:
         with self._lock:
             runs = list(self._holders)
             ends = [end for run in runs for end in run.snapshots[:1] + run.snapshots[1:][-1:]]
-            stays = sum(run.fixed_bytes for run in runs) + sum(snapshot.weights.nbytes for snapshot in ends)
+            stays = sum(run.fixed_bytes for run in runs) + sum(snapshot.nbytes for snapshot in ends)
             needed = nbytes + sum(self._kept.values()) + stays
             if needed > self.limit:
                 raise RunError(
@@ -271,7 +271,7 @@ class Budget:
 
 def nbytes_of(snapshots: Sequence[Snapshot]) -> int:
     """Bytes of the weights of a run's snapshots, all as large: this is asked for all runs of a room twice a second."""
-    return len(snapshots) * snapshots[0].weights.nbytes if snapshots else 0
+    return len(snapshots) * snapshots[0].nbytes if snapshots else 0
 
 
 def least_useful(snapshots: Sequence[Snapshot]) -> tuple[float, int] | None:

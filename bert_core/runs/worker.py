@@ -11,6 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from torch.nn.utils import vector_to_parameters
+
 from bert_core.costs import choose_device
 from bert_core.errors import ConfigError, RunError, checked
 from bert_core.finetuning.examples import TaskData, TaskParts
@@ -63,7 +65,8 @@ class Worker:
             if self._evaluator and self._evaluator.best_step:
                 self._evaluator.best = self.copy(self._evaluator.best_step)  # its weights are those of the saved model
             if state and state.last is not None:
-                self.trainer.flat.weights.copy_(state.last)
+                weights = state.last.to(self.trainer.device, copy=True)
+                vector_to_parameters(weights, self.trainer.model.parameters())
         self.take_snapshot()
         self._begin_evaluation()
 
@@ -139,12 +142,13 @@ class Worker:
 
     def copy(self, step: int | None = None) -> Snapshot:
         """A copy of the weights with all that a checkpoint needs. step: whose weights they are; None for the last."""
-        trainer, recipe, flat = self.trainer, self.recipe, self.trainer.flat
+        trainer, recipe, prepared = self.trainer, self.recipe, self.prepared
         step = trainer.step if step is None else step
         with self._turn:
-            weights = flat.copied_to(self._shown_on)
-        name, content, tokenizer = f"{recipe.title}, step {step}", recipe_content(recipe), self.prepared.tokenizer
-        return Snapshot(step, weights, flat.layout, trainer.model.config, tokenizer, name, content, self.prepared.head)
+            named = trainer.model.named_parameters()
+            weights = {name: each.detach().to(self._shown_on, copy=True) for name, each in named}
+        name, content = f"{recipe.title}, step {step}", recipe_content(recipe)
+        return Snapshot(step, weights, trainer.model.config, prepared.tokenizer, name, content, prepared.head)
 
     def to_save(self, rows: Sequence[Any]) -> tuple[Snapshot, TrainingState]:
         """The model to show to others, that of a task's best epoch, and all that the training needs to continue.
@@ -155,7 +159,7 @@ class Worker:
             self.evaluate()
         shown, last = self.copy(), None
         if self.best:
-            last, shown = shown.weights, dataclasses.replace(self.best, recipe=shown.recipe)
+            last, shown = shown, dataclasses.replace(self.best, recipe=shown.recipe)
         with self._turn:
             return shown, TrainingState.of(self.prepared, self.trainer, rows, self.evaluations, last)
 

@@ -24,8 +24,7 @@ from bert_core.atomic_folder import check_replaceable, replacing, restore_backup
 from bert_core.config import LOCAL, BertConfig, Limits
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
 from bert_core.errors import CheckpointError, ConfigError, checked, first_three, quoted
-from bert_core.model import BertForPreTraining, draw_weights, extend_positions
-from bert_core.storage.safetensors_file import FLOATS
+from bert_core.model import BertForPreTraining, draw, set_parameter
 from bert_core.storage.tokenizer_file import (
     bert_flags,
     check_special_tokens,
@@ -52,7 +51,6 @@ _WITH_LABELS = ("BertForSequenceClassification", "BertForTokenClassification")
 _PART_TITLES = {"pooler": "the pooler", "mlm": "the masked-word head", "nsp": "the next-sentence head"}
 
 TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, ADDED_TOKENS, SPECIAL_TOKENS_MAP)
-# Files of an earlier model, which a save removes together with all *.safetensors.
 _FILES = (CONFIG, INDEX, *TOKENIZER_FILES, RECIPE, TRAINING_STATE, TRAINING_TENSORS)
 MODEL_FILES = re.compile("|".join(map(re.escape, _FILES)) + r"|model(-[0-9]{5}-of-[0-9]{5})?\.safetensors")
 
@@ -161,6 +159,11 @@ class Checkpoint:
 # --- Writing ---------------------------------------------------------------------------------------------------------
 
 
+def _is_of_model(name: str) -> bool:
+    """Whether a save replaces a file of this name or, if the new model has none, removes it."""
+    return name in _FILES or name.endswith(".safetensors")
+
+
 @checked
 def save_checkpoint(
     checkpoint: Checkpoint,
@@ -178,14 +181,13 @@ def save_checkpoint(
     `atomic_folder.replacing`). Other files in the folder, such as metrics.csv, stay. Raises CheckpointError if weights
     are not finite or the folder cannot be written, ConfigError for another dtype.
     """
-    if dtype not in FLOATS.values():
-        raise ConfigError(f"dtype is {dtype}; weights can be written as: {', '.join(map(str, FLOATS.values()))}.")
+    if dtype not in (kinds := (torch.float32, torch.float16, torch.bfloat16)):
+        raise ConfigError(f"dtype is {dtype}; weights can be written as: {', '.join(map(str, kinds))}.")
     folder = Path(folder).resolve()
     kept = "; the earlier model there is kept" if (folder / CONFIG).exists() else ""
     tensors = _tensors_to_write(checkpoint, dtype)
     try:
-        members = {*_FILES} | {path.name for path in folder.glob("*.safetensors")}
-        with replacing(folder, last=CONFIG, members=members) as new:
+        with replacing(folder, last=CONFIG, is_member=_is_of_model) as new:
             _write_files(checkpoint, tensors, dtype, new)
             also(new)
     except (OSError, SafetensorError) as error:
@@ -320,7 +322,7 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
     """
     folder = Path(folder).resolve()
     with contextlib.suppress(OSError):
-        restore_backup(folder)
+        restore_backup(folder, _is_of_model)
     if not folder.is_dir():
         raise CheckpointError(f"There is no folder {folder.name!r}; give the folder that holds {CONFIG}.")
     content = read_json(folder / CONFIG, limits)
@@ -348,9 +350,19 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
         notes.append(f"The files lack {parts}; {are} new and untrained here.")
     known = config.max_position_embeddings
     if max_positions is not None and max_positions > known:
-        extend_positions(model, max_positions, torch.Generator().manual_seed(0))
+        _extend_positions(model, max_positions)
         notes.append(f"The weights have {known:,} positions; {known + 1:,} to {max_positions:,} are new and untrained.")
     return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, _read_recipe(folder, limits), head)
+
+
+def _extend_positions(model: BertForPreTraining, positions: int) -> None:
+    """Let a model read more tokens than before: its position vectors stay, and new ones are drawn."""
+    table = model.bert.embeddings.position_embeddings
+    shape, generator = (positions - table.num_embeddings, table.embedding_dim), torch.Generator().manual_seed(0)
+    new = draw("new_positions", shape, model.config, generator) * model.config.use_position_embeddings
+    set_parameter(table, "weight", torch.cat([table.weight, new]), model.config.use_position_embeddings)
+    table.num_embeddings = positions
+    model.config = model.bert.config = dataclasses.replace(model.config, max_position_embeddings=positions)
 
 
 def _read_config(content: dict[str, Any], limits: Limits) -> BertConfig:
@@ -471,7 +483,7 @@ def _fill(
     if head:
         weight, bias = (tensors.pop(name) for name in wanted)
         head = dataclasses.replace(head, weight=weight, bias=bias)
-    new = {name: torch.empty(shape) for name, shape in shapes.items() if name not in tensors}
-    draw_weights(new.items(), model.config.initializer_range, torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    new = {name: draw(name, shape, model.config, generator) for name, shape in shapes.items() if name not in tensors}
     model.load_state_dict({**tensors, **new}, assign=True)
     return missing, head

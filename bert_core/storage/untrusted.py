@@ -3,7 +3,6 @@
 import functools
 import io
 import json
-import json.scanner
 import re
 import shutil
 import stat
@@ -56,7 +55,7 @@ def parse_json(data: bytes, name: str, most_values: int = LOCAL.items) -> dict[s
 
 
 def parse_value(text: str, most_values: int) -> Any:
-    """The value in a JSON text, read without stopping other threads for longer than one string takes.
+    """The value in a JSON text.
 
     Raises json.JSONDecodeError, and its base class ValueError as `Refused` with the reason for what Python's reader
     accepts and this program does not: more than `most_values` values, values nested too deep, repeated names, NaN,
@@ -68,22 +67,15 @@ def parse_value(text: str, most_values: int) -> Any:
     if count > most_values:
         raise Refused(f"about {count:,} values are more than the limit of {most_values:,}")
     try:
-        return _Decoder().decode(text)
-    except RecursionError:
-        raise Refused("its values are nested too deep") from None
-
-
-class _Decoder(json.JSONDecoder):
-    """Python's own reader, whose version in C would stop all other threads for seconds."""
-
-    def __init__(self) -> None:
-        super().__init__(
+        return json.loads(
+            text,
             object_pairs_hook=_without_repeats,
             parse_int=functools.partial(_short, int),
             parse_float=functools.partial(_short, float),
             parse_constant=_refuse_nan,
         )
-        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]
+    except RecursionError:
+        raise Refused("its values are nested too deep") from None
 
 
 class Refused(ValueError):

@@ -16,14 +16,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from bert_core.config import TrainingConfig
 from bert_core.data.batches import Batch
 from bert_core.errors import ConfigError, RunError
-from bert_core.model import BertForPreTraining
-from bert_core.packing import send
-from bert_core.training.cuda_graphs import RecordedTrainer
-from bert_core.training.losses import DeviceBatch, Pretraining, kinds_asked, objective, pretraining_losses
-from bert_core.training.metrics import Measures
+from bert_core.training.metrics import Fractions, Objective
 from bert_core.training.trainer import Trainer
 
 _AGREE_EVERY = 10  # steps; in between, the processes do not wait for each other to agree on a stop
@@ -34,12 +29,9 @@ class LostProcess(RunError):
     """Another process of the same training has ended."""
 
 
-def make_trainer(*args: Any, recorded: bool = False, **options: Any) -> Trainer:
-    """A `DistributedTrainer` if there are several processes. Otherwise a `Trainer`; recorded: whether it records its
-    steps as CUDA graphs."""
-    if not dist.is_initialized():
-        return (RecordedTrainer if recorded else Trainer)(*args, **options)
-    return DistributedTrainer(*args, **options)
+def make_trainer(*args: Any, **options: Any) -> Trainer:
+    """A `DistributedTrainer` if there are several processes, otherwise a `Trainer`."""
+    return (DistributedTrainer if dist.is_initialized() else Trainer)(*args, **options)
 
 
 def rank() -> int:
@@ -124,42 +116,34 @@ class DistributedTrainer(Trainer):
                 f"A batch of {rows} pairs is too small for {size} processes; set data.batch_size to {size} or more."
             )
         # With alternating objectives, the other objective's head has no gradient.
-        assert isinstance(self.objective, Pretraining)
-        self._shared = DistributedDataParallel(
-            _Objective(self.model, self.objective.mask_token_id), find_unused_parameters=self.config.alternating
+        self._measuring = DistributedDataParallel(
+            _Measuring(self.model, self.objective), find_unused_parameters=self.config.alternating
         )
 
     @property
     def _dropout_seed(self) -> int:
         return super()._dropout_seed ^ dist.get_rank()  # a mask of its own for each process
 
-    def _backward(self, batch: Batch) -> Measures:
+    def _backward(self, batch: Batch) -> Tensor:
+        size = dist.get_world_size()
+        own = self.objective.send(own_rows(batch, dist.get_rank(), size), self.device)
         with _together():
             with self._autocast():
-                loss, measured = self._shared(batch, self.config, self.step)
-            loss.backward()
-            dist.all_reduce(measured)
-        return Measures(*measured.unbind())
+                sums, counts = self._measuring(own)
+            dist.all_reduce(counts)
+            # DistributedDataParallel divides the sum of the gradients by `size`.
+            (size * self.objective.loss(sums / counts, self.config, self.step)).backward()
+            sums = sums.detach()
+            dist.all_reduce(sums)
+        return sums / counts
 
 
-class _Objective(nn.Module):
-    """This process's part of the training objective; the parts add up to the objective of the whole batch."""
+class _Measuring(nn.Module):
+    """The objective's `measure` as a module, which is what DistributedDataParallel takes."""
 
-    def __init__(self, model: BertForPreTraining, mask_token_id: int | None) -> None:
+    def __init__(self, model: nn.Module, objective: Objective) -> None:
         super().__init__()
-        self.model, self.mask_token_id = model, mask_token_id
+        self.model, self.objective = model, objective
 
-    def forward(self, batch: Batch, config: TrainingConfig, step: int) -> tuple[Tensor, Tensor]:
-        """The loss to differentiate, and this process's part of the `Measures`, (7,); these parts add up too."""
-        size = dist.get_world_size()
-        own = DeviceBatch.of(own_rows(batch, dist.get_rank(), size), self.model.device)
-        asked, labels = batch.asked()
-        of_words, of_pairs = len(own.labels) / len(labels), len(own.input_ids) / len(batch.input_ids)
-        losses = pretraining_losses(self.model, own)
-        mlm_loss, nsp_loss = losses.mlm_loss * of_words, losses.nsp_loss * of_pairs
-        totals = kinds_asked(batch.input_ids.flatten()[asked], labels, self.mask_token_id).sum(1)
-        kinds = kinds_asked(own.shown, own.labels, self.mask_token_id)
-        means = mlm_loss.detach(), nsp_loss.detach(), losses.mlm_accuracy * of_words, losses.nsp_accuracy * of_pairs
-        measured = Measures(*means, *(kinds @ losses.correct / send(totals, kinds.device)))
-        # DistributedDataParallel divides the sum of the gradients by `size`.
-        return size * objective(mlm_loss, nsp_loss, config, step), torch.stack(measured)
+    def forward(self, batch: Any) -> Fractions:
+        return self.objective.measure(self.model, batch)

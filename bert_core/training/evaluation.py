@@ -11,7 +11,7 @@ from torch import Tensor
 from bert_core.costs import probe_operations, threads_for, using_threads
 from bert_core.data.batches import Batch, PretrainingBatches
 from bert_core.model import BertForPreTraining
-from bert_core.training.losses import Batches, DeviceBatch, pretraining_losses
+from bert_core.training.losses import DeviceBatch, Pretraining
 
 MAX_BATCHES = 8  # of one evaluation
 _PASSES = 4  # over a short text, each with other words masked
@@ -30,7 +30,7 @@ class EvaluationPoint:
 
 
 @torch.no_grad()
-def evaluate(model: BertForPreTraining, batches: Batches, count: int, step: int) -> EvaluationPoint:
+def evaluate(model: BertForPreTraining, batches: PretrainingBatches, count: int, step: int) -> EvaluationPoint:
     """Evaluate a model, as it is after `step`, on the first `count` batches of a held-out text."""
     was_training = model.training
     model.eval()
@@ -42,8 +42,8 @@ def evaluate(model: BertForPreTraining, batches: Batches, count: int, step: int)
 def _evaluate_batch(model: BertForPreTraining, batch: Batch) -> Tensor:
     """Both losses and both accuracies in the order of `EvaluationPoint`, (4,), on the model's device."""
     with using_threads(threads_for(probe_operations(model.config, batch.input_ids.numel()))):
-        losses = pretraining_losses(model, DeviceBatch.of(batch, model.device))
-    return torch.stack([losses.mlm_loss, losses.nsp_loss, losses.mlm_accuracy, losses.nsp_accuracy])
+        sums, counts = Pretraining().measure(model, DeviceBatch.of(batch, model.device))
+    return (sums / counts)[:4]
 
 
 class Evaluator:

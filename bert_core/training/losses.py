@@ -1,27 +1,21 @@
-"""The training objective: the losses of masked words and next sentence, and the accuracies.
+"""The pre-training objective: the losses of masked words and next sentence, and the accuracies.
 
 Shapes: B pairs, T tokens, M asked positions, V vocabulary.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from bert_core.config import BertConfig, TrainingConfig
 from bert_core.costs import batch_operations
-from bert_core.data.batches import IGNORED, Batch
+from bert_core.data.batches import Batch
 from bert_core.model import BertForPreTraining
-from bert_core.packing import ALL_ROWS, AllRows, Packing, send
-from bert_core.training.metrics import Measures, StepMetrics
-
-
-class Batches(Protocol):
-    """A finite or infinite sequence of batches: `batches[k]` is the batch of step k, counted from 0."""
-
-    def __getitem__(self, k: int, /) -> Batch: ...
+from bert_core.packing import Packing, send
+from bert_core.training.metrics import Fractions, StepMetrics
 
 
 @dataclass(frozen=True)
@@ -29,8 +23,7 @@ class DeviceBatch:
     """A batch on a model's device, with the list of its asked positions.
 
     input_ids, token_type_ids: (B, T). attention_mask: (B, T), None if nothing is padding. next_sentence_label: (B,).
-    asked: (M,) the asked positions among all B * T. labels: (M,) the true ids there, IGNORED where `asked` is padded.
-    packing: of the mask; ALL_ROWS computes padding too.
+    asked: (M,) the asked positions among all B * T. labels: (M,) the true ids there. packing: of the mask.
     """
 
     input_ids: Tensor
@@ -39,7 +32,7 @@ class DeviceBatch:
     next_sentence_label: Tensor
     asked: Tensor
     labels: Tensor
-    packing: AllRows = ALL_ROWS
+    packing: Packing
 
     @classmethod
     def of(cls, batch: Batch, device: torch.device | str = "cpu") -> "DeviceBatch":
@@ -53,51 +46,8 @@ class DeviceBatch:
             next_sentence_label=send(batch.next_sentence_label, device),
             asked=send(asked, device),
             labels=send(labels, device),
-            packing=Packing.of(batch.attention_mask, device) if is_padded else ALL_ROWS,
+            packing=Packing.of(batch.attention_mask, device),
         )
-
-    @property
-    def shown(self) -> Tensor:
-        """The ids that the model sees at the asked positions, (M,)."""
-        return self.input_ids.flatten()[self.asked]
-
-
-class Losses(NamedTuple):
-    """Losses in nats and accuracies of a batch, () each on its device; the losses have gradients.
-
-    mlm_loss: mean over the asked positions of the batch. nsp_loss: mean over the pairs. correct: (M,) 1.0 where the
-    likeliest word is the label, else 0.0.
-    """
-
-    mlm_loss: Tensor
-    nsp_loss: Tensor
-    mlm_accuracy: Tensor
-    nsp_accuracy: Tensor
-    correct: Tensor
-
-
-def pretraining_losses(model: BertForPreTraining, batch: DeviceBatch) -> Losses:
-    """Run the model on a batch and compare its answers with the labels."""
-    inputs = batch.input_ids, batch.attention_mask, batch.token_type_ids
-    output = model(*inputs, asked_positions=batch.asked, packing=batch.packing)
-    # One copy in float32 where autocast would make it for the loss only: the search below is slow in bfloat16.
-    words, pairs = output.prediction_logits.float(), output.seq_relationship_logits  # (M, V), (B, 2)
-    mlm_loss = F.cross_entropy(words, batch.labels, ignore_index=IGNORED)
-    nsp_loss = F.cross_entropy(pairs, batch.next_sentence_label)
-    with torch.no_grad():
-        correct = (words.argmax(1) == batch.labels).float()
-        mlm_accuracy = correct.sum() / (batch.labels != IGNORED).sum()
-        nsp_accuracy = (pairs.argmax(1) == batch.next_sentence_label).float().mean()
-    return Losses(mlm_loss, nsp_loss, mlm_accuracy, nsp_accuracy, correct)
-
-
-def objective(mlm_loss: Tensor, nsp_loss: Tensor, config: TrainingConfig, step: int) -> Tensor:
-    """The loss that a step minimises: the weighted sum of both or, with `config.alternating`, the MLM loss in
-    even steps and the NSP loss in odd ones, counted from 0."""
-    mlm_loss, nsp_loss = config.mlm_weight * mlm_loss, config.nsp_weight * nsp_loss
-    if config.alternating:
-        return nsp_loss if step % 2 else mlm_loss
-    return mlm_loss + nsp_loss
 
 
 @dataclass(frozen=True)
@@ -114,38 +64,31 @@ class Pretraining:
     def operations(self, config: BertConfig, batch: Batch) -> float:
         return batch_operations(config, batch.attention_mask.sum(1), len(batch.asked()[0]))
 
-    def rates(self, model: nn.Module, config: TrainingConfig) -> list[None]:
-        # With alternating objectives, each objective has an optimizer, with running averages, of its own.
-        return [None] * (2 if config.alternating else 1)
+    def optimizers(self, config: TrainingConfig) -> int:
+        return 2 if config.alternating else 1  # each with running averages of its own objective
 
-    def loss(
-        self, model: BertForPreTraining, batch: DeviceBatch, config: TrainingConfig, step: int
-    ) -> tuple[Tensor, Measures]:
-        losses = pretraining_losses(model, batch)
-        loss = objective(losses.mlm_loss, losses.nsp_loss, config, step)
-        return loss, measures(losses, batch, self.mask_token_id)
+    def measure(self, model: BertForPreTraining, batch: DeviceBatch) -> Fractions:
+        """Run the model and compare its answers with the labels; see `StepMetrics.measured` for the numbers."""
+        inputs = batch.input_ids, batch.attention_mask, batch.token_type_ids
+        output = model(*inputs, asked_positions=batch.asked, packing=batch.packing)
+        # One copy in float32 where autocast would make it for the loss only: the search below is slow in bfloat16.
+        words, pairs = output.prediction_logits.float(), output.seq_relationship_logits.float()  # (M, V), (B, 2)
+        shown, labels = batch.input_ids.flatten()[batch.asked], batch.labels
+        mask, is_known = self.mask_token_id, self.mask_token_id is not None
+        kept, masked = shown == labels, torch.eq(shown, -1 if mask is None else mask)
+        kinds = torch.stack([torch.ones_like(kept), masked, ~(kept | masked) & is_known, kept]).float()  # (4, M)
+        right = kinds @ (words.detach().argmax(1) == labels).float()
+        pairs_right = (pairs.detach().argmax(1) == batch.next_sentence_label).sum()
+        mlm_loss = F.cross_entropy(words, labels, reduction="sum")
+        nsp_loss = F.cross_entropy(pairs, batch.next_sentence_label, reduction="sum")
+        of_words, of_pairs = kinds.sum(1), kinds.new_full((), len(pairs))
+        sums = torch.stack([mlm_loss, nsp_loss, right[0], pairs_right, *right[1:]])
+        return sums, torch.stack([of_words[0], of_pairs, of_words[0], of_pairs, *of_words[1:]])
 
-
-def kinds_asked(shown: Tensor, labels: Tensor, mask_token_id: int | None) -> Tensor:
-    """Whether each asked word was masked, replaced or kept: (3, M) of 0.0 and 1.0.
-
-    shown: (M,) the ids that the model sees. labels: (M,). Without the id of [MASK], only kept words are counted.
-    """
-    is_asked, kept = labels != IGNORED, shown == labels
-    masked = (shown == (-1 if mask_token_id is None else mask_token_id)) & is_asked
-    kinds = torch.stack([masked, is_asked & ~(masked | kept), kept]).float()
-    if mask_token_id is None:
-        kinds[:2] = 0
-    return kinds
-
-
-def accuracy_by_kind(batch: DeviceBatch, correct: Tensor, mask_token_id: int | None) -> Tensor:
-    """The accuracies for masked, replaced and kept words, (3,); nan where the batch has none. correct: see `Losses`."""
-    kinds = kinds_asked(batch.shown, batch.labels, mask_token_id)
-    return kinds @ correct / kinds.sum(1)
-
-
-def measures(losses: Losses, batch: DeviceBatch, mask_token_id: int | None) -> Measures:
-    """The numbers that a step reports."""
-    *means, correct = losses
-    return Measures(*(mean.detach() for mean in means), *accuracy_by_kind(batch, correct, mask_token_id))
+    def loss(self, numbers: Tensor, config: TrainingConfig, step: int) -> Tensor:
+        """The weighted sum of both losses or, with `config.alternating`, the MLM loss in even steps and the NSP loss in
+        odd ones, counted from 0."""
+        mlm_loss, nsp_loss = config.mlm_weight * numbers[0], config.nsp_weight * numbers[1]
+        if config.alternating:
+            return nsp_loss if step % 2 else mlm_loss
+        return mlm_loss + nsp_loss

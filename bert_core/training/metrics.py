@@ -4,12 +4,16 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bert_core.config import BertConfig
+
+# The K numbers of a batch as sums and as counts, (K,) each on the model's device: each number is its sum divided by its
+# count. Several processes add both up. The sums of losses have gradients.
+Fractions = tuple[Tensor, Tensor]
 
 
 class Numbers:
@@ -26,37 +30,6 @@ class Numbers:
 def _fields(numbers: Any) -> tuple:
     values = (getattr(numbers, field.name) for field in dataclasses.fields(numbers))
     return tuple("nan" if isinstance(value, float) and math.isnan(value) else value for value in values)
-
-
-class Measures(NamedTuple):
-    """The numbers of a batch, () each, without gradients; see `StepMetrics`."""
-
-    mlm_loss: Tensor
-    nsp_loss: Tensor
-    mlm_accuracy: Tensor
-    nsp_accuracy: Tensor
-    masked_accuracy: Tensor
-    replaced_accuracy: Tensor
-    kept_accuracy: Tensor
-
-
-class Metrics(Protocol):
-    """The numbers of one step of any objective.
-
-    losses: names of the losses. measured: names of the values that the device computes, in their order.
-    """
-
-    losses: ClassVar[tuple[str, ...]]
-    measured: ClassVar[tuple[str, ...]]
-
-    @property
-    def step(self) -> int: ...
-
-    @property
-    def learning_rate(self) -> float: ...
-
-    @property
-    def grad_norm(self) -> float: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +55,22 @@ class StepMetrics(Numbers):
     replaced_accuracy: float = math.nan
     kept_accuracy: float = math.nan
 
+    # The names of the losses, and of all numbers that the objective measures, in their order.
     losses: ClassVar = ("mlm_loss", "nsp_loss")
-    measured: ClassVar = (*Measures._fields, "grad_norm")
+    measured: ClassVar = (
+        *losses,
+        "mlm_accuracy",
+        "nsp_accuracy",
+        "masked_accuracy",
+        "replaced_accuracy",
+        "kept_accuracy",
+    )
 
 
 @dataclass(frozen=True)
 class PendingMetrics:
-    """A step's metrics, with the values that `kind.measured` names still on the device. `read_metrics` fetches those of
-    many steps at once."""
+    """A step's metrics with the measured numbers and the gradient's norm still on the device, (K + 1,). `read_metrics`
+    fetches those of many steps at once."""
 
     step: int
     learning_rate: float
@@ -103,23 +84,18 @@ def read_metrics(block: Sequence[PendingMetrics]) -> list[Any]:
     """Fetch a block of metrics from the device in one transfer."""
     if not block:
         return []
+    facts = ("step", "learning_rate", "tokens", "seconds")
     rows = torch.stack([pending.values for pending in block]).tolist()
     return [
         pending.kind(
-            step=pending.step,
-            learning_rate=pending.learning_rate,
-            tokens=pending.tokens,
-            seconds=pending.seconds,
-            **dict(zip(pending.kind.measured, row)),
+            **{name: getattr(pending, name) for name in facts},
+            **dict(zip((*pending.kind.measured, "grad_norm"), row)),
         )
         for pending, row in zip(block, rows)
     ]
 
 
-M = TypeVar("M", bound=Metrics)
-
-
-def until_divergence(rows: Sequence[M]) -> tuple[list[M], str]:
+def until_divergence(rows: Sequence[Any]) -> tuple[list[Any], str]:
     """The rows before the first one whose loss or gradient is not finite, and a message about that one, or ""."""
     for i, row in enumerate(rows):
         if not math.isfinite(sum(getattr(row, name) for name in row.losses) + row.grad_norm):
@@ -133,7 +109,7 @@ def until_divergence(rows: Sequence[M]) -> tuple[list[M], str]:
 class Objective(Protocol):
     """What a trainer minimises. The types of batch and config are the objective's own; a batch has attention_mask.
 
-    metrics: the class of a step's numbers.
+    metrics: the class of a step's numbers, with `losses` and `measured` as `StepMetrics` has them.
     """
 
     metrics: ClassVar[Any]
@@ -144,8 +120,11 @@ class Objective(Protocol):
     def operations(self, config: BertConfig, batch: Any, /) -> float:
         """Floating-point operations of a step."""
 
-    def rates(self, model: nn.Module, config: Any, /) -> Sequence[Sequence[float] | None]:
-        """For each optimizer, which take turns, the factors of `Optimizer`."""
+    def optimizers(self, config: Any, /) -> int:
+        """The number of optimizers, which alternate from step to step."""
 
-    def loss(self, model: Any, batch: Any, config: Any, step: int, /) -> tuple[Tensor, Sequence[Tensor]]:
-        """The loss of a batch on the device, (), and the numbers to report, () each."""
+    def measure(self, model: Any, batch: Any, /) -> Fractions:
+        """The numbers of a batch on the device, as `metrics.measured` names them."""
+
+    def loss(self, numbers: Tensor, config: Any, step: int, /) -> Tensor:
+        """The loss to minimise, (), from the numbers (K,) of a step, counted from 0."""

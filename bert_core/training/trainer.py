@@ -2,9 +2,6 @@
 
 `for metrics in trainer:` is the whole loop. The trainer needs no thread, page or file: each `next(trainer)` is a step,
 and a caller pauses or stops by not asking for another.
-
-All parameters are views of one flat tensor, so that a snapshot of the weights is one copy. Gradients are not: autograd
-allocates them anew in each step, which saves the time to clear old ones and add to them.
 """
 
 import contextlib
@@ -12,7 +9,7 @@ import ctypes
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,7 +21,7 @@ from bert_core.costs import faster_precision, threads_for, using_threads
 from bert_core.errors import CheckpointError, ConfigError, checked
 from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import Objective, PendingMetrics
-from bert_core.training.optimizer import FlatWeights, Optimizer, learning_rate_at
+from bert_core.training.optimizer import Optimizer, learning_rate_at
 
 _TRIM_SECONDS = 30.0  # between two returns of free memory
 _SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds over all 64-bit numbers
@@ -70,11 +67,9 @@ class Trainer:
         self.objective: Objective = objective or Pretraining()
         self.model: Any = model.train()
         self.batches, self.seed = batches, seed
-        self._parameters = list(model.parameters())
-        self.step, self.seconds = 0, 0.0
-        self.flat = FlatWeights(model)
+        self._parameters, self.step, self.seconds = list(model.parameters()), 0, 0.0
+        self.device = self._parameters[0].device
         sizes: Any = model.config
-        self._device = self.flat.weights.device.type
         if operations is None:
             operations = self.objective.operations(sizes, batches[0])  # all batches are about as large
         self._operations, self.threads = operations, threads_for(operations)
@@ -82,10 +77,9 @@ class Trainer:
             (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
         )
         settings: Any = config
-        self._config = settings
-        rates = self.objective.rates(model, settings)
-        self.optimizers = [Optimizer(self.flat, config, each) for each in rates]
-        self.config = config
+        number = self.objective.optimizers(settings)
+        self.optimizers = [Optimizer(model.named_parameters(), config) for _ in range(number)]
+        self._config = self.config = settings
 
     @property
     def config(self) -> Any:
@@ -98,10 +92,10 @@ class Trainer:
             if getattr(config, name, None) != getattr(self._config, name, None):
                 raise ConfigError(f"{name} cannot change during a training, because its running averages go on.")
         if config.precision == "auto":
-            config = dataclasses.replace(config, precision=faster_precision(self._operations, self._device))
+            config = dataclasses.replace(config, precision=faster_precision(self._operations, self.device.type))
         self._config = config
-        for optimizer, rates in zip(self.optimizers, self.objective.rates(self.model, config)):
-            optimizer.use(config, rates)
+        for optimizer in self.optimizers:
+            optimizer.config = config
 
     def __iter__(self) -> Iterator[PendingMetrics]:
         return self
@@ -130,9 +124,9 @@ class Trainer:
         if not self._has_dropout:
             yield
             return
-        draws = {"cuda": torch.cuda, "mps": torch.mps}.get(self._device, torch.random)
+        draws = {"cuda": torch.cuda, "mps": torch.mps}.get(self.device.type, torch.random)
         seed_with = torch.default_generator.manual_seed if draws is torch.random else draws.manual_seed
-        with torch.cuda.device(self.flat.weights.device) if draws is torch.cuda else contextlib.nullcontext():
+        with torch.cuda.device(self.device) if draws is torch.cuda else contextlib.nullcontext():
             before = draws.get_rng_state()
             seed_with(self._dropout_seed)
             try:
@@ -146,58 +140,53 @@ class Trainer:
         return (self.seed * _SEED_STRIDE + self.step) % 2**63
 
     def _take_step(self, batch: Any, learning_rate: float) -> Tensor:
-        """Do a step's work on the device; returns the values of its `PendingMetrics`."""
-        return self._update(lambda: self._backward(batch), learning_rate)
-
-    def _update(self, backward: Callable[[], Sequence[Tensor]], learning_rate: float | Tensor) -> Tensor:
-        """Compute gradients, which `backward` leaves in the parameters, clip them and update the weights."""
-        for parameter in self._parameters:
-            parameter.grad = None
-        measured = backward()
+        """Update the weights; returns the values of the step's `PendingMetrics`."""
+        self.model.zero_grad()
+        numbers = self._backward(batch)
         gradients = [parameter.grad for parameter in self._parameters]
-        grad_norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm([g for g in gradients if g is not None])))
-        scale = (grad_norm / self.config.max_grad_norm).clamp_(min=1.0) if self.config.max_grad_norm else None
+        grad_norm = nn.utils.get_total_norm([each for each in gradients if each is not None])
+        scale = (grad_norm / self.config.max_grad_norm).clamp(min=1.0) if self.config.max_grad_norm else None
         optimizer = self.optimizers[self.step % len(self.optimizers)]
         optimizer.step(gradients, learning_rate, scale, skip=~torch.isfinite(grad_norm))
-        return torch.stack([*measured, grad_norm])
+        return torch.cat([numbers, grad_norm[None]])
 
-    def _backward(self, batch: Any) -> Sequence[Tensor]:
-        """Compute the gradients of a batch, which it leaves in the parameters."""
-        return self._backward_on_device(self.objective.send(batch, self.flat.weights.device))
-
-    def _backward_on_device(self, batch: Any) -> Sequence[Tensor]:
+    def _backward(self, batch: Any) -> Tensor:
+        """Compute the gradients of a batch, which it leaves in the parameters; returns its numbers, (K,)."""
         with self._autocast():
-            loss, measured = self.objective.loss(self.model, batch, self.config, self.step)
-        loss.backward()
-        return measured
+            sums, counts = self.objective.measure(self.model, self.objective.send(batch, self.device))
+        numbers = sums / counts
+        self.objective.loss(numbers, self.config, self.step).backward()
+        return numbers.detach()
 
     def _autocast(self) -> contextlib.AbstractContextManager:
-        if self.config.precision == "float32":
-            return contextlib.nullcontext()
-        return torch.autocast(self._device, torch.bfloat16)
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16")
 
-    def _averages(self) -> dict[str, Tensor]:
-        """The optimizers' running averages by number and name, such as "0.exp_avg"."""
+    def _averages(self) -> dict[str, list[Tensor]]:
+        """The optimizers' running averages by number and name, such as "0.exp_avg"; a tensor for each parameter."""
         return {
-            f"{number}.{name}": average
+            f"{number}.{name}": averages
             for number, optimizer in enumerate(self.optimizers)
-            for name, average in optimizer.averages.items()
+            for name, averages in optimizer.averages.items()
         }
 
     def state(self) -> "TrainerState":
         """A copy on the CPU of everything that the next step depends on, except the weights."""
-        averages = {name: average.to("cpu", copy=True) for name, average in self._averages().items()}
+        averages = {name: nn.utils.parameters_to_vector(each).cpu() for name, each in self._averages().items()}
         return TrainerState(self.step, self.seconds, tuple(each.updates for each in self.optimizers), averages)
 
     def restore(self, state: "TrainerState") -> None:
         """Continue from a state; the model must already have the weights of its step. Raises CheckpointError if the
         state does not fit the model or the optimizer."""
-        averages = self._averages()
-        shapes, saved = ({name: each.shape for name, each in of.items()} for of in (averages, state.averages))
-        if len(state.updates) != len(self.optimizers) or saved != shapes:
+        size = sum(parameter.numel() for parameter in self._parameters)
+        is_right_size = all(each.shape == (size,) for each in state.averages.values())
+        if (
+            not is_right_size
+            or len(state.updates) != len(self.optimizers)
+            or state.averages.keys() != self._averages().keys()
+        ):
             raise CheckpointError("The state does not fit this model and optimizer; use the one saved with the model.")
-        for name, average in averages.items():
-            average.copy_(state.averages[name])
+        for name, averages in self._averages().items():
+            nn.utils.vector_to_parameters(state.averages[name].to(self.device, copy=True), averages)
         for optimizer, updates in zip(self.optimizers, state.updates):
             optimizer.updates = updates
         self.step, self.seconds = state.step, state.seconds
@@ -205,14 +194,15 @@ class Trainer:
     @property
     def nbytes(self) -> int:
         """Bytes of weights, gradients and the optimizers' averages."""
-        return self.flat.weights.nbytes * (2 + sum(len(each.averages) for each in self.optimizers))
+        copies = 2 + sum(len(each.averages) for each in self.optimizers)
+        return copies * sum(parameter.nbytes for parameter in self._parameters)
 
 
 @dataclass(frozen=True)
 class TrainerState:
     """Everything that the next step depends on besides weights, settings and seed. step, seconds: of the training so
-    far. updates: the number of each optimizer's updates. averages: their running averages, with the layout of the flat
-    weights, by the optimizer's number and the average's name ("0.exp_avg")."""
+    far. updates: the number of each optimizer's updates. averages: their running averages, those of all parameters in
+    one tensor, by the optimizer's number and the average's name ("0.exp_avg")."""
 
     step: int
     seconds: float

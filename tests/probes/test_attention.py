@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers import make_model
+from helpers import make_model, numbers_of
 
 from bert_core.errors import InputError
 from bert_core.model import BertForPreTraining
@@ -30,7 +30,6 @@ from bert_core.probes.attention import (
 from bert_core.probes.masked_words import fill_mask
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
-from bert_core.training.losses import DeviceBatch, pretraining_losses
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 TEXTS = ("how are you", "i am romeo")
@@ -170,7 +169,7 @@ def test_with_all_heads_on_the_answers_are_those_of_the_probes(tiny_checkpoint, 
     assert intact.word.item() == pytest.approx(dict(guesses)["are"], abs=1e-5)
     assert intact.is_next.item() == pytest.approx(next_sentence(tiny_checkpoint, *TEXTS), abs=1e-5)
     with torch.no_grad():
-        mlm_loss = pretraining_losses(tiny_checkpoint.model, DeviceBatch.of(batch))[0].item()
+        mlm_loss = numbers_of(tiny_checkpoint.model, batch)[0].item()
     assert intact.loss.item() == pytest.approx(mlm_loss, rel=1e-4)
 
 

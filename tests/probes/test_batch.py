@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 import torch
+from helpers import numbers_of
 
 from bert_core.config import DataConfig
 from bert_core.data.batches import IGNORED, Batch, PretrainingBatches
 from bert_core.data.encoding import encode_corpus
 from bert_core.probes.batch import interleaved, view_batch
-from bert_core.training.losses import DeviceBatch, pretraining_losses
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_the_judgement_is_that_of_training_without_dropout(batch, tiny_checkpoin
     judged = view.judge(tiny_checkpoint)
     guesses = [guess for row in judged for guess in row.guesses]
     with torch.no_grad():
-        mlm, nsp, mlm_accuracy, *_ = pretraining_losses(tiny_checkpoint.model, DeviceBatch.of(batch))
+        mlm, nsp, mlm_accuracy, *_ = numbers_of(tiny_checkpoint.model, batch)
     assert sum(guess.loss for guess in guesses) / len(guesses) == pytest.approx(float(mlm), rel=1e-4)
     assert sum(guess.is_right for guess in guesses) / len(guesses) == pytest.approx(float(mlm_accuracy))
     true = torch.tensor(

@@ -10,7 +10,7 @@ from helpers import make_model
 from bert_core.config import BertConfig
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import InputError
-from bert_core.probes.vectors import Occurrence, encode, plane, sentence_vector, sentence_vectors, words_in_contexts
+from bert_core.probes.vectors import Occurrence, encode, plane, sentence_vectors, words_in_contexts
 from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
 
 TEXTS = ["hello romeo", "how are you i am romeo my name is juliet", "thank you"]
@@ -26,7 +26,7 @@ def test_a_sentence_has_the_same_vector_alone_and_among_longer_ones(tiny_checkpo
         states = tiny_checkpoint.model(ids).last_hidden_state[0]
         expected = states[0] if pooling == "cls" else states.mean(0)
         torch.testing.assert_close(vector, expected, rtol=0, atol=1e-5)
-        torch.testing.assert_close(sentence_vector(tiny_checkpoint, text, pooling), expected, rtol=0, atol=1e-5)
+        torch.testing.assert_close(sentence_vectors(tiny_checkpoint, [text], pooling)[0], expected, rtol=0, atol=1e-5)
 
 
 @torch.no_grad()
@@ -46,7 +46,7 @@ def test_more_sentences_than_one_batch_keep_their_order(tiny_checkpoint):
     texts = [f"you {'romeo ' * (i % 5)}" for i in range(261)]
     vectors = sentence_vectors(tiny_checkpoint, texts, "mean")
     assert vectors.shape == (261, 12)
-    torch.testing.assert_close(vectors[260], sentence_vector(tiny_checkpoint, texts[0], "mean"), rtol=0, atol=1e-5)
+    torch.testing.assert_close(vectors[260], sentence_vectors(tiny_checkpoint, texts[:1], "mean")[0], rtol=0, atol=1e-5)
     assert not torch.allclose(vectors[0], vectors[1], atol=1e-3)
 
 

@@ -1,8 +1,6 @@
 """What a GPU must do as the CPU does. The tests run on both where there is a GPU; two of them need one."""
 
 import copy
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -92,46 +90,6 @@ def test_a_model_on_the_device_answers_as_on_the_cpu(device):
     torch.testing.assert_close(encode(there, A, B).states.cpu(), encode(here, A, B).states, atol=1e-3, rtol=1e-3)
     corpus = recipe_corpus(load_recipe("romeo-juliet"))
     assert exam(there, corpus) == exam(here, corpus)
-
-
-# In a process of its own, because nothing is recorded in it any more.
-FAILED_RECORDING = """
-from bert_core.runs.prepare import prepare
-from bert_core.runs.recipe import load_recipe
-from bert_core.training import cuda_graphs
-from bert_core.training.metrics import read_metrics
-
-def trainer(record):
-    settings = {"training.steps": 30, "data.batch_size": 7, "model.hidden_dropout_prob": 0.1}
-    prepared = prepare(load_recipe("romeo-juliet").override(settings), seed=3)
-    options = {"seed": 3, "record": record}
-    return cuda_graphs.RecordedTrainer(prepared.model.to("cuda"), prepared.batches, prepared.recipe.training, **options)
-
-def waits_for_the_gpu(work):
-    def also_reads():
-        values = work()
-        values.tolist()
-        return values
-    return cuda_graphs.cuda_graph(also_reads)
-
-def losses(some, steps=30):
-    return [row.mlm_loss for row in read_metrics([next(some) for _ in range(steps)])]
-
-plain = losses(trainer(lambda work: work))
-recorded = trainer(cuda_graphs.cuda_graph)
-begun = losses(recorded, 15)
-assert recorded.recorded and not cuda_graphs._failures
-assert losses(trainer(waits_for_the_gpu)) == plain
-assert cuda_graphs._failures
-assert begun + losses(recorded, 15) == plain
-"""
-
-
-@needs_gpu
-def test_dropout_goes_on_after_a_recording_has_failed():
-    command = [sys.executable, "-c", FAILED_RECORDING]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 @needs_gpu

@@ -12,7 +12,8 @@ import types
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import make_batch, make_model
+from helpers import make_batch, make_model, numbers_of
+from torch.nn.utils import parameters_to_vector
 
 from bert_core import costs
 from bert_core.config import BertConfig, TrainingConfig
@@ -20,19 +21,15 @@ from bert_core.costs import batch_operations, faster_precision
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.errors import CheckpointError, ConfigError
 from bert_core.finetuning.tuning import EpochMetrics, TaskMetrics
-from bert_core.model import BertForPreTraining
 from bert_core.probes.exam import PartExam
 from bert_core.probes.masked_words import Sweep
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
 from bert_core.training import trainer as trainer_module
 from bert_core.training.evaluation import evaluate
-from bert_core.training.losses import DeviceBatch, accuracy_by_kind, pretraining_losses
 from bert_core.training.metrics import StepMetrics, read_metrics, until_divergence
 from bert_core.training.optimizer import (
-    FlatWeights,
     Optimizer,
-    fill_from_flat,
     learning_rate_at,
     orthogonalized,
     schedule,
@@ -70,13 +67,17 @@ def small_run(steps=20, seed=0, **settings):
     return prepare(recipe, seed=seed).trainer()
 
 
+def weights_of(trainer):
+    return parameters_to_vector(trainer.model.parameters())
+
+
 def losses(trainer):
     return [(row.mlm_loss, row.nsp_loss, row.grad_norm) for row in read_metrics(list(trainer))]
 
 
 def test_the_loss_is_that_of_the_asked_words_and_of_all_pairs():
     model, batch = make_model(CONFIG), labelled_batch()
-    mlm, nsp, mlm_accuracy, nsp_accuracy, right = pretraining_losses(model, DeviceBatch.of(batch))
+    mlm, nsp, mlm_accuracy, nsp_accuracy, *_ = numbers_of(model, batch)
     output = model(batch.input_ids, batch.attention_mask, batch.token_type_ids)  # all positions, as the oracle
     words = output.prediction_logits.log_softmax(-1)
     by_hand = -(words[0, 1, 11] + words[0, 3, 7] + words[2, 6, 30]) / 3
@@ -85,8 +86,8 @@ def test_the_loss_is_that_of_the_asked_words_and_of_all_pairs():
     torch.testing.assert_close(mlm, by_hand)
     torch.testing.assert_close(nsp, pairs_by_hand)
     guesses = output.prediction_logits.argmax(-1)
-    assert right.tolist() == [guesses[0, 1] == 11, guesses[0, 3] == 7, guesses[2, 6] == 30]
-    assert mlm_accuracy.item() == pytest.approx(sum(right.tolist()) / 3)
+    right = [guesses[0, 1] == 11, guesses[0, 3] == 7, guesses[2, 6] == 30]
+    assert mlm_accuracy.item() == pytest.approx(sum(right) / 3)
     judged = output.seq_relationship_logits.argmax(-1)
     assert nsp_accuracy.item() == pytest.approx((judged == batch.next_sentence_label).float().mean().item())
 
@@ -94,12 +95,17 @@ def test_the_loss_is_that_of_the_asked_words_and_of_all_pairs():
 def test_accuracy_is_counted_by_the_kind_of_shown_token():
     batch = labelled_batch()  # asked: 11, 7 and 30
     batch.input_ids[0, 1], batch.input_ids[0, 3], batch.input_ids[2, 6] = 4, 9, 30
-    right = torch.tensor([1.0, 0.0, 1.0])
-    assert accuracy_by_kind(DeviceBatch.of(batch), right, mask_token_id=4).tolist() == [1, 0, 1]
+    words = F.one_hot(torch.tensor([11, 8, 30]), 37).float()  # right, wrong, right
+
+    def guessing(*inputs, **options):
+        return types.SimpleNamespace(prediction_logits=words, seq_relationship_logits=torch.zeros(3, 2))
+
+    assert [each.item() for each in numbers_of(guessing, batch, 4)[4:]] == [1, 0, 1]
     batch.input_ids[0, 3] = 4
-    masked, replaced, kept = accuracy_by_kind(DeviceBatch.of(batch), right, mask_token_id=4).tolist()
-    assert (masked, kept) == (0.5, 1)
-    assert math.isnan(replaced)
+    masked, replaced, kept = numbers_of(guessing, batch, 4)[4:]
+    assert (masked.item(), kept.item()) == (0.5, 1)
+    assert replaced.isnan()
+    assert [each.isnan().item() for each in numbers_of(guessing, batch)[4:]] == [True, True, False]
 
 
 def test_a_run_counts_masked_replaced_and_kept_words():
@@ -135,7 +141,7 @@ def test_padding_with_any_ids_changes_neither_loss_nor_gradient():
     gradients = []
     for each in (batch, wider):
         model = make_model(CONFIG)
-        sum(pretraining_losses(model, DeviceBatch.of(each))[:2]).backward()
+        sum(numbers_of(model, each)[:2]).backward()
         gradients.append(torch.cat([p.grad.flatten() for n, p in model.named_parameters() if "position" not in n]))
     torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-4)
 
@@ -164,7 +170,7 @@ def test_a_step_is_adamw_with_clipping_and_decay_of_the_matrices_alone():
     for batch, row in zip(batches, rows):
         optimizer.zero_grad()
         theirs.train()
-        mlm, nsp, *_ = pretraining_losses(theirs, DeviceBatch.of(batch))
+        mlm, nsp, *_ = numbers_of(theirs, batch)
         (2.0 * mlm + 0.5 * nsp).backward()
         norm = torch.nn.utils.clip_grad_norm_(theirs.parameters(), 0.5)
         assert row.grad_norm == pytest.approx(norm.item(), rel=1e-4)
@@ -234,7 +240,7 @@ def test_a_trainer_resumes_from_a_state_bit_for_bit(settings):
             next(first)
         state = first.state()
         second = small_run(steps=9, **dropout)
-        second.flat.weights.copy_(first.flat.weights)
+        second.model.load_state_dict(first.model.state_dict())
         list(first)  # a state is a copy
         second.restore(state)
         assert losses(second) == whole[cut:]
@@ -272,29 +278,14 @@ def test_a_loss_that_is_not_finite_is_detected_and_leaves_the_weights_finite():
     batches = [labelled_batch() for _ in range(3)]
     trainer = Trainer(model, batches, TrainingConfig(steps=3))
     good = read_metrics([next(trainer)])
-    kept = trainer.flat.weights.clone()
+    kept = weights_of(trainer).clone()
     trainer.model.bert.embeddings.LayerNorm.eps = float("nan")
     rows, reason = until_divergence(good + read_metrics(list(trainer)))
     assert rows == good
     assert "at step 2" in reason
     assert "lower learning rate" in reason
-    assert torch.equal(trainer.flat.weights, kept)
+    assert torch.equal(weights_of(trainer), kept)
     assert until_divergence(good) == (good, "")
-
-
-def test_flat_weights_are_the_model():
-    model = make_model(CONFIG)
-    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    flat = FlatWeights(model)
-    assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in state.items())
-    assert all(parameter.data_ptr() % 64 == flat.weights.data_ptr() % 64 for parameter in model.parameters())
-    copy = flat.weights.clone()
-    flat.weights.zero_()
-    assert not any(parameter.any() for parameter in model.parameters())
-    with torch.device("meta"):
-        other = BertForPreTraining(CONFIG)
-    fill_from_flat(other, flat.layout, copy)
-    assert all(torch.equal(other.state_dict()[name], tensor) for name, tensor in state.items())
 
 
 def test_the_first_losses_are_those_of_uniform_guesses():
@@ -314,7 +305,7 @@ def test_alternating_steps_minimise_one_objective_each_with_its_own_optimizer():
     optimizers = [torch.optim.AdamW(theirs.parameters(), lr=0.01, weight_decay=0.0) for _ in range(2)]
     for step, batch in enumerate(batches):
         theirs.zero_grad()
-        pretraining_losses(theirs, DeviceBatch.of(batch))[step % 2].backward()
+        numbers_of(theirs, batch)[step % 2].backward()
         optimizers[step % 2].step()
     for (name, p), q in zip(ours.named_parameters(), theirs.parameters()):
         if "qkv.bias" not in name:
@@ -331,11 +322,11 @@ def test_a_new_config_changes_the_very_next_step(name):
         return trainer
 
     settings = {"weight_decay": 0.5, "beta1": 0.3, "beta2": 0.7, "max_grad_norm": 0.01, "mlm_weight": 3.0}
-    same = trained({}, {}).flat.weights
+    same = weights_of(trained({}, {}))
     for key, value in settings.items():
         changed, from_the_start = trained({}, {key: value}), trained({key: value}, {})
-        assert not torch.equal(changed.flat.weights, same), key
-        assert not torch.equal(changed.flat.weights, from_the_start.flat.weights), key
+        assert not torch.equal(weights_of(changed), same), key
+        assert not torch.equal(weights_of(changed), weights_of(from_the_start)), key
     trainer = trained({}, {"precision": "auto"})
     assert trainer.config.precision == "float32", "of a step this small"
     for key, value in {"optimizer": "adadelta", "alternating": True}.items():
@@ -372,7 +363,7 @@ def test_every_optimizer_lowers_the_loss_and_survives_a_loss_that_is_not_finite(
     assert sum(row.mlm_loss for row in rows[-5:]) < sum(row.mlm_loss for row in rows[:5])
     trainer.model.bert.embeddings.LayerNorm.eps = float("nan")
     next(trainer)
-    assert trainer.flat.weights.isfinite().all()
+    assert weights_of(trainer).isfinite().all()
 
 
 @pytest.mark.parametrize("name", ["adamw", "adam", "adadelta"])
@@ -388,7 +379,7 @@ def test_the_optimizers_are_pytorchs(name):
     reference = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "adadelta": torch.optim.Adadelta}[name](
         groups, lr=0.5, **betas
     )
-    optimizer = Optimizer(FlatWeights(ours), config)
+    optimizer = Optimizer(ours.named_parameters(), config)
     generator = torch.Generator().manual_seed(1)
     for step in range(5):
         gradients = [torch.randn(p.shape, generator=generator) for p in parameters]
@@ -425,7 +416,7 @@ def test_muon_is_pytorchs_for_the_matrices_of_the_layers_and_adamw_for_all_else(
             lr=0.01,
         ),
     ]
-    optimizer = Optimizer(FlatWeights(ours), TrainingConfig(optimizer="muon", weight_decay=0.1))
+    optimizer = Optimizer(ours.named_parameters(), TrainingConfig(optimizer="muon", weight_decay=0.1))
     generator = torch.Generator().manual_seed(1)
     for _ in range(5):
         gradients = [torch.randn(p.shape, generator=generator) for p in named.values()]
@@ -454,7 +445,7 @@ def test_evaluation_is_without_dropout_and_repeatable():
     assert first == again
     assert trainer.model.training
     model = trainer.model.eval()
-    rows = [torch.stack(pretraining_losses(model, DeviceBatch.of(trainer.batches[k]))[:4]).detach() for k in range(3)]
+    rows = [torch.stack(numbers_of(model, trainer.batches[k])[:4]).detach() for k in range(3)]
     means = torch.stack(rows).mean(0).tolist()
     assert dataclasses.astuple(first) == pytest.approx((5, *means), abs=1e-5)
 
@@ -473,7 +464,8 @@ def test_bfloat16_learns_as_float32_does():
 def test_bfloat16_keeps_weights_and_losses_in_float32():
     trainer = small_run(3, **{"training.precision": "bfloat16"})
     metrics = list(trainer)
-    assert metrics[-1].values.dtype == trainer.flat.weights.dtype == torch.float32
+    assert metrics[-1].values.dtype == torch.float32
+    assert {parameter.dtype for parameter in trainer.model.parameters()} == {torch.float32}
     assert {parameter.grad.dtype for parameter in trainer.model.parameters()} == {torch.float32}
 
 

@@ -1,6 +1,7 @@
 """The list of a visitor's runs: their last numbers, the settings that differ, and starting one again."""
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import gradio as gr
@@ -141,4 +142,5 @@ def begin_alike(runs: Sequence[Sequence[Snapshot]]) -> bool | None:
     first = [snapshots[0] for snapshots in runs if snapshots and snapshots[0].step == 0]
     if len(first) < len(runs):
         return None
-    return all(each.layout == first[0].layout and torch.equal(each.weights, first[0].weights) for each in first[1:])
+    all_tensors = zip_longest(*(each.weights.values() for each in first), fillvalue=torch.empty(0))
+    return all(torch.equal(tensors[0], other) for tensors in all_tensors for other in tensors[1:])

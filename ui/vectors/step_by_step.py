@@ -112,7 +112,7 @@ LINES = {
         "torch.layer_norm(word + position + segment, gain.shape, gain, bias, {eps})  # found.states[0, t]",
     ),
     "projections": (
-        "project = checkpoint.model.bert.encoder['layer'][{layer}].attention['self'].qkv  # for all heads at once",
+        "project = checkpoint.model.bert.encoder.layer[{layer}].attention.self.qkv  # for all heads at once",
         "project(found.states[{layer}, t]).view(3, {heads}, -1)[0, h]  # found.layer['query'][h, t]",
     ),
     "scores": (
@@ -195,22 +195,22 @@ def inputs_value(checkpoint: Checkpoint, question: Question, name: str, index: i
     """
     way, model = way_of(checkpoint, question), checkpoint.model
     found, (layer, head), t = followed(checkpoint, way), way.head, way.token
-    block, predictions = cast(Any, model.bert.encoder["layer"])[layer], cast(Any, model.cls["predictions"])
+    block, predictions = model.bert.encoder.layer[layer], cast(Any, model.cls["predictions"])
     x, numbers = found.states[layer, t], found.layer
     D, d = len(x), numbers["query"].shape[-1]
-    qkv = block.attention["self"].qkv
+    qkv = block.attention.self.qkv
     # Name: inputs, weights (outputs, inputs), biases, the vector's first row among them and its length.
     products: dict[str, tuple[Any, Any, Any, int, int]] = {
         each: (x, qkv.weight, qkv.bias, D * number + d * head, d)
         for number, each in enumerate(("query", "key", "value"))
     }
     for each, values, dense in (
-        ("projected", numbers["joined"][t], block.attention["output"].dense),
+        ("projected", numbers["joined"][t], block.attention.output.dense),
         ("inner", numbers["attended"][t], block.intermediate["dense"]),
         ("fed", numbers["activated"][t], block.output.dense),
         ("pooled", found.states[-1, 0], cast(Any, model.bert.pooler)["dense"]),
     ):
-        products[each] = (values, dense.weight, dense.bias, 0, len(dense.bias))
+        products[each] = (values, dense.weight, dense.bias, 0, len(cast(Any, dense).bias))
     if found.words:
         dense = predictions.transform["dense"]
         products["word_dense"] = (found.states[-1, way.asked], dense.weight, dense.bias, 0, D)
