@@ -13,7 +13,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 import torch
-from helpers import labelled, make_model
+from helpers import make_model
 
 import bert_core
 from bert_core import BertConfig, Checkpoint, Corpus, Run, TrainingService, load_recipe
@@ -21,6 +21,7 @@ from bert_core.config import DataConfig, TrainingConfig
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
+from bert_core.finetuning.examples import TaskData, TextExample
 from bert_core.probes.attention import attention
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ENDED
@@ -38,7 +39,8 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
     tokenizer = train_tokenizer(CORPUS)
     model = make_model(BertConfig(tokenizer.get_vocab_size(), 12, 1, 3, 8, max_position_embeddings=32))
     checkpoint = Checkpoint(model, tokenizer)
-    task = labelled("text-classification")
+    words = CORPUS.sentences
+    task = TaskData("text-classification", [TextExample(each, None, each[:3]) for each in words * 4])
     tuned = finetune(checkpoint, task, validation=task, epochs=1).checkpoint
     service = TrainingService("cpu")
     run = service.start(FEW, CORPUS)
@@ -118,6 +120,7 @@ def arguments_of(name: str, has: dict[str, Any]) -> tuple[Callable, dict[str, An
         "Corpus.split": {"needs_pairs": True},
         "Corpus.sample": {"most_bytes": 9},
         "Corpus.sampled_share": {"most_bytes": 9},
+        "Checkpoint.to": {"self": checkpoint, "device": "cpu"},
         "Checkpoint.from_transformers": {"model": None, "tokenizer": None},
         "TrainingService.start": {"recipe": FEW, "corpus": CORPUS, "seed": 0, "paused": True, "lease": None},
         "TrainingService.finetune": {"recipe": "subjects", "start": checkpoint, "parts": None, "seed": 0},

@@ -130,7 +130,7 @@ def without_controls(text: str, name: str, start: int = 0, encoding: str = "utf-
         kept, controls = _CONTROLS.subn("", part)
         pattern = _CONTROLS if controls > _MOST_CONTROLS * len(part) else _NEVER_TEXT
         if wrong := pattern.search(part):
-            raise _not_text(name, start + len(text[: first + wrong.start()].encode(encoding)))
+            raise _not_text(name, start + len(text[: first + wrong.start()].encode(encoding, "surrogatepass")))
         parts.append(kept)
         count += controls
     return "".join(parts), count

@@ -245,7 +245,7 @@ def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | E
     task, head = task_of(checkpoint), checkpoint.head
     assert head is not None
     is_pair = isinstance(examples, tuple) and len(examples) == 2 and all(isinstance(each, str) for each in examples)
-    if is_pair or isinstance(examples, str | bytes) or not isinstance(examples, Iterable):
+    if is_pair:
         raise InputError(f"predict takes a list of examples, not {quoted(examples)}; give one, such as ['a text'].")
     data = TaskData(task, [_example(each) for each in examples])
     if any(type(each) is not KINDS[task] for each in data.examples):

@@ -91,12 +91,10 @@ class FinetuningRecipe:
         return TaskParts(**{part: load_task(folder / Path(name).name, self.task) for part, name in self.files.items()})
 
     def for_parts(self, parts: TaskParts) -> "FinetuningRecipe":
-        """This recipe for its own examples; for others, a copy that describes those."""
-        if self.files and parts.fingerprint == self.parts().fingerprint:
+        """This recipe, or a copy that describes these examples if its own are others."""
+        if not self.files or parts.fingerprint == self.parts().fingerprint:
             return self
         description = f"Examples of your own, with the settings of the recipe {self.name}."
-        if not self.description or self.needs == _TRAINED_ON:  # it says so already, and by the first recipe's name
-            description = self.description
         return dataclasses.replace(self, title=parts.name, description=description, needs=_TRAINED_ON, files={})
 
     @classmethod

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from bert_core.atomic_folder import check_replaceable, replacing, restore_backup
 from bert_core.config import LOCAL, BertConfig, Limits
+from bert_core.costs import choose_device
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
 from bert_core.errors import CheckpointError, ConfigError, checked, first_three, quoted
 from bert_core.model import BertForPreTraining, draw, set_parameter
@@ -120,8 +121,10 @@ class Checkpoint:
         """The sizes of the model."""
         return self.model.config
 
+    @checked
     def to(self, device: str) -> "Checkpoint":
-        """The same on a device, to which the model itself moves."""
+        """The same on a device (see `choose_device`, which may raise ConfigError), to which the model itself moves."""
+        device = choose_device(device)
         self.model.to(device)
         head = self.head
         if head is not None:

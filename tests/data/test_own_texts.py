@@ -271,7 +271,8 @@ def test_marks_without_width_are_taken_out_of_words_except_joiners_that_belong_t
     assert "\n".join(corpus.sentences) == read
     assert len(corpus.notes) == (text.removeprefix("\ufeff") != read)
     path = tmp_path / "task.tsv"
-    path.write_text(f"{text}\tyes\n".replace("\n", " ", 1) + "good\tno\n", encoding="utf-8")
+    line = text.replace("\n", " ")
+    path.write_text(f"{line}\tyes\ngood\tno\nfine\tyes\n", encoding="utf-8")
     assert load_task(path, "text-classification").examples[0].text == read.replace("\n", " ")
 
 

@@ -325,8 +325,7 @@ def test_vocab_txt_is_read_line_by_line(tmp_path):
     path.write_bytes("\r\n".join([*SPECIAL_TOKENS, "\u2028", "hello", "é"]).encode() + b"\r\n")
     assert load_tokenizer(path, {"do_lower_case": False}).encode("hello é Hello").ids == [2, 6, 7, 1, 3]
     path.write_text("\n".join([*SPECIAL_TOKENS, "a", "a"]))
-    with pytest.raises(CheckpointError, match=r"vocab\.txt: the token 'a' is on two lines"):
-        load_tokenizer(path)
+    assert load_tokenizer(path).encode("a").ids == [2, 6, 3]
     path.write_bytes(b"[PAD]\n\xff")
     with pytest.raises(CheckpointError, match="byte 6"):
         load_tokenizer(path)

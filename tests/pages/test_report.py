@@ -124,4 +124,4 @@ def test_the_command_line_writes_it_and_its_recipe_repeats_the_training(tmp_path
     again = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (first["mlm_loss"], first["nsp_loss"]) == (again["mlm_loss"], again["nsp_loss"])
     assert main(["report", str(folder), "--output", str(tmp_path / "no" / "a.html")]) == 1
-    assert "a.html was not written (No such file or directory)" in capsys.readouterr().err
+    assert "a.html cannot be written (No such file or directory)" in capsys.readouterr().err

@@ -19,6 +19,7 @@ from bert_core.costs import probe_operations, processor_cores, threads_for
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.errors import InputError
+from bert_core.model import set_parameter
 from bert_core.probes import reading
 from bert_core.probes.attention import ablation_map, attention, corpus_batch, head_facts, head_names
 from bert_core.probes.batch import view_batch
@@ -31,7 +32,6 @@ from bert_core.probes.stages import follow
 from bert_core.probes.vectors import encode, words_in_contexts
 from bert_core.runs.experiments import examine
 from bert_core.storage.checkpoint import Checkpoint, save_checkpoint
-from bert_core.training.optimizer import set_parameters
 
 
 def test_fill_mask_is_a_softmax_over_the_vocabulary_at_each_mask(tiny_checkpoint):
@@ -299,7 +299,8 @@ class OnDevice(torch.Tensor):
 def there(tiny_checkpoint):
     """A checkpoint on such a device."""
     model = copy.deepcopy(tiny_checkpoint.model)
-    set_parameters(model, {name: each.data.as_subclass(OnDevice) for name, each in model.named_parameters()})
+    for name, each in list(model.named_parameters()):
+        set_parameter(model, name, each.data.as_subclass(OnDevice))
     return dataclasses.replace(tiny_checkpoint, model=model)
 
 

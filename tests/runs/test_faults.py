@@ -73,7 +73,7 @@ def once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: BaseExce
 
 IN_A_RUN = [
     *[(prepare, name) for name in ("recipe_corpus", "_prepare_text", "train_tokenizer", "check_size", "encode_corpus")],
-    *[(prepare, name) for name in ("PretrainingBatches", "BertForPreTraining", "make_trainer", "threads_for")],
+    *[(prepare, name) for name in ("PretrainingBatches", "BertForPreTraining", "make_trainer")],
     (prepare, "Evaluator"),
     *[(run, name) for name in ("prepare", "Worker", "thinned")],
     *[(Run, name) for name in ("_publish", "_may_step", "_settle_pause", "_train")],
@@ -114,7 +114,7 @@ def test_a_failed_allocation_says_that_the_machine_is_too_small(
 
 
 IN_SAVING = [
-    *[(Run, "_to_save"), (worker.Worker, "finish_evaluation"), (worker.Worker, "copy"), (Trainer, "state")],
+    *[(Run, "_to_save"), (worker.Worker, "to_save"), (worker.Worker, "copy"), (Trainer, "state")],
     *[(checkpoint, name) for name in ("_tensors_to_write", "replacing", "_write_files", "save_tokenizer")],
     *[(saved_state.TrainingState, "write"), (saved_state, "_sha256"), (saved_state, "save_file")],
     *[(atomic_folder, name) for name in ("restore_backup", "_sync", "_rename")],

@@ -67,7 +67,7 @@ class Holder:
 
 
 def snapshot(step: int, nbytes: int) -> Any:
-    return SimpleNamespace(step=step, stays=False, weights=SimpleNamespace(nbytes=nbytes))
+    return SimpleNamespace(step=step, stays=False, nbytes=nbytes)
 
 
 def test_what_others_hold_and_have_reserved_is_subtracted_and_the_least_useful_goes_first() -> None:

@@ -110,13 +110,16 @@ def test_the_saved_model_is_the_best_epochs_and_training_goes_on_from_the_last(
     run.pack(tmp_path / "run.zip")
     unpack_checkpoint(tmp_path / "run.zip", tmp_path / "unpacked")
     for folder in ("folder", "unpacked"):
-        assert review(load_checkpoint(tmp_path / folder), parts.validation).measures == pytest.approx(best.measures)
+        assert review(load_checkpoint(tmp_path / folder), parts.validation).measures == pytest.approx(
+            best.measures, abs=1e-4
+        )
     if not is_freed:
         again = service.resume(tmp_path / "run.zip", parts)
         wait(lambda: again.status == "finished")
         assert again.best.step == run.best.step
-        assert torch.equal(again.best.weights, run.best.weights)
-        assert torch.equal(again.snapshots[-1].weights, run.snapshots[-1].weights)
+        for ours, theirs in ((again.best, run.best), (again.snapshots[-1], run.snapshots[-1])):
+            assert ours.weights.keys() == theirs.weights.keys()
+            assert all(torch.equal(ours.weights[name], theirs.weights[name]) for name in ours.weights)
         for each in (run, again):
             each.continue_for(10)
         wait(lambda: run.status == again.status == "finished")

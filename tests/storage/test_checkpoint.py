@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from bert_core.config import LOCAL, PUBLIC, BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import SPECIAL_TOKENS, train_tokenizer
-from bert_core.errors import CheckpointError
+from bert_core.errors import BertCoreError, CheckpointError
 from bert_core.storage import checkpoint as checkpoint_module
 from bert_core.storage import weights as weights_module
 from bert_core.storage.checkpoint import (
@@ -286,12 +286,12 @@ def test_longer_positions_keep_the_first_and_draw_the_others(tiny_checkpoint, fo
     [
         (16, "the weights have 17 positions"),
         (10**9, "max_position_embeddings is 1000000000; it must be a whole number from 8 to 8192"),
-        ("many", "max_position_embeddings is 'many'"),
+        ("many", "max_positions is 'many'"),
         (0, "max_position_embeddings is 0"),
     ],
 )
 def test_an_impossible_number_of_positions_is_refused(positions, message, folder):
-    with pytest.raises(CheckpointError, match=message):
+    with pytest.raises(BertCoreError, match=message):
         load_checkpoint(folder, max_positions=positions)
 
 
@@ -714,7 +714,7 @@ def no_room() -> None:
 
 def save_or_explain(checkpoint: Checkpoint, folder: Path, reason: str = "No space left on device") -> int:
     """Save a model: 0, or 1 when it was not saved and says so."""
-    expected = f"The model was not saved to {folder.name} ({reason}); an earlier model there is kept."
+    expected = f"The model was not saved to {folder.name} ({reason}); the earlier model there is kept."
     try:
         save_checkpoint(checkpoint, folder)
     except CheckpointError as error:

@@ -220,7 +220,7 @@ def test_the_exam_takes_a_name_and_for_a_folder_sends_no_request(small_hub, tmp_
     monkeypatch.chdir(tmp_path)
     assert main(["exam", "served", "--corpus", str(text)]) == 0
     assert main(["exam", str(tmp_path / "served"), "--corpus", str(text), "--max-positions", "19"]) == 0
-    assert "17 positions; 18 to 19 are new" in capsys.readouterr().out
+    assert "17 positions; 18 to 19 are new" in capsys.readouterr().err
     # A wrong name in an existing folder is not taken for a model on the Hub.
     (tmp_path / "models").mkdir()
     assert main(["exam", "models/mine", "--corpus", str(text)]) == 1
