@@ -120,7 +120,7 @@ def arguments_of(name: str, has: dict[str, Any]) -> tuple[Callable, dict[str, An
         "Corpus.split": {"needs_pairs": True},
         "Corpus.sample": {"most_bytes": 9},
         "Corpus.sampled_share": {"most_bytes": 9},
-        "Checkpoint.to": {"self": checkpoint, "device": "cpu"},
+        "Checkpoint.to": {"device": "cpu"},
         "Checkpoint.from_transformers": {"model": None, "tokenizer": None},
         "TrainingService.start": {"recipe": FEW, "corpus": CORPUS, "seed": 0, "paused": True, "lease": None},
         "TrainingService.finetune": {"recipe": "subjects", "start": checkpoint, "parts": None, "seed": 0},
@@ -139,6 +139,7 @@ def arguments_of(name: str, has: dict[str, Any]) -> tuple[Callable, dict[str, An
     owner, _, method = name.rpartition(".")
     owners = {"Run": run, "TrainingService": service, "Corpus": CORPUS, "Checkpoint": Checkpoint}
     function = getattr(owners[owner], method) if owner else getattr(bert_core, method)
+    function = checkpoint.to if name == "Checkpoint.to" else function  # the only one that is not a class method
     return (function, valid[name]) if valid.get(name) is not None else None
 
 
