@@ -52,6 +52,12 @@ def client(service: TrainingService, shipped: Path) -> Iterator[Client]:
     app.get_blocks().close(verbose=False)
 
 
+@pytest.fixture(autouse=True)
+def own_page(client: Client) -> None:
+    """Each test asks as a page of its own: all of them together ask more than one page may."""
+    client.reset_session()
+
+
 def test_a_server_that_nobody_uses_leaves_the_processor_to_others(client: Client) -> None:
     def used() -> float:
         before = time.process_time()
@@ -121,7 +127,7 @@ def wait_for(client: Client, run_id: str, ready: Any) -> dict[str, Any]:
         status = client.predict(run_id, api_name="/training_status")
         if ready(status):
             return status
-        time.sleep(0.05)
+        time.sleep(0.1)
     raise AssertionError(status)
 
 
