@@ -274,7 +274,7 @@ def test_one_budget_decides_over_models_and_snapshots(service: TrainingService, 
     for _ in range(20):
         run.step()
     wait(lambda: len(run.history()) == 20)
-    one, many = run.snapshots[0].weights.nbytes, len(run.snapshots)
+    one, many = run.snapshots[0].nbytes, len(run.snapshots)
     space.budget.limit = 2 * model().nbytes + 3 * one + run.fixed_bytes
     for _ in range(2):
         key = space.add_model(model())
