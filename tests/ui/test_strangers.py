@@ -76,6 +76,11 @@ def keys_of(space: Workspace, run: Run) -> list[str]:
     return [run.id, *space.models]
 
 
+def is_visitor(component: dict[str, Any]) -> bool:
+    """Whether a component's value is the visitor's token."""
+    return component["props"].get("elem_id") == "visitor"
+
+
 def with_key(value: Any, key: str) -> Any:
     """A component's value that names another visitor's model or run wherever it may."""
     if isinstance(value, dict):
@@ -87,7 +92,7 @@ def test_no_event_of_the_page_gives_a_stranger_anything(owner: tuple[str, Worksp
     url, workspaces, space, run = owner
     config = json.loads(ask(url, "config"))
     components = {each["id"]: each for each in config["components"]}
-    visitors = {number for number, each in components.items() if each["type"] == "browserstate"}
+    visitors = {number for number, each in components.items() if is_visitor(each)}
     assert len(visitors) == 1
     asked, answered = 0, 0
     for key in keys_of(space, run):
@@ -144,7 +149,7 @@ def test_no_handler_gives_back_what_a_client_claims(owner: tuple[str, Workspaces
             data: list[Any] = []
             for each in inputs:
                 kind, value = each["type"], each["props"].get("value")
-                if kind == "browserstate":
+                if is_visitor(each):
                     value = workspaces.enter(None).token
                 elif kind == "textbox":
                     value = NAUGHTY
@@ -188,10 +193,12 @@ def test_a_naughty_text_in_every_field_is_answered(owner: tuple[str, Workspaces,
         reached |= fields.intersection(event["inputs"])
         for question in asked if event["backend_fn"] else ():
             session = f"{SESSION}8{event['id']}"
-            special = {"browserstate": workspaces.enter(None).token, "textbox": NAUGHTY}
-            data = [special.get(each["type"], each["props"].get("value")) for each in inputs]
+            special = {"visitor": workspaces.enter(None).token, "question": question}
             data = [
-                question if each["props"].get("elem_id") == "question" else value for each, value in zip(inputs, data)
+                special.get(
+                    each["props"].get("elem_id"), NAUGHTY if each["type"] == "textbox" else each["props"].get("value")
+                )
+                for each in inputs
             ]
             body = {"fn_index": event["id"], "data": data, "session_hash": session, "event_data": {}}
             answer = ask(url, "gradio_api/queue/join" if event["queue"] else "gradio_api/run/predict", body)
