@@ -225,13 +225,16 @@ def test_a_title_becomes_a_file_name() -> None:
 
 def test_the_files_of_a_folder_are_opened_without_those_that_are_no_part_of_a_model(tiny_checkpoint, tmp_path) -> None:
     save_checkpoint(tiny_checkpoint, tmp_path)
-    for name in ("special_tokens_map.json", "pytorch_model.bin", "generation_config.json"):
+    for name in ("preprocessor_config.json", "pytorch_model.bin", "generation_config.json"):
         (tmp_path / name).write_bytes(b"\x80\x04")
     opened = open_files(sorted(tmp_path.iterdir()))
     assert opened.name == "2 layers of 12"
     assert fill_mask(opened, "how [MASK] you") == fill_mask(tiny_checkpoint, "how [MASK] you")
     with pytest.raises(CheckpointError, match=r"no config\.json among pytorch_model\.bin; choose a \.zip"):
         open_files([tmp_path / "pytorch_model.bin"])
+    (tmp_path / "special_tokens_map.json").write_bytes(b"\x80\x04")
+    with pytest.raises(CheckpointError, match=r"^special_tokens_map\.json is not valid JSON"):
+        open_files(sorted(tmp_path.iterdir()))
 
 
 @pytest.mark.parametrize(
