@@ -85,7 +85,7 @@ def test_the_batch_of_the_selected_step(page: Page) -> None:
     expect(pairs).to_have_text("Pairs 5 to 8 of 48")
     with page.expect_download() as waiting:
         press_save(page, "#batch-download-csv")
-    rows = list(csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()))
+    rows = list(csv.DictReader(Path(waiting.value.path()).read_text(encoding="utf-8-sig").splitlines()))
     assert {row["pair"] for row in rows} == {"5", "6", "7", "8"}
     move_slider(page, 0)
     expect(summary).to_contain_text("guesses of the untrained model")
