@@ -108,11 +108,12 @@ export function frame(root, { server, options }) {
       return;
     }
     notice.hidden ||= notice.dataset.model !== key;
-    const isOther = shown?.key !== answer.key;
+    // A run has its text when it has its first step.
+    const isNew = shown?.key !== answer.key || (!steps().length && answer.steps.length > 0);
     shown = answer;
     ask({ recipe: answer.recipe ?? null, ...(answer.at !== null && step === question.step ? { step: answer.at } : {}) });
     show();
-    if (isOther) announce("shown", { key: answer.key });
+    if (isNew) announce("shown", { key: answer.key });
   });
 
   /** Show another model, and say why until the person chooses one. @param {string} why @param {string} [model] */

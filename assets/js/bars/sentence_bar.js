@@ -193,7 +193,8 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     const known = hidden === null ? null : read ? { ...words, hidden } : NONE;
     const found = /** @type {Words} */ (await server.words(visitor.token, value(), known));
     const isTheirs = !read || isGiven;
-    if (question.text !== text || question.pair !== pair) return false;
+    // A word may have been pressed meanwhile.
+    if (question.text !== text || question.pair !== pair || question.hidden !== hidden) return false;
     read = found.error ? "" : wanted;  // the hidden words wait for a model that is not here yet
     words = { ...NONE, ...found };
     const kept = hidden !== null && isTheirs ? hidden.filter((index) => index < words.words.length) : words.hidden;
