@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from browser_steps import FIRST, show, type_sentence, wait_for_question, words_of
+from browser_steps import FIRST, late_answers, show, type_sentence, wait_for_question, words_of
 from playwright.sync_api import Locator, Page, expect
 
 
@@ -31,6 +31,14 @@ def test_a_press_masks_a_word_and_two_quick_ones_only_it(page: Page, words: Loca
     words.filter(has_text="are").last.dblclick()
     expect(pressed).to_have_text(["are"])
     expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for are"])
+
+
+def test_a_word_pressed_while_the_words_are_read_is_hidden(page: Page, words: Locator) -> None:
+    with late_answers(page):
+        show(page, "masked-words", **FIRST | {"hidden": "3"})
+        words.filter(has_text="name").click()
+    expect(page.locator("#question .b-word[aria-pressed=true]")).to_have_text(["you", "name"])
+    expect(page.locator("#masked-guesses h3")).to_have_text(["Mask 1 for you", "Mask 2 for name"])
 
 
 def test_escape_gives_an_edit_up(page: Page, words: Locator) -> None:
