@@ -192,7 +192,8 @@ def test_without_the_chart_library_the_page_says_so(page: Page, complaints: list
     expect(page.locator("#context-points [role=alert]")).to_be_visible()
     page.unroute_all()
     page.reload()
-    page.wait_for_function("document.querySelector('#run-curves').data?.length")
+    page.get_by_role("tab", name="Train").click()
+    page.wait_for_function("document.querySelector('#run-curves')?.data?.length")
     expect(page.locator("#run-curves [role=alert]")).to_have_count(0)
     complaints.clear()
 
