@@ -141,7 +141,8 @@ class Trainer:
 
     def _take_step(self, batch: Any, learning_rate: float) -> Tensor:
         """Update the weights; returns the values of the step's `PendingMetrics`."""
-        self.model.zero_grad()
+        for parameter in self._parameters:  # which Module.zero_grad would look up anew in each step
+            parameter.grad = None
         numbers = self._backward(batch)
         gradients = [parameter.grad for parameter in self._parameters]
         grad_norm = nn.utils.get_total_norm([each for each in gradients if each is not None])
