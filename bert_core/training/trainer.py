@@ -185,7 +185,10 @@ class Trainer:
             or len(state.updates) != len(self.optimizers)
             or state.averages.keys() != self._averages().keys()
         ):
-            raise CheckpointError("The state does not fit this model and optimizer; use the one saved with the model.")
+            raise CheckpointError(
+                "The state does not fit this model and optimizer, or another version of this program has saved it; start "
+                "the training again."
+            )
         for name, averages in self._averages().items():
             nn.utils.vector_to_parameters(state.averages[name].to(self.device, copy=True), averages)
         for optimizer, updates in zip(self.optimizers, state.updates):
