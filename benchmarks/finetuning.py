@@ -23,9 +23,9 @@ import transformers
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bert_core import load_checkpoint, load_task, save_checkpoint
-from bert_core.finetuning.examples import TaskParts
-from bert_core.finetuning.recipe import FinetuningRecipe
-from bert_core.finetuning.tuning import PreparedTask, prepare_task
+from bert_core.tasks.examples import TaskParts
+from bert_core.tasks.recipe import FinetuningRecipe
+from bert_core.tasks.tuning import PreparedTask, prepare_task
 
 
 def main() -> None:

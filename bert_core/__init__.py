@@ -16,15 +16,6 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
-from bert_core.finetuning.heads import (
-    BertForMultipleChoice,
-    BertForQuestionAnswering,
-    BertForSequenceClassification,
-    BertForTokenClassification,
-)
-from bert_core.finetuning.prediction import predict, review
-from bert_core.finetuning.readers import load_task
-from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.model import BertForPreTraining, BertModel
 from bert_core.pages.attention import show
 from bert_core.probes.attention import (
@@ -49,6 +40,15 @@ from bert_core.runs.service import TrainingService
 from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint
+from bert_core.tasks.heads import (
+    BertForMultipleChoice,
+    BertForQuestionAnswering,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
+from bert_core.tasks.prediction import predict, review
+from bert_core.tasks.readers import load_task
+from bert_core.tasks.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.training.trainer import Trainer
 
 __all__ = [

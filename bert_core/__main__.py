@@ -33,11 +33,6 @@ from bert_core.data.arrays import cache_folder
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
 from bert_core.errors import BertCoreError, ConfigError, RunError
-from bert_core.finetuning.heads import task_of
-from bert_core.finetuning.prediction import as_json, predict
-from bert_core.finetuning.readers import TASKS, load_task
-from bert_core.finetuning.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
-from bert_core.finetuning.tuning import TaskMetrics
 from bert_core.pages.report import report
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
@@ -46,6 +41,11 @@ from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import CONFIG, Checkpoint, check_saving, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
+from bert_core.tasks.heads import task_of
+from bert_core.tasks.prediction import as_json, predict
+from bert_core.tasks.readers import TASKS, load_task
+from bert_core.tasks.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
+from bert_core.tasks.tuning import TaskMetrics
 from bert_core.training.distributed import LostProcess, any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import evaluate
 from bert_core.training.metrics import PendingMetrics, StepMetrics, read_metrics, until_divergence

@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 import torch
 
 from bert_core.config import BertConfig
-from bert_core.finetuning.examples import AnswerExample, ChoiceExample, TaggedExample, TaskData, TextExample
 from bert_core.model import BertForPreTraining
+from bert_core.tasks.examples import AnswerExample, ChoiceExample, TaggedExample, TaskData, TextExample
 from bert_core.training.losses import DeviceBatch, Pretraining
 
 NASTY = "</p><script>alert(1)</script> & ${title}"

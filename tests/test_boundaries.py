@@ -21,7 +21,7 @@ WINGS = {
         {"costs", "model"},
         {"data"},
         {"training", "storage"},
-        {"probes", "finetuning"},
+        {"probes", "tasks"},
         {"runs"},
         {"pages"},
         {"__main__", "__init__"},

@@ -21,11 +21,11 @@ from bert_core.config import DataConfig, TrainingConfig
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
-from bert_core.finetuning.examples import TaskData, TextExample
 from bert_core.probes.attention import attention
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ENDED
 from bert_core.runs.worker import finetune
+from bert_core.tasks.examples import TaskData, TextExample
 
 WRONG = [None, 3, -1, 10**30, 2.5, math.nan, True, b"one", [], ["one"], [None], {}, object(), Path("nowhere")]
 WRONG += ["", " ", "one\x00two", "\ud800", "one " * 9000, "a" * 5000, 1j]

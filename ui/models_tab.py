@@ -15,7 +15,6 @@ import gradio as gr
 
 from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, first_three
-from bert_core.finetuning.heads import task_of
 from bert_core.storage.checkpoint import (
     CONFIG,
     MODEL_FILES,
@@ -27,6 +26,7 @@ from bert_core.storage.checkpoint import (
 )
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import read_json
+from bert_core.tasks.heads import task_of
 from ui.handlers import QUIET, cached_file, on_error, own, sentence_of
 from ui.parts.downloads import SAVE
 from ui.parts.page import Asked, Page

@@ -14,12 +14,12 @@ from bert_core.config import BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.errors import InputError, RunError
-from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.pages.offline import page
 from bert_core.probes.attention import attention, head_facts
 from bert_core.probes.masked_words import SweptWord, sweep
 from bert_core.runs.recipe import Recipe, recipe_content
 from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.recipe import FinetuningRecipe
 from bert_core.training.evaluation import EvaluationPoint
 from bert_core.training.metrics import StepMetrics
 

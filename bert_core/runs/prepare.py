@@ -17,10 +17,10 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus, notes_on_unknown
 from bert_core.data.tokenizer import LEARNED_BYTES, MASK, notes_on_words, train_tokenizer
 from bert_core.errors import ConfigError, CorpusError, checked_settings, quoted
-from bert_core.finetuning.tuning import PreparedTask
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import GOING_ON_RATE, Recipe, recipe_corpus
 from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.tuning import PreparedTask
 from bert_core.training.distributed import make_trainer
 from bert_core.training.evaluation import EvaluationPoint, Evaluator
 from bert_core.training.losses import Pretraining

@@ -25,7 +25,7 @@ from bert_core.config import (
 )
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import ConfigError, CorpusError, checked, quoted
-from bert_core.finetuning.recipe import FinetuningRecipe
+from bert_core.tasks.recipe import FinetuningRecipe
 
 SCALES = (0.001, 1.0)
 DEFAULT_RECIPE = "romeo-juliet"

@@ -20,9 +20,6 @@ from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import EncodedCorpus
 from bert_core.errors import BertCoreError, RunError, checked, is_out_of_memory, megabytes, one_line
-from bert_core.finetuning.examples import TaskParts
-from bert_core.finetuning.recipe import FinetuningRecipe
-from bert_core.finetuning.tuning import PreparedTask, prepare_task
 from bert_core.probes.batch import BatchView, view_batch
 from bert_core.runs.prepare import SMALLER_STEP, Prepared, PreparedText, check_limits, check_steps, prepare
 from bert_core.runs.saved_state import TrainingState
@@ -30,6 +27,9 @@ from bert_core.runs.snapshots import Budget, Memory, Snapshot, thinned
 from bert_core.runs.timing import Lease, Pace, RunningMean
 from bert_core.runs.worker import Worker
 from bert_core.storage.checkpoint import Checkpoint, pack_checkpoint, save_checkpoint
+from bert_core.tasks.examples import TaskParts
+from bert_core.tasks.recipe import FinetuningRecipe
+from bert_core.tasks.tuning import PreparedTask, prepare_task
 
 ROW_BYTES = 500  # of a step's metrics, which are Python numbers
 

@@ -21,9 +21,6 @@ from torch.nn.utils import parameters_to_vector
 from bert_core.config import check_seed
 from bert_core.data.corpus import Corpus
 from bert_core.errors import CheckpointError, CorpusError, quoted
-from bert_core.finetuning.examples import TaskParts
-from bert_core.finetuning.recipe import FinetuningRecipe
-from bert_core.finetuning.tuning import EpochMetrics, PreparedTask, TaskMetrics
 from bert_core.runs.prepare import Prepared
 from bert_core.runs.recipe import Recipe, recipe_corpus
 from bert_core.runs.snapshots import Snapshot
@@ -38,6 +35,9 @@ from bert_core.storage.checkpoint import (
 from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header, read_tensor
 from bert_core.storage.untrusted import read_json
 from bert_core.storage.weights import CONFIG, WEIGHTS, check_finite
+from bert_core.tasks.examples import TaskParts
+from bert_core.tasks.recipe import FinetuningRecipe
+from bert_core.tasks.tuning import EpochMetrics, PreparedTask, TaskMetrics
 from bert_core.training.evaluation import EvaluationPoint
 from bert_core.training.metrics import StepMetrics
 from bert_core.training.trainer import Trainer, TrainerState

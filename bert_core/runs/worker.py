@@ -15,16 +15,16 @@ from torch.nn.utils import vector_to_parameters
 
 from bert_core.costs import choose_device
 from bert_core.errors import ConfigError, RunError, checked
-from bert_core.finetuning.examples import TaskData, TaskParts
-from bert_core.finetuning.metrics import Metrics
-from bert_core.finetuning.prediction import predict, score
-from bert_core.finetuning.recipe import FinetuningRecipe
-from bert_core.finetuning.tuning import EpochMetrics, PreparedTask, TaskMetrics, prepare_task
 from bert_core.runs.prepare import Prepared
 from bert_core.runs.recipe import Recipe, recipe_content
 from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.examples import TaskData, TaskParts
+from bert_core.tasks.metrics import Metrics
+from bert_core.tasks.prediction import predict, score
+from bert_core.tasks.recipe import FinetuningRecipe
+from bert_core.tasks.tuning import EpochMetrics, PreparedTask, TaskMetrics, prepare_task
 from bert_core.training.metrics import PendingMetrics, read_metrics, until_divergence
 
 SLICE_SECONDS = 0.03

@@ -186,8 +186,8 @@ class Trainer:
             or state.averages.keys() != self._averages().keys()
         ):
             raise CheckpointError(
-                "The state does not fit this model and optimizer, or another version of this program has saved it; start "
-                "the training again."
+                "The state does not fit this model and optimizer, or another version of this program has saved it; "
+                "start the training again."
             )
         for name, averages in self._averages().items():
             nn.utils.vector_to_parameters(state.averages[name].to(self.device, copy=True), averages)

@@ -20,11 +20,11 @@ from bert_core.config import BertConfig, TrainingConfig
 from bert_core.costs import batch_operations, faster_precision
 from bert_core.data.batches import IGNORED, Batch
 from bert_core.errors import CheckpointError, ConfigError
-from bert_core.finetuning.tuning import EpochMetrics, TaskMetrics
 from bert_core.probes.exam import PartExam
 from bert_core.probes.masked_words import Sweep
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
+from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
 from bert_core.training import trainer as trainer_module
 from bert_core.training.evaluation import evaluate
 from bert_core.training.metrics import StepMetrics, read_metrics, until_divergence

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from bert_core.errors import InputError, RunError
-from bert_core.finetuning.examples import (
+from bert_core.pages.task_report import task_report
+from bert_core.probes.reading import read_words
+from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.examples import (
     KINDS,
     AnswerExample,
     ChoiceExample,
@@ -15,12 +18,9 @@ from bert_core.finetuning.examples import (
     TextExample,
     in_words,
 )
-from bert_core.finetuning.heads import learned_columns, task_of
-from bert_core.finetuning.metrics import entities
-from bert_core.finetuning.prediction import AnswerPrediction, Judged, Prediction, Review, TagPrediction, predict, review
-from bert_core.pages.task_report import task_report
-from bert_core.probes.reading import read_words
-from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.heads import learned_columns, task_of
+from bert_core.tasks.metrics import entities
+from bert_core.tasks.prediction import AnswerPrediction, Judged, Prediction, Review, TagPrediction, predict, review
 from ui.parts.export import Numbers
 from ui.parts.notes import unknown_note
 from ui.parts.page import Asked

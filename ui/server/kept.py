@@ -19,8 +19,8 @@ from typing import Any
 from bert_core.atomic_folder import check_writable
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, RunError, one_line
-from bert_core.finetuning.examples import TaskParts
 from bert_core.runs.run import ACTIVE, Run
+from bert_core.tasks.examples import TaskParts
 
 KEEP_SECONDS = 30.0  # between two looks for what has changed
 CLOSE_SECONDS = 2.5  # for saving when the server ends

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from bert_core.finetuning.tuning import MAIN_MEASURE
 from bert_core.runs.run import ACTIVE, Progress, Run
+from bert_core.tasks.tuning import MAIN_MEASURE
 from ui.handlers import on_error
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace, is_finetuning

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bert_core.finetuning.metrics import (
+from bert_core.tasks.metrics import (
     answer_metrics,
     choice_metrics,
     classification_metrics,

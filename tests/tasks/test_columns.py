@@ -11,9 +11,9 @@ import torch
 from bert_core import finetune, load_checkpoint, load_task, predict, save_checkpoint
 from bert_core.__main__ import main
 from bert_core.errors import CorpusError, InputError
-from bert_core.finetuning.examples import TaggedExample, TextExample
-from bert_core.finetuning.prediction import as_json
 from bert_core.storage.checkpoint import TaskHead
+from bert_core.tasks.examples import TaggedExample, TextExample
+from bert_core.tasks.prediction import as_json
 
 CLASSIFY, REGRESS, TAG = "text-classification", "text-regression", "token-classification"
 

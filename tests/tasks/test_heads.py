@@ -6,10 +6,10 @@ import pytest
 import torch
 import transformers
 
-from bert_core.finetuning import heads
-from bert_core.finetuning.batches import TaskBatch, task_numbers
 from bert_core.storage.checkpoint import TaskHead, load_checkpoint, save_checkpoint
 from bert_core.storage.weights import TASK_HEADS
+from bert_core.tasks import heads
+from bert_core.tasks.batches import TaskBatch, task_numbers
 
 CLASSES = {
     "BertForSequenceClassification": (heads.BertForSequenceClassification, 3),

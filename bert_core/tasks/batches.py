@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bert_core.finetuning.features import Row
-from bert_core.finetuning.heads import BertForQuestionAnswering, BertForTask
 from bert_core.packing import Packing, send
+from bert_core.tasks.features import Row
+from bert_core.tasks.heads import BertForQuestionAnswering, BertForTask
 from bert_core.training.metrics import Fractions
 
 _SORTED_TOGETHER = 50  # batches; within them, examples are sorted by length and the batches shuffled

@@ -15,7 +15,7 @@ from bert_core.config import FinetuningData
 from bert_core.data.batches import truncated_lengths
 from bert_core.data.tokenizer import CLS, SEP, plain, special_ids
 from bert_core.errors import CorpusError
-from bert_core.finetuning.examples import AnswerExample, ChoiceExample, Example, TaggedExample, TaskData, TextExample
+from bert_core.tasks.examples import AnswerExample, ChoiceExample, Example, TaggedExample, TaskData, TextExample
 
 _AT_ONCE = 10_000  # texts
 _LEAST_CONTEXT = 4  # tokens that a window shows of it

@@ -17,9 +17,10 @@ from bert_core.config import FinetuningData, build
 from bert_core.costs import probe_operations, threads_for, using_threads
 from bert_core.data.tokenizer import end_of_marks
 from bert_core.errors import ConfigError, InputError, checked, quoted
-from bert_core.finetuning import metrics
-from bert_core.finetuning.batches import TaskBatches, task_numbers
-from bert_core.finetuning.examples import (
+from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks import metrics
+from bert_core.tasks.batches import TaskBatches, task_numbers
+from bert_core.tasks.examples import (
     KINDS,
     AnswerExample,
     ChoiceExample,
@@ -28,9 +29,8 @@ from bert_core.finetuning.examples import (
     TaskData,
     TextExample,
 )
-from bert_core.finetuning.features import Row, task_rows
-from bert_core.finetuning.heads import BertForTask, learned_columns, model_of, task_of
-from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.features import Row, task_rows
+from bert_core.tasks.heads import BertForTask, learned_columns, model_of, task_of
 
 
 @dataclass(frozen=True)

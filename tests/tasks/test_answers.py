@@ -9,9 +9,9 @@ from bert_core.config import FinetuningData
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import end_of_marks, train_tokenizer
 from bert_core.errors import CorpusError
-from bert_core.finetuning.examples import AnswerExample, TaggedExample, TaskData
-from bert_core.finetuning.features import task_rows
-from bert_core.finetuning.prediction import best_answers
+from bert_core.tasks.examples import AnswerExample, TaggedExample, TaskData
+from bert_core.tasks.features import task_rows
+from bert_core.tasks.prediction import best_answers
 
 CONTEXT = "one two three four five six seven eight nine ten"
 CHINESE = "黑豹队的防守只丢了 308分。"

@@ -13,8 +13,8 @@ from typing import Any
 
 from bert_core.config import ASSETS, FinetuningConfig, FinetuningData, build, check_seed, fields_of, read_json_file
 from bert_core.errors import ConfigError, CorpusError, checked, quoted
-from bert_core.finetuning.examples import TaskParts
-from bert_core.finetuning.readers import TASKS, load_task
+from bert_core.tasks.examples import TaskParts
+from bert_core.tasks.readers import TASKS, load_task
 
 _FOLDER = ASSETS / "tasks"
 _TRAINED_ON = "the examples that it was trained on"  # of a recipe that was written with a model

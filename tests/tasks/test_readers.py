@@ -7,8 +7,8 @@ import pytest
 
 from bert_core.config import PUBLIC
 from bert_core.errors import CorpusError
-from bert_core.finetuning.examples import AnswerExample, ChoiceExample, TaggedExample, TextExample
-from bert_core.finetuning.readers import TASKS, load_task
+from bert_core.tasks.examples import AnswerExample, ChoiceExample, TaggedExample, TextExample
+from bert_core.tasks.readers import TASKS, load_task
 
 
 def read(tmp_path, text, task, **options):

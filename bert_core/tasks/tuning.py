@@ -22,14 +22,14 @@ from bert_core.costs import batch_operations, check_size, choose_device, estimat
 from bert_core.data.encoding import notes_on_unknown
 from bert_core.data.tokenizer import CLS, SEP, UNK, special_ids
 from bert_core.errors import CheckpointError, ConfigError, CorpusError
-from bert_core.finetuning import heads
-from bert_core.finetuning.batches import TaskBatch, TaskBatches, task_numbers
-from bert_core.finetuning.examples import TaskData, TaskParts
-from bert_core.finetuning.features import Row, task_rows
-from bert_core.finetuning.metrics import Metrics
-from bert_core.finetuning.prediction import Prediction, predicting, score
-from bert_core.finetuning.recipe import FinetuningRecipe
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
+from bert_core.tasks import heads
+from bert_core.tasks.batches import TaskBatch, TaskBatches, task_numbers
+from bert_core.tasks.examples import TaskData, TaskParts
+from bert_core.tasks.features import Row, task_rows
+from bert_core.tasks.metrics import Metrics
+from bert_core.tasks.prediction import Prediction, predicting, score
+from bert_core.tasks.recipe import FinetuningRecipe
 from bert_core.training.metrics import Fractions, Numbers
 from bert_core.training.trainer import Trainer
 

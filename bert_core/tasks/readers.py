@@ -23,11 +23,11 @@ from typing import Any, NoReturn
 from bert_core.config import LOCAL, Limits
 from bert_core.data.decoding import decoded_blocks, with_plain_line_ends, without_invisible
 from bert_core.errors import CorpusError, checked, first_three, megabytes, quoted
-from bert_core.finetuning.examples import AnswerExample, ChoiceExample, Example, TaggedExample, TaskData, TextExample
-from bert_core.finetuning.heads import learned_columns
-from bert_core.finetuning.metrics import marked
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.storage.untrusted import parse_value
+from bert_core.tasks.examples import AnswerExample, ChoiceExample, Example, TaggedExample, TaskData, TextExample
+from bert_core.tasks.heads import learned_columns
+from bert_core.tasks.metrics import marked
 
 MAX_BYTES = 200 * 2**20
 MAX_CHOICES = 26
