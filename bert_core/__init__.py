@@ -34,7 +34,14 @@ from bert_core.probes.sentence_pairs import next_sentence, pair_matrix
 from bert_core.probes.stages import follow
 from bert_core.probes.vectors import encode, sentence_vectors, words_in_contexts
 from bert_core.runs.prepare import prepare, preview
-from bert_core.runs.recipe import Recipe, load_recipe, recipe_names
+from bert_core.runs.recipe import (
+    FinetuningRecipe,
+    Recipe,
+    finetuning_recipe,
+    finetuning_recipes,
+    load_recipe,
+    recipe_names,
+)
 from bert_core.runs.run import Run
 from bert_core.runs.service import TrainingService
 from bert_core.runs.worker import finetune
@@ -48,7 +55,6 @@ from bert_core.tasks.heads import (
 )
 from bert_core.tasks.prediction import predict, review
 from bert_core.tasks.readers import load_task
-from bert_core.tasks.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.training.trainer import Trainer
 
 __all__ = [

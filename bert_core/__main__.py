@@ -27,7 +27,7 @@ from typing import Any
 import torch.distributed as dist
 from tqdm import tqdm
 
-from bert_core.config import CORPUS_KINDS, check_seed
+from bert_core.config import CORPUS_KINDS, check_seed, fields_of
 from bert_core.costs import choose_device
 from bert_core.data.arrays import cache_folder
 from bert_core.data.corpus import Corpus, read_corpus
@@ -36,25 +36,30 @@ from bert_core.errors import BertCoreError, ConfigError, RunError
 from bert_core.pages.report import report
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
-from bert_core.runs.recipe import DEFAULT_RECIPE, Recipe, load_recipe, recipe_content, recipe_corpus, recipe_names
+from bert_core.runs.recipe import (
+    DEFAULT_RECIPE,
+    FinetuningRecipe,
+    Recipe,
+    finetuning_recipe,
+    finetuning_recipes,
+    load_recipe,
+    recipe_corpus,
+    recipe_names,
+)
 from bert_core.runs.saved_state import TrainingState, read_training_state
-from bert_core.runs.worker import finetune
+from bert_core.runs.worker import Worker, finetune
 from bert_core.storage.checkpoint import CONFIG, Checkpoint, check_saving, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.tasks.heads import task_of
 from bert_core.tasks.prediction import as_json, predict
 from bert_core.tasks.readers import TASKS, load_task
-from bert_core.tasks.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.tasks.tuning import TaskMetrics
-from bert_core.training.distributed import LostProcess, any_wants_to_stop, first_on_each_machine, joined, rank
+from bert_core.training.distributed import any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import evaluate
-from bert_core.training.metrics import PendingMetrics, StepMetrics, read_metrics, until_divergence
+from bert_core.training.metrics import StepMetrics
 
-_SHOW_SECONDS = 0.2  # between two readings of metrics from the device
 _FIRST_LINE, _LINES = 0.5, 5.0  # seconds until the first line of progress, and between two
-_EVALUATIONS = 20  # of the validation part, in a run of enough steps
-_EVALUATION_BATCHES = 20  # in one evaluation
-_EVALUATED_SHARE = 0.3  # batches evaluated for each step: they take a third of its time, so all take a tenth
+_TEST_BATCHES = 20  # of the test part, after the training
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -198,28 +203,38 @@ def _train(options: argparse.Namespace) -> None:
     with joined(device):
         with first_on_each_machine(), _stages() as show_stage:
             prepared, saved = _prepare(options, device, show_stage)
-        training = _Training(prepared, saved, device, options.output or options.resume)
-        trainer = training.trainer
+        worker, output = Worker(prepared, device, saved), options.output or options.resume
+        rows, trainer = list(saved[1].history) if saved else [], worker.trainer
         _print_once(
             *prepared.notes,
-            f"{prepared.recipe.title}: {len(prepared.corpus.sentences):,} sentences, "
+            f"{prepared.recipe.title}: {len(prepared.source.sentences):,} sentences, "
             f"{prepared.tokenizer.get_vocab_size():,} tokens in the vocabulary, "
-            f"{trainer.model.config.parameter_count():,} parameters, in {trainer.config.precision} on {device}",
+            f"{prepared.config.parameter_count():,} parameters, in {trainer.config.precision} on {device}",
             file=sys.stderr,
         )
         with _delayed_interrupts() as interrupts:
-            lost = training.run(interrupts, options.save_every)
+            _run(worker, rows, output, interrupts, options.save_every)
             if rank() == 0:
-                training.save()
-            if lost:  # printed at once, because torchrun will end this process
-                remedy = f"train --resume {training.output} continues from what the first process has saved."
-                print(lost, remedy, file=sys.stderr, flush=True)
+                _save(worker, rows, output)
+            if worker.lost:  # printed at once, because torchrun will end this process
+                remedy = f"train --resume {output} continues from what the first process has saved."
+                print(worker.lost, remedy, file=sys.stderr, flush=True)
                 raise SystemExit(1)
-        if interrupts and trainer.step < trainer.config.total_steps:
-            _print_once(f"Stopped at step {trainer.step}; train --resume {training.output} continues.", file=sys.stderr)
+        if interrupts and not worker.is_trained:
+            _print_once(f"Stopped at step {trainer.step}; train --resume {output} continues.", file=sys.stderr)
             raise KeyboardInterrupt
         if rank() == 0:
-            training.report()
+            _print_results(prepared, worker, rows[-1])
+
+
+def _print_results(prepared: Prepared, worker: Worker, last: Any) -> None:
+    """Print the results on the test part, if there is one, and the numbers of the last step."""
+    if prepared.test:
+        batches = (prepared.test[k] for k in range(_TEST_BATCHES))
+        result = evaluate(worker.newest.checkpoint().model, batches, last.step)
+        print(json.dumps({"test": dataclasses.asdict(result)}))
+    summary = {"steps": last.step, "seconds": round(last.seconds, 3)}
+    print(json.dumps({**summary, "mlm_loss": last.mlm_loss, "nsp_loss": last.nsp_loss}))
 
 
 _Saved = tuple[Checkpoint, TrainingState]
@@ -255,93 +270,47 @@ def _read_saved(options: argparse.Namespace) -> _Saved:
     return checkpoint, state
 
 
-def evaluation_plan(steps: int) -> tuple[int, int]:
-    """The steps from one evaluation to the next and the batches of each, for a run of so many steps; all evaluations
-    take about a tenth of its training time."""
-    most = max(1, round(_EVALUATED_SHARE * steps))
-    batches = min(_EVALUATION_BATCHES, most)
-    return steps // min(_EVALUATIONS, most // batches), batches
+def _run(worker: Worker, rows: list[Any], output: Path, interrupts: list[int], save_every: int) -> None:
+    """Train until the end, an interrupt, or the loss of another process. The first of several processes saves.
+
+    rows: of the steps so far; those of the new steps are added. Raises RunError when the loss stops being a number.
+    """
+    trainer, show_line = worker.trainer, _lines()
+    steps = trainer.config.total_steps
+    due = save_every * (1 + trainer.step // save_every)
+
+    def may_step() -> bool:
+        return trainer.step != due and not any_wants_to_stop(bool(interrupts), trainer.step)
+
+    with _progress_bar(desc="training", total=steps, initial=trainer.step, unit=" steps") as bar:
+        try:
+            for fresh in worker.slices(may_step):
+                rows += fresh
+                _show_step(bar, rows[-1], show_line)
+                if trainer.step == due:
+                    if rank() == 0 and due < steps:
+                        _save(worker, rows, output)
+                    due += save_every
+        except RunError as error:
+            raise RunError(f"{error} {output} holds the model that was saved last, if any.") from None
 
 
-class _Training:
-    """A training on the command line: its trainer, its metrics and evaluations so far, and the folder for the model."""
+def _save(worker: Worker, rows: Sequence[Any], output: Path) -> None:
+    """Write the model, its training state, and the curves as CSV files."""
+    model, state = worker.to_save(rows)
+    save_checkpoint(model.checkpoint(), output, also=state.write)
+    _write_curves(output, rows, worker.evaluations, worker.trainer.config.precision)
 
-    def __init__(self, prepared: Prepared, saved: _Saved | None, device: str, output: Path) -> None:
-        self.prepared, self.output = prepared, output
-        if saved:
-            checkpoint, state = saved
-            self.trainer = state.restore_trainer(prepared, checkpoint, device)
-        else:
-            self.trainer = prepared.trainer(device)
-        self.rows = list(saved[1].history) if saved else []
-        self.validation = list(saved[1].evaluations) if saved else []
-        self._pending: list[PendingMetrics] = []
-        self._show_line = _lines()
 
-    def run(self, interrupts: list[int], save_every: int) -> LostProcess | None:
-        """Train until the end, an interrupt, or the loss of another process, which is returned as an error.
-
-        The first of several processes evaluates and saves. Raises RunError when the loss stops being a number.
-        """
-        trainer, held_out, lost = self.trainer, self.prepared.validation, None
-        steps = trainer.config.total_steps
-        evaluate_every, batches = evaluation_plan(steps)
-        aside, before = 0.0, trainer.seconds  # aside: seconds of evaluating and saving
-        started = shown = time.perf_counter()
-        with _progress_bar(desc="training", total=steps, initial=trainer.step, unit=" steps") as bar:
-            try:
-                while not any_wants_to_stop(bool(interrupts), trainer.step) and (metrics := next(trainer, None)):
-                    self._pending.append(metrics)
-                    now = time.perf_counter()
-                    if now - shown > _SHOW_SECONDS:
-                        self._read_pending(bar)
-                        shown = now
-                    paused = time.perf_counter()
-                    if rank() == 0 and held_out and metrics.step % evaluate_every == 0:
-                        self.validation.append(evaluate(trainer.model, held_out, batches, metrics.step))
-                    if rank() == 0 and metrics.step % save_every == 0 and metrics.step < steps:
-                        self._read_pending(bar)
-                        self.save()
-                    aside += time.perf_counter() - paused
-            except LostProcess as error:
-                lost = error
-            self._read_pending(bar)
-        # `_read_pending` has waited for the device, so this is the time of finished steps.
-        if self.rows:
-            seconds = before + time.perf_counter() - started - aside
-            self.rows[-1] = dataclasses.replace(self.rows[-1], seconds=seconds)
-        return lost
-
-    def _read_pending(self, bar: tqdm) -> None:
-        fresh, divergence = until_divergence(read_metrics(self._pending))
-        if divergence:
-            raise RunError(f"{divergence} {self.output} holds the model that was saved last, if any.")
-        self.rows += fresh
-        self._pending.clear()
-        if fresh:
-            _show_step(bar, fresh[-1], self._show_line)
-
-    def save(self) -> None:
-        """Write the model, its training state, and the curves as CSV files."""
-        state = TrainingState.of(self.prepared, self.trainer, self.rows, self.validation)
-        content = recipe_content(state.recipe)
-        checkpoint = Checkpoint(self.trainer.model, self.prepared.tokenizer, state.recipe.title, recipe=content)
-        save_checkpoint(checkpoint, self.output, also=state.write)
-        numbers = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
-        names = ("step", *numbers, "learning_rate", "grad_norm", "tokens", "seconds")
-        table = ([*(getattr(row, name) for name in names), state.recipe.training.precision] for row in self.rows)
-        _write_csv(self.output / "metrics.csv", (*names, "precision"), table)
-        if self.validation:
-            _write_csv(self.output / "validation.csv", ("step", *numbers), map(dataclasses.astuple, self.validation))
-
-    def report(self) -> None:
-        """Print the results on the test part, if there is one, and the numbers of the last step."""
-        if self.prepared.test:
-            result = evaluate(self.trainer.model, self.prepared.test, _EVALUATION_BATCHES, self.trainer.step)
-            print(json.dumps({"test": dataclasses.asdict(result)}))
-        last = self.rows[-1]
-        summary = {"steps": last.step, "seconds": round(last.seconds, 3)}
-        print(json.dumps({**summary, "mlm_loss": last.mlm_loss, "nsp_loss": last.nsp_loss}))
+def _write_curves(output: Path, rows: Sequence[Any], evaluations: Sequence[Any], precision: str) -> None:
+    """Write metrics.csv, without the numbers that a step may lack, and validation.csv, if there is anything for it."""
+    names = [item.name for item in dataclasses.fields(rows[0]) if item.default is dataclasses.MISSING]
+    table = ([*(getattr(row, name) for name in names), precision] for row in rows)
+    _write_csv(output / "metrics.csv", (*names, "precision"), table)
+    if evaluations:
+        measured = [name for name, value in fields_of(evaluations[-1]).items() if value == value]  # a number, not nan
+        points = ([getattr(point, name) for name in measured] for point in evaluations)
+        _write_csv(output / "validation.csv", measured, points)
 
 
 def _read(options: argparse.Namespace, show_stage: _Show, recipe: Recipe | None = None) -> Corpus | None:
@@ -560,13 +529,7 @@ def _finetune(options: argparse.Namespace) -> None:
             **settings,
         )
     save_checkpoint(result.checkpoint, options.output)
-    names = ("step", "loss", "accuracy", "learning_rate", "grad_norm", "tokens", "seconds")
-    rows = ([getattr(row, name) for name in names] for row in result.history)
-    _write_csv(options.output / "metrics.csv", names, rows)
-    measures = list(result.validation)
-    columns = ("step", "loss", *measures)
-    evaluated = ([getattr(point, name) for name in columns] for point in result.evaluations)
-    _write_csv(options.output / "validation.csv", columns, evaluated)
+    _write_curves(options.output, result.history, result.evaluations, result.precision)
     summary = {"task": recipe.task, "examples": result.examples, "steps": result.steps}
     summary |= {"seconds": round(result.seconds, 3), "validation": result.validation, "test": result.test}
     print(json.dumps(summary))

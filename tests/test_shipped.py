@@ -55,8 +55,8 @@ def test_the_dialogues_in_other_languages_are_memorised(name: str) -> None:
     trainer = prepared.trainer()
     for _ in trainer:
         pass
-    result = exam(Checkpoint(trainer.model.eval(), prepared.tokenizer, name), prepared.corpus)
-    assert len(prepared.corpus.sentences) == 10
+    result = exam(Checkpoint(trainer.model.eval(), prepared.tokenizer, name), prepared.source)
+    assert len(prepared.source.sentences) == 10
     assert result.words[0] >= 0.95 * result.words[1]
     assert result.pairs[0] >= 95
 

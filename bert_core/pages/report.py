@@ -17,9 +17,8 @@ from bert_core.errors import InputError, RunError
 from bert_core.pages.offline import page
 from bert_core.probes.attention import attention, head_facts
 from bert_core.probes.masked_words import SweptWord, sweep
-from bert_core.runs.recipe import Recipe, recipe_content
+from bert_core.runs.recipe import FinetuningRecipe, Recipe, recipe_content
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.recipe import FinetuningRecipe
 from bert_core.training.evaluation import EvaluationPoint
 from bert_core.training.metrics import StepMetrics
 

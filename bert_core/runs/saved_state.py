@@ -22,7 +22,7 @@ from bert_core.config import check_seed
 from bert_core.data.corpus import Corpus
 from bert_core.errors import CheckpointError, CorpusError, quoted
 from bert_core.runs.prepare import Prepared
-from bert_core.runs.recipe import Recipe, recipe_corpus
+from bert_core.runs.recipe import FinetuningRecipe, Recipe, recipe_corpus
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import (
     MODEL_FILES,
@@ -36,8 +36,7 @@ from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header,
 from bert_core.storage.untrusted import read_json
 from bert_core.storage.weights import CONFIG, WEIGHTS, check_finite
 from bert_core.tasks.examples import TaskParts
-from bert_core.tasks.recipe import FinetuningRecipe
-from bert_core.tasks.tuning import EpochMetrics, PreparedTask, TaskMetrics
+from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
 from bert_core.training.evaluation import EvaluationPoint
 from bert_core.training.metrics import StepMetrics
 from bert_core.training.trainer import Trainer, TrainerState
@@ -71,7 +70,7 @@ class TrainingState:
     @classmethod
     def of(
         cls,
-        prepared: Prepared | PreparedTask,
+        prepared: Prepared,
         trainer: Trainer,
         history: Sequence[Any],
         points: Sequence[Any],
@@ -80,7 +79,7 @@ class TrainingState:
         """A copy of the state of a trainer, with the rows and the held-out curve so far."""
         recipe = dataclasses.replace(prepared.recipe, training=trainer.config)
         flat = parameters_to_vector(last.weights.values()).cpu() if last else None
-        return cls(recipe, prepared.fingerprint, trainer.state(), list(history), list(points), flat)
+        return cls(recipe, prepared.source.fingerprint, trainer.state(), list(history), list(points), flat)
 
     def matching_corpus(self, corpus: Corpus | TaskParts | None) -> Any:
         """The given text or task, or the recipe's own for None. Raises CorpusError if the run was trained on another
@@ -94,7 +93,7 @@ class TrainingState:
             )
         return corpus
 
-    def restore_trainer(self, prepared: Prepared | PreparedTask, checkpoint: Checkpoint, device: str) -> Trainer:
+    def restore_trainer(self, prepared: Prepared, checkpoint: Checkpoint, device: str) -> Trainer:
         """A trainer that continues from this state, with the weights of the checkpoint; where there are others, `last`,
         the caller sets them.
 

@@ -6,7 +6,7 @@ A worker knows neither threads nor commands; a `Run` calls it from one thread at
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -15,16 +15,16 @@ from torch.nn.utils import vector_to_parameters
 
 from bert_core.costs import choose_device
 from bert_core.errors import ConfigError, RunError, checked
-from bert_core.runs.prepare import Prepared
-from bert_core.runs.recipe import Recipe, recipe_content
+from bert_core.runs.prepare import Prepared, prepare_task
+from bert_core.runs.recipe import FinetuningRecipe, Recipe, recipe_content
 from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.metrics import Metrics
-from bert_core.tasks.prediction import predict, score
-from bert_core.tasks.recipe import FinetuningRecipe
-from bert_core.tasks.tuning import EpochMetrics, PreparedTask, TaskMetrics, prepare_task
+from bert_core.tasks.prediction import review
+from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
+from bert_core.training.distributed import LostProcess
 from bert_core.training.metrics import PendingMetrics, read_metrics, until_divergence
 
 SLICE_SECONDS = 0.03
@@ -45,17 +45,16 @@ class Worker:
 
     prepared: its text or task, tokenizer and model. saved: a checkpoint and a state to continue from. trainer:
     `trainer.step` steps are done. newest: the last snapshot. evaluations: the held-out curve so far, empty if nothing
-    is held out.
+    is held out. lost: of several processes, that one has ended.
     """
 
-    def __init__(
-        self, prepared: Prepared | PreparedTask, device: str, saved: tuple[Checkpoint, TrainingState] | None = None
-    ) -> None:
+    def __init__(self, prepared: Prepared, device: str, saved: tuple[Checkpoint, TrainingState] | None = None) -> None:
         self.prepared = prepared
         self._turn, self._shown_on = turn_on(device), "cpu" if device == "mps" else device
+        self.lost: LostProcess | None = None
         self._step_seconds = SLICE_SECONDS  # in the last slice, with the wait for the device
         checkpoint, state = saved or (None, None)
-        self._evaluator: Any = prepared.evaluator(state.evaluations if state else ())
+        self._evaluator = prepared.evaluator(state.evaluations if state else ())
         self.evaluations: Sequence[Any] = self._evaluator.points if self._evaluator else ()
         with self._turn:
             if checkpoint and state:
@@ -99,9 +98,24 @@ class Worker:
 
     @property
     def is_fixed_step(self) -> bool:
-        """Whether this step has a snapshot in any case: the last one, and that at which a task is evaluated."""
-        every = self._evaluator and self._evaluator.every
-        return self.is_trained or (bool(every) and self.trainer.step % every == 0)
+        """Whether this step has a snapshot in any case: the last one, and those to evaluate."""
+        return self.is_trained or (self._evaluator is not None and self.trainer.step % self._evaluator.every == 0)
+
+    def slices(self, may_step: Callable[[], bool] = lambda: True) -> Iterator[list[Any]]:
+        """Train and evaluate until all is done, `may_step` refuses a step or another process is lost.
+
+        Yields the rows of each slice. Raises RunError when the loss stops being a number.
+        """
+        while not (self.is_finished or self.lost):
+            rows, divergence = self.train(may_step)
+            if divergence:
+                raise RunError(divergence)
+            if not rows and not self.is_trained:
+                return
+            if self.is_fixed_step:
+                self.take_snapshot()
+            self.evaluate()
+            yield rows
 
     def train(self, may_step: Callable[[], bool]) -> tuple[list[Any], str]:
         """Train for SLICE_SECONDS, for one step where that takes longer, and no further than a task's next evaluation.
@@ -110,14 +124,16 @@ class Worker:
         """
         started = time.monotonic()
         pending: list[PendingMetrics] = []
-        # A GPU is given steps before it has done the earlier ones; whoever asks the model waits for all of them.
-        while max(len(pending) * self._step_seconds, time.monotonic() - started) < SLICE_SECONDS and may_step():
-            with self._turn:
-                metrics = next(self.trainer, None)
-            if metrics is None:
+        while not self.is_trained and may_step():
+            try:
+                with self._turn:
+                    pending.append(next(self.trainer))
+            except LostProcess as error:
+                self.lost = error
                 break
-            pending.append(metrics)
-            if self.is_fixed_step:
+            # A GPU is given steps before it has done the earlier ones; whoever asks the model waits for all of them.
+            seconds = max(len(pending) * self._step_seconds, time.monotonic() - started)
+            if self.is_fixed_step or seconds >= SLICE_SECONDS:
                 break
         read = time.monotonic()
         with self._turn:
@@ -176,7 +192,7 @@ class Worker:
         if evaluator is None:
             return
         is_last = self.is_trained and not evaluator.is_running and newest.step > evaluator.latest_step
-        if is_last or evaluator.may_begin(newest.step, self.trainer.seconds):
+        if is_last or evaluator.is_due(newest.step):
             evaluator.begin(newest)
 
 
@@ -194,6 +210,7 @@ class Finetuned:
     examples: int
     steps: int
     seconds: float
+    precision: str
     history: Sequence[TaskMetrics]
     evaluations: Sequence[EpochMetrics]
     notes: Sequence[str]
@@ -234,20 +251,13 @@ def finetune(
     for note in prepared.notes:
         tell(note)
     worker, history = Worker(prepared, device), list[TaskMetrics]()
-    while not worker.is_finished:
-        rows, divergence = worker.train(lambda: True)
-        if divergence:
-            raise RunError(divergence)
-        if rows:
-            history += rows
-            progress(rows[-1], worker.trainer.config.total_steps)
-        if worker.is_fixed_step:
-            worker.take_snapshot()
-        worker.evaluate()
+    for rows in worker.slices():
+        history += rows
+        progress(history[-1], worker.trainer.config.total_steps)
     result = worker.best or worker.newest
     kept = next(point for point in worker.evaluations if point.step == result.step)
     tuned, held_out = result.checkpoint(), prepared.parts.test
-    measures = score(held_out, predict(tuned, held_out.examples), prepared.labels) if held_out else {}
+    measures = review(tuned, held_out).measures if held_out else {}
     return Finetuned(
         tuned,
         kept.measures,
@@ -255,6 +265,7 @@ def finetune(
         len(prepared.parts.train.examples),
         len(history),
         history[-1].seconds,
+        worker.trainer.config.precision,
         history,
         worker.evaluations,
         prepared.notes,

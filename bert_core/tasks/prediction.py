@@ -31,6 +31,7 @@ from bert_core.tasks.examples import (
 )
 from bert_core.tasks.features import Row, task_rows
 from bert_core.tasks.heads import BertForTask, learned_columns, model_of, task_of
+from bert_core.training.evaluation import result_of
 
 
 @dataclass(frozen=True)
@@ -268,12 +269,7 @@ def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | E
     batches = TaskBatches(rows, checkpoint.config.pad_token_id, _PREDICTED_TOGETHER, choices=data.choices, seed=0)
     model = model_of(checkpoint)
     options = {"may_be_missing": recipe.get("may_be_missing") is True, "is_multi_label": head.is_multi_label}
-    work = predicting(model, batches, data.examples, head.labels, config, **options)
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return end.value[0]
+    return result_of(predicting(model, batches, data.examples, head.labels, config, **options))[0]
 
 
 def _example(given: str | tuple[str, str] | Example) -> Example:

@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bert_core.config import BertConfig, TrainingConfig
-from bert_core.costs import batch_operations
+from bert_core.config import TrainingConfig
 from bert_core.data.batches import Batch
 from bert_core.model import BertForPreTraining
 from bert_core.packing import Packing, send
@@ -61,8 +60,8 @@ class Pretraining:
     def send(self, batch: Batch, device: torch.device) -> DeviceBatch:
         return DeviceBatch.of(batch, device)
 
-    def operations(self, config: BertConfig, batch: Batch) -> float:
-        return batch_operations(config, batch.attention_mask.sum(1), len(batch.asked()[0]))
+    def size(self, batch: Batch) -> tuple[Tensor, int]:
+        return batch.attention_mask.sum(1), len(batch.asked()[0])
 
     def optimizers(self, config: TrainingConfig) -> int:
         return 2 if config.alternating else 1  # each with running averages of its own objective

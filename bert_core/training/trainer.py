@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from bert_core.config import OptimizerConfig
-from bert_core.costs import faster_precision, threads_for, using_threads
+from bert_core.costs import batch_operations, faster_precision, threads_for, using_threads
 from bert_core.errors import CheckpointError, ConfigError, checked
 from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import Objective, PendingMetrics
@@ -46,8 +46,8 @@ class Trainer:
     threads. Dropout draws from PyTorch's global generator, which is as before after each step; two trainers with
     dropout that step at the same time in two threads do not repeat their losses. Weights, gradients and losses are
     float32. config.precision is that of the matrix products; "auto" becomes the faster of "float32" and "bfloat16" in
-    the trainer's own config. threads: CPU threads of a step; PyTorch has its own number again after it. operations: of
-    a step; None counts them. objective: what to minimise; None means pre-training.
+    the trainer's own config. threads: CPU threads of a step; PyTorch has its own number again after it. objective: what
+    to minimise; None means pre-training.
     The iterator ends after config.total_steps steps. `config` may be replaced between two steps; raises ConfigError for
     another optimizer or another number of alternating objectives.
     """
@@ -61,7 +61,6 @@ class Trainer:
         config: OptimizerConfig,
         *,
         seed: int = 0,
-        operations: float | None = None,
         objective: Objective | None = None,
     ) -> None:
         self.objective: Objective = objective or Pretraining()
@@ -70,9 +69,8 @@ class Trainer:
         self._parameters, self.step, self.seconds = list(model.parameters()), 0, 0.0
         self.device = self._parameters[0].device
         sizes: Any = model.config
-        if operations is None:
-            operations = self.objective.operations(sizes, batches[0])  # all batches are about as large
-        self._operations, self.threads = operations, threads_for(operations)
+        self._operations = batch_operations(sizes, *self.objective.size(batches[0]))  # all batches are about as large
+        self.threads = threads_for(self._operations)
         self._has_dropout = any(
             (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
         )

@@ -80,7 +80,7 @@ IN_A_RUN = [
     *[(worker, name) for name in ("read_metrics", "until_divergence", "recipe_content", "Snapshot")],
     *[(worker.Worker, name) for name in ("train", "take_snapshot", "evaluate")],
     *[(Trainer, name) for name in ("__next__", "_take_step", "_backward")],
-    *[(evaluation, "_evaluate_batch"), (evaluation.Evaluator, "begin"), (snapshots.Budget, "make_room")],
+    *[(prepare, "evaluating"), (evaluation.Evaluator, "begin"), (snapshots.Budget, "make_room")],
     *[(PretrainingBatches, "__getitem__"), (losses.Pretraining, "loss"), (optimizer.Optimizer, "step")],
 ]
 

@@ -12,6 +12,7 @@ from conftest import DIALOGUE
 
 from bert_core import costs
 from bert_core.config import ASSETS
+from bert_core.costs import batch_operations
 from bert_core.data.batches import IGNORED
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError
@@ -63,7 +64,8 @@ def test_the_dialogues_are_the_tutorials():
         ("training.learning_rate", "quick", "learning_rate is 'quick'"),
         ("training.steps", "12.5", "whole number"),
         ("training.speed", "1", "no setting training.speed"),
-        ("steps", "1", "no setting steps"),
+        ("speed", "1", "no setting speed"),
+        ("vocab_size", "9", "no setting vocab_size"),  # the tokenizer and the model have one each
         ("data.sequence_length", "65", "more than the 64 positions"),
         ("model.num_attention_heads", "7", "multiple of the number of heads"),
         ("tokenizer.kind", "syllable", "can be one of"),
@@ -100,8 +102,8 @@ def test_a_saved_recipe_is_read_as_the_same(recipe, tmp_path):
     ("content", "message"),
     [
         ("{", "cannot be read"),
-        ("[]", "needs a title"),
-        ('{"title": "x", "description": "y", "speed": {}}', "no section 'speed'"),
+        ("[]", "needs these: title, description"),
+        ('{"title": "x", "description": "y", "speed": {}}', "no 'speed'"),
         ('{"title": "x", "description": "y", "training": 3}', "must map settings"),
     ],
 )
@@ -311,13 +313,13 @@ def test_a_tenth_of_a_longer_text_is_held_out_unless_the_recipe_overrides_it(rec
     corpus = Corpus.from_text(text, "lines")
     facts, prepared = preview(recipe, corpus), prepare(recipe, corpus)
     assert (facts.held_out_documents, facts.held_out_sentences) == (documents, sentences)
-    assert (prepared.held_out is None, prepared.validation is None) == (documents == 0, documents == 0)
-    held_out = prepared.held_out.sentences if prepared.held_out else ()
-    assert prepared.training_text.sentences + held_out == corpus.sentences
+    assert (prepared.parts.validation is None, prepared.validation is None) == (documents == 0, documents == 0)
+    held_out = prepared.parts.validation.sentences if prepared.parts.validation else ()
+    assert prepared.parts.train.sentences + held_out == corpus.sentences
     again = prepare(prepared.recipe, corpus)  # the recipe that is saved states the share
     assert again.recipe == prepared.recipe
-    assert again.training_text == prepared.training_text
-    assert prepare(recipe.override({"corpus.validation_share": 0}), corpus).held_out is None
+    assert again.parts.train == prepared.parts.train
+    assert prepare(recipe.override({"corpus.validation_share": 0}), corpus).parts.validation is None
 
 
 def test_the_tokenizer_of_a_text_that_holds_nothing_out_is_trained_on_all_of_it(recipe, monkeypatch):
@@ -452,7 +454,7 @@ def test_threads_and_precision_follow_from_the_operations_of_the_first_batch(
     recipe, monkeypatch, factor, threads, precision
 ):
     prepared = prepare(recipe)
-    operations = Pretraining().operations(prepared.model.config, prepared.batches[0])
+    operations = batch_operations(prepared.config, *Pretraining().size(prepared.batches[0]))
     monkeypatch.setattr(costs, "_SMALL_STEP", factor * operations)
     monkeypatch.setattr(costs, "_STEP_FOR_BFLOAT16", {"cpu": factor * operations})
     monkeypatch.setattr(costs, "has_fast_bfloat16", lambda device: True)

@@ -11,13 +11,13 @@ from helpers import guessed, labelled, texts
 
 from bert_core import __main__ as command_line
 from bert_core.errors import BertCoreError, CheckpointError, ConfigError, CorpusError, InputError
+from bert_core.runs.prepare import prepare_task
+from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 from bert_core.tasks.examples import ChoiceExample, TaskData, TaskParts, TextExample
 from bert_core.tasks.prediction import predict, review
 from bert_core.tasks.readers import load_task
-from bert_core.tasks.recipe import FinetuningRecipe
-from bert_core.tasks.tuning import prepare_task
 
 FAST = {"learning_rate": 0.01, "batch_size": 8, "dropout": 0, "validation_share": 0.2}
 

@@ -9,11 +9,11 @@ from helpers import labelled
 
 from bert_core import load_recipe
 from bert_core.errors import CorpusError, RunError
+from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe
 from bert_core.runs.run import ACTIVE, Run
 from bert_core.tasks.examples import TaggedExample, TaskData, TaskParts, TextExample
 from bert_core.tasks.prediction import TagPrediction, as_json
 from bert_core.tasks.readers import TASKS
-from bert_core.tasks.recipe import FinetuningRecipe, finetuning_recipe
 from ui.finetune.answers import (
     PAIR_HINT,
     cut,

@@ -14,13 +14,12 @@ from typing import Any
 
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
-from bert_core.runs.recipe import Recipe
+from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.run import TRAINING, Run, Text
 from bert_core.runs.service import TrainingService
 from bert_core.runs.timing import FREE_AFTER
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts
-from bert_core.tasks.recipe import FinetuningRecipe
 from bert_core.training.trainer import give_back_memory
 from ui.handlers import MALFORMED, on_error
 from ui.server.kept import KeptRuns, digest
