@@ -14,6 +14,7 @@ import contextlib
 import csv
 import dataclasses
 import json
+import math
 import os
 import re
 import signal
@@ -97,13 +98,9 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--start", type=_given, metavar="FOLDER_OR_NAME", help=start)
     train.add_argument("--resume", type=_path, metavar="DIR", help="continue the training in this folder, bit for bit")
     corpus = f"a text instead of the recipe's; a file of more than 16 MB is encoded once and kept in {cache_folder()}"
-    train.add_argument("--corpus", type=_path, metavar="FILE", help=corpus)
-    _add_encoding(train)
-    train.add_argument("--kind", choices=CORPUS_KINDS, help="how to split --corpus; default: the recipe's kind or auto")
+    _add_corpus(train, corpus)
     train.add_argument("--seed", type=int, help="of weights, pairs, masks and dropout; default: the recipe's")
-    train.add_argument("--output", type=_path, metavar="DIR", help="the folder to write")
-    train.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
-    _add_device(train)
+    _add_output(train, required=False)
     every = "save the model and its training state every STEPS steps and at the end; %(default)s by default"
     train.add_argument("--save-every", type=int, default=1000, metavar="STEPS", help=every)
     _add_settings(train, "training.steps=2000")
@@ -112,27 +109,15 @@ def _parser() -> argparse.ArgumentParser:
     reporter = commands.add_parser("report", help="describe a training in one HTML file")
     reporter.add_argument("folder", type=_path, metavar="DIR", help="what train has written")
     reporter.add_argument("--output", type=_path, required=True, metavar="FILE", help="the HTML file to write")
-    reporter.add_argument(
-        "--corpus", type=_path, metavar="FILE", help="the text of the training, if the recipe has none"
-    )
-    _add_encoding(reporter)
-    reporter.add_argument(
-        "--kind", choices=CORPUS_KINDS, help="how to split --corpus; default: the recipe's kind or auto"
-    )
-    _add_device(reporter)
+    _add_corpus(reporter, "the text of the training, if the recipe has none")
     reporter.set_defaults(command=_report)
 
     examine = commands.add_parser("exam", help="mask every word and judge every pair of a text")
-    examine.add_argument(
-        "model", type=_given, metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub"
-    )
-    examine.add_argument("--corpus", type=_path, required=True, help="the text to mask and judge")
-    _add_encoding(examine)
-    examine.add_argument("--kind", choices=CORPUS_KINDS, help="how the text is split into sentences; default: auto")
+    _add_model(examine)
+    _add_corpus(examine, "the text to mask and judge", required=True)
     window = f"chooses the window of a text over {EXAM_SENTENCES} sentences"
     examine.add_argument("--seed", type=int, default=0, help=window)
     examine.add_argument("--max-positions", type=int, metavar="N", help="read up to N tokens, more than in training")
-    _add_device(examine)
     examine.set_defaults(command=_exam)
 
     tune = commands.add_parser("finetune", help="let a model learn a task from labelled examples")
@@ -147,15 +132,11 @@ def _parser() -> argparse.ArgumentParser:
     separator = "what stands between the labels of a text that may have several, such as a comma"
     tune.add_argument("--label-separator", type=_given, metavar="TEXT", help=separator)
     _add_columns(tune, "the texts and then the label, or the word and the tag, for example review,sentiment")
-    _add_encoding(tune)
-    tune.add_argument(
-        "--checkpoint", type=_given, required=True, metavar="FOLDER_OR_NAME", help="the model to start from"
-    )
+    start = "the model to start from"
+    tune.add_argument("--checkpoint", type=_given, required=True, metavar="FOLDER_OR_NAME", help=start)
     tune.add_argument("--random-weights", action="store_true", help="keep only the tokenizer and sizes of --checkpoint")
-    tune.add_argument("--output", type=_path, required=True, metavar="DIR", help="the folder to write")
-    tune.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
+    _add_output(tune, required=True)
     tune.add_argument("--seed", type=int, default=0, help="of the output layer, the order of examples and dropout")
-    _add_device(tune)
     _add_settings(tune, "training.epochs=3")
     tune.set_defaults(command=_finetune)
 
@@ -163,16 +144,29 @@ def _parser() -> argparse.ArgumentParser:
     about += "header, null for an empty line. For a file of a word a line, and for SQuAD's JSON, it has one for each "
     about += "sentence or question."
     predictor = commands.add_parser("predict", help="apply a fine-tuned model to examples", description=about)
-    predictor.add_argument(
-        "model", type=_given, metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub"
-    )
+    _add_model(predictor)
     predictor.add_argument("--input", type=_path, required=True, metavar="FILE", help="examples; labels are not read")
     _add_columns(predictor, "the texts, or the word, for example review")
-    _add_encoding(predictor)
     predictor.add_argument("--output", type=_path, metavar="FILE", help="default: standard output")
-    _add_device(predictor)
     predictor.set_defaults(command=_predict)
+
+    encoding = "of the text; default: UTF-8, or what its mark names"
+    device = "cpu, cuda, mps, or cuda:1 for the second GPU; by default cuda where there is one, else cpu"
+    for command in (train, reporter, examine, tune, predictor):
+        command.add_argument("--encoding", choices=ENCODINGS, help=encoding)
+        command.add_argument("--device", default="auto", help=device)
     return parser
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
+    help = "a Hugging Face folder, or owner/model on the Hub"
+    command.add_argument("model", type=_given, metavar="FOLDER_OR_NAME", help=help)
+
+
+def _add_corpus(command: argparse.ArgumentParser, help: str, required: bool = False) -> None:
+    command.add_argument("--corpus", type=_path, metavar="FILE", required=required, help=help)
+    help = "how --corpus is split into sentences; default: as the recipe says, else auto"
+    command.add_argument("--kind", choices=CORPUS_KINDS, help=help)
 
 
 def _add_columns(command: argparse.ArgumentParser, which: str) -> None:
@@ -180,13 +174,9 @@ def _add_columns(command: argparse.ArgumentParser, which: str) -> None:
     command.add_argument("--columns", default="", metavar="NAME,NAME", help=help)
 
 
-def _add_encoding(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--encoding", choices=ENCODINGS, help="of the text; default: UTF-8, or what its mark names")
-
-
-def _add_device(command: argparse.ArgumentParser) -> None:
-    help = "cpu, cuda, mps, or cuda:1 for the second GPU; by default cuda where there is one, else cpu"
-    command.add_argument("--device", default="auto", help=help)
+def _add_output(command: argparse.ArgumentParser, required: bool) -> None:
+    command.add_argument("--output", type=_path, required=required, metavar="DIR", help="the folder to write")
+    command.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
 
 
 def _add_settings(command: argparse.ArgumentParser, example: str) -> None:
@@ -205,12 +195,11 @@ def _train(options: argparse.Namespace) -> None:
             prepared, saved = _prepare(options, device, show_stage)
         worker, output = Worker(prepared, device, saved), options.output or options.resume
         rows, trainer = list(saved[1].history) if saved else [], worker.trainer
-        _print_once(
+        _tell(
             *prepared.notes,
             f"{prepared.recipe.title}: {len(prepared.source.sentences):,} sentences, "
             f"{prepared.tokenizer.get_vocab_size():,} tokens in the vocabulary, "
             f"{prepared.config.parameter_count():,} parameters, in {trainer.config.precision} on {device}",
-            file=sys.stderr,
         )
         with _delayed_interrupts() as interrupts:
             _run(worker, rows, output, interrupts, options.save_every)
@@ -221,7 +210,7 @@ def _train(options: argparse.Namespace) -> None:
                 print(worker.lost, remedy, file=sys.stderr, flush=True)
                 raise SystemExit(1)
         if interrupts and not worker.is_trained:
-            _print_once(f"Stopped at step {trainer.step}; train --resume {output} continues.", file=sys.stderr)
+            _tell(f"Stopped at step {trainer.step}; train --resume {output} continues.")
             raise KeyboardInterrupt
         if rank() == 0:
             _print_results(prepared, worker, rows[-1])
@@ -308,7 +297,7 @@ def _write_curves(output: Path, rows: Sequence[Any], evaluations: Sequence[Any],
     table = ([*(getattr(row, name) for name in names), precision] for row in rows)
     _write_csv(output / "metrics.csv", (*names, "precision"), table)
     if evaluations:
-        measured = [name for name, value in fields_of(evaluations[-1]).items() if value == value]  # a number, not nan
+        measured = [name for name, value in fields_of(evaluations[-1]).items() if not math.isnan(value)]
         points = ([getattr(point, name) for name in measured] for point in evaluations)
         _write_csv(output / "validation.csv", measured, points)
 
@@ -388,16 +377,10 @@ def _delayed_interrupts() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _print_notes(notes: Iterable[str]) -> None:
-    """Print notes on standard error: standard output is the result, for other programs."""
-    for note in notes:
+def _tell(*notes: str) -> None:
+    """Print notes of the first process on standard error: standard output is the result, for other programs."""
+    for note in notes if rank() == 0 else ():
         print(note, file=sys.stderr)
-
-
-def _print_once(*lines: str, **options: Any) -> None:
-    """Print lines from the first of several processes."""
-    if rank() == 0:
-        print(*lines, sep="\n", **options)
 
 
 def _progress_bar(**options: Any) -> tqdm:
@@ -456,7 +439,7 @@ def _model_folder(name: str) -> Path:
 def _exam(options: argparse.Namespace) -> None:
     device = choose_device(options.device)
     checkpoint = load_checkpoint(_model_folder(options.model), max_positions=options.max_positions).to(device)
-    _print_notes(checkpoint.notes)
+    _tell(*checkpoint.notes)
     with _stages() as show_stage:
         corpus = _read(options, show_stage)
     assert corpus is not None  # --corpus is required
@@ -464,7 +447,7 @@ def _exam(options: argparse.Namespace) -> None:
     if result.window:
         first, last = result.window
         of = f"{len(corpus.sentences):,} (seed {options.seed})"
-        _print_notes([f"The exam takes sentences {first:,} to {last:,} of {of}."])
+        _tell(f"The exam takes sentences {first:,} to {last:,} of {of}.")
     print(json.dumps({"words": list(result.words), "pairs": list(result.pairs)}))
 
 
@@ -496,7 +479,8 @@ def _finetune(options: argparse.Namespace) -> None:
         raise ConfigError(f"The recipe {recipe.name} is for {recipe.task}; leave out --task.")
     parts = {
         name: load_task(
-            *(path, recipe.task),
+            path,
+            recipe.task,
             columns=options.columns,
             encoding=options.encoding,
             label_separator=options.label_separator,
@@ -505,7 +489,7 @@ def _finetune(options: argparse.Namespace) -> None:
         if (path := getattr(options, name)) is not None
     }
     checkpoint = load_checkpoint(_model_folder(options.checkpoint))
-    _print_notes(checkpoint.notes)
+    _tell(*checkpoint.notes)
     if parts and "train" not in parts:
         raise ConfigError("--validation and --test go with --train; without it, a recipe's own examples are read.")
     settings: dict[str, Any] = dict(_setting(text) for text in options.set)
@@ -517,7 +501,8 @@ def _finetune(options: argparse.Namespace) -> None:
             bar.update(row.step - bar.n)
 
         result = finetune(
-            *(checkpoint, parts.get("train")),
+            checkpoint,
+            parts.get("train"),
             validation=parts.get("validation"),
             test=parts.get("test"),
             recipe=recipe,
@@ -525,13 +510,14 @@ def _finetune(options: argparse.Namespace) -> None:
             random_weights=options.random_weights or None,
             device=options.device,
             progress=show,
-            tell=lambda note: _print_notes([note]),
+            tell=_tell,
             **settings,
         )
     save_checkpoint(result.checkpoint, options.output)
     _write_curves(options.output, result.history, result.evaluations, result.precision)
-    summary = {"task": recipe.task, "examples": result.examples, "steps": result.steps}
-    summary |= {"seconds": round(result.seconds, 3), "validation": result.validation, "test": result.test}
+    summary = {"task": recipe.task, "examples": result.examples, "steps": len(result.history)}
+    seconds = round(result.history[-1].seconds, 3)
+    summary |= {"seconds": seconds, "validation": result.validation, "test": result.test}
     print(json.dumps(summary))
 
 
@@ -543,7 +529,7 @@ def _predict(options: argparse.Namespace) -> None:
     task = task_of(checkpoint)
     how = {"columns": options.columns, "encoding": options.encoding}
     data = load_task(options.input, task, labelled=False, model=checkpoint, **how)
-    print(*data.notes, sep="\n", end="\n" * bool(data.notes), file=sys.stderr)
+    _tell(*data.notes)
     assert checkpoint.head is not None
     found = predict(checkpoint, data.examples)
     lines = [

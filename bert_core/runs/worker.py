@@ -124,8 +124,10 @@ class Worker:
         """
         started = time.monotonic()
         pending: list[PendingMetrics] = []
-        while not self.is_trained and may_step():
+        while not self.is_trained:
             try:
+                if not may_step():
+                    break
                 with self._turn:
                     pending.append(next(self.trainer))
             except LostProcess as error:
@@ -200,16 +202,14 @@ class Worker:
 class Finetuned:
     """A fine-tuned model and its measures.
 
-    test: empty without a test part. examples: number of examples that it was trained on. seconds: of the training's
-    steps. notes: see `PreparedTask`.
+    test: empty without a test part. examples: number of examples that it was trained on. precision: of the matrix
+    products. notes: see `Prepared`.
     """
 
     checkpoint: Checkpoint
     validation: Metrics
     test: Metrics
     examples: int
-    steps: int
-    seconds: float
     precision: str
     history: Sequence[TaskMetrics]
     evaluations: Sequence[EpochMetrics]
@@ -258,15 +258,5 @@ def finetune(
     kept = next(point for point in worker.evaluations if point.step == result.step)
     tuned, held_out = result.checkpoint(), prepared.parts.test
     measures = review(tuned, held_out).measures if held_out else {}
-    return Finetuned(
-        tuned,
-        kept.measures,
-        measures,
-        len(prepared.parts.train.examples),
-        len(history),
-        history[-1].seconds,
-        worker.trainer.config.precision,
-        history,
-        worker.evaluations,
-        prepared.notes,
-    )
+    examples, precision = len(prepared.parts.train.examples), worker.trainer.config.precision
+    return Finetuned(tuned, kept.measures, measures, examples, precision, history, worker.evaluations, prepared.notes)
