@@ -23,7 +23,7 @@ import transformers
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bert_core import load_checkpoint, load_task, save_checkpoint
-from bert_core.runs.prepare import Prepared, prepare_task
+from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.tasks.examples import TaskParts
 
@@ -41,7 +41,7 @@ def main() -> None:
     checkpoint, task = load_checkpoint(options.checkpoint), load_task(options.train, "text-classification")
     settings = {"data.batch_size": options.batch_size, "training.dropout": options.dropout, "training.epochs": 1000}
     recipe = FinetuningRecipe("benchmark", task.task, task.name).override(settings)
-    prepared = prepare_task(recipe, checkpoint, TaskParts(task))
+    prepared = prepare(recipe, TaskParts(task), start=checkpoint)
     trainer = prepared.trainer()
     with tempfile.TemporaryDirectory() as folder:
         save_checkpoint(checkpoint, folder)

@@ -44,7 +44,6 @@ from bert_core.runs.recipe import (
     finetuning_recipe,
     finetuning_recipes,
     load_recipe,
-    recipe_corpus,
     recipe_names,
 )
 from bert_core.runs.saved_state import TrainingState, read_training_state
@@ -244,7 +243,7 @@ def _prepare(options: argparse.Namespace, device: str, show_stage: _Show) -> tup
         recipe = recipe.going_on_from(options.start, start.config) if start else recipe
         recipe = recipe.override(dict(_setting(text) for text in options.set)).with_seed(options.seed)
     corpus = _read(options, show_stage, recipe)
-    corpus = saved[1].matching_corpus(corpus) if saved else corpus or recipe_corpus(recipe)
+    corpus = saved[1].matching(corpus) if saved else corpus or recipe.source()
     return prepare(recipe, corpus, device=device, start=start, progress=show_stage), saved
 
 
@@ -458,7 +457,7 @@ def _report(options: argparse.Namespace) -> None:
     if isinstance(state.recipe, FinetuningRecipe):
         raise RunError("A report describes pre-training, and this run has learned a task.")
     with _stages() as show_stage:
-        corpus = state.matching_corpus(_read(options, show_stage, state.recipe))
+        corpus = state.matching(_read(options, show_stage, state.recipe))
     result = exam(checkpoint, corpus)
     words, pairs = (f"{right:,} of {asked:,}" for right, asked in (result.words, result.pairs))
     verdict = f"Of the words of {corpus.name}, hidden one at a time, {words} are guessed right; of its pairs, {pairs}."

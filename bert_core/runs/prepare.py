@@ -19,7 +19,7 @@ from bert_core.data.encoding import encode_corpus, notes_on_unknown
 from bert_core.data.tokenizer import CLS, LEARNED_BYTES, MASK, SEP, UNK, notes_on_words, special_ids, train_tokenizer
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked_settings, quoted
 from bert_core.model import BertForPreTraining
-from bert_core.runs.recipe import GOING_ON_RATE, FinetuningRecipe, Recipe, recipe_corpus
+from bert_core.runs.recipe import GOING_ON_RATE, FinetuningRecipe, Recipe
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
 from bert_core.tasks import heads, tuning
 from bert_core.tasks.batches import TaskBatches
@@ -113,37 +113,56 @@ class Prepared:
 
 @checked_settings
 def prepare(
-    recipe: Recipe,
-    corpus: Corpus | None = None,
+    recipe: Recipe | FinetuningRecipe,
+    source: Corpus | TaskParts | None = None,
     seed: int | None = None,
     device: str = "auto",
     *,
     start: Checkpoint | None = None,
     progress: Callable[[str], None] = lambda stage: None,
-    admit: Callable[[Prepared], None] = lambda text: None,
+    admit: Callable[[Prepared], None] = lambda prepared: None,
 ) -> Prepared:
-    """Train the tokenizer, encode the text and draw the initial weights, without the global random generator.
+    """Encode a text or labelled examples and draw the initial weights, without the global random generator.
 
-    corpus, seed: None for the recipe's own. device: see `choose_device`. start: a model to go on from: its tokenizer,
-    sizes and weights are taken instead, and the learning rate is that of `Recipe.going_on_from`. progress: called with
-    the present stage, such as "encoding the text, 40 %". admit: called before the model is built. Raises BertCoreError
-    for a text or sizes that cannot be used.
+    source, seed: the text or the examples, and the seed; None for the recipe's own. device: see `choose_device`. start:
+    the model to start from, which a task needs. A text takes its tokenizer, sizes and weights, and the learning rate
+    of `Recipe.going_on_from`; without it, a tokenizer is trained on the text. progress: called with the present stage,
+    such as "encoding the text, 40 %". admit: called before the model is built. Raises BertCoreError for data or sizes
+    that cannot be used.
     """
-    if recipe.start and start is None:
+    device, recipe = choose_device(device), recipe.with_seed(seed)
+    if start is None and recipe.start:
         raise ConfigError(
             f"This recipe goes on from the model {quoted(recipe.start)}, which is missing here. Train it on the "
             "command line, with --start and that model's folder."
         )
-    device = choose_device(device)
-    progress("reading the text")
-    text = _prepare_text(recipe.with_seed(seed), corpus or recipe_corpus(recipe), device, start, progress)
-    admit(text)
+    if isinstance(recipe, FinetuningRecipe) and isinstance(source, TaskParts | None):
+        if start is None:
+            raise ConfigError("A task starts from a model, and there is none; give one as start.")
+        progress("reading the examples")
+        prepared = _prepare_task(recipe, source or recipe.source(), device, start, progress)
+    elif isinstance(recipe, Recipe) and isinstance(source, Corpus | None):
+        progress("reading the text")
+        prepared = _prepare_text(recipe, source or recipe.source(), device, start, progress)
+    else:
+        raise ConfigError(
+            "A recipe and what it learns from do not fit; a text goes with Recipe, a task with TaskParts."
+        )
+    admit(prepared)
     progress("drawing the initial weights")
-    model = BertForPreTraining(text.config, generator=torch.Generator().manual_seed(text.recipe.seed))
-    prepared = dataclasses.replace(text, model=model)
+    return dataclasses.replace(prepared, model=_model(prepared, start))
+
+
+def _model(prepared: Prepared, start: Checkpoint | None) -> torch.nn.Module:
+    """The model with its initial weights: drawn by the seed, or those of the start."""
+    recipe, head = prepared.recipe, prepared.head
+    if head is not None and start is not None:
+        kind, outputs, random = type(prepared.model), len(head.weight), recipe.random_weights
+        return tuning.initial_model(start, kind, outputs, recipe.training, recipe.seed, random=random)
+    model = BertForPreTraining(prepared.config, generator=torch.Generator().manual_seed(recipe.seed))
     if start is not None:
-        prepared.load(start)
-    return prepared
+        model.load_state_dict(start.model.state_dict())
+    return model
 
 
 def _prepare_text(
@@ -157,7 +176,7 @@ def _prepare_text(
     """As `prepare`, without weights. times: how many times as long the text is for which this one stands."""
     if len(corpus.sentences) < 2 and recipe.training.nsp_weight:
         raise CorpusError("The text is a single sentence; next sentence prediction needs at least two, a line each.")
-    recipe, used = recipe.at_scale().for_text(corpus), corpus.first(recipe.corpus.most_documents)
+    recipe, used = recipe.at_scale().for_source(corpus), corpus.first(recipe.corpus.most_documents)
     if recipe.corpus.validation_share is None:
         if len(used.sentences) >= MIN_SENTENCES or len(used.documents) >= MIN_DOCUMENTS:
             held_out = recipe.override({"corpus.validation_share": HELD_OUT_SHARE})
@@ -242,24 +261,10 @@ def _with_evaluations(prepared: Prepared) -> Prepared:
     return dataclasses.replace(prepared, evaluate=evaluate, evaluate_every=every)
 
 
-def prepare_task(
-    recipe: FinetuningRecipe,
-    start: Checkpoint,
-    parts: TaskParts | None = None,
-    device: str = "auto",
-    *,
-    progress: Callable[[str], None] = lambda stage: None,
-    admit: Callable[[Prepared], None] = lambda task: None,
+def _prepare_task(
+    recipe: FinetuningRecipe, given: TaskParts, device: str, start: Checkpoint, progress: Callable[[str], None]
 ) -> Prepared:
-    """Read and encode a task and build its model, without the global random generator.
-
-    start: the model whose encoder, tokenizer and sizes it takes. parts: None for the recipe's own. device: see
-    `choose_device`. progress: called with the present stage. admit: called before the model is built. Raises
-    BertCoreError for data that cannot be learned.
-    """
-    device = choose_device(device)
-    progress("reading the examples")
-    given = parts or recipe.parts()
+    """As `prepare`, without weights."""
     used, labels = _used_parts(recipe, given)
     train, data, training = used.train, recipe.data, recipe.training
     data = dataclasses.replace(data, sequence_length=min(data.sequence_length, start.config.max_position_embeddings))
@@ -276,7 +281,7 @@ def prepare_task(
         steps = max(1, math.ceil(training.epochs * batches.steps_per_epoch))
     warmup_steps = min(training.warmup_steps or round(training.warmup_fraction * steps), steps)
     recipe = dataclasses.replace(
-        recipe.for_parts(given),
+        recipe.for_source(given),
         start=recipe.start or start.name,
         may_be_missing=any(not getattr(each, "answers", True) for each in train.examples),
         columns=train.columns or ("1", "2", "3")[: train.texts + 1 if train.texts else 0],
@@ -314,11 +319,7 @@ def prepare_task(
         best_by=("f1" if several else tuning.MAIN_MEASURE[recipe.task]) if training.keep_best else None,
     )
     check_size(prepared.config, prepared.training_bytes, device)
-    admit(prepared)
-    progress("drawing the initial weights")
-    random = recipe.random_weights
-    model = tuning.initial_model(start, kind, outputs, recipe.training, recipe.seed, random=random)
-    return dataclasses.replace(prepared, model=model)
+    return prepared
 
 
 def _used_parts(recipe: FinetuningRecipe, given: TaskParts) -> tuple[TaskParts, tuple[str, ...]]:

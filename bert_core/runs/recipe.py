@@ -37,7 +37,6 @@ from bert_core.tasks.readers import TASKS, load_task
 SCALES = (0.001, 1.0)
 DEFAULT_RECIPE = "romeo-juliet"
 GOING_ON_RATE = 3e-4  # the highest peak of the learning rate with which a trained model goes on, if none is given
-_TRAINED_ON = "the {} that it was trained on"  # of a recipe that was written with a model
 _TASKS = ASSETS / "tasks"
 
 
@@ -46,6 +45,30 @@ class _Settings:
 
     seed: int
     sections: ClassVar[dict[str, type]]
+
+    def source(self) -> Any:
+        """The recipe's own text or examples."""
+
+    def describing(self, source: Any) -> Self:
+        """A copy that describes another text or other examples, and says how they were read."""
+        raise NotImplementedError
+
+    def content(self) -> dict[str, Any]:
+        """The recipe as the JSON content that is saved beside a model and that `from_dict` reads."""
+        content = dataclasses.asdict(self)  # type: ignore[call-overload]
+        del content["name"]  # given by the file's name
+        content.get("model", {}).pop("vocab_size", None)  # given by the text
+        if content.get("start", "") is None:
+            del content["start"]
+        return content
+
+    def for_source(self, source: Any) -> Self:
+        """This recipe for its own text or examples; for others, a copy that describes those."""
+        try:
+            is_own = source.fingerprint == self.source().fingerprint
+        except CorpusError:
+            is_own = False
+        return self if is_own else self.describing(source)
 
     def with_seed(self, seed: int | None) -> Self:
         """A copy with another seed; None keeps this one. Raises ConfigError for a seed out of range."""
@@ -184,21 +207,19 @@ class Recipe(_Settings):
         data = dataclasses.replace(self.data, batch_size=scaled(self.data.batch_size))
         return dataclasses.replace(self, scale=1.0, model=model, data=data, training=training)
 
-    def for_text(self, corpus: Corpus) -> "Recipe":
-        """This recipe for its own text; for another one, a copy that describes that text and says how it was read."""
-        try:
-            is_own = corpus.fingerprint == recipe_corpus(self).fingerprint
-        except CorpusError:
-            is_own = False
-        if is_own:
-            return self
-        reading = {"kind": corpus.kind, "encoding": corpus.encoding} if corpus.kind else {"kind": self.text_kind}
-        trained_on = _TRAINED_ON.format("text")
-        own = dataclasses.replace(self.corpus, file=None, needs=trained_on, **reading)
+    def source(self) -> Corpus:
+        """The recipe's own text. Raises CorpusError if it has none."""
+        if self.corpus.file is None:
+            raise CorpusError(f"The recipe {self.title!r} comes without a text; give it {self.corpus.needs}.")
+        return read_corpus(ASSETS / "corpora" / Path(self.corpus.file).name, kind=self.corpus.kind)
+
+    def describing(self, source: Corpus) -> "Recipe":
+        reading = {"kind": source.kind, "encoding": source.encoding} if source.kind else {"kind": self.text_kind}
+        own = dataclasses.replace(self.corpus, file=None, needs="the text that it was trained on", **reading)
         description = f"A text of your own, with the settings of the recipe {self.name}."
-        if self.corpus.needs == trained_on:  # it says so already, and by the first recipe's name
+        if self.corpus.needs == own.needs:  # it says so already, and by the first recipe's name
             description = self.description
-        return dataclasses.replace(self, title=corpus.name, description=description, corpus=own)
+        return dataclasses.replace(self, title=source.name, description=description, corpus=own)
 
 
 def _slowed(part: Any) -> Any:
@@ -242,30 +263,19 @@ class FinetuningRecipe(_Settings):
             raise ConfigError(f"files is {self.files!r}; it must map train, validation and test to names of files.")
         object.__setattr__(self, "columns", tuple(self.columns))
 
-    def parts(self) -> TaskParts:
+    def source(self) -> TaskParts:
         """The recipe's own examples. Raises CorpusError if it has none."""
         if not self.files:
             raise CorpusError(f"The recipe {self.title!r} comes without examples; give it {self.needs}.")
         folder = _TASKS / self.task
         return TaskParts(**{part: load_task(folder / Path(name).name, self.task) for part, name in self.files.items()})
 
-    def for_parts(self, parts: TaskParts) -> "FinetuningRecipe":
-        """This recipe, or a copy that describes these examples if its own are others."""
-        if not self.files or parts.fingerprint == self.parts().fingerprint:
+    def describing(self, source: TaskParts) -> "FinetuningRecipe":
+        if not self.files:
             return self
         description = f"Examples of your own, with the settings of the recipe {self.name}."
-        needs = _TRAINED_ON.format("examples")
-        return dataclasses.replace(self, title=parts.name, description=description, needs=needs, files={})
-
-
-def recipe_content(recipe: Recipe | FinetuningRecipe) -> dict[str, Any]:
-    """The recipe as the JSON content that is saved beside a model and that its `from_dict` reads."""
-    content = dataclasses.asdict(recipe)
-    del content["name"]  # given by the file's name
-    content.get("model", {}).pop("vocab_size", None)  # given by the text
-    if content.get("start", "") is None:
-        del content["start"]
-    return content
+        needs = "the examples that it was trained on"
+        return dataclasses.replace(self, title=source.name, description=description, needs=needs, files={})
 
 
 def recipe_names() -> list[str]:
@@ -287,13 +297,6 @@ def recipe_named(name: str) -> Recipe:
     if name not in recipe_names():
         raise ConfigError(f"There is no recipe {str(name)[:60]!r}; there are: {', '.join(recipe_names())}.")
     return Recipe.from_dict(name, read_json_file(ASSETS / "recipes" / f"{name}.json", "recipe"))
-
-
-def recipe_corpus(recipe: Recipe) -> Corpus:
-    """The recipe's own text. Raises CorpusError if it has none."""
-    if recipe.corpus.file is None:
-        raise CorpusError(f"The recipe {recipe.title!r} comes without a text; give it {recipe.corpus.needs}.")
-    return read_corpus(ASSETS / "corpora" / Path(recipe.corpus.file).name, kind=recipe.corpus.kind)
 
 
 @functools.cache

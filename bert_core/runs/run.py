@@ -21,7 +21,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import EncodedCorpus
 from bert_core.errors import BertCoreError, RunError, checked, is_out_of_memory, megabytes, one_line
 from bert_core.probes.batch import BatchView, view_batch
-from bert_core.runs.prepare import SMALLER_STEP, Prepared, check_limits, check_steps, prepare, prepare_task
+from bert_core.runs.prepare import SMALLER_STEP, Prepared, check_limits, check_steps, prepare
 from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Budget, Memory, Snapshot, thinned
@@ -384,11 +384,9 @@ class Run:
                 self._training_bytes = text.training_bytes
                 self._wait_for_memory(0)
 
-            options: dict[str, Any] = {"device": device, "progress": self._show_stage, "admit": admit}
-            if self._start is not None and isinstance(self.recipe, FinetuningRecipe):
-                prepared = prepare_task(self.recipe, self._start, source, **options)
-            else:
-                prepared = prepare(self.recipe, source, start=self._start if self.recipe.start else None, **options)
+            start = self._start if self.recipe.start or isinstance(self.recipe, FinetuningRecipe) else None
+            progress = self._show_stage
+            prepared = prepare(self.recipe, source, device=device, start=start, progress=progress, admit=admit)
             worker = Worker(prepared, device, self._saved)
             with self._changed:
                 if self.status in ENDED:

@@ -19,10 +19,9 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
 from bert_core.config import check_seed
-from bert_core.data.corpus import Corpus
 from bert_core.errors import CheckpointError, CorpusError, quoted
 from bert_core.runs.prepare import Prepared
-from bert_core.runs.recipe import FinetuningRecipe, Recipe, recipe_corpus
+from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import (
     MODEL_FILES,
@@ -35,7 +34,6 @@ from bert_core.storage.checkpoint import (
 from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header, read_tensor
 from bert_core.storage.untrusted import read_json
 from bert_core.storage.weights import CONFIG, WEIGHTS, check_finite
-from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
 from bert_core.training.evaluation import EvaluationPoint
 from bert_core.training.metrics import StepMetrics
@@ -81,17 +79,15 @@ class TrainingState:
         flat = parameters_to_vector(last.weights.values()).cpu() if last else None
         return cls(recipe, prepared.source.fingerprint, trainer.state(), list(history), list(points), flat)
 
-    def matching_corpus(self, corpus: Corpus | TaskParts | None) -> Any:
+    def matching(self, source: Any) -> Any:
         """The given text or task, or the recipe's own for None. Raises CorpusError if the run was trained on another
         one."""
-        if corpus is None:
-            is_task = isinstance(self.recipe, FinetuningRecipe)
-            corpus = self.recipe.parts() if is_task else recipe_corpus(self.recipe)
-        if corpus.fingerprint != self.text:
+        source = source or self.recipe.source()
+        if source.fingerprint != self.text:
             raise CorpusError(
-                f"{corpus.name} is not the text that this model was being trained on; give the same text, unchanged."
+                f"{source.name} is not the text that this model was being trained on; give the same text, unchanged."
             )
-        return corpus
+        return source
 
     def restore_trainer(self, prepared: Prepared, checkpoint: Checkpoint, device: str) -> Trainer:
         """A trainer that continues from this state, with the weights of the checkpoint; where there are others, `last`,

@@ -152,7 +152,7 @@ class TrainingService:
                 unpack_checkpoint(folder_or_zip, folder, limits=self.limits)
             saved = load_checkpoint(folder, limits=self.limits), read_training_state(folder)
         state = saved[1]
-        corpus = state.matching_corpus(corpus)
+        corpus = state.matching(corpus)
         return self._add(Run(state.recipe, self, budget or self.budget(), saved=saved, **options), corpus)
 
     def _add(self, run: Run, corpus: Text) -> Run:

@@ -15,8 +15,8 @@ from torch.nn.utils import vector_to_parameters
 
 from bert_core.costs import choose_device
 from bert_core.errors import ConfigError, RunError, checked
-from bert_core.runs.prepare import Prepared, prepare_task
-from bert_core.runs.recipe import FinetuningRecipe, Recipe, recipe_content
+from bert_core.runs.prepare import Prepared, prepare
+from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
@@ -165,7 +165,7 @@ class Worker:
         with self._turn:
             named = trainer.model.named_parameters()
             weights = {name: each.detach().to(self._shown_on, copy=True) for name, each in named}
-        name, content = f"{recipe.title}, step {step}", recipe_content(recipe)
+        name, content = f"{recipe.title}, step {step}", recipe.content()
         return Snapshot(step, weights, trainer.model.config, prepared.tokenizer, name, content, prepared.head)
 
     def to_save(self, rows: Sequence[Any]) -> tuple[Snapshot, TrainingState]:
@@ -247,7 +247,7 @@ def finetune(
         recipe = FinetuningRecipe("own", task.task, task.name)
     if random_weights is not None:
         recipe = dataclasses.replace(recipe, random_weights=random_weights)
-    prepared = prepare_task(recipe.with_seed(seed).override(settings), checkpoint, parts, device)
+    prepared = prepare(recipe.override(settings), parts, seed, device, start=checkpoint)
     for note in prepared.notes:
         tell(note)
     worker, history = Worker(prepared, device), list[TaskMetrics]()

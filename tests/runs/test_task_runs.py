@@ -10,7 +10,7 @@ import transformers
 from helpers import labelled, make_model, texts
 
 from bert_core.errors import CheckpointError, ConfigError, CorpusError
-from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes, load_recipe, recipe_content
+from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes, load_recipe
 from bert_core.runs.saved_state import read_training_state
 from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, unpack_checkpoint
@@ -230,7 +230,7 @@ def test_every_task_is_reviewed(kind, tiny_checkpoint):
 
 def test_a_recipe_is_json_and_comes_back(whole):
     for recipe in (*finetuning_recipes(), RECIPE):
-        again = FinetuningRecipe.from_dict(recipe.name, json.loads(json.dumps(recipe_content(recipe))))
+        again = FinetuningRecipe.from_dict(recipe.name, json.loads(json.dumps(recipe.content())))
         assert again == recipe
     saved = FinetuningRecipe.from_dict("saved", whole.checkpoint.recipe)
     assert (saved.task, saved.start, saved.training.steps) == ("text-classification", "tiny", 48)
@@ -269,7 +269,7 @@ def test_a_recipe_names_no_file_outside_its_folder():
         "saved", {"task": "text-classification", "title": "x", "files": {"train": "../../../../etc/passwd"}}
     )
     with pytest.raises(CorpusError, match="passwd cannot be read"):
-        recipe.parts()
+        recipe.source()
 
 
 def test_an_unknown_recipe_is_refused(service, tiny_checkpoint):

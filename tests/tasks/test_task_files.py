@@ -20,7 +20,7 @@ def recipe(request):
 
 
 def parts(recipe):
-    found = recipe.parts()
+    found = recipe.source()
     return found.train, found.test
 
 

@@ -119,7 +119,7 @@ def finetune_tab(page: Page) -> None:
     def parts_of(values: Values) -> TaskParts:
         recipe = finetuning_recipe(values[task])
         if not values[uploaded]:
-            return recipe.parts()
+            return recipe.source()
         own = load_task(
             *(values[uploaded], recipe.task),
             columns=values[columns] or "",

@@ -163,7 +163,7 @@ class Workspaces:
         space = Workspace("", self.service.budget(PROGRAM_BYTES), caller=caller)
         if isinstance(recipe, FinetuningRecipe):
             start = self.shipped(ENGLISH).checkpoint
-            run = self.finetune(space, recipe.with_seed(seed), start, recipe.parts())
+            run = self.finetune(space, recipe.with_seed(seed), start, recipe.source())
         else:
             run = self.start(space, recipe, corpus, seed)
         space.token = run.id
