@@ -6,8 +6,8 @@
     run = service.start("romeo-juliet", seed=0)  # trains in the background; wait until run.status is "finished"
     fill_mask(run.snapshots[-1].checkpoint(), "hello how [MASK] you", "hello romeo my name is juliet")
 
-To read: config, data/, model, packing, training/; then storage/ (model folders), probes/ (questions to a model),
-finetuning/ (tasks), runs/, pages/ (HTML for a notebook or a file).
+To read: config, data/, model, training/; then storage/ (model folders), probes/ (questions to a model),
+tasks/, runs/, pages/ (HTML for a notebook or a file).
 """
 
 from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bert_core.packing import Packing, send
+from bert_core.model import Packing
 from bert_core.tasks.features import Row
 from bert_core.tasks.heads import BertForQuestionAnswering, BertForTask
 from bert_core.training.metrics import Fractions
@@ -62,11 +62,11 @@ class TaskBatch:
         """The batch on a device, with the packing of its mask."""
         mask = self.attention_mask.view(-1, self.attention_mask.shape[-1])
         return TaskBatch(
-            send(self.input_ids, device),
-            send(self.token_type_ids, device),
-            send(self.attention_mask, device),
-            None if self.target is None else send(self.target, device),
-            None if self.positions is None else send(self.positions, device),
+            self.input_ids.to(device),
+            self.token_type_ids.to(device),
+            self.attention_mask.to(device),
+            None if self.target is None else self.target.to(device),
+            None if self.positions is None else self.positions.to(device),
             Packing.of(mask, device),
         )
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from bert_core.config import BertConfig
 from bert_core.errors import CheckpointError, ConfigError, checked
-from bert_core.model import BertModel, initialise
-from bert_core.packing import Packing
+from bert_core.model import BertModel, Packing, initialise
 from bert_core.storage.checkpoint import MAX_OUTPUTS, Checkpoint
 from bert_core.storage.weights import TASK_HEADS
 

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from bert_core.config import TrainingConfig
 from bert_core.data.batches import Batch
-from bert_core.model import BertForPreTraining
-from bert_core.packing import Packing, send
+from bert_core.model import BertForPreTraining, Packing
 from bert_core.training.metrics import Fractions, StepMetrics
 
 
@@ -39,12 +38,12 @@ class DeviceBatch:
         asked, labels = batch.asked()
         is_padded = not bool(batch.attention_mask.all())
         return cls(
-            input_ids=send(batch.input_ids, device),
-            token_type_ids=send(batch.token_type_ids, device),
-            attention_mask=send(batch.attention_mask, device) if is_padded else None,
-            next_sentence_label=send(batch.next_sentence_label, device),
-            asked=send(asked, device),
-            labels=send(labels, device),
+            input_ids=batch.input_ids.to(device),
+            token_type_ids=batch.token_type_ids.to(device),
+            attention_mask=batch.attention_mask.to(device) if is_padded else None,
+            next_sentence_label=batch.next_sentence_label.to(device),
+            asked=asked.to(device),
+            labels=labels.to(device),
             packing=Packing.of(batch.attention_mask, device),
         )
 
