@@ -13,7 +13,7 @@ from typing import Any
 
 from torch.nn.utils import vector_to_parameters
 
-from bert_core.costs import choose_device
+from bert_core.costs import choose_device, give_back_memory
 from bert_core.errors import ConfigError, RunError, checked
 from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
@@ -28,6 +28,7 @@ from bert_core.training.distributed import LostProcess
 from bert_core.training.metrics import PendingMetrics, read_metrics, until_divergence
 
 SLICE_SECONDS = 0.03
+TRIM_SECONDS = 30.0  # between two returns of free memory
 SNAPSHOT_SECONDS = 0.5  # of wall-clock time; a running model has a new snapshot at least this often
 SNAPSHOT_GROWTH = 1.1  # a step this many times that of the last snapshot gets one too: dense at the start
 
@@ -137,6 +138,7 @@ class Worker:
             seconds = max(len(pending) * self._step_seconds, time.monotonic() - started)
             if self.is_fixed_step or seconds >= SLICE_SECONDS:
                 break
+        give_back_memory(TRIM_SECONDS)
         read = time.monotonic()
         with self._turn:
             rows, divergence = until_divergence(read_metrics(pending))

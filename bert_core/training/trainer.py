@@ -5,13 +5,11 @@ and a caller pauses or stops by not asking for another.
 """
 
 import contextlib
-import ctypes
 import dataclasses
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,18 +21,7 @@ from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import Objective, PendingMetrics
 from bert_core.training.optimizer import Optimizer, learning_rate_at
 
-_TRIM_SECONDS = 30.0  # between two returns of free memory
 _SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds over all 64-bit numbers
-
-
-def give_back_memory() -> None:
-    """Ask glibc, on Linux, to return free memory to the system.
-
-    Packed batches need blocks of many sizes, which leave holes in glibc's heap. It returns them only on request;
-    without it, the heap grows by a megabyte or two with each step of a medium-sized model.
-    """
-    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
-        trim(0)
 
 
 @checked
@@ -51,8 +38,6 @@ class Trainer:
     The iterator ends after config.total_steps steps. `config` may be replaced between two steps; raises ConfigError for
     another optimizer or another number of alternating objectives.
     """
-
-    _trimmed: ClassVar[float] = time.monotonic()  # of all trainers: many short runs leave holes in the same heap
 
     def __init__(
         self,
@@ -102,18 +87,21 @@ class Trainer:
         if self.step >= self.config.total_steps:
             raise StopIteration
         started = time.perf_counter()
-        learning_rate = learning_rate_at(self.step, self.config)
         with using_threads(self.threads), self._seeded_dropout():
             batch = self.batches[self.step]
-            values = self._take_step(batch, learning_rate)
+            for parameter in self._parameters:  # which Module.zero_grad would look up anew in each step
+                parameter.grad = None
+            numbers = self._backward(batch)
+            gradients = [parameter.grad for parameter in self._parameters]
+            grad_norm = nn.utils.get_total_norm([each for each in gradients if each is not None])
+            most, rate = self.config.max_grad_norm, learning_rate_at(self.step, self.config)
+            scale = (grad_norm / most).clamp(min=1.0) if most else None
+            optimizer = self.optimizers[self.step % len(self.optimizers)]
+            optimizer.step(gradients, rate, scale, skip=~torch.isfinite(grad_norm))
         self.step += 1
-        now = time.monotonic()
-        if now - Trainer._trimmed > _TRIM_SECONDS:
-            give_back_memory()
-            Trainer._trimmed = now
         self.seconds += time.perf_counter() - started
-        tokens = int(batch.attention_mask.sum())
-        return PendingMetrics(self.step, learning_rate, tokens, self.seconds, values, self.objective.metrics)
+        tokens, values = int(batch.attention_mask.sum()), torch.cat([numbers, grad_norm[None]])
+        return PendingMetrics(self.step, rate, tokens, self.seconds, values, self.objective.metrics)
 
     @contextlib.contextmanager
     def _seeded_dropout(self) -> Iterator[None]:
@@ -134,20 +122,8 @@ class Trainer:
 
     @property
     def _dropout_seed(self) -> int:
-        """Of this step, which does not depend on earlier draws."""
+        """Of this step; it does not depend on earlier draws."""
         return (self.seed * _SEED_STRIDE + self.step) % 2**63
-
-    def _take_step(self, batch: Any, learning_rate: float) -> Tensor:
-        """Update the weights; returns the values of the step's `PendingMetrics`."""
-        for parameter in self._parameters:  # which Module.zero_grad would look up anew in each step
-            parameter.grad = None
-        numbers = self._backward(batch)
-        gradients = [parameter.grad for parameter in self._parameters]
-        grad_norm = nn.utils.get_total_norm([each for each in gradients if each is not None])
-        scale = (grad_norm / self.config.max_grad_norm).clamp(min=1.0) if self.config.max_grad_norm else None
-        optimizer = self.optimizers[self.step % len(self.optimizers)]
-        optimizer.step(gradients, learning_rate, scale, skip=~torch.isfinite(grad_norm))
-        return torch.cat([numbers, grad_norm[None]])
 
     def _backward(self, batch: Any) -> Tensor:
         """Compute the gradients of a batch, which it leaves in the parameters; returns its numbers, (K,)."""

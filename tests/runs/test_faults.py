@@ -80,7 +80,7 @@ IN_A_RUN = [
     *[(worker, name) for name in ("read_metrics", "until_divergence", "Snapshot")],
     *[(Recipe, name) for name in ("source", "content")],
     *[(worker.Worker, name) for name in ("train", "take_snapshot", "evaluate")],
-    *[(Trainer, name) for name in ("__next__", "_take_step", "_backward")],
+    *[(Trainer, name) for name in ("__next__", "_backward")],
     *[(prepare, "evaluating"), (evaluation.Evaluator, "begin"), (snapshots.Budget, "make_room")],
     *[(PretrainingBatches, "__getitem__"), (losses.Pretraining, "loss"), (optimizer.Optimizer, "step")],
 ]
@@ -101,7 +101,7 @@ def test_an_error_in_one_run_gives_it_a_reason_and_the_next_run_trains(
     assert len(fine.history()) == 4
 
 
-@pytest.mark.parametrize(("owner", "name"), [(prepare, "BertForPreTraining"), (Trainer, "_take_step")])
+@pytest.mark.parametrize(("owner", "name"), [(prepare, "BertForPreTraining"), (Trainer, "_backward")])
 @pytest.mark.parametrize("error", [MemoryError(), too_little_memory()], ids=["python", "torch"])
 def test_a_failed_allocation_says_that_the_machine_is_too_small(
     service_: TrainingService, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: Exception

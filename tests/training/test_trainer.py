@@ -6,7 +6,6 @@ import math
 import platform
 import subprocess
 import sys
-import time
 import types
 
 import pytest
@@ -25,7 +24,6 @@ from bert_core.probes.masked_words import Sweep
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
 from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
-from bert_core.training import trainer as trainer_module
 from bert_core.training.evaluation import evaluate, evaluation_plan
 from bert_core.training.metrics import StepMetrics, read_metrics, until_divergence
 from bert_core.training.optimizer import (
@@ -505,7 +503,7 @@ def test_an_explicit_precision_is_used_on_any_hardware(monkeypatch):
 HOLES = """
 import re
 import torch
-from bert_core.training.trainer import give_back_memory
+from bert_core.costs import give_back_memory
 
 def resident():
     return int(re.search(r"RssAnon:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) / 1024
@@ -523,15 +521,3 @@ print(before - resident())
 def test_freed_memory_between_used_blocks_returns_to_the_system():
     done = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
     assert float(done.stdout) > 200, "of 286 MB, all but a fiftieth was free"
-
-
-def test_training_returns_memory_from_time_to_time_however_short_the_runs(monkeypatch):
-    given_back, now = [], Trainer._trimmed
-    monkeypatch.setattr(Trainer, "_trimmed", now)
-    monkeypatch.setattr(trainer_module, "give_back_memory", lambda: given_back.append(True))
-    clock = types.SimpleNamespace(monotonic=lambda: now, perf_counter=time.perf_counter)
-    monkeypatch.setattr(trainer_module, "time", clock)
-    for _ in range(3):
-        for _ in small_run(steps=3):
-            now += 20.0
-    assert len(given_back) == 4, "of nine steps of twenty seconds each"
