@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -104,6 +104,7 @@ def until_divergence(rows: Sequence[Any]) -> tuple[list[Any], str]:
     return list(rows), ""
 
 
+@runtime_checkable
 class Objective(Protocol):
     """What a trainer minimises. The types of batch and config are the objective's own; a batch has attention_mask.
 
