@@ -33,6 +33,9 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import ConfigError, CorpusError, checked, quoted
 from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.readers import TASKS, load_task
+from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
+from bert_core.training.evaluation import EvaluationPoint
+from bert_core.training.metrics import StepMetrics
 
 SCALES = (0.001, 1.0)
 DEFAULT_RECIPE = "romeo-juliet"
@@ -45,6 +48,7 @@ class _Settings:
 
     seed: int
     sections: ClassVar[dict[str, type]]
+    tables: ClassVar[dict[str, type]]  # the rows of a run's history and of its held-out curve
 
     def source(self) -> Any:
         """The recipe's own text or examples."""
@@ -134,6 +138,7 @@ class Recipe(_Settings):
     data: DataConfig = field(default_factory=DataConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
+    tables: ClassVar = {"history": StepMetrics, "evaluations": EvaluationPoint}
     sections: ClassVar = {
         "corpus": CorpusConfig,
         "tokenizer": TokenizerConfig,
@@ -253,6 +258,7 @@ class FinetuningRecipe(_Settings):
     data: FinetuningData = field(default_factory=FinetuningData)
     training: FinetuningConfig = field(default_factory=FinetuningConfig)
 
+    tables: ClassVar = {"history": TaskMetrics, "evaluations": EpochMetrics}
     sections: ClassVar = {"data": FinetuningData, "training": FinetuningConfig}
 
     def __post_init__(self) -> None:
