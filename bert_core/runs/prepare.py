@@ -102,13 +102,12 @@ class Prepared:
         model, config = self.model.to(device or self.device), self.recipe.training
         return make_trainer(model, self.batches, config, seed=self.recipe.seed, objective=self.objective)
 
-    def evaluator(self, points: Sequence[Any] = ()) -> Evaluator | None:
-        """An evaluator on the held-out part, which has these results so far; None where nothing is held out, and in all
-        of several processes but the first."""
-        if self.evaluate is None or rank() > 0:
-            return None
+    def evaluator(self, points: Sequence[Any] = ()) -> Evaluator:
+        """An evaluator on the held-out part, which has these results so far. Of several processes, the first one
+        evaluates."""
+        evaluate = self.evaluate if rank() == 0 else None
         first = 1 if self.head else 0  # a task's output layer knows nothing before its first step
-        return Evaluator(self.evaluate, self.evaluate_every, points, first=first, best_by=self.best_by)
+        return Evaluator(evaluate, self.evaluate_every, points, first=first, best_by=self.best_by)
 
 
 @checked_settings

@@ -56,25 +56,25 @@ class Worker:
         self._step_seconds = SLICE_SECONDS  # in the last slice, with the wait for the device
         checkpoint, state = saved or (None, None)
         self._evaluator = prepared.evaluator(state.evaluations if state else ())
-        self.evaluations: Sequence[Any] = self._evaluator.points if self._evaluator else ()
+        self.evaluations = self._evaluator.points
         with self._turn:
             if checkpoint and state:
                 self.trainer = state.restore_trainer(prepared, checkpoint, device)
             else:
                 self.trainer = prepared.trainer(device)
-            if self._evaluator and self._evaluator.best_step:
+            if self._evaluator.best_step:
                 self._evaluator.best = self.copy(self._evaluator.best_step)  # its weights are those of the saved model
             if state and state.last is not None:
                 weights = state.last.to(self.trainer.device, copy=True)
                 vector_to_parameters(weights, self.trainer.model.parameters())
         self.take_snapshot()
-        self._begin_evaluation()
+        self._evaluator.begin_if_due(self.newest, self.is_trained)
 
     @property
     def best(self) -> Snapshot | None:
         """The snapshot of a task that did best on the validation part; None before the first result, and if its recipe
         keeps the last weights."""
-        return self._evaluator.best if self._evaluator else None
+        return self._evaluator.best
 
     @property
     def recipe(self) -> Recipe | FinetuningRecipe:
@@ -94,13 +94,12 @@ class Worker:
     @property
     def is_finished(self) -> bool:
         """Whether all steps are done and the finished model is evaluated."""
-        evaluator, step = self._evaluator, self.trainer.step
-        return self.is_trained and (not evaluator or (not evaluator.is_running and evaluator.latest_step == step))
+        return self.is_trained and self._evaluator.is_done(self.trainer.step)
 
     @property
     def is_fixed_step(self) -> bool:
         """Whether this step has a snapshot in any case: the last one, and those to evaluate."""
-        return self.is_trained or (self._evaluator is not None and self.trainer.step % self._evaluator.every == 0)
+        return self.is_trained or self._evaluator.is_one_of(self.trainer.step)
 
     def slices(self, may_step: Callable[[], bool] = lambda: True) -> Iterator[list[Any]]:
         """Train and evaluate until all is done, `may_step` refuses a step or another process is lost.
@@ -175,7 +174,7 @@ class Worker:
 
         rows: the metrics of all steps so far. It ends an evaluation first.
         """
-        while self._evaluator is not None and self._evaluator.is_running:
+        while self._evaluator.is_running:
             self.evaluate()
         shown, last = self.copy(), None
         if self.best:
@@ -185,19 +184,8 @@ class Worker:
 
     def evaluate(self) -> None:
         """Evaluate one held-out batch, of the last model that was due."""
-        if self._evaluator is None:
-            return
-        self._begin_evaluation()
+        self._evaluator.begin_if_due(self.newest, self.is_trained)
         self._evaluator.advance()
-
-    def _begin_evaluation(self) -> None:
-        """Begin to evaluate the newest snapshot if it is due, and after the last step in any case."""
-        evaluator, newest = self._evaluator, self.newest
-        if evaluator is None:
-            return
-        is_last = self.is_trained and not evaluator.is_running and newest.step > evaluator.latest_step
-        if is_last or evaluator.is_due(newest.step):
-            evaluator.begin(newest)
 
 
 @dataclass(frozen=True)

@@ -77,24 +77,23 @@ def result_of(work: Generator[object, None, Result]) -> Result:
 class Evaluator:
     """Evaluates snapshots on held-out data, one batch at a time, while training goes on.
 
-    evaluate: gives the work on a snapshot: it yields after each batch and returns the result, which has the
-    snapshot's step. every: number of steps from one evaluation to the next. points: the results so far, oldest first; a
-    resumed run has some already. first: the first step to evaluate. best_by: name of the measure by which the best
-    snapshot is chosen; None to choose none. latest_step: of the last evaluation that has begun. best: the snapshot that
-    did best so far.
+    evaluate: gives the work on a snapshot: it yields after each batch and returns the result, which has the snapshot's
+    step. None where nothing is held out. every: number of steps from one evaluation to the next. points: the results so
+    far, oldest first; a resumed run has some. first: the first step to evaluate. best_by: name of the measure by which
+    the best snapshot is chosen; None to choose none. best: the snapshot that did best so far.
     """
 
     def __init__(
         self,
-        evaluate: Callable[[Any], Generator[object, None, Any]],
+        evaluate: Callable[[Any], Generator[object, None, Any]] | None,
         every: int,
         points: Sequence[Any] = (),
         *,
         first: int = 0,
         best_by: str | None = None,
     ) -> None:
-        self._evaluate, self.every, self.points, self._best_by = evaluate, every, list(points), best_by
-        self.latest_step = points[-1].step if points else first - 1
+        self._evaluate, self._every, self._best_by, self.points = evaluate, every, best_by, list(points)
+        self._begun = points[-1].step if points else first - 1  # the step of the last evaluation that has begun
         self.best: Any = None
         self._snapshot: Any = None  # that is being evaluated, by `_work`
         self._work: Generator[object, None, Any] | None = None
@@ -104,15 +103,23 @@ class Evaluator:
         """Whether an evaluation has begun and has not ended."""
         return self._work is not None
 
-    def is_due(self, step: int) -> bool:
-        """Whether this step is to be evaluated."""
-        return step > self.latest_step and step % self.every == 0
+    def is_one_of(self, step: int) -> bool:
+        """Whether this step is evaluated, even if it is not the last one."""
+        return self._evaluate is not None and step % self._every == 0
 
-    def begin(self, snapshot: Any) -> None:
-        """Begin to evaluate a snapshot; a running evaluation ends first."""
+    def is_done(self, step: int) -> bool:
+        """Whether this step has been evaluated, if anything is."""
+        return self._evaluate is None or (not self.is_running and self._begun >= step)
+
+    def begin_if_due(self, snapshot: Any, is_last: bool) -> None:
+        """Begin to evaluate a snapshot if its step is to be evaluated; a running evaluation ends first, but not for
+        that of the last step, which can wait."""
+        is_due = self.is_one_of(snapshot.step) or (is_last and not self.is_running)
+        if self._evaluate is None or not is_due or snapshot.step <= self._begun:
+            return
         while self.is_running:
             self.advance()
-        self.latest_step, self._snapshot, self._work = snapshot.step, snapshot, self._evaluate(snapshot)
+        self._begun, self._snapshot, self._work = snapshot.step, snapshot, self._evaluate(snapshot)
 
     def advance(self) -> None:
         """Evaluate one batch, if an evaluation is running."""

@@ -81,7 +81,7 @@ IN_A_RUN = [
     *[(Recipe, name) for name in ("source", "content")],
     *[(worker.Worker, name) for name in ("train", "take_snapshot", "evaluate")],
     *[(Trainer, name) for name in ("__next__", "_backward")],
-    *[(prepare, "evaluating"), (evaluation.Evaluator, "begin"), (snapshots.Budget, "make_room")],
+    *[(prepare, "evaluating"), (evaluation.Evaluator, "begin_if_due"), (snapshots.Budget, "make_room")],
     *[(PretrainingBatches, "__getitem__"), (losses.Pretraining, "loss"), (optimizer.Optimizer, "step")],
 ]
 
