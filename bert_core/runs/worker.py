@@ -20,10 +20,9 @@ from bert_core.runs.recipe import Recipe, recipe_content
 from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import TaskData, TaskParts
-from bert_core.tasks.metrics import Metrics
-from bert_core.tasks.prediction import predict, score
+from bert_core.tasks.examples import TaskData, TaskParts, predict, score
 from bert_core.tasks.recipe import FinetuningRecipe
+from bert_core.tasks.task import Metrics
 from bert_core.tasks.tuning import EpochMetrics, PreparedTask, TaskMetrics, prepare_task
 from bert_core.training.metrics import PendingMetrics, read_metrics, until_divergence
 

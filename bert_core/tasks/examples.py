@@ -1,75 +1,46 @@
-"""The five kinds of task and their labelled examples.
+"""Labelled examples of the five kinds of task: their files, and what a fine-tuned model makes of them."""
 
-Examples of one task file have one class. An example without a label has None, and is for prediction.
-"""
-
+import csv
 import dataclasses
 import hashlib
 import random
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
-from bert_core.errors import CorpusError, first_three, quoted
+import numpy as np
+import torch
+from tokenizers import Tokenizer
 
+from bert_core.config import LOCAL, FinetuningData, Limits, build
+from bert_core.costs import probe_operations, threads_for, using_threads
+from bert_core.data.decoding import decoded_blocks, with_plain_line_ends, without_invisible
+from bert_core.errors import (
+    CheckpointError,
+    ConfigError,
+    CorpusError,
+    InputError,
+    checked,
+    first_three,
+    megabytes,
+    quoted,
+)
+from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.multiple_choice import MultipleChoice
+from bert_core.tasks.question_answering import QuestionAnswering
+from bert_core.tasks.tables import TaskFile
+from bert_core.tasks.task import BertForTask, Example, Metrics, Outputs, Prediction, Row, Task, TaskBatches
+from bert_core.tasks.texts import SeveralLabels, TextClassification, TextExample, TextRegression, confusion
+from bert_core.tasks.token_classification import TokenClassification
+
+MAX_BYTES = 200 * 2**20
 MAX_LABELS = 1_000
+_PREDICTED_TOGETHER = 64  # examples
 
-
-@dataclass(frozen=True, slots=True)
-class TextExample:
-    """A text, or a pair of texts, with a label, several or, for regression, a number. line: in its file, from 1."""
-
-    text: str
-    pair: str | None
-    label: str | tuple[str, ...] | float | None
-    line: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ChoiceExample:
-    """A prompt, with which every choice is read as a pair. label: index of the right choice."""
-
-    text: str
-    choices: tuple[str, ...]
-    label: int | None
-    line: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerExample:
-    """A question about a context. answers: each text and its first character in the context; empty if there is none,
-    and None if the answer is not known."""
-
-    text: str
-    context: str
-    answers: tuple[tuple[str, int], ...] | None
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TaggedExample:
-    """The words of a sentence and their tags, such as O, B-person and I-person (IOB2). line: of the first word."""
-
-    words: tuple[str, ...]
-    tags: tuple[str, ...] | None
-    line: int = 0
-
-
-Example = TextExample | ChoiceExample | AnswerExample | TaggedExample
-KINDS: dict[str, type] = {
-    "text-classification": TextExample,
-    "text-regression": TextExample,
-    "multiple-choice": ChoiceExample,
-    "question-answering": AnswerExample,
-    "token-classification": TaggedExample,
-}
-
-
-def in_words(label: Any) -> str:
-    """A label, several, or a number as text."""
-    if isinstance(label, tuple):
-        return ", ".join(label) or "none"
-    return f"{label:.2f}".rstrip("0").rstrip(".") if isinstance(label, float) else str(label)
+_KINDS = (TextClassification(), TextRegression(), MultipleChoice(), QuestionAnswering(), TokenClassification())
+TASKS: dict[str, Task] = {task.name: task for task in _KINDS}
+_SEVERAL_LABELS = SeveralLabels()
 
 
 @dataclass(frozen=True)
@@ -89,36 +60,33 @@ class TaskData:
     blanks: tuple[int, ...] = ()
 
     @property
-    def choices(self) -> int | None:
-        """The number of choices of each example, None for other tasks."""
-        first = self.examples[0]
-        return len(first.choices) if isinstance(first, ChoiceExample) else None
-
-    @property
-    def texts(self) -> int | None:
-        """1 if each example is a text, 2 if each is a pair, None if they differ and for other tasks."""
-        found = {1 + (each.pair is not None) for each in self.examples if isinstance(each, TextExample)}
-        return found.pop() if len(found) == 1 else None
-
-    @property
     def is_multi_label(self) -> bool:
         """Whether a text may have several labels, or none."""
         return isinstance(getattr(self.examples[0], "label", None), tuple)
 
+    @property
+    def kind(self) -> Task:
+        """The kind of task."""
+        return _SEVERAL_LABELS if self.is_multi_label else TASKS[self.task]
+
+    @property
+    def choices(self) -> int | None:
+        """The number of choices of each example, None for other tasks."""
+        return len(getattr(self.examples[0], "choices", ())) or None
+
+    @property
+    def texts(self) -> int | None:
+        """1 if each example is a text, 2 if each is a pair, None if they differ and for other tasks."""
+        found = {len(each.texts) for each in self.examples} if TASKS[self.task].has_pairs else set()
+        return found.pop() if len(found) == 1 else None
+
     def labels(self) -> tuple[str, ...]:
         """The labels to learn, in the order of their ids: numbers by size, others by alphabet, and O before tags.
 
-        Raises CorpusError if the examples cannot be learned: an example has no label, all have the same one, or there
-        are more than MAX_LABELS.
+        Raises CorpusError if the examples cannot be learned: all have the same label, or there are more than
+        MAX_LABELS.
         """
-        if self.task in ("text-regression", "multiple-choice", "question-answering"):
-            return ()
-        found: set[str] = set()
-        for example in self.examples:
-            if isinstance(example, TaggedExample):
-                found.update(example.tags or ())
-            elif isinstance(example, TextExample):
-                found.update((example.label,) if isinstance(example.label, str) else cast(tuple, example.label or ()))
+        found = {label for example in self.examples for label, _ in example.named_labels}
         names = sorted(found, key=lambda name: (name != "O", not name.isdecimal(), len(name) * name.isdecimal(), name))
         if len(names) > MAX_LABELS:
             raise CorpusError(
@@ -134,16 +102,22 @@ class TaskData:
 
     def check_labels(self, labels: Sequence[str]) -> None:
         """Raise CorpusError, with the line, if an example has a label that is not one of `labels`."""
-        known, unknown = set(labels), dict[object, int]()
-        for example in self.examples if labels else ():
-            own = example.tags if isinstance(example, TaggedExample) else getattr(example, "label", None)
-            for i, label in enumerate(own if isinstance(own, tuple) else (own,)):
-                if label is not None and label not in known:
-                    # A tag is on a line of its own.
-                    unknown.setdefault(label, getattr(example, "line", 0) + i * isinstance(example, TaggedExample))
+        known, unknown = {*labels}, dict[str, int]()
+        for example in self.examples:
+            for label, line in example.named_labels:
+                if label not in known:
+                    unknown.setdefault(label, line)
         if unknown:
             where = first_three(f"{quoted(label)} (line {line})" for label, line in unknown.items())
             raise CorpusError(f"{self.name} has labels that the training part lacks: {where}; add examples of them.")
+
+    def batches(
+        self, labels: Sequence[str], tokenizer: Tokenizer, config: FinetuningData, pad_token_id: int, seed: int
+    ) -> TaskBatches:
+        """Batches of all examples. labels: the label of each id. Raises CorpusError for a label that is not there."""
+        self.check_labels(labels)
+        rows = self.kind.rows(self.examples, labels, tokenizer, config)
+        return TaskBatches(rows, pad_token_id, config.batch_size, choices=self.choices, seed=seed)
 
     def sample(self, count: int, seed: int) -> "TaskData":
         """`count` examples drawn by a seed, in their order; all of them if there are fewer."""
@@ -156,7 +130,7 @@ class TaskData:
 
         groups: dict[object, list[Example]] = {}
         for i, example in enumerate(self.examples):
-            groups.setdefault(example.context if isinstance(example, AnswerExample) else i, []).append(example)
+            groups.setdefault(getattr(example, "context", i), []).append(example)
         keys = list(groups)
         random.Random(seed).shuffle(keys)
         held_out = max(1, round(fraction * len(keys)))
@@ -204,9 +178,8 @@ class TaskParts:
         """The parts that `as_json` wrote. Raises KeyError, TypeError or ValueError for other data."""
         parts = {}
         for name, part in content.items():
-            kind = KINDS[part["task"]] if part else TextExample
             parts[name] = part and TaskData(
-                *(part["task"], [kind(*map(_frozen, row)) for row in part["examples"]]),
+                *(part["task"], [TASKS[part["task"]].example(*map(_frozen, row)) for row in part["examples"]]),
                 *(part["name"], *(_frozen(part[name]) for name in ("notes", "columns", "blanks"))),
             )
         return cls(**parts)
@@ -221,3 +194,217 @@ class TaskParts:
 def _frozen(value: Any) -> Any:
     """JSON data with tuples in place of lists."""
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+@checked
+def load_task(
+    path: str | Path,
+    task: str,
+    *,
+    labelled: bool = True,
+    columns: str | Sequence[str] = (),
+    model: Checkpoint | None = None,
+    encoding: str | None = None,
+    label_separator: str | None = None,
+    limits: Limits = LOCAL,
+) -> TaskData:
+    """Read the examples of a task file.
+
+    labelled: whether to read labels; without them, for `predict`. columns: the texts and then, with labels, the label,
+    or the word and the tag: names of a header, or numbers from 1 where there is none, such as ("review", "sentiment")
+    or "1,2". By default, a header's usual names, else the order. model: the fine-tuned model that examples without
+    labels are for; it knows its columns and labels. encoding: of a file that is not UTF-8, see `decoded_blocks`.
+    label_separator: what stands between the labels of a text that may have several; alone, it means none of them. None:
+    each text has one label. Raises CorpusError, with the line or the question, if a part cannot be read, if it is not
+    clear which columns to read, and for a file without examples or over the limits.
+    """
+    path = Path(path)
+    if isinstance(columns, str):
+        columns = next(csv.reader(columns.splitlines(), skipinitialspace=True), [])
+    columns = [str(each).strip() for each in columns]
+    if (kind := TASKS.get(task)) is None:
+        raise CorpusError(f"The task {quoted(task)} is unknown; it can be one of: {', '.join(TASKS)}.")
+    if columns and kind.columns is None:
+        raise CorpusError(f"A {task} file has columns of its own; leave out the choice of columns.")
+    notes: list[str] = []
+    try:
+        if path.stat().st_size > (most := min(MAX_BYTES, limits.upload_bytes)):
+            raise CorpusError(f"{path.name} has more than {megabytes(most)}; use a part of it.")
+        with path.open("rb") as opened:
+            text = "".join(map(with_plain_line_ends, decoded_blocks(opened, path.name, notes, encoding)))
+    except OSError as error:
+        raise CorpusError(f"{path.name} cannot be read ({error.strerror or error}).") from None
+    if not kind.keeps_characters:
+        text, invisible = without_invisible(text)
+        notes += [f"Characters without width taken out of words: {invisible:,}."] if invisible else []
+    learned, labels = learned_columns(model)[:-1], model.head.labels if model and model.head else None
+    file = TaskFile(
+        *(text, path.name, kind.columns, labelled, columns, learned, labels, label_separator, limits.items, notes)
+    )
+    examples = kind.read(file)
+    if not examples:
+        raise CorpusError(f"{path.name} has no examples; a {task} file has {kind.form}.")
+    return TaskData(task, examples, path.name, tuple(notes), tuple(file.chosen), tuple(file.blanks))
+
+
+def task_of(checkpoint: Checkpoint) -> Task:
+    """The task of a fine-tuned model. Raises CheckpointError for a model without a task's output layer."""
+    head = checkpoint.head
+    if head is None:
+        raise CheckpointError(f"{checkpoint.name} is not fine-tuned; it has no output layer for a task.")
+    if head.is_regression or head.is_multi_label:
+        return TASKS["text-regression"] if head.is_regression else _SEVERAL_LABELS
+    return next(task for task in TASKS.values() if task.model.__name__ == head.architecture)
+
+
+def learned_columns(checkpoint: Checkpoint | None) -> tuple[str, ...]:
+    """The columns from which a fine-tuned model learned, see `TaskData.columns`; () if its recipe does not say."""
+    columns = ((checkpoint and checkpoint.recipe) or {}).get("columns")
+    if not isinstance(columns, list | tuple) or len(columns) not in (2, 3):
+        return ()
+    return tuple(columns) if all(isinstance(each, str) for each in columns) else ()
+
+
+def model_of(checkpoint: Checkpoint) -> BertForTask:
+    """A fine-tuned model in eval mode, which shares its weights with the checkpoint. Errors as for `task_of`."""
+    kind, head = task_of(checkpoint).model, checkpoint.head
+    assert head is not None
+    with torch.device("meta"):
+        model = kind(checkpoint.config, len(head.weight))
+    encoder = {f"bert.{name}": tensor for name, tensor in checkpoint.model.bert.state_dict().items()}
+    model.load_state_dict({**encoder, **head.tensors()}, assign=True)
+    return model.eval()
+
+
+@torch.inference_mode()
+def predicting(
+    task: Task, model: BertForTask, batches: TaskBatches, examples: Sequence[Example], outputs: Outputs
+) -> Generator[float, None, tuple[list[Prediction], float]]:
+    """Predict a batch at a time: yields the done fraction, and returns a prediction for each example, in their order,
+    and their mean loss, nan without labels.
+
+    model: in eval mode. batches: of the rows of `examples`.
+    """
+    device = next(model.parameters()).device
+    logits_of: list[np.ndarray] = [np.empty(0)] * batches.count
+    done, sums, counts = 0, *torch.zeros(2, 2, device=device)
+    for numbers, batch in batches.in_order():
+        batch = batch.to(device)
+        with using_threads(threads_for(probe_operations(model.config, batch.input_ids.numel()))):
+            logits = batch.logits(model)
+        if batch.target is not None and len(batch.target):
+            fractions = task.numbers(logits, batch.target)
+            sums += fractions[0]
+            counts += fractions[1]
+        words = [batches.rows[number].words for number in numbers]
+        parts = logits.unbind() if words[0] is None else logits.split([len(each) for each in words if each is not None])
+        for number, part in zip(numbers, parts):
+            logits_of[number] = part.cpu().numpy()
+        done += len(numbers)
+        yield done / batches.count
+    parts_of: list[list[tuple[Row, np.ndarray]]] = [[] for _ in examples]
+    for row, each in zip(batches.rows[:: batches.choices or 1], logits_of):
+        parts_of[row.example].append((row, each))
+    found = [task.decode(example, parts, outputs) for example, parts in zip(examples, parts_of)]
+    return found, float(sums[0] / counts[0])
+
+
+@checked
+def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | Example]) -> list[Prediction]:
+    """Predictions of a fine-tuned model about examples; a text, or a pair of texts, stands for a `TextExample`.
+
+    Raises CheckpointError for a model that is not fine-tuned, InputError for examples of another task, for single texts
+    where the model learned from pairs or the other way round, and for a text or a pair outside of a list.
+    """
+    task, head = task_of(checkpoint), checkpoint.head
+    assert head is not None
+    if isinstance(examples, tuple) and _is_pair(examples):
+        raise InputError(f"predict takes a list of examples, not {quoted(examples)}; give one, such as ['a text'].")
+    data = TaskData(task.name, [_example(each) for each in examples])
+    if any(type(each) is not task.example for each in data.examples):
+        raise InputError(f"This model does {task.name}; give it examples of that task.")
+    if not data.examples:
+        return []
+    learned = len(learned_columns(checkpoint)) - 1
+    if task.has_pairs and learned > 0 and data.texts != learned:
+        kinds = ("single texts", "pairs of texts") if learned == 1 else ("pairs of texts", "single texts")
+        raise InputError("This model learned from {}, and these are {}; give it {}.".format(*kinds, kinds[0]))
+    recipe = checkpoint.recipe or {}
+    saved = recipe.get("data")
+    try:
+        config = build(FinetuningData, saved if isinstance(saved, dict) else {}, "data")
+    except ConfigError:
+        config = FinetuningData()
+    length = min(config.sequence_length if saved else 512, checkpoint.config.max_position_embeddings)
+    config = dataclasses.replace(config, sequence_length=length, batch_size=_PREDICTED_TOGETHER)
+    batches = data.batches((), checkpoint.tokenizer, config, checkpoint.config.pad_token_id, 0)
+    outputs = Outputs(head.labels, config, recipe.get("may_be_missing") is True)
+    work = predicting(task, model_of(checkpoint), batches, data.examples, outputs)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value[0]
+
+
+def _is_pair(given: Any) -> bool:
+    return isinstance(given, tuple | list) and len(given) == 2 and all(isinstance(each, str) for each in given)
+
+
+def _example(given: Any) -> Example:
+    """An example without its label, which the model may not know."""
+    if isinstance(given, str):
+        return TextExample(given, None, None)
+    if _is_pair(given):
+        return TextExample(given[0], given[1], None)
+    if not isinstance(given, Example):
+        raise InputError(f"An example is a text, a pair of texts or one that load_task reads, not {quoted(given)}.")
+    return dataclasses.replace(given, **{given.answer: None})
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A labelled example beside its prediction.
+
+    is_right: whether label, answer (as SQuAD's exact match), all of several labels or all tags are right; None for
+    regression. mistake: how far off the prediction is: 1 - the probability of the label (the least certain of several),
+    1 - the F1 of an answer, the fraction of wrong tags, or for regression the absolute difference.
+    """
+
+    example: Example
+    prediction: Prediction
+    is_right: bool | None
+    mistake: float
+
+
+@dataclass(frozen=True)
+class Review:
+    """How a fine-tuned model does on labelled examples.
+
+    measures: see `Task.measures`. judged: all examples, mistakes first and of these the worst first. labels, confusion:
+    names of labels or tags, and how often each, a row, was predicted as each, a column; empty for other tasks.
+    """
+
+    measures: Metrics
+    judged: tuple[Judged, ...]
+    labels: tuple[str, ...]
+    confusion: tuple[tuple[int, ...], ...]
+
+
+@checked
+def review(checkpoint: Checkpoint, data: TaskData) -> Review:
+    """Apply a fine-tuned model to labelled examples and compare. Errors as for `predict`."""
+    found, task = predict(checkpoint, data.examples), task_of(checkpoint)
+    assert checkpoint.head is not None
+    labels = checkpoint.head.labels
+    both = list(zip(data.examples, found))
+    judged = [Judged(example, each, *task.judge(example, each, labels)) for example, each in both]
+    judged.sort(key=lambda each: (bool(each.is_right), -each.mistake))
+    pairs = [pair for example, each in both for pair in task.compared(example.right, each.value)]
+    table = confusion([a for a, _ in pairs], [b for _, b in pairs], labels) if pairs else []
+    return Review(score(data, found, labels), tuple(judged), labels, tuple(map(tuple, table)))
+
+
+def score(data: TaskData, found: Sequence[Prediction], labels: Sequence[str]) -> Metrics:
+    """The measures of predictions about labelled examples; see `Task.measures`."""
+    return data.kind.measures([each.right for each in data.examples], [each.value for each in found], labels)

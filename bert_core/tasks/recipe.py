@@ -13,8 +13,7 @@ from typing import Any
 
 from bert_core.config import ASSETS, FinetuningConfig, FinetuningData, build, check_seed, fields_of, read_json_file
 from bert_core.errors import ConfigError, CorpusError, checked, quoted
-from bert_core.tasks.examples import TaskParts
-from bert_core.tasks.readers import TASKS, load_task
+from bert_core.tasks.examples import TASKS, TaskParts, load_task
 
 _FOLDER = ASSETS / "tasks"
 _TRAINED_ON = "the examples that it was trained on"  # of a recipe that was written with a model
@@ -49,7 +48,7 @@ class FinetuningRecipe:
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
-        if self.task not in TASKS:
+        if self.task not in list(TASKS):
             raise ConfigError(f"The task {quoted(self.task)} is unknown; it can be one of: {', '.join(TASKS)}.")
         for item in dataclasses.fields(self):
             if item.type in (str, bool) and type(getattr(self, item.name)) is not item.type:

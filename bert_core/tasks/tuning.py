@@ -23,24 +23,11 @@ from bert_core.data.encoding import notes_on_unknown
 from bert_core.data.tokenizer import CLS, SEP, UNK, special_ids
 from bert_core.errors import CheckpointError, ConfigError, CorpusError
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
-from bert_core.tasks import heads
-from bert_core.tasks.batches import TaskBatch, TaskBatches, task_numbers
-from bert_core.tasks.examples import TaskData, TaskParts
-from bert_core.tasks.features import Row, task_rows
-from bert_core.tasks.metrics import Metrics
-from bert_core.tasks.prediction import Prediction, predicting, score
+from bert_core.tasks.examples import TASKS, TaskData, TaskParts, model_of, predicting, score
 from bert_core.tasks.recipe import FinetuningRecipe
+from bert_core.tasks.task import BertForTask, Metrics, Outputs, Prediction, Row, Task, TaskBatch, TaskBatches
 from bert_core.training.metrics import Fractions, Numbers
 from bert_core.training.trainer import Trainer
-
-# The measure by which the best epoch is chosen.
-MAIN_MEASURE = {
-    "text-classification": "accuracy",
-    "text-regression": "pearson",
-    "multiple-choice": "accuracy",
-    "question-answering": "f1",
-    "token-classification": "f1",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +77,12 @@ class EpochMetrics(Numbers):
 
 
 class TaskObjective:
-    """The `Objective` of fine-tuning."""
+    """The `Objective` of fine-tuning for a kind of task."""
 
     metrics: ClassVar = TaskMetrics
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
 
     def send(self, batch: TaskBatch, device: torch.device) -> TaskBatch:
         return batch.to(device)
@@ -104,15 +94,15 @@ class TaskObjective:
     def optimizers(self, config: FinetuningConfig) -> int:
         return 1
 
-    def measure(self, model: heads.BertForTask, batch: TaskBatch) -> Fractions:
+    def measure(self, model: BertForTask, batch: TaskBatch) -> Fractions:
         assert batch.target is not None
-        return task_numbers(batch.logits(model), batch.target)
+        return self.task.numbers(batch.logits(model), batch.target)
 
     def loss(self, numbers: Tensor, config: FinetuningConfig, step: int) -> Tensor:
         return numbers[0]
 
 
-def task_model(start: Checkpoint, recipe: FinetuningRecipe, outputs: int) -> heads.BertForTask:
+def task_model(start: Checkpoint, recipe: FinetuningRecipe, outputs: int | None) -> BertForTask:
     """A model with the encoder of a checkpoint, or a random one, and a new pooler and output layer, drawn by the seed.
 
     Only the pooler of a fine-tuned checkpoint is kept: next-sentence training drives it to -1 and 1, where tanh passes
@@ -123,7 +113,7 @@ def task_model(start: Checkpoint, recipe: FinetuningRecipe, outputs: int) -> hea
     )
     config = dataclasses.replace(start.config, classifier_dropout=None, **rates)
     generator = torch.Generator().manual_seed(recipe.seed)
-    model = heads.MODEL_CLASSES[recipe.task](config, outputs, generator=generator)
+    model = TASKS[recipe.task].model(config, outputs, generator=generator)
     if not recipe.random_weights:
         left_out = "-" if start.head is not None and "pooler" not in start.missing else "pooler."
         encoder = start.model.bert.state_dict().items()
@@ -147,7 +137,7 @@ class PreparedTask:
     given: TaskParts
     labels: tuple[str, ...]
     tokenizer: Tokenizer
-    model: heads.BertForTask
+    model: BertForTask
     batches: TaskBatches
     validation: TaskBatches
     device: str
@@ -160,7 +150,7 @@ class PreparedTask:
 
     def trainer(self, device: str | None = None) -> Trainer:
         """A trainer of the model. device: another one than it was prepared for."""
-        model, objective = self.model.to(device or self.device), TaskObjective()
+        model, objective = self.model.to(device or self.device), TaskObjective(self.parts.train.kind)
         operations = objective.operations(model.config, self.batches[0])
         return Trainer(
             *(model, self.batches, self.recipe.training),
@@ -187,7 +177,7 @@ class PreparedTask:
         head = checkpoint.head
         if head is None or (head.architecture, head.labels) != (self.head.architecture, self.labels):
             raise CheckpointError("The model has other labels than these examples; give the same file, unchanged.")
-        self.model.load_state_dict(heads.model_of(checkpoint).state_dict())
+        self.model.load_state_dict(model_of(checkpoint).state_dict())
 
     @property
     def config(self) -> BertConfig:
@@ -252,8 +242,7 @@ def prepare_task(
     progress("encoding the examples")
 
     def batches_of(part: TaskData) -> TaskBatches:
-        rows = task_rows(part, labels, start.tokenizer, data)
-        return TaskBatches(rows, start.config.pad_token_id, data.batch_size, choices=part.choices, seed=seed)
+        return part.batches(labels, start.tokenizer, data, start.config.pad_token_id, seed)
 
     batches, held_out = batches_of(train), batches_of(validation)
     unknown = _unknown_share(batches.rows, start.tokenizer)
@@ -273,9 +262,9 @@ def prepare_task(
         training=dataclasses.replace(training, steps=steps, warmup_steps=warmup_steps),
     )
     used = TaskParts(train, validation, given.test)
-    outputs = len(labels) or (2 if recipe.task == "question-answering" else 1)
+    outputs = len(labels) or None
     with torch.device("meta"):
-        sizes = heads.MODEL_CLASSES[recipe.task](start.config, outputs)
+        sizes = TASKS[recipe.task].model(start.config, outputs)
     task = PreparedTask(prepared, used, given, labels, start.tokenizer, sizes, batches, held_out, device, notes)
     check_size(task.config, task.training_bytes, device)
     admit(task)
@@ -292,7 +281,7 @@ def _unknown_share(rows: Sequence[Row], tokenizer: Tokenizer) -> float:
     return float((words == special[UNK]).mean()) if len(words) else 0.0
 
 
-def _freeze(model: heads.BertForTask, count: int) -> None:
+def _freeze(model: BertForTask, count: int) -> None:
     """Keep the embeddings and so many of the lowest layers as they are."""
     layers = model.bert.encoder.layer
     if count > len(layers):
@@ -331,11 +320,10 @@ class TaskEvaluator:
             self.advance()
         prepared, recipe = self._prepared, self._prepared.recipe
         assert prepared.parts.validation is not None
-        asked = prepared.validation, prepared.parts.validation.examples, prepared.labels, recipe.data
-        missing, several = recipe.may_be_missing, prepared.parts.train.is_multi_label
+        outputs = Outputs(prepared.labels, recipe.data, recipe.may_be_missing)
         self.latest_step, self._snapshot = snapshot.step, snapshot
-        model = heads.model_of(snapshot.checkpoint())
-        self._work = predicting(model, *asked, may_be_missing=missing, is_multi_label=several)
+        model, data = model_of(snapshot.checkpoint()), prepared.parts.validation
+        self._work = predicting(data.kind, model, prepared.validation, data.examples, outputs)
 
     def advance(self) -> None:
         """Evaluate one batch, if an evaluation is running."""
@@ -363,6 +351,5 @@ class TaskEvaluator:
         recipe = self._prepared.recipe
         if not self.points or not recipe.training.keep_best:
             return None
-        # The labels of a text with several are seldom all right.
-        measure = "f1" if self._prepared.parts.train.is_multi_label else MAIN_MEASURE[recipe.task]
+        measure = self._prepared.parts.train.kind.measure
         return max(self.points, key=lambda point: (getattr(point, measure), point.step)).step

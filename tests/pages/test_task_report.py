@@ -14,9 +14,7 @@ from bert_core.config import ASSETS
 from bert_core.errors import RunError
 from bert_core.pages.task_report import MOST_MISTAKES, task_report
 from bert_core.runs.worker import finetune
-from bert_core.tasks.examples import TaskParts
-from bert_core.tasks.prediction import review
-from bert_core.tasks.readers import TASKS
+from bert_core.tasks.examples import TASKS, TaskParts, review
 from bert_core.tasks.recipe import FinetuningRecipe, finetuning_recipe
 
 

@@ -2,16 +2,18 @@
 
 import pytest
 
-from bert_core.tasks.metrics import (
-    answer_metrics,
-    choice_metrics,
-    classification_metrics,
-    confusion,
-    entities,
-    entity_metrics,
-    multi_label_metrics,
-    regression_metrics,
+from bert_core.tasks.examples import TASKS
+from bert_core.tasks.texts import SeveralLabels, confusion
+from bert_core.tasks.token_classification import entities
+
+classification_metrics, regression_metrics, choice_metrics, squad_metrics, entity_metrics = (
+    task.measures for task in TASKS.values()
 )
+multi_label_metrics = SeveralLabels().measures
+
+
+def answer_metrics(answers, predicted):
+    return squad_metrics(answers, [[text] for text in predicted])
 
 
 def test_two_labels():

@@ -13,10 +13,10 @@ from bert_core import __main__ as command_line
 from bert_core.errors import BertCoreError, CheckpointError, ConfigError, CorpusError, InputError
 from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
-from bert_core.tasks.examples import ChoiceExample, TaskData, TaskParts, TextExample
-from bert_core.tasks.prediction import predict, review
-from bert_core.tasks.readers import load_task
+from bert_core.tasks.examples import TaskData, TaskParts, load_task, predict, review
+from bert_core.tasks.multiple_choice import ChoiceExample
 from bert_core.tasks.recipe import FinetuningRecipe
+from bert_core.tasks.texts import TextExample
 from bert_core.tasks.tuning import prepare_task
 
 FAST = {"learning_rate": 0.01, "batch_size": 8, "dropout": 0, "validation_share": 0.2}

@@ -1,0 +1,226 @@
+"""A text, or a pair of texts, with a label, several labels, or a number: text-classification and text-regression."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from tokenizers import Encoding
+from torch import Tensor
+
+from bert_core.errors import CorpusError, quoted
+from bert_core.tasks import task
+from bert_core.tasks.tables import TaskFile, TextTable, number_in
+from bert_core.tasks.task import Example, Layout, Metrics, Outputs, Parts, Prediction, Row, fractions, ratio
+from bert_core.training.metrics import Fractions
+
+
+@dataclass(frozen=True, slots=True)
+class TextExample(Example):
+    """A text, or a pair of texts, with a label, several or, for regression, a number. line: in its file, from 1."""
+
+    text: str
+    pair: str | None
+    label: str | tuple[str, ...] | float | None
+    line: int = 0
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text,) if self.pair is None else (self.text, self.pair)
+
+    def in_words(self, value: Any) -> str:
+        if isinstance(value, tuple):
+            return ", ".join(value) or "none"
+        return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+    @property
+    def named_labels(self) -> Sequence[tuple[str, int]]:
+        names = self.label if isinstance(self.label, tuple) else (self.label,)
+        return [(name, self.line) for name in names if isinstance(name, str)]
+
+
+@dataclass(frozen=True)
+class LabelPrediction(Prediction):
+    """The likeliest label, for choices its index, or for regression the number; of a model for several labels, those
+    above one half. probabilities: of each label or choice in order; empty for regression."""
+
+    label: Any
+    probabilities: tuple[float, ...] = ()
+
+    @property
+    def value(self) -> Any:
+        return self.label
+
+
+class BertForSequenceClassification(task.BertForTask):
+    """One label for a text or a pair of texts, or one number for regression: logits (R, L)."""
+
+
+class _TextTask(task.Task[TextExample, LabelPrediction]):
+    example = TextExample
+    model = BertForSequenceClassification
+    columns = ("one or two texts", "the label")
+    has_pairs = True
+
+    def read(self, file: TaskFile) -> list[TextExample]:
+        table = TextTable(file, is_number=self.name == "text-regression")
+        if not table.first:
+            return []
+        columns, label, is_named = table.columns()
+        labels, names = [] if label is None else [label], table.names(is_named)
+        file.say(names, is_named, Texts=columns, Label=labels)
+        file.chosen = [names[i] for i in (*columns, *labels)]
+        none = set() if label is None else table.no_labels(label, is_named)
+        left_out, examples = Counter[str](), list[TextExample]()
+        for number, fields in table.examples(is_named):
+            given = "" if label is None else fields[label]
+            if given in none:
+                left_out[quoted(given) if given else "empty"] += 1
+                continue
+            texts = [fields[i] for i in columns]
+            file.check_texts(number, texts)
+            read = None if label is None else self.label_in(given, file, number)
+            examples.append(TextExample(texts[0], texts[1] if len(texts) == 2 else None, read, number))
+        for what, count in left_out.items():
+            file.notes.append(f"Examples left out because their label is {what}: {count:,}.")
+        if left_out and not examples:
+            raise CorpusError(f"No example of {file.name} has a label; add labels, or use it without them in predict.")
+        return examples
+
+    def label_in(self, field: str, file: TaskFile, line: int) -> str | tuple[str, ...] | float:
+        """The label that a field names."""
+        return file.several(field) if file.separator else field
+
+    def rows_of(self, example: TextExample, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
+        target = None if example.label is None else self.target_of(example.label, layout)
+        return [layout.row(number, texts, target)]
+
+    def target_of(self, label: Any, layout: Layout) -> np.ndarray:
+        """What a model learns for a label; see `Row`."""
+        return np.array([layout.ids[label]])
+
+    def as_json(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> dict[str, Any]:
+        return {"label": found.label, "probabilities": dict(zip(labels, found.probabilities))}
+
+
+class TextClassification(_TextTask):
+    """One label for a text or a pair."""
+
+    name = "text-classification"
+    form = "a text and a label on each line, between tabs or commas"
+
+    def decode(self, example: TextExample, parts: Parts, outputs: Outputs) -> LabelPrediction:
+        scores = torch.from_numpy(parts[0][1]).softmax(-1)
+        return LabelPrediction(outputs.labels[int(scores.argmax())], tuple(scores.tolist()))
+
+    def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
+        """accuracy, f1 and matthews_correlation. Of two labels, f1 is that of the second one (scikit-learn's binary
+        average); of more, their mean (its macro average, over those that occur). matthews_correlation: Gorodkin 2004
+        for more than two."""
+        table = confusion(right, found, labels)
+        n, correct = len(right), sum(table[i][i] for i in range(len(labels)))
+        rows = [sum(row) for row in table]
+        columns = [sum(column) for column in zip(*table)]
+        scores = [ratio(2 * table[i][i], rows[i] + columns[i]) for i in range(len(labels))]
+        occurring = [score for score, row, column in zip(scores, rows, columns) if row + column]
+        covariance = n * correct - sum(row * column for row, column in zip(rows, columns))
+        spread = (n * n - sum(row * row for row in rows)) * (n * n - sum(column * column for column in columns))
+        return {
+            "accuracy": ratio(correct, n),
+            "f1": scores[1] if len(labels) == 2 else ratio(sum(occurring), len(occurring)),
+            "matthews_correlation": ratio(covariance, math.sqrt(spread)),
+        }
+
+    def judge(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> tuple[bool | None, float]:
+        probabilities = dict(zip(labels, found.probabilities))
+        return found.label == example.label, 1 - probabilities.get(example.right, 0.0)
+
+    def compared(self, right: str, found: str) -> Iterable[tuple[str, str]]:
+        return [(right, found)]
+
+
+class SeveralLabels(_TextTask):
+    """Several labels for a text or a pair, or none."""
+
+    name = TextClassification.name
+    form = TextClassification.form
+    measure = "f1"  # the labels of a text are seldom all right
+
+    def target_of(self, label: Any, layout: Layout) -> np.ndarray:
+        return np.array([[name in label for name in layout.ids]], np.float32)
+
+    def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
+        loss = F.binary_cross_entropy_with_logits(logits, target, reduction="sum")
+        right = ((logits.detach() > 0) == (target > 0)).all(1).sum()
+        return fractions(loss, target.numel(), right, len(target))
+
+    def decode(self, example: TextExample, parts: Parts, outputs: Outputs) -> LabelPrediction:
+        scores = torch.from_numpy(parts[0][1]).sigmoid().tolist()
+        chosen = tuple(label for label, score in zip(outputs.labels, scores) if score > 0.5)
+        return LabelPrediction(chosen, tuple(scores))
+
+    def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
+        """accuracy, the fraction of texts whose labels are all right, and f1 over all labels of all texts (micro)."""
+        pairs = [({*a}, {*b}) for a, b in zip(right, found)]
+        both, all_labels = sum(len(a & b) for a, b in pairs), sum(len(a) + len(b) for a, b in pairs)
+        return {"accuracy": ratio(sum(a == b for a, b in pairs), len(pairs)), "f1": ratio(2 * both, all_labels)}
+
+    def judge(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> tuple[bool | None, float]:
+        off = (abs((name in example.right) - score) for name, score in zip(labels, found.probabilities))
+        return {*example.right} == {*found.label}, max(off)
+
+
+class TextRegression(_TextTask):
+    """A number for a text or a pair."""
+
+    name = "text-regression"
+    form = "one or two texts and a number on each line"
+    measure = "pearson"
+
+    def label_in(self, field: str, file: TaskFile, line: int) -> float:
+        number = number_in(field)
+        if number is None or not math.isfinite(number):
+            raise file.wrong(line, f"has the label {quoted(field)}", "text-regression needs a number for a label")
+        return number
+
+    def target_of(self, label: Any, layout: Layout) -> np.ndarray:
+        return np.array([label], np.float32)
+
+    def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
+        loss = F.mse_loss(logits.squeeze(1), target, reduction="sum")
+        return fractions(loss, len(target), torch.zeros_like(loss), 0)  # the accuracy is nan
+
+    def decode(self, example: TextExample, parts: Parts, outputs: Outputs) -> LabelPrediction:
+        return LabelPrediction(float(parts[0][1][0]))
+
+    def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
+        """pearson and spearman correlation; ties get their mean rank, as in SciPy."""
+        return {"pearson": _pearson(right, found), "spearman": _pearson(_ranks(right), _ranks(found))}
+
+    def judge(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> tuple[bool | None, float]:
+        return None, abs(example.right - found.label)
+
+    def as_json(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> dict[str, Any]:
+        return {"label": found.label}
+
+
+def confusion(right: Sequence[str], found: Sequence[str], labels: Sequence[str]) -> list[list[int]]:
+    """How often each label, a row, was predicted as each, a column; both in the order of `labels`."""
+    counts = Counter(zip(right, found))
+    return [[counts[label, other] for other in labels] for label in labels]
+
+
+def _pearson(x: Sequence[float], y: Sequence[float]) -> float:
+    mean_x, mean_y = (math.fsum(each) / max(1, len(each)) for each in (x, y))
+    x, y = [value - mean_x for value in x], [value - mean_y for value in y]
+    products = math.fsum(a * b for a, b in zip(x, y))
+    return ratio(products, math.sqrt(math.fsum(a * a for a in x) * math.fsum(b * b for b in y)))
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    _, number, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (counts.cumsum() - (counts + 1) / 2)[number].tolist()
