@@ -7,7 +7,7 @@
     fill_mask(run.snapshots[-1].checkpoint(), "hello how [MASK] you", "hello romeo my name is juliet")
 
 To read: config, data/, model, packing, training/; then storage/ (model folders), probes/ (questions to a model),
-finetuning/ (tasks), runs/, pages/ (HTML for a notebook or a file).
+tasks/ (fine-tuning), runs/, pages/ (HTML for a notebook or a file).
 """
 
 from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig

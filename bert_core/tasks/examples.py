@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 
 from bert_core.config import LOCAL, FinetuningData, Limits, build
 from bert_core.costs import probe_operations, threads_for, using_threads
@@ -30,7 +29,7 @@ from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.multiple_choice import MultipleChoice
 from bert_core.tasks.question_answering import QuestionAnswering
 from bert_core.tasks.tables import TaskFile
-from bert_core.tasks.task import BertForTask, Example, Metrics, Outputs, Prediction, Row, Task, TaskBatches
+from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Prediction, Row, Task, TaskBatches
 from bert_core.tasks.texts import SeveralLabels, TextClassification, TextExample, TextRegression, confusion
 from bert_core.tasks.token_classification import TokenClassification
 
@@ -103,21 +102,18 @@ class TaskData:
     def check_labels(self, labels: Sequence[str]) -> None:
         """Raise CorpusError, with the line, if an example has a label that is not one of `labels`."""
         known, unknown = {*labels}, dict[str, int]()
-        for example in self.examples:
-            for label, line in example.named_labels:
-                if label not in known:
-                    unknown.setdefault(label, line)
+        for label, line in (each for example in self.examples for each in example.named_labels):
+            if label not in known:
+                unknown.setdefault(label, line)
         if unknown:
             where = first_three(f"{quoted(label)} (line {line})" for label, line in unknown.items())
             raise CorpusError(f"{self.name} has labels that the training part lacks: {where}; add examples of them.")
 
-    def batches(
-        self, labels: Sequence[str], tokenizer: Tokenizer, config: FinetuningData, pad_token_id: int, seed: int
-    ) -> TaskBatches:
-        """Batches of all examples. labels: the label of each id. Raises CorpusError for a label that is not there."""
-        self.check_labels(labels)
-        rows = self.kind.rows(self.examples, labels, tokenizer, config)
-        return TaskBatches(rows, pad_token_id, config.batch_size, choices=self.choices, seed=seed)
+    def batches(self, layout: Layout, pad_token_id: int, seed: int) -> TaskBatches:
+        """Batches of all examples. Raises CorpusError for a label that the layout does not have."""
+        self.check_labels(layout.labels)
+        rows = self.kind.rows(self.examples, layout)
+        return TaskBatches(rows, pad_token_id, layout.config.batch_size, choices=self.choices, seed=seed)
 
     def sample(self, count: int, seed: int) -> "TaskData":
         """`count` examples drawn by a seed, in their order; all of them if there are fewer."""
@@ -127,19 +123,17 @@ class TaskData:
     def split(self, fraction: float, seed: int) -> tuple["TaskData", "TaskData"]:
         """Two parts of the examples: without and with a seeded `fraction` of them. Questions about one context stay
         together. Raises CorpusError if a part would be empty."""
-
         groups: dict[object, list[Example]] = {}
         for i, example in enumerate(self.examples):
             groups.setdefault(getattr(example, "context", i), []).append(example)
         keys = list(groups)
         random.Random(seed).shuffle(keys)
-        held_out = max(1, round(fraction * len(keys)))
-        if len(keys) - held_out < 1:
+        held_out = {*keys[: max(1, round(fraction * len(keys)))]}
+        if len(held_out) == len(keys):
             raise CorpusError(f"{self.name} has {len(self.examples)} examples; hold-out needs at least two.")
-        chosen = set(keys[:held_out])
         parts: tuple[list[Example], list[Example]] = ([], [])
         for key, members in groups.items():
-            parts[key in chosen].extend(members)
+            parts[key in held_out].extend(members)
         held_out_part = TaskData(self.task, parts[1], f"the held-out part of {self.name}")
         return dataclasses.replace(self, examples=parts[0]), held_out_part
 
@@ -166,22 +160,20 @@ class TaskParts:
 
     def as_json(self) -> dict[str, Any]:
         """All examples as JSON data, for `from_json`."""
-        parts = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         return {
-            name: part
-            and dataclasses.asdict(part) | {"examples": [dataclasses.astuple(each) for each in part.examples]}
-            for name, part in parts.items()
+            name: part and {**vars(part), "examples": [dataclasses.astuple(each) for each in part.examples]}
+            for name, part in vars(self).items()
         }
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> "TaskParts":
         """The parts that `as_json` wrote. Raises KeyError, TypeError or ValueError for other data."""
-        parts = {}
+        parts = dict(content)
         for name, part in content.items():
-            parts[name] = part and TaskData(
-                *(part["task"], [TASKS[part["task"]].example(*map(_frozen, row)) for row in part["examples"]]),
-                *(part["name"], *(_frozen(part[name]) for name in ("notes", "columns", "blanks"))),
-            )
+            if part:
+                fields = {key: _frozen(value) for key, value in part.items()}
+                fields["examples"] = [TASKS[part["task"]].example(*row) for row in fields["examples"]]
+                parts[name] = TaskData(**fields)
         return cls(**parts)
 
     @property
@@ -218,13 +210,13 @@ def load_task(
     each text has one label. Raises CorpusError, with the line or the question, if a part cannot be read, if it is not
     clear which columns to read, and for a file without examples or over the limits.
     """
-    path = Path(path)
+    path, kind = Path(path), TASKS.get(task)
     if isinstance(columns, str):
         columns = next(csv.reader(columns.splitlines(), skipinitialspace=True), [])
     columns = [str(each).strip() for each in columns]
-    if (kind := TASKS.get(task)) is None:
+    if kind is None:
         raise CorpusError(f"The task {quoted(task)} is unknown; it can be one of: {', '.join(TASKS)}.")
-    if columns and kind.columns is None:
+    if columns and not kind.columns:
         raise CorpusError(f"A {task} file has columns of its own; leave out the choice of columns.")
     notes: list[str] = []
     try:
@@ -237,10 +229,9 @@ def load_task(
     if not kind.keeps_characters:
         text, invisible = without_invisible(text)
         notes += [f"Characters without width taken out of words: {invisible:,}."] if invisible else []
-    learned, labels = learned_columns(model)[:-1], model.head.labels if model and model.head else None
-    file = TaskFile(
-        *(text, path.name, kind.columns, labelled, columns, learned, labels, label_separator, limits.items, notes)
-    )
+    file = TaskFile(text, path.name, labelled, columns, kind.columns, label_separator, limits.items, notes)
+    if model is not None:
+        file.learned, file.labels = learned_columns(model)[:-1], model.head.labels if model.head else None
     examples = kind.read(file)
     if not examples:
         raise CorpusError(f"{path.name} has no examples; a {task} file has {kind.form}.")
@@ -257,12 +248,12 @@ def task_of(checkpoint: Checkpoint) -> Task:
     return next(task for task in TASKS.values() if task.model.__name__ == head.architecture)
 
 
-def learned_columns(checkpoint: Checkpoint | None) -> tuple[str, ...]:
+def learned_columns(checkpoint: Checkpoint) -> tuple[str, ...]:
     """The columns from which a fine-tuned model learned, see `TaskData.columns`; () if its recipe does not say."""
-    columns = ((checkpoint and checkpoint.recipe) or {}).get("columns")
-    if not isinstance(columns, list | tuple) or len(columns) not in (2, 3):
-        return ()
-    return tuple(columns) if all(isinstance(each, str) for each in columns) else ()
+    match (checkpoint.recipe or {}).get("columns"):
+        case [str(), str()] | [str(), str(), str()] as columns:
+            return tuple(columns)
+    return ()
 
 
 def model_of(checkpoint: Checkpoint) -> BertForTask:
@@ -278,7 +269,7 @@ def model_of(checkpoint: Checkpoint) -> BertForTask:
 
 @torch.inference_mode()
 def predicting(
-    task: Task, model: BertForTask, batches: TaskBatches, examples: Sequence[Example], outputs: Outputs
+    task: Task, model: BertForTask, batches: TaskBatches, examples: Sequence[Example], layout: Layout
 ) -> Generator[float, None, tuple[list[Prediction], float]]:
     """Predict a batch at a time: yields the done fraction, and returns a prediction for each example, in their order,
     and their mean loss, nan without labels.
@@ -296,16 +287,15 @@ def predicting(
             fractions = task.numbers(logits, batch.target)
             sums += fractions[0]
             counts += fractions[1]
-        words = [batches.rows[number].words for number in numbers]
-        parts = logits.unbind() if words[0] is None else logits.split([len(each) for each in words if each is not None])
-        for number, part in zip(numbers, parts):
+        words = [len(row.words) for row in (batches.rows[number] for number in numbers) if row.words is not None]
+        for number, part in zip(numbers, logits.split(words) if words else logits):
             logits_of[number] = part.cpu().numpy()
         done += len(numbers)
         yield done / batches.count
     parts_of: list[list[tuple[Row, np.ndarray]]] = [[] for _ in examples]
     for row, each in zip(batches.rows[:: batches.choices or 1], logits_of):
         parts_of[row.example].append((row, each))
-    found = [task.decode(example, parts, outputs) for example, parts in zip(examples, parts_of)]
+    found = [task.decode(example, parts, layout) for example, parts in zip(examples, parts_of)]
     return found, float(sums[0] / counts[0])
 
 
@@ -318,7 +308,7 @@ def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | E
     """
     task, head = task_of(checkpoint), checkpoint.head
     assert head is not None
-    if isinstance(examples, tuple) and _is_pair(examples):
+    if isinstance(examples, tuple) and len(examples) == 2 and all(isinstance(each, str) for each in examples):
         raise InputError(f"predict takes a list of examples, not {quoted(examples)}; give one, such as ['a text'].")
     data = TaskData(task.name, [_example(each) for each in examples])
     if any(type(each) is not task.example for each in data.examples):
@@ -337,9 +327,9 @@ def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | E
         config = FinetuningData()
     length = min(config.sequence_length if saved else 512, checkpoint.config.max_position_embeddings)
     config = dataclasses.replace(config, sequence_length=length, batch_size=_PREDICTED_TOGETHER)
-    batches = data.batches((), checkpoint.tokenizer, config, checkpoint.config.pad_token_id, 0)
-    outputs = Outputs(head.labels, config, recipe.get("may_be_missing") is True)
-    work = predicting(task, model_of(checkpoint), batches, data.examples, outputs)
+    layout = Layout(head.labels, checkpoint.tokenizer, config, recipe.get("may_be_missing") is True)
+    batches = data.batches(layout, checkpoint.config.pad_token_id, 0)
+    work = predicting(task, model_of(checkpoint), batches, data.examples, layout)
     while True:
         try:
             next(work)
@@ -347,19 +337,16 @@ def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | E
             return end.value[0]
 
 
-def _is_pair(given: Any) -> bool:
-    return isinstance(given, tuple | list) and len(given) == 2 and all(isinstance(each, str) for each in given)
-
-
-def _example(given: Any) -> Example:
+def _example(given: object) -> Example:
     """An example without its label, which the model may not know."""
-    if isinstance(given, str):
-        return TextExample(given, None, None)
-    if _is_pair(given):
-        return TextExample(given[0], given[1], None)
-    if not isinstance(given, Example):
-        raise InputError(f"An example is a text, a pair of texts or one that load_task reads, not {quoted(given)}.")
-    return dataclasses.replace(given, **{given.answer: None})
+    match given:
+        case str():
+            return TextExample(given, None, None)
+        case [str(text), str(pair)]:
+            return TextExample(text, pair, None)
+        case Example():
+            return dataclasses.replace(given, **{given.answer: None})
+    raise InputError(f"An example is a text, a pair of texts or one that load_task reads, not {quoted(given)}.")
 
 
 @dataclass(frozen=True)
@@ -367,8 +354,8 @@ class Judged:
     """A labelled example beside its prediction.
 
     is_right: whether label, answer (as SQuAD's exact match), all of several labels or all tags are right; None for
-    regression. mistake: how far off the prediction is: 1 - the probability of the label (the least certain of several),
-    1 - the F1 of an answer, the fraction of wrong tags, or for regression the absolute difference.
+    regression. mistake: 1 - the probability of the label (the least certain of several), 1 - the F1 of an answer, the
+    fraction of wrong tags, or for regression the absolute difference.
     """
 
     example: Example
@@ -381,8 +368,8 @@ class Judged:
 class Review:
     """How a fine-tuned model does on labelled examples.
 
-    measures: see `Task.measures`. judged: all examples, mistakes first and of these the worst first. labels, confusion:
-    names of labels or tags, and how often each, a row, was predicted as each, a column; empty for other tasks.
+    judged: all examples, mistakes first and of these the worst first. labels, confusion: names of labels or tags, and
+    how often each, a row, was predicted as each, a column; empty for other tasks.
     """
 
     measures: Metrics
@@ -394,14 +381,12 @@ class Review:
 @checked
 def review(checkpoint: Checkpoint, data: TaskData) -> Review:
     """Apply a fine-tuned model to labelled examples and compare. Errors as for `predict`."""
-    found, task = predict(checkpoint, data.examples), task_of(checkpoint)
-    assert checkpoint.head is not None
-    labels = checkpoint.head.labels
-    both = list(zip(data.examples, found))
-    judged = [Judged(example, each, *task.judge(example, each, labels)) for example, each in both]
+    found, task, head = predict(checkpoint, data.examples), task_of(checkpoint), checkpoint.head
+    labels = head.labels if head else ()
+    judged = [Judged(each, guess, *task.judge(each, guess, labels)) for each, guess in zip(data.examples, found)]
     judged.sort(key=lambda each: (bool(each.is_right), -each.mistake))
-    pairs = [pair for example, each in both for pair in task.compared(example.right, each.value)]
-    table = confusion([a for a, _ in pairs], [b for _, b in pairs], labels) if pairs else []
+    pairs = [pair for each in judged for pair in task.compared(each.example.right, each.prediction.value)]
+    table = confusion(pairs, labels) if pairs else []
     return Review(score(data, found, labels), tuple(judged), labels, tuple(map(tuple, table)))
 
 

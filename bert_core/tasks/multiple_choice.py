@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from tokenizers import Encoding
 from torch import Tensor
 
 from bert_core.errors import CorpusError, quoted
+from bert_core.tasks import task
 from bert_core.tasks.tables import Table, TaskFile
-from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Outputs, Parts, Row, Task, accuracy
-from bert_core.tasks.texts import LabelPrediction
+from bert_core.tasks.task import Layout, Metrics, Row, accuracy
+from bert_core.tasks.texts import LabelTask
 
 MAX_CHOICES = 26
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceExample(Example):
+class ChoiceExample(task.Example):
     """A prompt, with which every choice is read as a pair. label: index of the right choice."""
 
     text: str
@@ -34,25 +34,14 @@ class ChoiceExample(Example):
         return self.choices[value]
 
 
-class BertForMultipleChoice(BertForTask):
-    """A score for each choice of an example, each in a row with its prompt: logits (R, C)."""
+class BertForMultipleChoice(task.BertForTask):
+    """A score for each choice of an example, each in a row with its prompt: inputs (R, C, T), logits (R, C)."""
 
-    def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        **options: Any,
-    ) -> Tensor:
-        """As the base class, with inputs (R, C, T)."""
-        choices, T = input_ids.shape[-2:]
-        mask, segments = (
-            None if each is None else each.reshape(-1, T).contiguous() for each in (attention_mask, token_type_ids)
-        )
-        return super().forward(input_ids.reshape(-1, T), mask, segments, **options).view(-1, choices)
+    def forward(self, input_ids: Tensor, *inputs: Any, **options: Any) -> Tensor:
+        return super().forward(input_ids, *inputs, **options).view(input_ids.shape[:2])
 
 
-class MultipleChoice(Task[ChoiceExample, LabelPrediction]):
+class MultipleChoice(LabelTask[ChoiceExample]):
     """The index of the right choice."""
 
     name = "multiple-choice"
@@ -78,19 +67,9 @@ class MultipleChoice(Task[ChoiceExample, LabelPrediction]):
         target = None if example.label is None else np.array([example.label])
         return [layout.row(number, (texts[0], choice), target) for choice in texts[1:]]
 
-    def decode(self, example: ChoiceExample, parts: Parts, outputs: Outputs) -> LabelPrediction:
-        scores = torch.from_numpy(parts[0][1]).softmax(-1)
-        return LabelPrediction(int(scores.argmax()), tuple(scores.tolist()))
-
     def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
         """accuracy."""
         return {"accuracy": accuracy(right, found)}
-
-    def judge(self, example: ChoiceExample, found: LabelPrediction, labels: Sequence[str]) -> tuple[bool | None, float]:
-        return found.label == example.label, 1 - dict(enumerate(found.probabilities)).get(example.right, 0.0)
-
-    def as_json(self, example: ChoiceExample, found: LabelPrediction, labels: Sequence[str]) -> dict[str, Any]:
-        return {"label": found.label, "probabilities": {str(i): each for i, each in enumerate(found.probabilities)}}
 
 
 # The line, the prompt, the choices and the label of each example.

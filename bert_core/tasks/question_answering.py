@@ -23,8 +23,9 @@ from torch import Tensor
 from bert_core.data.tokenizer import end_of_marks
 from bert_core.errors import CorpusError, quoted
 from bert_core.storage.untrusted import parse_value
+from bert_core.tasks import task
 from bert_core.tasks.tables import TaskFile
-from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Outputs, Parts, Prediction, Row, Task, ratio
+from bert_core.tasks.task import Layout, Metrics, Parts, Row, Verdict, ratio
 from bert_core.training.metrics import Fractions
 
 _NEAR = 10_000  # characters in which a misplaced answer is searched, since each of many may need the whole context
@@ -34,7 +35,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerExample(Example):
+class AnswerExample(task.Example):
     """A question about a context. answers: each text and its first character in the context; empty if there is none,
     and None if the answer is not known."""
 
@@ -72,7 +73,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class AnswerPrediction(Prediction):
+class AnswerPrediction(task.Prediction):
     """The likeliest answers to a question, the best first; at least one."""
 
     answers: tuple[Answer, ...]
@@ -82,7 +83,7 @@ class AnswerPrediction(Prediction):
         return [self.answers[0].text]
 
 
-class BertForQuestionAnswering(BertForTask):
+class BertForQuestionAnswering(task.BertForTask):
     """A score for each token as the first and as the last one of the answer: logits (R, T, 2)."""
 
     has_dropout = False
@@ -94,7 +95,7 @@ class BertForQuestionAnswering(BertForTask):
         return logits if attention_mask is None else logits.masked_fill(attention_mask[..., None] == 0, -math.inf)
 
 
-class QuestionAnswering(Task[AnswerExample, AnswerPrediction]):
+class QuestionAnswering(task.Task[AnswerExample, AnswerPrediction]):
     """The first and the last token of the answer, or [CLS] as both for none."""
 
     name = "question-answering"
@@ -132,14 +133,16 @@ class QuestionAnswering(Task[AnswerExample, AnswerPrediction]):
         config, context = layout.config, texts[1]
         asked = texts[0].ids[: config.question_length]
         before = len(asked) + 2
-        room = layout.room - before - 1
+        room = config.sequence_length - before - 1
         if room < _LEAST_CONTEXT:
             raise CorpusError(
                 f"A question of {len(asked)} tokens leaves {max(0, room)} for its context; the model reads "
-                f"{layout.room}. Set data.question_length to {layout.room // 2}."
+                f"{config.sequence_length}. Set data.question_length to {config.sequence_length // 2}."
             )
         spans = np.array(context.offsets, np.int64).reshape(-1, 2)
-        windows = list(_windows(len(spans), room, min(config.stride or room // 2, room)))
+        stride = min(config.stride or room // 2, room)
+        starts = range(0, max(1, len(spans) - room + stride), stride)  # until a window reaches the end
+        windows = [slice(start, min(start + room, len(spans))) for start in starts]
         # How much context a window shows on a token's poorer side; a hundredth for a long window, as Google's code.
         score = np.full((len(windows), len(spans)), -1.0)
         for row, window in zip(score, windows):
@@ -164,28 +167,19 @@ class QuestionAnswering(Task[AnswerExample, AnswerPrediction]):
     def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
         return super().numbers(logits.transpose(1, 2).flatten(0, 1), target.flatten())  # starts and ends in turn
 
-    def decode(self, example: AnswerExample, parts: Parts, outputs: Outputs) -> AnswerPrediction:
-        best, longest = outputs.config.best_answers, outputs.config.longest_answer
-        answers = best_answers(
-            example.context, parts, best=best, longest=longest, may_be_missing=outputs.may_be_missing
-        )
-        return AnswerPrediction(tuple(answers))
+    def decode(self, example: AnswerExample, parts: Parts, layout: Layout) -> AnswerPrediction:
+        best, longest = layout.config.best_answers, layout.config.longest_answer
+        return AnswerPrediction(tuple(best_answers(example.context, parts, best, longest, layout.may_be_missing)))
 
     def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
-        """exact_match and f1, as SQuAD's evaluation script (version 2) computes them.
+        """exact_match and f1, as SQuAD's script (version 2) computes them; "" is right where there is no answer."""
+        accepted = [[_words(each) for each in answers or [""]] for answers in right]
+        guesses = [_words(answer) for [answer] in found]
+        best = (max(_f1(each, guess) for each in answers) for answers, guess in zip(accepted, guesses))
+        exact = sum(guess in answers for answers, guess in zip(accepted, guesses))
+        return {"exact_match": ratio(exact, len(guesses)), "f1": ratio(sum(best), len(guesses))}
 
-        right: the accepted answers of each question; none means that the context holds no answer, and "" is right.
-        """
-
-        def best(measure: Callable[[str, str], float]) -> float:
-            pairs = zip(right, found)
-            return ratio(sum(max(measure(a, b) for a in accepted or [""]) for accepted, [b] in pairs), len(right))
-
-        return {"exact_match": best(lambda a, b: float(_words(a) == _words(b))), "f1": best(_f1)}
-
-    def judge(
-        self, example: AnswerExample, found: AnswerPrediction, labels: Sequence[str]
-    ) -> tuple[bool | None, float]:
+    def judge(self, example: AnswerExample, found: AnswerPrediction, labels: Sequence[str]) -> Verdict:
         measures = self.measures([example.right], [found.value])
         return measures["exact_match"] == 1, 1 - measures["f1"]
 
@@ -206,12 +200,9 @@ def _questions(content: Any, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     for article in listed(content, "data"):
         for paragraph in listed(article, "paragraphs"):
             for entry in listed(paragraph, "qas"):
-                match paragraph.get("context"), entry.get("question"):
-                    case str(context), str():
-                        yield context, entry
-                    case _:
-                        problem = "has a paragraph without a context or a question; add them as texts."
-                        raise CorpusError(f"{name} {problem}")
+                if not isinstance(paragraph.get("context"), str) or not isinstance(entry.get("question"), str):
+                    raise CorpusError(f"{name} has a paragraph without a context or a question; add them as texts.")
+                yield paragraph["context"], entry
 
 
 def _wrong(file: TaskFile, number: int, entry: dict[str, Any], problem: str, remedy: str) -> CorpusError:
@@ -248,12 +239,6 @@ def _nearest(context: str, words: str, start: int) -> int | None:
     return min(found, key=lambda position: abs(position - start), default=None)
 
 
-def _windows(tokens: int, room: int, stride: int) -> Iterator[slice]:
-    """The tokens of each window: `stride` apart, until one reaches the end."""
-    for i in range(1 + max(0, -(-(tokens - room) // stride))):
-        yield slice(i * stride, min(i * stride + room, tokens))
-
-
 def _answer_tokens(example: AnswerExample, spans: np.ndarray) -> tuple[int, int] | None:
     """The first and last token of the first answer, or None without one."""
     if not example.answers:
@@ -264,7 +249,7 @@ def _answer_tokens(example: AnswerExample, spans: np.ndarray) -> tuple[int, int]
 
 
 def best_answers(
-    context: str, windows: Parts, *, best: int = 20, longest: int = 30, may_be_missing: bool = False
+    context: str, windows: Parts, best: int = 20, longest: int = 30, may_be_missing: bool = False
 ) -> list[Answer]:
     """The likeliest answers to one question, the best first; at least one.
 
@@ -302,8 +287,7 @@ def _words(answer: str) -> list[str]:
     return _ARTICLES.sub(" ", answer.lower().translate(_NO_PUNCTUATION)).split()
 
 
-def _f1(answer: str, found: str) -> float:
-    words, others = _words(answer), _words(found)
+def _f1(words: list[str], others: list[str]) -> float:
     if not words or not others:
         return float(words == others)
-    return ratio(2 * (Counter(words) & Counter(others)).total(), len(words) + len(others))
+    return 2 * (Counter(words) & Counter(others)).total() / (len(words) + len(others))

@@ -40,22 +40,20 @@ _MOST_SHOWN = 20  # names of columns
 
 @dataclass
 class TaskFile:
-    """A task file while it is read. wants: the columns that a person may choose, see `Task.columns`. chosen: those
-    asked for, and after reading those read. learned, labels: of the model for which examples without labels are read:
-    the columns of its texts, and its labels; None without a model. separator: between several labels. most: of lines
-    and columns. blanks: see `TaskData`.
-    """
+    """A task file while it is read. chosen: the columns asked for, and after reading those read. wants: see
+    `Task.columns`. separator: between several labels. most: of lines and columns. learned, labels: of the model for
+    which examples are read, the columns of its texts, and its labels. blanks: see `TaskData`."""
 
     text: str
     name: str
-    wants: tuple[str, str] | None
     labelled: bool
     chosen: Sequence[str]
-    learned: tuple[str, ...]
-    labels: tuple[str, ...] | None
+    wants: tuple[str, ...]
     separator: str | None
     most: int
     notes: list[str]
+    learned: tuple[str, ...] = ()
+    labels: tuple[str, ...] | None = None
     blanks: list[int] = field(default_factory=list)
 
     def count(self, marks: str) -> None:
@@ -91,14 +89,15 @@ class TaskFile:
         listed = {what: _listed([prefix + names[i] for i in each]) for what, each in columns.items()}
         self.notes.append(" ".join(f"{what}: {each}." for what, each in listed.items() if each))
 
-    def check_chosen(self, known: Sequence[str], *counts: int) -> None:
-        """Raise CorpusError unless the chosen columns are among these. counts: of those chosen beside a label."""
+    def chosen_among(self, known: Sequence[str], *counts: int) -> list[int]:
+        """Which of these columns are chosen. counts: of those beside a label. Raises CorpusError for other columns."""
         chosen = self.chosen
         if missing := [each for each in chosen if each not in known]:
             raise CorpusError(f"{self.name} has no column {quoted(missing[0])}; its columns are: {_listed(known)}.")
         if len({*chosen}) != len(chosen) or len(chosen) - self.labelled not in counts:
-            wants = " and then ".join((self.wants or ())[: 1 + self.labelled])
+            wants = " and then ".join(self.wants[: 1 + self.labelled])
             raise CorpusError(f"For {self.name}, choose {wants}; the chosen columns are: {_listed(chosen)}.")
+        return [known.index(each) for each in chosen]
 
     def several(self, label: str) -> tuple[str, ...]:
         """All labels that a label names, each once."""
@@ -119,7 +118,7 @@ class Table:
         self.is_json = self.separator == "{"
         file.count({"{": "\n,[{", ",": "\n,", ";": "\n;"}.get(self.separator, "\n\t"))
         self.first = list(self._object(line, self.line)) if self.is_json else []
-        self.first = self.first or next((fields for _, fields in self._rows() if fields), [])
+        self.first = self.first or next((fields for _, fields in self.rows() if fields), [])
 
     def names(self, is_named: bool) -> list[str]:
         """The names of the columns, or their numbers. is_named: whether the first row is a header."""
@@ -128,8 +127,8 @@ class Table:
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Each row's first line, and its fields; none for an empty row. The table can be read again, a row at a time:
         while the garbage collector visits the lists of 100,000 rows, all threads wait."""
-        for number, fields in self._rows():
-            if fields and self.is_even and len(fields) != len(self.first):
+        for number, fields in self._csv() if self.separator in (",", ";") else self._lines():
+            if fields and self.is_even and len(fields) != len(self.first or fields):
                 problem = f"has {len(fields)} columns where the first line has {len(self.first)}"
                 raise self.file.wrong(number, problem, "give every line the same columns")
             yield number, fields
@@ -155,18 +154,13 @@ class Table:
         rows = (fields for _, fields in self.rows() if fields and not (is_named and fields == self.first))
         return Counter(fields[column] for fields in rows)
 
-    def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        if self.separator in (",", ";"):
-            yield from self._csv()
-            return
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
         for number, line in self.file.lines():
-            if not line:
-                yield number, []
-            elif self.is_json:
+            if line and self.is_json:
                 content = self._object(line, number)
                 yield number, [self._field(content.get(name)) for name in self.first] if content else []
             else:
-                yield number, [each.strip() for each in line.split(self.separator)]
+                yield number, [each.strip() for each in line.split(self.separator)] if line else []
 
     def _csv(self) -> Iterator[tuple[int, list[str]]]:
         text = io.StringIO(self.file.text, newline="")
@@ -191,14 +185,9 @@ class Table:
 
     def _field(self, value: object) -> str:
         separator = self.file.separator
-        match value:
-            case None:
-                return ""
-            case str():
-                return value.strip()
-            case list() if separator and all(isinstance(each, str) for each in value):
-                return separator.join(value) or separator
-        return json.dumps(value)
+        if isinstance(value, list) and separator and all(isinstance(each, str) for each in value):
+            return separator.join(value) or separator
+        return value.strip() if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
 def _separator(line: str, file: TaskFile) -> str:
@@ -209,12 +198,8 @@ def _separator(line: str, file: TaskFile) -> str:
         return found
     comma = max(",;", key=line.count)
     names = [_plain(each) for each in line.replace('"', "").split(comma)]
-    is_csv = (
-        file.labelled
-        or file.name.lower().endswith(".csv")
-        or (len(names) > 1 and any(map(_TEXT_NAME.fullmatch, names)))
-    )
-    return comma if is_csv else "\t"
+    has_names = len(names) > 1 and any(map(_TEXT_NAME.fullmatch, names))
+    return comma if file.labelled or has_names or file.name.lower().endswith(".csv") else "\t"
 
 
 def _plain(name: str) -> str:
@@ -255,8 +240,13 @@ class TextTable(Table):
     def __init__(self, file: TaskFile, *, is_number: bool) -> None:
         super().__init__(file)
         self.is_number = is_number
-        is_decimal = all(each.isdecimal() for each in file.learned)
-        self._learned = [] if is_decimal or not {*file.learned} <= {*self.first} else file.learned
+        # Columns that the first row names as the model's own have them, and as texts are often named.
+        is_known = {*file.learned} <= {*self.first} and not all(each.isdecimal() for each in file.learned)
+        self._learned = [self.first.index(each) for each in file.learned] if is_known else []
+        self._names = [_plain(each) for each in self.first]
+        kinds = (_TEXT_NAME, _OTHER_TEXT_NAME)[: len(self.first)]  # a column alone has one of the usual names
+        found = ([i for i, name in enumerate(self._names) if kind.fullmatch(name)] for kind in kinds)
+        self._texts = next(filter(None, found), [])
 
     def columns(self) -> Columns:
         """The columns that a person asked for, else by the names of a header, else by their order. Raises CorpusError
@@ -264,16 +254,14 @@ class TextTable(Table):
         found, learned = self._columns(), len(self.file.learned)
         if len(found.texts) not in (1, 2) or (learned and len(found.texts) != learned):
             known = {1: "; the model learned from single texts", 2: "; the model learned from pairs of texts"}
-            raise self._unclear(f"has {len(found.texts)} columns of texts{known.get(learned, '')}", [])
+            raise self._unclear(f"has {len(found.texts)} columns of texts{known.get(learned, '')}")
         return found
 
     def _columns(self) -> Columns:
         file = self.file
         if file.chosen:
             is_named = self.is_json or not all(each.isdecimal() for each in file.chosen)
-            known = self.names(is_named)
-            file.check_chosen(known, 1, 2)
-            found = [known.index(each) for each in file.chosen]
+            found = file.chosen_among(self.names(is_named), 1, 2)
             return Columns(found[:-1], found[-1], is_named) if file.labelled else Columns(found, None, is_named)
         if file.labelled and len(self.first) == 1:
             wanted = f"write a text, or two texts, and a label in columns separated by tabs, commas or {_SEPARATOR}"
@@ -285,7 +273,7 @@ class TextTable(Table):
             raise self._unclear(f"names the columns {_listed(self.first)}", self.first)
         return named
 
-    def _unclear(self, problem: str, names: Sequence[str]) -> CorpusError:
+    def _unclear(self, problem: str, names: Sequence[str] = ()) -> CorpusError:
         """Ask for the columns. names: of a header, if there may be one."""
         file, example = self.file, [*names[:1], *names[-1:]] if names else ["1", "2"]
         what = "the texts and then the label" if file.labelled else "the texts"
@@ -295,10 +283,8 @@ class TextTable(Table):
     def _by_name(self) -> Columns | None:
         """The columns that the first row names, if that is clear."""
         if self._learned:
-            return Columns([self.first.index(each) for each in self._learned], None, True)
-        labelled, names = self.file.labelled, [_plain(each) for each in self.first]
-        texts = [i for i, name in enumerate(names) if _TEXT_NAME.fullmatch(name)]
-        texts = texts or [i for i, name in enumerate(names) if _OTHER_TEXT_NAME.fullmatch(name)]
+            return Columns(self._learned, None, True)
+        labelled, names, texts = self.file.labelled, self._names, self._texts
         usual = _NUMBER_NAMES + _CLASS_NAMES if self.is_number else _CLASS_NAMES + _NUMBER_NAMES
         label = next((names.index(name) for name in usual if name in names), None)
         rest = [i for i, name in enumerate(names) if i not in (*texts, label) and not _ID_NAME.fullmatch(name)]
@@ -306,16 +292,13 @@ class TextTable(Table):
             texts = rest
         elif len(rest) == 1 and label is None and texts and texts[0] < rest[0]:
             label = rest[0]
-        if not 1 <= len(texts) <= 2 or (labelled and label is None):
-            return None
-        return Columns(texts, label if labelled else None, True)
+        is_clear = 1 <= len(texts) <= 2 and (label is not None or not labelled)
+        return Columns(texts, label if labelled else None, True) if is_clear else None
 
     def _is_header(self, named: Columns | None) -> bool:
         """Whether the first row names the columns. Raises CorpusError for one that may also be an example."""
         file, first = self.file, self.first
-        kinds = (_TEXT_NAME, _OTHER_TEXT_NAME)[: len(first)]  # a text alone has one of the usual names
-        named_texts = [i for i, name in enumerate(first) if any(kind.fullmatch(_plain(name)) for kind in kinds)]
-        has_name = any(first[i] not in self.values(i, is_named=True) for i in named_texts)
+        has_name = any(first[i] not in self.values(i, is_named=True) for i in self._texts)
         if not file.labelled:
             return has_name or bool(self._learned) or self._label_column(True) != self._label_column(False)
         column = named.label if named and named.label is not None and has_name else len(first) - 1
@@ -329,10 +312,12 @@ class TextTable(Table):
         is_alone = {*file.several(label)}.isdisjoint(each for other in others for each in file.several(other))
         if is_alone != has_name:
             which = "which no other line has" if is_alone else "which other lines have, and the name of a column"
-            problem = f"has the label {quoted(label)}, {which}, so it may be a header or an example"
-            by_number = ",".join(self.names(False))
-            remedy = f"choose --columns {_listed(first, ',')} for a header, or --columns {by_number}"
-            raise file.wrong(self.line, problem, remedy)
+            header, example = _listed(first, ","), ",".join(self.names(False))
+            raise file.wrong(
+                self.line,
+                f"has the label {quoted(label)}, {which}, so it may be a header or an example",
+                f"choose --columns {header} for a header, or --columns {example}",
+            )
         return has_name
 
     def _by_order(self) -> Columns:
@@ -348,19 +333,18 @@ class TextTable(Table):
         is_id = [width == 3 and all(map(_ID.fullmatch, each)) for each in kinds[:-1]]
         if not kinds or any(is_id) or (any(is_few) and not self.is_number):
             few = first_three(f"{i} {quoted(each)}" for i, each in enumerate(self.first, 1))
-            raise self._unclear(f"has {width} columns ({few}), which are not clearly texts and then a label", [])
+            raise self._unclear(f"has {width} columns ({few}), which are not clearly texts and then a label")
         return Columns(list(range(width - 1)), width - 1, False)
 
     def _label_column(self, is_named: bool) -> int | None:
         """Of one column more than the model learned texts from, the last one with nothing but labels, or numbers."""
         labels, width = self.file.labels, len(self.first)
-        if labels is None or width not in {2, 3} - {len(self.file.learned)}:
-            return None
-        for i in reversed(range(width)):
+        found = None
+        for i in range(width) if labels is not None and width in {2, 3} - {len(self.file.learned)} else ():
             values = self.values(i, is_named)
             if values and all(each in labels if labels else number_in(each) is not None for each in values):
-                return i
-        return None
+                found = i
+        return found
 
     def no_labels(self, column: int, is_named: bool) -> set[str]:
         """Those labels of the file that stand for none."""

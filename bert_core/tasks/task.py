@@ -6,7 +6,7 @@ Shapes: R rows of a batch, C choices of an example, T tokens, D hidden size, M t
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -27,6 +27,7 @@ from bert_core.tasks.tables import TaskFile
 from bert_core.training.metrics import Fractions
 
 Metrics = dict[str, float]
+Verdict = tuple[bool | None, float]  # see `Judged`
 
 _TEXTS_AT_ONCE = 10_000
 _SORTED_TOGETHER = 50  # batches; within them, examples are sorted by length and the batches shuffled
@@ -54,18 +55,20 @@ class Example:
         raise NotImplementedError
 
     @property
-    def named_labels(self) -> Sequence[tuple[str, int]]:
+    def named_labels(self) -> Iterable[tuple[str, int]]:
         """Its labels that have names, each with its line."""
         return ()
 
 
 class Prediction:
-    """What a model says about an example."""
+    """What a model says about an example. answer: the field with it."""
+
+    answer: ClassVar[str] = "label"
 
     @property
     def value(self) -> Any:
-        """The likeliest label, number or tags, or all texts that it takes for right."""
-        raise NotImplementedError
+        """The likeliest label, number or tags, or the answers."""
+        return getattr(self, self.answer)
 
 
 @dataclass(frozen=True)
@@ -94,31 +97,25 @@ class Row:
 Parts = Sequence[tuple[Row, np.ndarray]]  # the rows of an example, each with its logits
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """How a model's outputs are read. labels: of each, empty if they have no names. may_be_missing: whether a question
-    may have no answer."""
-
-    labels: Sequence[str] = ()
-    config: FinetuningData = field(default_factory=FinetuningData)
-    may_be_missing: bool = False
-
-
 class Layout:
-    """How the tokens of texts become rows. ids: of the labels. cls, sep: ids of [CLS] and [SEP]."""
+    """How texts become rows, and how a model's outputs are read. labels: of the outputs, empty if they have no names;
+    ids: of each label. may_be_missing: whether a question may have no answer. cls, sep: ids of [CLS] and [SEP]."""
 
-    def __init__(self, labels: Sequence[str], tokenizer: Tokenizer, config: FinetuningData) -> None:
-        self.ids = {label: i for i, label in enumerate(labels)}
-        self.config, self.room = config, config.sequence_length
+    def __init__(
+        self, labels: Sequence[str], tokenizer: Tokenizer, config: FinetuningData, may_be_missing: bool = False
+    ) -> None:
+        self.labels, self.ids = labels, {label: i for i, label in enumerate(labels)}
+        self.tokenizer, self.config, self.may_be_missing = tokenizer, config, may_be_missing
         self.cls, self.sep = (special_ids(tokenizer)[token] for token in (CLS, SEP))
 
     def row(self, example: int, texts: Sequence[Encoding], target: np.ndarray | None) -> Row:
         """One or two texts, the end of the longer one cut."""
-        a, b = texts[0].ids, [] if len(texts) == 1 else texts[1].ids
-        length_a, length_b = truncated_lengths(np.array(len(a)), np.array(len(b)), self.room - 1 - len(texts))
+        a, b = (each.ids for each in texts) if len(texts) == 2 else (texts[0].ids, [])
+        room = self.config.sequence_length - 1 - len(texts)
+        length_a, length_b = truncated_lengths(np.array(len(a)), np.array(len(b)), room)
         ids = [self.cls, *a[: int(length_a)], self.sep]
-        second = len(ids)
-        return Row([*ids, *b[: int(length_b)], self.sep] if len(texts) == 2 else ids, second, example, target)
+        end = [*b[: int(length_b)], self.sep] if len(texts) == 2 else []
+        return Row([*ids, *end], len(ids), example, target)
 
 
 @dataclass(frozen=True)
@@ -155,18 +152,12 @@ class TaskBatch:
 
     def to(self, device: torch.device | str) -> "TaskBatch":
         """The batch on a device, with the packing of its mask."""
-        mask = self.attention_mask.view(-1, self.attention_mask.shape[-1])
-        return TaskBatch(
-            send(self.input_ids, device),
-            send(self.token_type_ids, device),
-            send(self.attention_mask, device),
-            None if self.target is None else send(self.target, device),
-            None if self.positions is None else send(self.positions, device),
-            Packing.of(mask, device),
-        )
+        packing = Packing.of(self.attention_mask.flatten(0, -2), device)
+        moved = {name: send(each, device) for name, each in vars(self).items() if each is not None}
+        return TaskBatch(**moved, packing=packing)
 
     def logits(self, model: "BertForTask") -> Tensor:
-        """The model's logits for a batch on its device: (R, L), (R, C), (R, T, 2) or, for tagged words, (M, L)."""
+        """A model's logits for a batch on its device: (R, L), (R, C), (R, T, 2) or, for tagged words, (M, L)."""
         is_padded = self.packing is not None and self.packing.real is not None
         inputs = self.input_ids, self.attention_mask if is_padded else None, self.token_type_ids
         return model(*inputs, positions=self.positions, packing=self.packing).float()
@@ -226,8 +217,8 @@ class TaskBatches:
 class BertForTask(nn.Module):
     """An encoder and one linear layer, under the class and tensor names of Hugging Face.
 
-    outputs: numbers that the layer gives for each row or token; None for `usual_outputs`. generator: draws the initial
-    weights; None means PyTorch's global generator. Under `torch.device("meta")` nothing is drawn.
+    outputs: numbers that the layer gives for each row or token; None for `usual_outputs`. generator: of the initial
+    weights; None means PyTorch's global one. Under `torch.device("meta")` nothing is drawn.
     """
 
     has_dropout: ClassVar[bool] = True
@@ -265,13 +256,15 @@ class BertForTask(nn.Module):
         positions: Tensor | None = None,
         packing: Packing | None = None,
     ) -> Tensor:
-        """Encode a batch, (R, T) each, and return the logits: (R, L), or those of every token, (R, T, L).
+        """Encode a batch, (R, T) or (R, C, T) each; returns the logits of rows, (R, L), or those of tokens, (R, T, L).
 
         positions: (M,) positions among all R * T to which a layer that reads tokens is limited, (M, L). packing: as for
         `BertModel.forward`.
         """
+        given = (input_ids, attention_mask, token_type_ids)
+        inputs = (None if each is None else each.flatten(0, -2).contiguous() for each in given)
         asked = _NO_POSITIONS if self.has_pooler else positions
-        output = self.bert(input_ids, attention_mask, token_type_ids, asked_positions=asked, packing=packing)
+        output = self.bert(*inputs, asked_positions=asked, packing=packing)
         return self.output_layer(self.dropout(output.pooler_output if self.has_pooler else output.last_hidden_state))
 
 
@@ -282,11 +275,10 @@ P = TypeVar("P", bound=Prediction)
 class Task(ABC, Generic[E, P]):
     """A kind of task: all in which one differs from the others.
 
-    name: as recipes have it. example: class of its examples. model: class of its model. measure: of `measures`, by
-    which the best epoch is chosen. form: of its files. columns: what a person may choose of a file, the texts and the
-    label; None if files have columns of their own. has_pairs: whether an example is a text or a pair of texts.
-    keeps_characters: whether a character without width may be an example's own. is_split: whether texts are lists of
-    words.
+    name: in recipes. measure: by which the best epoch is chosen, see `measures`. form: of its files. columns: what a
+    person may choose of a file, the texts and the label; () if files have columns of their own. has_pairs: whether an
+    example is a text or a pair of texts. keeps_characters: whether an example may need characters without width.
+    is_split: whether its texts are lists of words.
     """
 
     name: ClassVar[str]
@@ -294,7 +286,7 @@ class Task(ABC, Generic[E, P]):
     model: ClassVar[type[BertForTask]]
     measure: ClassVar[str] = "accuracy"
     form: ClassVar[str]
-    columns: ClassVar[tuple[str, str] | None] = None
+    columns: ClassVar[tuple[str, ...]] = ()
     has_pairs: ClassVar[bool] = False
     keeps_characters: ClassVar[bool] = False
     is_split: ClassVar[bool] = False
@@ -303,17 +295,15 @@ class Task(ABC, Generic[E, P]):
     def read(self, file: TaskFile) -> list[E]:
         """The examples of a file. Raises CorpusError."""
 
-    def rows(
-        self, examples: Sequence[E], labels: Sequence[str], tokenizer: Tokenizer, config: FinetuningData
-    ) -> list[Row]:
-        """The rows of all examples, in their order. labels: the label of each id, which known labels are among."""
-        layout, encode, rows = Layout(labels, tokenizer, config), plain(tokenizer).encode_batch, list[Row]()
+    def rows(self, examples: Sequence[E], layout: Layout) -> list[Row]:
+        """The rows of all examples, in their order."""
+        encode, rows = plain(layout.tokenizer).encode_batch, list[Row]()
         for start in range(0, len(examples), _TEXTS_AT_ONCE):
-            texts = [self.inputs(each) for each in examples[start : start + _TEXTS_AT_ONCE]]
-            flat = [text for each in texts for text in each]
-            encoded = iter(encode(flat, add_special_tokens=False, is_pretokenized=self.is_split))
-            for number, each in enumerate(texts, start):
-                rows += self.rows_of(examples[number], number, [next(encoded) for _ in each], layout)
+            part = examples[start : start + _TEXTS_AT_ONCE]
+            texts = [text for each in part for text in self.inputs(each)]
+            encoded = iter(encode(texts, add_special_tokens=False, is_pretokenized=self.is_split))
+            for number, each in enumerate(part, start):
+                rows += self.rows_of(each, number, [next(encoded) for _ in self.inputs(each)], layout)
         return rows
 
     def inputs(self, example: E) -> Sequence[str | Sequence[str]]:
@@ -330,7 +320,7 @@ class Task(ABC, Generic[E, P]):
         return fractions(F.cross_entropy(logits, target, reduction="sum"), len(target), right, len(target))
 
     @abstractmethod
-    def decode(self, example: E, parts: Parts, outputs: Outputs) -> P:
+    def decode(self, example: E, parts: Parts, layout: Layout) -> P:
         """A prediction from the logits of an example's rows."""
 
     @abstractmethod
@@ -339,8 +329,8 @@ class Task(ABC, Generic[E, P]):
         -1 to 1; one that divides by zero is 0, as in scikit-learn, seqeval and SQuAD's script."""
 
     @abstractmethod
-    def judge(self, example: E, found: P, labels: Sequence[str]) -> tuple[bool | None, float]:
-        """Whether a prediction is right, and how far off it is; see `Judged`."""
+    def judge(self, example: E, found: P, labels: Sequence[str]) -> Verdict:
+        """Whether a prediction is right, and how far off it is."""
 
     def compared(self, right: Any, found: Any) -> Iterable[tuple[str, str]]:
         """The label or tags of an example, each with the predicted one; empty for other tasks."""
@@ -358,7 +348,7 @@ def fractions(loss: Tensor, losses: int, right: Tensor, answers: int) -> Fractio
 
 def ratio(part: float, whole: float) -> float:
     """A fraction, 0 of nothing."""
-    return part / whole if whole else 0.0
+    return float(part / whole) if whole else 0.0
 
 
 def accuracy(a: Sequence, b: Sequence) -> float:

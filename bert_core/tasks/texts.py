@@ -1,6 +1,7 @@
 """A text, or a pair of texts, with a label, several labels, or a number: text-classification and text-regression."""
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,12 +16,12 @@ from torch import Tensor
 from bert_core.errors import CorpusError, quoted
 from bert_core.tasks import task
 from bert_core.tasks.tables import TaskFile, TextTable, number_in
-from bert_core.tasks.task import Example, Layout, Metrics, Outputs, Parts, Prediction, Row, fractions, ratio
+from bert_core.tasks.task import Layout, Metrics, Parts, Row, Verdict, fractions, ratio
 from bert_core.training.metrics import Fractions
 
 
 @dataclass(frozen=True, slots=True)
-class TextExample(Example):
+class TextExample(task.Example):
     """A text, or a pair of texts, with a label, several or, for regression, a number. line: in its file, from 1."""
 
     text: str
@@ -38,31 +39,48 @@ class TextExample(Example):
         return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
 
     @property
-    def named_labels(self) -> Sequence[tuple[str, int]]:
+    def named_labels(self) -> Iterable[tuple[str, int]]:
         names = self.label if isinstance(self.label, tuple) else (self.label,)
         return [(name, self.line) for name in names if isinstance(name, str)]
 
 
 @dataclass(frozen=True)
-class LabelPrediction(Prediction):
+class LabelPrediction(task.Prediction):
     """The likeliest label, for choices its index, or for regression the number; of a model for several labels, those
     above one half. probabilities: of each label or choice in order; empty for regression."""
 
     label: Any
     probabilities: tuple[float, ...] = ()
 
-    @property
-    def value(self) -> Any:
-        return self.label
-
 
 class BertForSequenceClassification(task.BertForTask):
     """One label for a text or a pair of texts, or one number for regression: logits (R, L)."""
 
 
-class _TextTask(task.Task[TextExample, LabelPrediction]):
+class LabelTask(task.Task[task.E, LabelPrediction]):
+    """A task with one output for each label or choice."""
+
+    def decode(self, example: task.E, parts: Parts, layout: Layout) -> LabelPrediction:
+        scores = torch.from_numpy(parts[0][1]).softmax(-1)
+        best = int(scores.argmax())
+        return LabelPrediction(layout.labels[best] if layout.labels else best, tuple(scores.tolist()))
+
+    def judge(self, example: task.E, found: LabelPrediction, labels: Sequence[str]) -> Verdict:
+        probabilities: dict[Any, float] = dict(zip(labels or range(len(found.probabilities)), found.probabilities))
+        return found.label == example.right, 1 - probabilities.get(example.right, 0.0)
+
+    def as_json(self, example: task.E, found: LabelPrediction, labels: Sequence[str]) -> dict[str, Any]:
+        names = labels or [str(i) for i in range(len(found.probabilities))]
+        return {"label": found.label, "probabilities": dict(zip(names, found.probabilities))}
+
+
+class TextClassification(LabelTask[TextExample]):
+    """One label for a text or a pair."""
+
+    name = "text-classification"
     example = TextExample
     model = BertForSequenceClassification
+    form = "a text and a label on each line, between tabs or commas"
     columns = ("one or two texts", "the label")
     has_pairs = True
 
@@ -76,15 +94,15 @@ class _TextTask(task.Task[TextExample, LabelPrediction]):
         file.chosen = [names[i] for i in (*columns, *labels)]
         none = set() if label is None else table.no_labels(label, is_named)
         left_out, examples = Counter[str](), list[TextExample]()
-        for number, fields in table.examples(is_named):
+        for line, fields in table.examples(is_named):
             given = "" if label is None else fields[label]
             if given in none:
                 left_out[quoted(given) if given else "empty"] += 1
                 continue
             texts = [fields[i] for i in columns]
-            file.check_texts(number, texts)
-            read = None if label is None else self.label_in(given, file, number)
-            examples.append(TextExample(texts[0], texts[1] if len(texts) == 2 else None, read, number))
+            file.check_texts(line, texts)
+            value = None if label is None else self.label_in(given, file, line)
+            examples.append(TextExample(texts[0], texts[1] if len(texts) == 2 else None, value, line))
         for what, count in left_out.items():
             file.notes.append(f"Examples left out because their label is {what}: {count:,}.")
         if left_out and not examples:
@@ -103,51 +121,27 @@ class _TextTask(task.Task[TextExample, LabelPrediction]):
         """What a model learns for a label; see `Row`."""
         return np.array([layout.ids[label]])
 
-    def as_json(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> dict[str, Any]:
-        return {"label": found.label, "probabilities": dict(zip(labels, found.probabilities))}
-
-
-class TextClassification(_TextTask):
-    """One label for a text or a pair."""
-
-    name = "text-classification"
-    form = "a text and a label on each line, between tabs or commas"
-
-    def decode(self, example: TextExample, parts: Parts, outputs: Outputs) -> LabelPrediction:
-        scores = torch.from_numpy(parts[0][1]).softmax(-1)
-        return LabelPrediction(outputs.labels[int(scores.argmax())], tuple(scores.tolist()))
-
     def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
-        """accuracy, f1 and matthews_correlation. Of two labels, f1 is that of the second one (scikit-learn's binary
-        average); of more, their mean (its macro average, over those that occur). matthews_correlation: Gorodkin 2004
-        for more than two."""
-        table = confusion(right, found, labels)
-        n, correct = len(right), sum(table[i][i] for i in range(len(labels)))
-        rows = [sum(row) for row in table]
-        columns = [sum(column) for column in zip(*table)]
-        scores = [ratio(2 * table[i][i], rows[i] + columns[i]) for i in range(len(labels))]
-        occurring = [score for score, row, column in zip(scores, rows, columns) if row + column]
-        covariance = n * correct - sum(row * column for row, column in zip(rows, columns))
-        spread = (n * n - sum(row * row for row in rows)) * (n * n - sum(column * column for column in columns))
+        """accuracy, f1 and matthews_correlation (for more than two labels: Gorodkin 2004). Of two labels, f1 is that of
+        the second one, of more their mean over those that occur: scikit-learn's binary and macro average."""
+        table = np.array(confusion(zip(right, found), labels), float)
+        n, correct, rows, columns = len(right), table.trace(), table.sum(1), table.sum(0)
+        scores = 2 * table.diagonal() / np.maximum(rows + columns, 1)
+        covariance = n * correct - rows @ columns
+        spread = (n * n - rows @ rows) * (n * n - columns @ columns)
         return {
             "accuracy": ratio(correct, n),
-            "f1": scores[1] if len(labels) == 2 else ratio(sum(occurring), len(occurring)),
+            "f1": float(scores[1]) if len(labels) == 2 else ratio(scores.sum(), np.count_nonzero(rows + columns)),
             "matthews_correlation": ratio(covariance, math.sqrt(spread)),
         }
 
-    def judge(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> tuple[bool | None, float]:
-        probabilities = dict(zip(labels, found.probabilities))
-        return found.label == example.label, 1 - probabilities.get(example.right, 0.0)
-
-    def compared(self, right: str, found: str) -> Iterable[tuple[str, str]]:
-        return [(right, found)]
+    def compared(self, right: Any, found: Any) -> Iterable[tuple[str, str]]:
+        return [(right, found)] if isinstance(right, str) else ()
 
 
-class SeveralLabels(_TextTask):
+class SeveralLabels(TextClassification):
     """Several labels for a text or a pair, or none."""
 
-    name = TextClassification.name
-    form = TextClassification.form
     measure = "f1"  # the labels of a text are seldom all right
 
     def target_of(self, label: Any, layout: Layout) -> np.ndarray:
@@ -158,23 +152,22 @@ class SeveralLabels(_TextTask):
         right = ((logits.detach() > 0) == (target > 0)).all(1).sum()
         return fractions(loss, target.numel(), right, len(target))
 
-    def decode(self, example: TextExample, parts: Parts, outputs: Outputs) -> LabelPrediction:
+    def decode(self, example: TextExample, parts: Parts, layout: Layout) -> LabelPrediction:
         scores = torch.from_numpy(parts[0][1]).sigmoid().tolist()
-        chosen = tuple(label for label, score in zip(outputs.labels, scores) if score > 0.5)
-        return LabelPrediction(chosen, tuple(scores))
+        return LabelPrediction(tuple(each for each, score in zip(layout.labels, scores) if score > 0.5), tuple(scores))
 
     def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
         """accuracy, the fraction of texts whose labels are all right, and f1 over all labels of all texts (micro)."""
         pairs = [({*a}, {*b}) for a, b in zip(right, found)]
-        both, all_labels = sum(len(a & b) for a, b in pairs), sum(len(a) + len(b) for a, b in pairs)
-        return {"accuracy": ratio(sum(a == b for a, b in pairs), len(pairs)), "f1": ratio(2 * both, all_labels)}
+        both, each = sum(len(a & b) for a, b in pairs), sum(len(a) + len(b) for a, b in pairs)
+        return {"accuracy": ratio(sum(a == b for a, b in pairs), len(pairs)), "f1": ratio(2 * both, each)}
 
-    def judge(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> tuple[bool | None, float]:
+    def judge(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> Verdict:
         off = (abs((name in example.right) - score) for name, score in zip(labels, found.probabilities))
         return {*example.right} == {*found.label}, max(off)
 
 
-class TextRegression(_TextTask):
+class TextRegression(TextClassification):
     """A number for a text or a pair."""
 
     name = "text-regression"
@@ -194,31 +187,31 @@ class TextRegression(_TextTask):
         loss = F.mse_loss(logits.squeeze(1), target, reduction="sum")
         return fractions(loss, len(target), torch.zeros_like(loss), 0)  # the accuracy is nan
 
-    def decode(self, example: TextExample, parts: Parts, outputs: Outputs) -> LabelPrediction:
+    def decode(self, example: TextExample, parts: Parts, layout: Layout) -> LabelPrediction:
         return LabelPrediction(float(parts[0][1][0]))
 
     def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
         """pearson and spearman correlation; ties get their mean rank, as in SciPy."""
         return {"pearson": _pearson(right, found), "spearman": _pearson(_ranks(right), _ranks(found))}
 
-    def judge(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> tuple[bool | None, float]:
+    def judge(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> Verdict:
         return None, abs(example.right - found.label)
 
     def as_json(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> dict[str, Any]:
         return {"label": found.label}
 
 
-def confusion(right: Sequence[str], found: Sequence[str], labels: Sequence[str]) -> list[list[int]]:
+def confusion(pairs: Iterable[tuple[str, str]], labels: Sequence[str]) -> list[list[int]]:
     """How often each label, a row, was predicted as each, a column; both in the order of `labels`."""
-    counts = Counter(zip(right, found))
+    counts = Counter(pairs)
     return [[counts[label, other] for other in labels] for label in labels]
 
 
 def _pearson(x: Sequence[float], y: Sequence[float]) -> float:
-    mean_x, mean_y = (math.fsum(each) / max(1, len(each)) for each in (x, y))
-    x, y = [value - mean_x for value in x], [value - mean_y for value in y]
-    products = math.fsum(a * b for a, b in zip(x, y))
-    return ratio(products, math.sqrt(math.fsum(a * a for a in x) * math.fsum(b * b for b in y)))
+    try:
+        return statistics.correlation(x, y)
+    except statistics.StatisticsError:  # all are equal
+        return 0.0
 
 
 def _ranks(values: Sequence[float]) -> list[float]:

@@ -9,20 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from tokenizers import Encoding
 
+from bert_core.tasks import task
 from bert_core.tasks.tables import TaskFile, numbered
-from bert_core.tasks.task import (
-    BertForTask,
-    Example,
-    Layout,
-    Metrics,
-    Outputs,
-    Parts,
-    Prediction,
-    Row,
-    Task,
-    accuracy,
-    ratio,
-)
+from bert_core.tasks.task import Layout, Metrics, Parts, Row, Verdict, accuracy, ratio
 
 Entity = tuple[str, int, int]  # type, first word, and the word after the last one
 
@@ -33,7 +22,7 @@ _ONLY_KIND = "entity"  # of tags that are marks alone
 
 
 @dataclass(frozen=True, slots=True)
-class TaggedExample(Example):
+class TaggedExample(task.Example):
     """The words of a sentence and their tags, such as O, B-person and I-person (IOB2). line: of the first word."""
 
     answer: ClassVar[str] = "tags"
@@ -55,21 +44,19 @@ class TaggedExample(Example):
 
 
 @dataclass(frozen=True)
-class TagPrediction(Prediction):
+class TagPrediction(task.Prediction):
     """A tag for each word of a sentence; O for a word that the tokenizer drops."""
+
+    answer: ClassVar[str] = "tags"
 
     tags: tuple[str, ...]
 
-    @property
-    def value(self) -> tuple[str, ...]:
-        return self.tags
 
-
-class BertForTokenClassification(BertForTask):
+class BertForTokenClassification(task.BertForTask):
     """A label for each token: logits (R, T, L)."""
 
 
-class TokenClassification(Task[TaggedExample, TagPrediction]):
+class TokenClassification(task.Task[TaggedExample, TagPrediction]):
     """A tag for each word, at its first token."""
 
     name = "token-classification"
@@ -92,12 +79,10 @@ class TokenClassification(Task[TaggedExample, TagPrediction]):
         if file.labelled and width == 1:
             raise file.wrong(first_line, "has 1 columns", _WORD_AND_TAG)
         known = numbered(width)
-        if file.chosen:
-            file.check_chosen(known, 1)
-        else:
+        if not file.chosen:
             learned = [each for each in file.learned[:1] if each in known]
             file.chosen = [*(learned or known[:1]), *(known[-1:] if file.labelled else [])]
-        word, *tag = (known.index(each) for each in file.chosen)
+        word, *tag = file.chosen_among(known, 1)
         file.say(known, False, Words=[word], Tags=tag)
         examples = []
         for has_words, lines in itertools.groupby(_lines(file), lambda each: each[1] != ""):
@@ -126,7 +111,7 @@ class TokenClassification(Task[TaggedExample, TagPrediction]):
         rows: list[Row] = []
         start = 0
         while start < len(word_of) or not rows:
-            stop = min(start + layout.room - 2, len(word_of))
+            stop = min(start + layout.config.sequence_length - 2, len(word_of))
             if stop < len(word_of):  # at the last word that begins inside, unless it is the only one
                 inside = begins[(begins > start) & (begins <= stop)]
                 stop = int(inside[-1]) if len(inside) else stop
@@ -138,11 +123,11 @@ class TokenClassification(Task[TaggedExample, TagPrediction]):
             start = stop
         return rows
 
-    def decode(self, example: TaggedExample, parts: Parts, outputs: Outputs) -> TagPrediction:
+    def decode(self, example: TaggedExample, parts: Parts, layout: Layout) -> TagPrediction:
         tags = ["O"] * len(example.words)
         for row, logits in parts:
             for word, label in zip(row.words if row.words is not None else (), logits.argmax(1)):
-                tags[word] = outputs.labels[label]
+                tags[word] = layout.labels[label]
         return TagPrediction(tuple(tags))
 
     def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
@@ -157,7 +142,7 @@ class TokenClassification(Task[TaggedExample, TagPrediction]):
             "accuracy": accuracy(list(itertools.chain(*right)), list(itertools.chain(*found))),
         }
 
-    def judge(self, example: TaggedExample, found: TagPrediction, labels: Sequence[str]) -> tuple[bool | None, float]:
+    def judge(self, example: TaggedExample, found: TagPrediction, labels: Sequence[str]) -> Verdict:
         mistake = 1 - accuracy(example.right, found.tags)
         return not mistake, mistake
 
@@ -198,13 +183,8 @@ def _has_sentences(file: TaskFile, first: str) -> bool:
 
 def _sentences(file: TaskFile) -> list[TaggedExample]:
     file.notes.append("Each line was read as a sentence, with its words between spaces.")
-    examples: list[TaggedExample] = []
-    for number, line in file.lines():
-        if line:
-            examples.append(TaggedExample(tuple(_fields(line)), None, number))
-        else:
-            file.blanks.append(len(examples) + len(file.blanks))
-    return examples
+    file.blanks += [i for i, (_, line) in enumerate(file.lines()) if not line]
+    return [TaggedExample(tuple(_fields(line)), None, number) for number, line in file.lines() if line]
 
 
 def _tag(tag: str, before: str, file: TaskFile, line: int) -> str:

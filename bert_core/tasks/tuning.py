@@ -25,7 +25,7 @@ from bert_core.errors import CheckpointError, ConfigError, CorpusError
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts, model_of, predicting, score
 from bert_core.tasks.recipe import FinetuningRecipe
-from bert_core.tasks.task import BertForTask, Metrics, Outputs, Prediction, Row, Task, TaskBatch, TaskBatches
+from bert_core.tasks.task import BertForTask, Layout, Metrics, Prediction, Row, Task, TaskBatch, TaskBatches
 from bert_core.training.metrics import Fractions, Numbers
 from bert_core.training.trainer import Trainer
 
@@ -242,7 +242,7 @@ def prepare_task(
     progress("encoding the examples")
 
     def batches_of(part: TaskData) -> TaskBatches:
-        return part.batches(labels, start.tokenizer, data, start.config.pad_token_id, seed)
+        return part.batches(Layout(labels, start.tokenizer, data), start.config.pad_token_id, seed)
 
     batches, held_out = batches_of(train), batches_of(validation)
     unknown = _unknown_share(batches.rows, start.tokenizer)
@@ -320,10 +320,10 @@ class TaskEvaluator:
             self.advance()
         prepared, recipe = self._prepared, self._prepared.recipe
         assert prepared.parts.validation is not None
-        outputs = Outputs(prepared.labels, recipe.data, recipe.may_be_missing)
+        layout = Layout(prepared.labels, prepared.tokenizer, recipe.data, recipe.may_be_missing)
         self.latest_step, self._snapshot = snapshot.step, snapshot
         model, data = model_of(snapshot.checkpoint()), prepared.parts.validation
-        self._work = predicting(data.kind, model, prepared.validation, data.examples, outputs)
+        self._work = predicting(data.kind, model, prepared.validation, data.examples, layout)
 
     def advance(self) -> None:
         """Evaluate one batch, if an evaluation is running."""

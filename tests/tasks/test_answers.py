@@ -11,6 +11,7 @@ from bert_core.data.tokenizer import end_of_marks, train_tokenizer
 from bert_core.errors import CorpusError
 from bert_core.tasks.examples import TASKS
 from bert_core.tasks.question_answering import AnswerExample, best_answers
+from bert_core.tasks.task import Layout
 from bert_core.tasks.token_classification import TaggedExample
 
 CONTEXT = "one two three four five six seven eight nine ten"
@@ -29,7 +30,7 @@ def word_tokenizer():
 
 
 def windows(tokenizer, example, **settings):
-    return TASKS["question-answering"].rows([example], (), tokenizer, FinetuningData(**settings))
+    return TASKS["question-answering"].rows([example], Layout((), tokenizer, FinetuningData(**settings)))
 
 
 def texts(row, context):
@@ -134,13 +135,13 @@ def test_a_tag_belongs_to_the_first_piece_of_its_word_and_a_long_sentence_is_rea
     words = ("two", "seven", "ten", "one", "where", "three")
     tags = ("O", "B-x", "O", "O", "B-x", "I-x")
     task, examples = TASKS["token-classification"], [TaggedExample(words, tags)]
-    whole = task.rows(examples, ("O", "B-x", "I-x"), tokenizer, FinetuningData())
+    whole = task.rows(examples, Layout(("O", "B-x", "I-x"), tokenizer, FinetuningData()))
     assert len(whole) == 1
     pieces = [tokenizer.id_to_token(whole[0].ids[position]) for position in whole[0].positions]
     assert [piece[0] for piece in pieces] == [words[word][0] for word in whole[0].words]
     assert whole[0].target.tolist() == [("O", "B-x", "I-x").index(tags[word]) for word in whole[0].words]
 
-    parts = task.rows(examples, ("O", "B-x", "I-x"), tokenizer, FinetuningData(sequence_length=12))
+    parts = task.rows(examples, Layout(("O", "B-x", "I-x"), tokenizer, FinetuningData(sequence_length=12)))
     assert len(parts) > 1
     assert np.concatenate([part.words for part in parts]).tolist() == whole[0].words.tolist()
     assert all(len(part.ids) <= 12 for part in parts)

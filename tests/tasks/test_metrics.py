@@ -23,7 +23,7 @@ def test_two_labels():
     assert found["accuracy"] == 0.7
     assert found["f1"] == pytest.approx(2 * 3 / (2 * 3 + 1 + 2))
     assert found["matthews_correlation"] == pytest.approx((3 * 4 - 1 * 2) / (4 * 5 * 5 * 6) ** 0.5)
-    assert confusion(labels, predicted, ["0", "1"]) == [[4, 1], [2, 3]]
+    assert confusion(zip(labels, predicted), ["0", "1"]) == [[4, 1], [2, 3]]
 
 
 def test_three_labels_have_a_macro_f1_over_those_that_occur():
