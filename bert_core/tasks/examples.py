@@ -44,19 +44,14 @@ _SEVERAL_LABELS = SeveralLabels()
 
 @dataclass(frozen=True)
 class TaskData:
-    """The examples of one part of a task: training, validation or test.
+    """The examples of one part of a task: training, validation or test."""
 
-    task: one of `TASKS`. name: of the file. notes: what the reader has read and changed, one sentence each. columns:
-    the texts and the label, or the word and the tag, by name, or by number from 1 without a header. blanks: places of
-    empty lines among the examples, of a file without labels.
-    """
-
-    task: str
+    task: str  # one of `TASKS`
     examples: Sequence[Example]
-    name: str = "the examples"
-    notes: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    blanks: tuple[int, ...] = ()
+    name: str = "the examples"  # of the file
+    notes: tuple[str, ...] = ()  # what the reader has read and changed, one sentence each
+    columns: tuple[str, ...] = ()  # the texts and the label, or the word and the tag, by name or by number from 1
+    blanks: tuple[int, ...] = ()  # places of empty lines among the examples, of a file without labels
 
     @property
     def is_multi_label(self) -> bool:
@@ -113,7 +108,7 @@ class TaskData:
         """Batches of all examples. Raises CorpusError for a label that the layout does not have."""
         self.check_labels(layout.labels)
         rows = self.kind.rows(self.examples, layout)
-        return TaskBatches(rows, pad_token_id, layout.config.batch_size, choices=self.choices, seed=seed)
+        return TaskBatches(rows, pad_token_id, layout.config.batch_size, self.choices, seed)
 
     def sample(self, count: int, seed: int) -> "TaskData":
         """`count` examples drawn by a seed, in their order; all of them if there are fewer."""
@@ -202,13 +197,12 @@ def load_task(
 ) -> TaskData:
     """Read the examples of a task file.
 
-    labelled: whether to read labels; without them, for `predict`. columns: the texts and then, with labels, the label,
-    or the word and the tag: names of a header, or numbers from 1 where there is none, such as ("review", "sentiment")
-    or "1,2". By default, a header's usual names, else the order. model: the fine-tuned model that examples without
-    labels are for; it knows its columns and labels. encoding: of a file that is not UTF-8, see `decoded_blocks`.
-    label_separator: what stands between the labels of a text that may have several; alone, it means none of them. None:
-    each text has one label. Raises CorpusError, with the line or the question, if a part cannot be read, if it is not
-    clear which columns to read, and for a file without examples or over the limits.
+    labelled: whether to read labels. columns: the texts and then, with labels, the label, or the word and the tag:
+    names of a header, or numbers from 1 where there is none, such as ("review", "sentiment") or "1,2". By default, a
+    header's usual names, else the order. model: the fine-tuned model that examples without labels are for. encoding: of
+    a file that is not UTF-8, see `decoded_blocks`. label_separator: what stands between the labels of a text that may
+    have several; alone, it means none of them. Raises CorpusError, with the line or the question, if a part cannot be
+    read, if it is not clear which columns to read, and for a file without examples or over the limits.
     """
     path, kind = Path(path), TASKS.get(task)
     if isinstance(columns, str):
@@ -229,7 +223,8 @@ def load_task(
     if not kind.keeps_characters:
         text, invisible = without_invisible(text)
         notes += [f"Characters without width taken out of words: {invisible:,}."] if invisible else []
-    file = TaskFile(text, path.name, labelled, columns, kind.columns, label_separator, limits.items, notes)
+    separator = label_separator if task == TextClassification.name else None
+    file = TaskFile(text, path.name, labelled, columns, kind.columns, separator, limits.items, notes)
     if model is not None:
         file.learned, file.labels = learned_columns(model)[:-1], model.head.labels if model.head else None
     examples = kind.read(file)
@@ -353,29 +348,24 @@ def _example(given: object) -> Example:
 class Judged:
     """A labelled example beside its prediction.
 
-    is_right: whether label, answer (as SQuAD's exact match), all of several labels or all tags are right; None for
-    regression. mistake: 1 - the probability of the label (the least certain of several), 1 - the F1 of an answer, the
-    fraction of wrong tags, or for regression the absolute difference.
+    mistake: 1 - the probability of the label (the least certain of several), 1 - the F1 of an answer, the fraction of
+    wrong tags, or for regression the absolute difference.
     """
 
     example: Example
     prediction: Prediction
-    is_right: bool | None
+    is_right: bool | None  # in all labels or tags, or as SQuAD's exact match; None for regression
     mistake: float
 
 
 @dataclass(frozen=True)
 class Review:
-    """How a fine-tuned model does on labelled examples.
-
-    judged: all examples, mistakes first and of these the worst first. labels, confusion: names of labels or tags, and
-    how often each, a row, was predicted as each, a column; empty for other tasks.
-    """
+    """How a fine-tuned model does on labelled examples."""
 
     measures: Metrics
-    judged: tuple[Judged, ...]
-    labels: tuple[str, ...]
-    confusion: tuple[tuple[int, ...], ...]
+    judged: tuple[Judged, ...]  # all examples, mistakes first and of these the worst first
+    labels: tuple[str, ...]  # names of labels or tags
+    confusion: tuple[tuple[int, ...], ...]  # how often each, a row, was predicted as each, a column; or empty
 
 
 @checked

@@ -60,16 +60,12 @@ class AnswerExample(task.Example):
 
 @dataclass(frozen=True)
 class Answer:
-    """A part of the context; an empty text means that the context holds no answer.
-
-    start: its first character. score: sum of the logits of its first and last token. probability: softmax over the
-    candidates of the question.
-    """
+    """A part of the context; an empty text means that the context holds no answer."""
 
     text: str
-    start: int
-    score: float
-    probability: float = 1.0
+    start: int  # its first character
+    score: float  # sum of the logits of its first and last token
+    probability: float = 1.0  # softmax over the candidates of the question
 
 
 @dataclass(frozen=True)

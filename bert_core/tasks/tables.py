@@ -40,21 +40,19 @@ _MOST_SHOWN = 20  # names of columns
 
 @dataclass
 class TaskFile:
-    """A task file while it is read. chosen: the columns asked for, and after reading those read. wants: see
-    `Task.columns`. separator: between several labels. most: of lines and columns. learned, labels: of the model for
-    which examples are read, the columns of its texts, and its labels. blanks: see `TaskData`."""
+    """A task file while it is read."""
 
     text: str
     name: str
     labelled: bool
-    chosen: Sequence[str]
-    wants: tuple[str, ...]
-    separator: str | None
-    most: int
+    chosen: Sequence[str]  # columns asked for, and after reading those read
+    wants: tuple[str, ...]  # see `Task.columns`
+    separator: str | None  # between several labels
+    most: int  # lines and columns
     notes: list[str]
-    learned: tuple[str, ...] = ()
-    labels: tuple[str, ...] | None = None
-    blanks: list[int] = field(default_factory=list)
+    learned: tuple[str, ...] = ()  # columns of the texts of the model for which examples are read
+    labels: tuple[str, ...] | None = None  # of that model
+    blanks: list[int] = field(default_factory=list)  # see `TaskData`
 
     def count(self, marks: str) -> None:
         """Raise CorpusError if the text has too many of the marks that end a line or a column."""
@@ -244,9 +242,10 @@ class TextTable(Table):
         is_known = {*file.learned} <= {*self.first} and not all(each.isdecimal() for each in file.learned)
         self._learned = [self.first.index(each) for each in file.learned] if is_known else []
         self._names = [_plain(each) for each in self.first]
-        kinds = (_TEXT_NAME, _OTHER_TEXT_NAME)[: len(self.first)]  # a column alone has one of the usual names
-        found = ([i for i, name in enumerate(self._names) if kind.fullmatch(name)] for kind in kinds)
-        self._texts = next(filter(None, found), [])
+        usual, other = (
+            [i for i, name in enumerate(self._names) if kind.fullmatch(name)] for kind in (_TEXT_NAME, _OTHER_TEXT_NAME)
+        )
+        self._texts, self._named = usual or other, usual + other if len(self.first) > 1 else usual
 
     def columns(self) -> Columns:
         """The columns that a person asked for, else by the names of a header, else by their order. Raises CorpusError
@@ -298,7 +297,7 @@ class TextTable(Table):
     def _is_header(self, named: Columns | None) -> bool:
         """Whether the first row names the columns. Raises CorpusError for one that may also be an example."""
         file, first = self.file, self.first
-        has_name = any(first[i] not in self.values(i, is_named=True) for i in self._texts)
+        has_name = any(first[i] not in self.values(i, is_named=True) for i in self._named)
         if not file.labelled:
             return has_name or bool(self._learned) or self._label_column(True) != self._label_column(False)
         column = named.label if named and named.label is not None and has_name else len(first) - 1

@@ -73,24 +73,19 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Row:
-    """[CLS] A [SEP] or [CLS] A [SEP] B [SEP], with what the model learns for it.
+    """[CLS] A [SEP] or [CLS] A [SEP] B [SEP], with what the model learns for it."""
 
-    ids: all tokens. second: index of the first token of B, or the number of tokens. example: index of its example.
-    target: (1,) the label's id, the number or the index of the right choice; (1, L) 1.0 for each of several labels;
-    (1, 2) the tokens where the answer starts and ends; (M,) label ids of tagged words; None without labels. positions:
-    for tagged words (M,), the first token of each word. words: for tagged words, their indices in the sentence.
-    offsets: for windows, (T, 2), the first character of each token in the context and that after its last one; -1
-    outside the context. widest: for windows, (T,), whether no other window shows the token with more context on both
-    sides.
-    """
-
-    ids: Sequence[int]
-    second: int
-    example: int
+    ids: Sequence[int]  # all tokens
+    second: int  # index of the first token of B, or the number of tokens
+    example: int  # index of its example
+    # (1,) the label's id, the number or the index of the right choice; (1, L) 1.0 for each of several labels; (1, 2)
+    # the tokens where the answer starts and ends; (M,) label ids of tagged words. None without labels.
     target: np.ndarray | None = None
-    positions: np.ndarray | None = None
-    words: np.ndarray | None = None
+    positions: np.ndarray | None = None  # (M,) the first token of each tagged word
+    words: np.ndarray | None = None  # (M,) the indices of tagged words in the sentence
+    # Of a window: (T, 2) the first character of each token in the context and that after its last one; -1 elsewhere.
     offsets: np.ndarray | None = None
+    # Of a window: (T,) whether no other window shows the token with more context on both sides.
     widest: np.ndarray | None = None
 
 
@@ -120,19 +115,14 @@ class Layout:
 
 @dataclass(frozen=True)
 class TaskBatch:
-    """Rows as int64 tensors, padded to the longest; see `Row`.
+    """Rows as int64 tensors, padded to the longest; see `Row`."""
 
-    input_ids, token_type_ids, attention_mask: (R, T), for choices (R, C, T). target: (R,) label ids, numbers or indices
-    of choices, (R, L) 1.0 for each of several labels, (R, 2) starts and ends, or (M,) tags; None without labels.
-    positions: (M,) those of tagged words among all R * T. packing: of the mask.
-    """
-
-    input_ids: Tensor
+    input_ids: Tensor  # (R, T), for choices (R, C, T), as the next two
     token_type_ids: Tensor
     attention_mask: Tensor
-    target: Tensor | None = None
-    positions: Tensor | None = None
-    packing: Packing | None = None
+    target: Tensor | None = None  # the rows' targets in one
+    positions: Tensor | None = None  # (M,) of tagged words among all R * T
+    packing: Packing | None = None  # of the mask
 
     @classmethod
     def of(cls, rows: Sequence[Row], pad_token_id: int, choices: int | None = None) -> "TaskBatch":
@@ -160,7 +150,7 @@ class TaskBatch:
         """A model's logits for a batch on its device: (R, L), (R, C), (R, T, 2) or, for tagged words, (M, L)."""
         is_padded = self.packing is not None and self.packing.real is not None
         inputs = self.input_ids, self.attention_mask if is_padded else None, self.token_type_ids
-        return model(*inputs, positions=self.positions, packing=self.packing).float()
+        return model(*inputs, asked_positions=self.positions, packing=self.packing).float()
 
 
 class TaskBatches:
@@ -171,9 +161,7 @@ class TaskBatches:
     several. count: of examples in a pass. longest: tokens of the longest row. steps_per_epoch: batches in a pass.
     """
 
-    def __init__(
-        self, rows: Sequence[Row], pad_token_id: int, batch_size: int, *, choices: int | None, seed: int
-    ) -> None:
+    def __init__(self, rows: Sequence[Row], pad_token_id: int, batch_size: int, choices: int | None, seed: int) -> None:
         self.rows, self.choices, self.seed = rows, choices, seed
         self.pad_token_id, self.batch_size = pad_token_id, batch_size
         self._lengths = np.array([len(row.ids) for row in rows]).reshape(-1, choices or 1).max(1)
@@ -248,23 +236,17 @@ class BertForTask(nn.Module):
         return getattr(self, self.layer)
 
     def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        token_type_ids: Tensor | None = None,
-        *,
-        positions: Tensor | None = None,
-        packing: Packing | None = None,
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None, **more: Any
     ) -> Tensor:
         """Encode a batch, (R, T) or (R, C, T) each; returns the logits of rows, (R, L), or those of tokens, (R, T, L).
 
-        positions: (M,) positions among all R * T to which a layer that reads tokens is limited, (M, L). packing: as for
-        `BertModel.forward`.
+        more: further arguments of `BertModel.forward`; of tokens, the logits are those of the M asked ones, (M, L).
         """
         given = (input_ids, attention_mask, token_type_ids)
         inputs = (None if each is None else each.flatten(0, -2).contiguous() for each in given)
-        asked = _NO_POSITIONS if self.has_pooler else positions
-        output = self.bert(*inputs, asked_positions=asked, packing=packing)
+        if self.has_pooler:
+            more["asked_positions"] = _NO_POSITIONS
+        output = self.bert(*inputs, **more)
         return self.output_layer(self.dropout(output.pooler_output if self.has_pooler else output.last_hidden_state))
 
 
@@ -273,23 +255,17 @@ P = TypeVar("P", bound=Prediction)
 
 
 class Task(ABC, Generic[E, P]):
-    """A kind of task: all in which one differs from the others.
+    """A kind of task: all in which one differs from the others."""
 
-    name: in recipes. measure: by which the best epoch is chosen, see `measures`. form: of its files. columns: what a
-    person may choose of a file, the texts and the label; () if files have columns of their own. has_pairs: whether an
-    example is a text or a pair of texts. keeps_characters: whether an example may need characters without width.
-    is_split: whether its texts are lists of words.
-    """
-
-    name: ClassVar[str]
+    name: ClassVar[str]  # in recipes
     example: ClassVar[type[Example]]
     model: ClassVar[type[BertForTask]]
-    measure: ClassVar[str] = "accuracy"
-    form: ClassVar[str]
-    columns: ClassVar[tuple[str, ...]] = ()
-    has_pairs: ClassVar[bool] = False
-    keeps_characters: ClassVar[bool] = False
-    is_split: ClassVar[bool] = False
+    measure: ClassVar[str] = "accuracy"  # by which the best epoch is chosen
+    form: ClassVar[str]  # of its files
+    columns: ClassVar[tuple[str, ...]] = ()  # that a person may choose of a file: the texts, and the label
+    has_pairs: ClassVar[bool] = False  # an example is a text or a pair of texts
+    keeps_characters: ClassVar[bool] = False  # even those without width
+    is_split: ClassVar[bool] = False  # its texts are lists of words
 
     @abstractmethod
     def read(self, file: TaskFile) -> list[E]:

@@ -131,7 +131,7 @@ class TextClassification(LabelTask[TextExample]):
         spread = (n * n - rows @ rows) * (n * n - columns @ columns)
         return {
             "accuracy": ratio(correct, n),
-            "f1": float(scores[1]) if len(labels) == 2 else ratio(scores.sum(), np.count_nonzero(rows + columns)),
+            "f1": float(scores[1]) if len(labels) == 2 else ratio(scores.sum(), int(np.count_nonzero(rows + columns))),
             "matthews_correlation": ratio(covariance, math.sqrt(spread)),
         }
 
