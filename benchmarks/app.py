@@ -33,7 +33,6 @@ from serving import FIRST_LOSS, PATIENCE, ROOT, Server, Visitor, chromium, free_
 
 from bert_core import BertConfig, BertForPreTraining, load_checkpoint, load_recipe, save_checkpoint
 from bert_core.probes.sentence_pairs import pair_matrix
-from bert_core.runs.recipe import recipe_corpus
 from bert_core.runs.timing import FREE_AFTER
 from bert_core.storage.checkpoint import Checkpoint
 from ui.server.guard import PAGE_BURST
@@ -328,7 +327,7 @@ def base(options: argparse.Namespace) -> None:
 
 def matrix(options: argparse.Namespace) -> None:
     """P(IsNext) of every sentence of the dialogue against every other."""
-    checkpoint, corpus, spent = load_checkpoint(SHIPPED), recipe_corpus(load_recipe("romeo-juliet")), []
+    checkpoint, corpus, spent = load_checkpoint(SHIPPED), load_recipe("romeo-juliet").source(), []
     for _ in range(options.repeat):
         began = time.perf_counter()
         judged = pair_matrix(checkpoint, corpus)

@@ -23,9 +23,9 @@ import transformers
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bert_core import load_checkpoint, load_task, save_checkpoint
+from bert_core.runs.prepare import Prepared, prepare
+from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.tasks.examples import TaskParts
-from bert_core.tasks.recipe import FinetuningRecipe
-from bert_core.tasks.tuning import PreparedTask, prepare_task
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
     checkpoint, task = load_checkpoint(options.checkpoint), load_task(options.train, "text-classification")
     settings = {"data.batch_size": options.batch_size, "training.dropout": options.dropout, "training.epochs": 1000}
     recipe = FinetuningRecipe("benchmark", task.task, task.name).override(settings)
-    prepared = prepare_task(recipe, checkpoint, TaskParts(task))
+    prepared = prepare(recipe, TaskParts(task), start=checkpoint)
     trainer = prepared.trainer()
     with tempfile.TemporaryDirectory() as folder:
         save_checkpoint(checkpoint, folder)
@@ -68,10 +68,10 @@ def main() -> None:
     )
 
 
-def transformers_step(folder: str, prepared: PreparedTask, options: argparse.Namespace) -> Callable[[], object]:
+def transformers_step(folder: str, prepared: Prepared, options: argparse.Namespace) -> Callable[[], object]:
     """A step of `BertForSequenceClassification` with padded batches."""
     dropout = {"hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
-    labels = len(prepared.labels)
+    labels = prepared.head.weight.shape[0]
     model = transformers.BertForSequenceClassification.from_pretrained(folder, num_labels=labels, **dropout).train()
     config = prepared.recipe.training
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=config.weight_decay, fused=True)

@@ -52,7 +52,7 @@ class Contestant:
 
     def record(self, model: BertForPreTraining) -> None:
         """Evaluate a model after a turn and print the result."""
-        point = evaluate(model, self._held_out, _EVALUATION_BATCHES, self.steps)
+        point = evaluate(model, [self._held_out[k] for k in range(_EVALUATION_BATCHES)], self.steps)
         self.points.append((self.seconds, point))
         print(
             f"| {self.name} | {self.seconds:.0f} | {self.steps:,} | {point.mlm_loss:.3f} | {point.mlm_accuracy:.1%} "

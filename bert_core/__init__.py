@@ -6,8 +6,8 @@
     run = service.start("romeo-juliet", seed=0)  # trains in the background; wait until run.status is "finished"
     fill_mask(run.snapshots[-1].checkpoint(), "hello how [MASK] you", "hello romeo my name is juliet")
 
-To read: config, data/, model, packing, training/; then storage/ (model folders), probes/ (questions to a model),
-tasks/ (fine-tuning), runs/, pages/ (HTML for a notebook or a file).
+To read: config, data/, model, training/; then storage/ (model folders), probes/ (questions to a model),
+tasks/, runs/, pages/ (HTML for a notebook or a file).
 """
 
 from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
@@ -34,16 +34,23 @@ from bert_core.probes.sentence_pairs import next_sentence, pair_matrix
 from bert_core.probes.stages import follow
 from bert_core.probes.vectors import encode, sentence_vectors, words_in_contexts
 from bert_core.runs.prepare import prepare, preview
-from bert_core.runs.recipe import Recipe, load_recipe, recipe_names
+from bert_core.runs.recipe import (
+    FinetuningRecipe,
+    Recipe,
+    finetuning_recipe,
+    finetuning_recipes,
+    load_recipe,
+    recipe_names,
+)
 from bert_core.runs.run import Run
 from bert_core.runs.service import TrainingService
 from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint
-from bert_core.tasks.examples import load_task, predict, review
+from bert_core.tasks.examples import load_task
 from bert_core.tasks.multiple_choice import BertForMultipleChoice
+from bert_core.tasks.prediction import predict, review
 from bert_core.tasks.question_answering import BertForQuestionAnswering
-from bert_core.tasks.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.tasks.texts import BertForSequenceClassification
 from bert_core.tasks.token_classification import BertForTokenClassification
 from bert_core.training.trainer import Trainer

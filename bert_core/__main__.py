@@ -14,6 +14,7 @@ import contextlib
 import csv
 import dataclasses
 import json
+import math
 import os
 import re
 import signal
@@ -27,7 +28,7 @@ from typing import Any
 import torch.distributed as dist
 from tqdm import tqdm
 
-from bert_core.config import CORPUS_KINDS, check_seed
+from bert_core.config import CORPUS_KINDS, check_seed, fields_of
 from bert_core.costs import choose_device
 from bert_core.data.arrays import cache_folder
 from bert_core.data.corpus import Corpus, read_corpus
@@ -36,23 +37,28 @@ from bert_core.errors import BertCoreError, ConfigError, RunError
 from bert_core.pages.report import report
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
-from bert_core.runs.recipe import DEFAULT_RECIPE, Recipe, load_recipe, recipe_content, recipe_corpus, recipe_names
+from bert_core.runs.recipe import (
+    DEFAULT_RECIPE,
+    FinetuningRecipe,
+    Recipe,
+    finetuning_recipe,
+    finetuning_recipes,
+    load_recipe,
+    recipe_names,
+)
 from bert_core.runs.saved_state import TrainingState, read_training_state
-from bert_core.runs.worker import finetune
+from bert_core.runs.worker import Worker, finetune
 from bert_core.storage.checkpoint import CONFIG, Checkpoint, check_saving, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
-from bert_core.tasks.examples import TASKS, load_task, predict, task_of
-from bert_core.tasks.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
+from bert_core.tasks.examples import TASKS, load_task
+from bert_core.tasks.prediction import predict, task_of
 from bert_core.tasks.tuning import TaskMetrics
-from bert_core.training.distributed import LostProcess, any_wants_to_stop, first_on_each_machine, joined, rank
+from bert_core.training.distributed import any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import evaluate
-from bert_core.training.metrics import PendingMetrics, StepMetrics, read_metrics, until_divergence
+from bert_core.training.metrics import StepMetrics
 
-_SHOW_SECONDS = 0.2  # between two readings of metrics from the device
 _FIRST_LINE, _LINES = 0.5, 5.0  # seconds until the first line of progress, and between two
-_EVALUATIONS = 20  # of the validation part, in a run of enough steps
-_EVALUATION_BATCHES = 20  # in one evaluation
-_EVALUATED_SHARE = 0.3  # batches evaluated for each step: they take a third of its time, so all take a tenth
+_TEST_BATCHES = 20  # of the test part, after the training
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,13 +96,9 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--start", type=_given, metavar="FOLDER_OR_NAME", help=start)
     train.add_argument("--resume", type=_path, metavar="DIR", help="continue the training in this folder, bit for bit")
     corpus = f"a text instead of the recipe's; a file of more than 16 MB is encoded once and kept in {cache_folder()}"
-    train.add_argument("--corpus", type=_path, metavar="FILE", help=corpus)
-    _add_encoding(train)
-    train.add_argument("--kind", choices=CORPUS_KINDS, help="how to split --corpus; default: the recipe's kind or auto")
+    _add_corpus(train, corpus)
     train.add_argument("--seed", type=int, help="of weights, pairs, masks and dropout; default: the recipe's")
-    train.add_argument("--output", type=_path, metavar="DIR", help="the folder to write")
-    train.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
-    _add_device(train)
+    _add_output(train, required=False)
     every = "save the model and its training state every STEPS steps and at the end; %(default)s by default"
     train.add_argument("--save-every", type=int, default=1000, metavar="STEPS", help=every)
     _add_settings(train, "training.steps=2000")
@@ -105,27 +107,15 @@ def _parser() -> argparse.ArgumentParser:
     reporter = commands.add_parser("report", help="describe a training in one HTML file")
     reporter.add_argument("folder", type=_path, metavar="DIR", help="what train has written")
     reporter.add_argument("--output", type=_path, required=True, metavar="FILE", help="the HTML file to write")
-    reporter.add_argument(
-        "--corpus", type=_path, metavar="FILE", help="the text of the training, if the recipe has none"
-    )
-    _add_encoding(reporter)
-    reporter.add_argument(
-        "--kind", choices=CORPUS_KINDS, help="how to split --corpus; default: the recipe's kind or auto"
-    )
-    _add_device(reporter)
+    _add_corpus(reporter, "the text of the training, if the recipe has none")
     reporter.set_defaults(command=_report)
 
     examine = commands.add_parser("exam", help="mask every word and judge every pair of a text")
-    examine.add_argument(
-        "model", type=_given, metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub"
-    )
-    examine.add_argument("--corpus", type=_path, required=True, help="the text to mask and judge")
-    _add_encoding(examine)
-    examine.add_argument("--kind", choices=CORPUS_KINDS, help="how the text is split into sentences; default: auto")
+    _add_model(examine)
+    _add_corpus(examine, "the text to mask and judge", required=True)
     window = f"chooses the window of a text over {EXAM_SENTENCES} sentences"
     examine.add_argument("--seed", type=int, default=0, help=window)
     examine.add_argument("--max-positions", type=int, metavar="N", help="read up to N tokens, more than in training")
-    _add_device(examine)
     examine.set_defaults(command=_exam)
 
     tune = commands.add_parser("finetune", help="let a model learn a task from labelled examples")
@@ -140,15 +130,11 @@ def _parser() -> argparse.ArgumentParser:
     separator = "what stands between the labels of a text that may have several, such as a comma"
     tune.add_argument("--label-separator", type=_given, metavar="TEXT", help=separator)
     _add_columns(tune, "the texts and then the label, or the word and the tag, for example review,sentiment")
-    _add_encoding(tune)
-    tune.add_argument(
-        "--checkpoint", type=_given, required=True, metavar="FOLDER_OR_NAME", help="the model to start from"
-    )
+    start = "the model to start from"
+    tune.add_argument("--checkpoint", type=_given, required=True, metavar="FOLDER_OR_NAME", help=start)
     tune.add_argument("--random-weights", action="store_true", help="keep only the tokenizer and sizes of --checkpoint")
-    tune.add_argument("--output", type=_path, required=True, metavar="DIR", help="the folder to write")
-    tune.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
+    _add_output(tune, required=True)
     tune.add_argument("--seed", type=int, default=0, help="of the output layer, the order of examples and dropout")
-    _add_device(tune)
     _add_settings(tune, "training.epochs=3")
     tune.set_defaults(command=_finetune)
 
@@ -156,16 +142,29 @@ def _parser() -> argparse.ArgumentParser:
     about += "header, null for an empty line. For a file of a word a line, and for SQuAD's JSON, it has one for each "
     about += "sentence or question."
     predictor = commands.add_parser("predict", help="apply a fine-tuned model to examples", description=about)
-    predictor.add_argument(
-        "model", type=_given, metavar="FOLDER_OR_NAME", help="a Hugging Face folder, or owner/model on the Hub"
-    )
+    _add_model(predictor)
     predictor.add_argument("--input", type=_path, required=True, metavar="FILE", help="examples; labels are not read")
     _add_columns(predictor, "the texts, or the word, for example review")
-    _add_encoding(predictor)
     predictor.add_argument("--output", type=_path, metavar="FILE", help="default: standard output")
-    _add_device(predictor)
     predictor.set_defaults(command=_predict)
+
+    encoding = "of the text; default: UTF-8, or what its mark names"
+    device = "cpu, cuda, mps, or cuda:1 for the second GPU; by default cuda where there is one, else cpu"
+    for command in (train, reporter, examine, tune, predictor):
+        command.add_argument("--encoding", choices=ENCODINGS, help=encoding)
+        command.add_argument("--device", default="auto", help=device)
     return parser
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
+    help = "a Hugging Face folder, or owner/model on the Hub"
+    command.add_argument("model", type=_given, metavar="FOLDER_OR_NAME", help=help)
+
+
+def _add_corpus(command: argparse.ArgumentParser, help: str, required: bool = False) -> None:
+    command.add_argument("--corpus", type=_path, metavar="FILE", required=required, help=help)
+    help = "how --corpus is split into sentences; default: as the recipe says, else auto"
+    command.add_argument("--kind", choices=CORPUS_KINDS, help=help)
 
 
 def _add_columns(command: argparse.ArgumentParser, which: str) -> None:
@@ -173,13 +172,9 @@ def _add_columns(command: argparse.ArgumentParser, which: str) -> None:
     command.add_argument("--columns", default="", metavar="NAME,NAME", help=help)
 
 
-def _add_encoding(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--encoding", choices=ENCODINGS, help="of the text; default: UTF-8, or what its mark names")
-
-
-def _add_device(command: argparse.ArgumentParser) -> None:
-    help = "cpu, cuda, mps, or cuda:1 for the second GPU; by default cuda where there is one, else cpu"
-    command.add_argument("--device", default="auto", help=help)
+def _add_output(command: argparse.ArgumentParser, required: bool) -> None:
+    command.add_argument("--output", type=_path, required=required, metavar="DIR", help="the folder to write")
+    command.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
 
 
 def _add_settings(command: argparse.ArgumentParser, example: str) -> None:
@@ -196,28 +191,37 @@ def _train(options: argparse.Namespace) -> None:
     with joined(device):
         with first_on_each_machine(), _stages() as show_stage:
             prepared, saved = _prepare(options, device, show_stage)
-        training = _Training(prepared, saved, device, options.output or options.resume)
-        trainer = training.trainer
-        _print_once(
+        worker, output = Worker(prepared, device, saved), options.output or options.resume
+        rows, trainer = list(saved[1].history) if saved else [], worker.trainer
+        _tell(
             *prepared.notes,
-            f"{prepared.recipe.title}: {len(prepared.corpus.sentences):,} sentences, "
+            f"{prepared.recipe.title}: {len(prepared.source.sentences):,} sentences, "
             f"{prepared.tokenizer.get_vocab_size():,} tokens in the vocabulary, "
-            f"{trainer.model.config.parameter_count():,} parameters, in {trainer.config.precision} on {device}",
-            file=sys.stderr,
+            f"{prepared.config.parameter_count():,} parameters, in {trainer.config.precision} on {device}",
         )
         with _delayed_interrupts() as interrupts:
-            lost = training.run(interrupts, options.save_every)
+            _run(worker, rows, output, interrupts, options.save_every)
             if rank() == 0:
-                training.save()
-            if lost:  # printed at once, because torchrun will end this process
-                remedy = f"train --resume {training.output} continues from what the first process has saved."
-                print(lost, remedy, file=sys.stderr, flush=True)
+                _save(worker, rows, output)
+            if worker.lost:  # printed at once, because torchrun will end this process
+                remedy = f"train --resume {output} continues from what the first process has saved."
+                print(worker.lost, remedy, file=sys.stderr, flush=True)
                 raise SystemExit(1)
-        if interrupts and trainer.step < trainer.config.total_steps:
-            _print_once(f"Stopped at step {trainer.step}; train --resume {training.output} continues.", file=sys.stderr)
+        if interrupts and not worker.is_trained:
+            _tell(f"Stopped at step {trainer.step}; train --resume {output} continues.")
             raise KeyboardInterrupt
         if rank() == 0:
-            training.report()
+            _print_results(prepared, worker, rows[-1])
+
+
+def _print_results(prepared: Prepared, worker: Worker, last: Any) -> None:
+    """Print the results on the test part, if there is one, and the numbers of the last step."""
+    if prepared.test:
+        batches = (prepared.test[k] for k in range(_TEST_BATCHES))
+        result = evaluate(worker.newest.checkpoint().model, batches, last.step)
+        print(json.dumps({"test": dataclasses.asdict(result)}))
+    summary = {"steps": last.step, "seconds": round(last.seconds, 3)}
+    print(json.dumps({**summary, "mlm_loss": last.mlm_loss, "nsp_loss": last.nsp_loss}))
 
 
 _Saved = tuple[Checkpoint, TrainingState]
@@ -238,7 +242,7 @@ def _prepare(options: argparse.Namespace, device: str, show_stage: _Show) -> tup
         recipe = recipe.going_on_from(options.start, start.config) if start else recipe
         recipe = recipe.override(dict(_setting(text) for text in options.set)).with_seed(options.seed)
     corpus = _read(options, show_stage, recipe)
-    corpus = saved[1].matching_corpus(corpus) if saved else corpus or recipe_corpus(recipe)
+    corpus = saved[1].matching(corpus) if saved else corpus or recipe.source()
     return prepare(recipe, corpus, device=device, start=start, progress=show_stage), saved
 
 
@@ -253,93 +257,47 @@ def _read_saved(options: argparse.Namespace) -> _Saved:
     return checkpoint, state
 
 
-def evaluation_plan(steps: int) -> tuple[int, int]:
-    """The steps from one evaluation to the next and the batches of each, for a run of so many steps; all evaluations
-    take about a tenth of its training time."""
-    most = max(1, round(_EVALUATED_SHARE * steps))
-    batches = min(_EVALUATION_BATCHES, most)
-    return steps // min(_EVALUATIONS, most // batches), batches
+def _run(worker: Worker, rows: list[Any], output: Path, interrupts: list[int], save_every: int) -> None:
+    """Train until the end, an interrupt, or the loss of another process. The first of several processes saves.
+
+    rows: of the steps so far; those of the new steps are added. Raises RunError when the loss stops being a number.
+    """
+    trainer, show_line = worker.trainer, _lines()
+    steps = trainer.config.total_steps
+    due = save_every * (1 + trainer.step // save_every)
+
+    def may_step() -> bool:
+        return trainer.step != due and not any_wants_to_stop(bool(interrupts), trainer.step)
+
+    with _progress_bar(desc="training", total=steps, initial=trainer.step, unit=" steps") as bar:
+        try:
+            for fresh in worker.slices(may_step):
+                rows += fresh
+                _show_step(bar, rows[-1], show_line)
+                if trainer.step == due:
+                    if rank() == 0 and due < steps:
+                        _save(worker, rows, output)
+                    due += save_every
+        except RunError as error:
+            raise RunError(f"{error} {output} holds the model that was saved last, if any.") from None
 
 
-class _Training:
-    """A training on the command line: its trainer, its metrics and evaluations so far, and the folder for the model."""
+def _save(worker: Worker, rows: Sequence[Any], output: Path) -> None:
+    """Write the model, its training state, and the curves as CSV files."""
+    model, state = worker.to_save(rows)
+    save_checkpoint(model.checkpoint(), output, also=state.write)
+    _write_curves(output, rows, worker.evaluations, worker.trainer.config.precision)
 
-    def __init__(self, prepared: Prepared, saved: _Saved | None, device: str, output: Path) -> None:
-        self.prepared, self.output = prepared, output
-        if saved:
-            checkpoint, state = saved
-            self.trainer = state.restore_trainer(prepared, checkpoint, device)
-        else:
-            self.trainer = prepared.trainer(device)
-        self.rows = list(saved[1].history) if saved else []
-        self.validation = list(saved[1].evaluations) if saved else []
-        self._pending: list[PendingMetrics] = []
-        self._show_line = _lines()
 
-    def run(self, interrupts: list[int], save_every: int) -> LostProcess | None:
-        """Train until the end, an interrupt, or the loss of another process, which is returned as an error.
-
-        The first of several processes evaluates and saves. Raises RunError when the loss stops being a number.
-        """
-        trainer, held_out, lost = self.trainer, self.prepared.validation, None
-        steps = trainer.config.total_steps
-        evaluate_every, batches = evaluation_plan(steps)
-        aside, before = 0.0, trainer.seconds  # aside: seconds of evaluating and saving
-        started = shown = time.perf_counter()
-        with _progress_bar(desc="training", total=steps, initial=trainer.step, unit=" steps") as bar:
-            try:
-                while not any_wants_to_stop(bool(interrupts), trainer.step) and (metrics := next(trainer, None)):
-                    self._pending.append(metrics)
-                    now = time.perf_counter()
-                    if now - shown > _SHOW_SECONDS:
-                        self._read_pending(bar)
-                        shown = now
-                    paused = time.perf_counter()
-                    if rank() == 0 and held_out and metrics.step % evaluate_every == 0:
-                        self.validation.append(evaluate(trainer.model, held_out, batches, metrics.step))
-                    if rank() == 0 and metrics.step % save_every == 0 and metrics.step < steps:
-                        self._read_pending(bar)
-                        self.save()
-                    aside += time.perf_counter() - paused
-            except LostProcess as error:
-                lost = error
-            self._read_pending(bar)
-        # `_read_pending` has waited for the device, so this is the time of finished steps.
-        if self.rows:
-            seconds = before + time.perf_counter() - started - aside
-            self.rows[-1] = dataclasses.replace(self.rows[-1], seconds=seconds)
-        return lost
-
-    def _read_pending(self, bar: tqdm) -> None:
-        fresh, divergence = until_divergence(read_metrics(self._pending))
-        if divergence:
-            raise RunError(f"{divergence} {self.output} holds the model that was saved last, if any.")
-        self.rows += fresh
-        self._pending.clear()
-        if fresh:
-            _show_step(bar, fresh[-1], self._show_line)
-
-    def save(self) -> None:
-        """Write the model, its training state, and the curves as CSV files."""
-        state = TrainingState.of(self.prepared, self.trainer, self.rows, self.validation)
-        content = recipe_content(state.recipe)
-        checkpoint = Checkpoint(self.trainer.model, self.prepared.tokenizer, state.recipe.title, recipe=content)
-        save_checkpoint(checkpoint, self.output, also=state.write)
-        numbers = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
-        names = ("step", *numbers, "learning_rate", "grad_norm", "tokens", "seconds")
-        table = ([*(getattr(row, name) for name in names), state.recipe.training.precision] for row in self.rows)
-        _write_csv(self.output / "metrics.csv", (*names, "precision"), table)
-        if self.validation:
-            _write_csv(self.output / "validation.csv", ("step", *numbers), map(dataclasses.astuple, self.validation))
-
-    def report(self) -> None:
-        """Print the results on the test part, if there is one, and the numbers of the last step."""
-        if self.prepared.test:
-            result = evaluate(self.trainer.model, self.prepared.test, _EVALUATION_BATCHES, self.trainer.step)
-            print(json.dumps({"test": dataclasses.asdict(result)}))
-        last = self.rows[-1]
-        summary = {"steps": last.step, "seconds": round(last.seconds, 3)}
-        print(json.dumps({**summary, "mlm_loss": last.mlm_loss, "nsp_loss": last.nsp_loss}))
+def _write_curves(output: Path, rows: Sequence[Any], evaluations: Sequence[Any], precision: str) -> None:
+    """Write metrics.csv, without the numbers that a step may lack, and validation.csv, if there is anything for it."""
+    names = [item.name for item in dataclasses.fields(rows[0]) if item.default is dataclasses.MISSING]
+    table = ([*(getattr(row, name) for name in names), precision] for row in rows)
+    _write_csv(output / "metrics.csv", (*names, "precision"), table)
+    if evaluations:
+        measured = [name for name, value in fields_of(evaluations[-1]).items() if not math.isnan(value)]
+        points = ([getattr(point, name) for name in measured] for point in evaluations)
+        _write_csv(output / "validation.csv", measured, points)
 
 
 def _read(options: argparse.Namespace, show_stage: _Show, recipe: Recipe | None = None) -> Corpus | None:
@@ -417,16 +375,10 @@ def _delayed_interrupts() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _print_notes(notes: Iterable[str]) -> None:
-    """Print notes on standard error: standard output is the result, for other programs."""
-    for note in notes:
+def _tell(*notes: str) -> None:
+    """Print notes of the first process on standard error: standard output is the result, for other programs."""
+    for note in notes if rank() == 0 else ():
         print(note, file=sys.stderr)
-
-
-def _print_once(*lines: str, **options: Any) -> None:
-    """Print lines from the first of several processes."""
-    if rank() == 0:
-        print(*lines, sep="\n", **options)
 
 
 def _progress_bar(**options: Any) -> tqdm:
@@ -485,7 +437,7 @@ def _model_folder(name: str) -> Path:
 def _exam(options: argparse.Namespace) -> None:
     device = choose_device(options.device)
     checkpoint = load_checkpoint(_model_folder(options.model), max_positions=options.max_positions).to(device)
-    _print_notes(checkpoint.notes)
+    _tell(*checkpoint.notes)
     with _stages() as show_stage:
         corpus = _read(options, show_stage)
     assert corpus is not None  # --corpus is required
@@ -493,7 +445,7 @@ def _exam(options: argparse.Namespace) -> None:
     if result.window:
         first, last = result.window
         of = f"{len(corpus.sentences):,} (seed {options.seed})"
-        _print_notes([f"The exam takes sentences {first:,} to {last:,} of {of}."])
+        _tell(f"The exam takes sentences {first:,} to {last:,} of {of}.")
     print(json.dumps({"words": list(result.words), "pairs": list(result.pairs)}))
 
 
@@ -504,7 +456,7 @@ def _report(options: argparse.Namespace) -> None:
     if isinstance(state.recipe, FinetuningRecipe):
         raise RunError("A report describes pre-training, and this run has learned a task.")
     with _stages() as show_stage:
-        corpus = state.matching_corpus(_read(options, show_stage, state.recipe))
+        corpus = state.matching(_read(options, show_stage, state.recipe))
     result = exam(checkpoint, corpus)
     words, pairs = (f"{right:,} of {asked:,}" for right, asked in (result.words, result.pairs))
     verdict = f"Of the words of {corpus.name}, hidden one at a time, {words} are guessed right; of its pairs, {pairs}."
@@ -525,7 +477,8 @@ def _finetune(options: argparse.Namespace) -> None:
         raise ConfigError(f"The recipe {recipe.name} is for {recipe.task}; leave out --task.")
     parts = {
         name: load_task(
-            *(path, recipe.task),
+            path,
+            recipe.task,
             columns=options.columns,
             encoding=options.encoding,
             label_separator=options.label_separator,
@@ -534,7 +487,7 @@ def _finetune(options: argparse.Namespace) -> None:
         if (path := getattr(options, name)) is not None
     }
     checkpoint = load_checkpoint(_model_folder(options.checkpoint))
-    _print_notes(checkpoint.notes)
+    _tell(*checkpoint.notes)
     if parts and "train" not in parts:
         raise ConfigError("--validation and --test go with --train; without it, a recipe's own examples are read.")
     settings: dict[str, Any] = dict(_setting(text) for text in options.set)
@@ -546,7 +499,8 @@ def _finetune(options: argparse.Namespace) -> None:
             bar.update(row.step - bar.n)
 
         result = finetune(
-            *(checkpoint, parts.get("train")),
+            checkpoint,
+            parts.get("train"),
             validation=parts.get("validation"),
             test=parts.get("test"),
             recipe=recipe,
@@ -554,19 +508,14 @@ def _finetune(options: argparse.Namespace) -> None:
             random_weights=options.random_weights or None,
             device=options.device,
             progress=show,
-            tell=lambda note: _print_notes([note]),
+            tell=_tell,
             **settings,
         )
     save_checkpoint(result.checkpoint, options.output)
-    names = ("step", "loss", "accuracy", "learning_rate", "grad_norm", "tokens", "seconds")
-    rows = ([getattr(row, name) for name in names] for row in result.history)
-    _write_csv(options.output / "metrics.csv", names, rows)
-    measures = list(result.validation)
-    columns = ("step", "loss", *measures)
-    evaluated = ([getattr(point, name) for name in columns] for point in result.evaluations)
-    _write_csv(options.output / "validation.csv", columns, evaluated)
-    summary = {"task": recipe.task, "examples": result.examples, "steps": result.steps}
-    summary |= {"seconds": round(result.seconds, 3), "validation": result.validation, "test": result.test}
+    _write_curves(options.output, result.history, result.evaluations, result.precision)
+    summary = {"task": recipe.task, "examples": result.examples, "steps": len(result.history)}
+    seconds = round(result.history[-1].seconds, 3)
+    summary |= {"seconds": seconds, "validation": result.validation, "test": result.test}
     print(json.dumps(summary))
 
 
@@ -578,7 +527,7 @@ def _predict(options: argparse.Namespace) -> None:
     task = task_of(checkpoint)
     how = {"columns": options.columns, "encoding": options.encoding}
     data = load_task(options.input, task.name, labelled=False, model=checkpoint, **how)
-    print(*data.notes, sep="\n", end="\n" * bool(data.notes), file=sys.stderr)
+    _tell(*data.notes)
     assert checkpoint.head is not None
     found = predict(checkpoint, data.examples)
     lines = [

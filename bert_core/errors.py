@@ -136,7 +136,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if origin in (Sequence, Iterable) and isinstance(value, Sequence) and get_origin(parts[0]) is not Sequence:
         return all(_fits(each, *parts) for each in value)
     wanted = origin or kind
-    is_known = isinstance(wanted, type) and wanted is not Any and not getattr(wanted, "_is_protocol", False)
+    is_known = isinstance(wanted, type) and wanted is not Any
     if is_known and isinstance(value, os.PathLike):
         return isinstance(value, wanted) and _is_path(value)
     return not is_known or isinstance(value, wanted)

@@ -1,7 +1,8 @@
 """BERT (Devlin et al. 2018), as google-research/bert defines it and under Hugging Face's tensor names.
 
-Shapes: B batch, T tokens, N computed positions of the B * T (see `bert_core.packing`), M asked positions, at which the
-model predicts the token, H heads, D hidden size, F feed-forward size, V vocabulary.
+Shapes: B batch, T tokens, N computed positions of the B * T (see `Packing`), M asked positions, at which the model
+predicts the token, H heads, D hidden size, F feed-forward size, V vocabulary. Positions are counted through the whole
+batch, 0 to B * T - 1.
 
 Post-LayerNorm: every block is LayerNorm(x + dropout(block(x))). The masked-word head shares its matrix with the word
 embeddings. Query, key and value are one matrix product at run time and three tensors in a file.
@@ -10,7 +11,7 @@ embeddings. Query, key and value are one matrix product at run time and three te
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,13 +19,48 @@ from torch import Tensor, nn
 
 from bert_core.config import BertConfig
 from bert_core.errors import checked
-from bert_core.packing import Packing
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
 
 # On a CPU, plain matrix products are faster than the fused kernel, which works in blocks, up to this many tokens; in
 # bfloat16 always, 1.7 to 6 times with their gradients.
 _SHORT = 32
+
+
+@dataclass(frozen=True)
+class Packing:
+    """The positions of a batch that the model computes, everywhere but in attention: a third to a half is padding.
+
+    shape: (B, T). real: (N,) the computed positions in order; None means all. number: (B * T,) the index in `real` of
+    each position; for padding, that of the real token before it.
+    """
+
+    shape: tuple[int, int]
+    real: Tensor | None = None
+    number: Tensor | None = None
+
+    @classmethod
+    def of(cls, attention_mask: Tensor, device: torch.device | str = "cpu") -> "Packing":
+        """The packing of a (B, T) mask on the CPU: 1 at real tokens, with which each row begins, and 0 at padding."""
+        B, T = attention_mask.shape
+        flat = attention_mask.flatten().bool()
+        if flat.all():
+            return cls((B, T))
+        return cls((B, T), flat.nonzero().squeeze(1).to(device), (flat.cumsum(0) - 1).to(device))
+
+    def pack(self, padded: Tensor) -> Tensor:
+        """The computed positions, (N, C), of a (B, T, C) tensor; of a (B, T) tensor (N,)."""
+        flat = padded.flatten(0, 1)
+        return flat if self.real is None else flat.index_select(0, self.real)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """An (N, C) tensor as (B, T, C); padding gets a copy of a real token, which the attention mask hides."""
+        flat = packed if self.number is None else packed.index_select(0, self.number)
+        return flat.view(*self.shape, -1)
+
+    def index(self, positions: Tensor) -> Tensor:
+        """Where the vectors of these positions are in a packed tensor."""
+        return positions if self.number is None else self.number[positions]
 
 
 @dataclass
@@ -177,10 +213,11 @@ class BertLayer(nn.Module):
 class BertEncoder(nn.Module):
     """Holds the layers under the name of a file."""
 
+    layer: "Sequence[BertLayer]"
+
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        layers = nn.ModuleList(BertLayer(config) for _ in range(config.num_hidden_layers))
-        self.layer = cast(Sequence[BertLayer], layers)
+        self.add_module("layer", nn.ModuleList(BertLayer(config) for _ in range(config.num_hidden_layers)))
 
 
 @checked
@@ -214,14 +251,12 @@ class BertModel(nn.Module):
     ) -> BertOutput:
         """Encode a batch.
 
-        input_ids: (B, T) token ids. attention_mask: (B, T), 0 at padding; None means no padding.
-        token_type_ids: (B, T) segments 0 and 1; None means all 0.
-        asked_positions: (M,) positions among all B * T to which last_hidden_state is limited, (M, D). After its
-        attention, the last layer then computes only these and each row's first token, unless all hidden states are
-        requested.
-        head_scale: (layers, H), or (layers, B, H) for each row on its own; factors on the heads' outputs before the
-        output projection, so 0 switches a head off. None means all 1 and costs nothing.
-        packing: `Packing.of` this attention_mask, to compute no padding; its hidden states then mean nothing.
+        input_ids: (B, T). attention_mask: (B, T), 0 at padding; None means no padding. token_type_ids: (B, T) segments
+        0 and 1; None means all 0. asked_positions: (M,) positions to which last_hidden_state is limited, (M, D); after
+        its attention, the last layer then computes only these and each row's first token, unless all hidden states are
+        requested. head_scale: (layers, H), or (layers, B, H) for each row; factors on the heads' outputs before the
+        output projection, so 0 switches a head off. packing: `Packing.of` this attention_mask, to compute no padding;
+        the hidden states of padding then mean nothing.
         """
         B, T = input_ids.shape
         packing = packing or Packing((B, T))

@@ -14,6 +14,7 @@ import transformers
 from bert_core import __main__ as command_line
 from bert_core.__main__ import main
 from bert_core.config import ASSETS
+from bert_core.runs import worker
 from bert_core.storage.checkpoint import load_checkpoint
 
 DIALOGUE = ASSETS / "corpora" / "romeo-juliet.txt"
@@ -98,14 +99,14 @@ def test_a_training_that_went_on_from_a_model_is_resumed(tmp_path, capsys, monke
     shipped = str(ASSETS.parent / "checkpoints" / "romeo-juliet")
     begin = ["train", "--start", shipped, "--set", "training.steps=6", "data.batch_size=3"]
     assert main([*begin, "--output", str(tmp_path / "whole")]) == 0
-    save = command_line._Training.save
+    save = command_line._save
 
-    def save_and_interrupt(training):
-        save(training)
-        if training.trainer.step == 4:
+    def save_and_interrupt(trained, *arguments):
+        save(trained, *arguments)
+        if trained.trainer.step == 4:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(command_line._Training, "save", save_and_interrupt)
+    monkeypatch.setattr(command_line, "_save", save_and_interrupt)
     assert main([*begin, "--save-every", "4", "--output", str(tmp_path / "cut")]) == 130
     assert main(["train", "--resume", str(tmp_path / "cut"), "--start", shipped]) == 1
     assert "leave out --recipe, --start, --set, --seed" in capsys.readouterr().err
@@ -134,7 +135,7 @@ def test_an_interrupted_training_is_saved_and_continues_bit_for_bit(tmp_path, ca
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert main(["train", "--seed", "3", "--output", str(whole), "--set", *SHORT]) == 0
     last_line(capsys)
-    monkeypatch.setattr(command_line, "_SHOW_SECONDS", 0)
+    monkeypatch.setattr(worker, "SLICE_SECONDS", 0)
 
     def interrupt(bar, row, show_line):
         if row.step == 3:
@@ -163,7 +164,7 @@ def test_an_interrupted_training_is_saved_and_continues_bit_for_bit(tmp_path, ca
 
 
 def test_on_a_terminal_a_bar_shows_both_losses_and_the_last_line_stays_json(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(command_line, "_SHOW_SECONDS", 0)
+    monkeypatch.setattr(worker, "SLICE_SECONDS", 0)
     monkeypatch.setattr(command_line, "_FIRST_LINE", math.inf)
     arguments = ["train", "--output", str(tmp_path / "m"), "--overwrite", "--corpus", str(DIALOGUE), "--set", *SHORT]
     assert main(arguments) == 0
@@ -261,16 +262,6 @@ def test_a_mistake_is_one_sentence_and_exit_code_one(arguments, message, capsys,
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.parametrize("steps", [1, 2, 7, 20, 40, 66, 67, 134, 999, 1340, 50_000])
-def test_evaluations_take_a_tenth_of_the_training(steps):
-    every, batches = command_line.evaluation_plan(steps)
-    evaluations = steps // every
-    assert 1 <= batches <= 20
-    assert 1 <= evaluations <= 21
-    assert evaluations * batches / 3 <= max(0.11 * steps, 1 / 3)
-    assert (every, batches) == (steps // 20, 20) or steps < 1340
-
-
 def test_a_device_that_is_not_there_is_refused_by_every_command(tmp_path, capsys):
     shipped = str(ASSETS.parent / "checkpoints" / "romeo-juliet")
     (tmp_path / "text.txt").write_text("hello\n")
@@ -318,7 +309,7 @@ def test_a_recipe_says_how_its_text_was_read_so_that_it_is_read_so_again(tmp_pat
 def test_a_training_is_resumed_on_the_very_same_text(kind, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.txt").write_text(WRAPPED * 3, encoding="utf-8")
-    monkeypatch.setattr(command_line, "_SHOW_SECONDS", 0)
+    monkeypatch.setattr(worker, "SLICE_SECONDS", 0)
 
     def interrupt(bar, row, show_line):
         if row.step == 3:

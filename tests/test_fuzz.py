@@ -26,13 +26,12 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.decoding import ENCODINGS
 from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
-from bert_core.runs.recipe import Recipe, load_recipe, recipe_content, recipe_names
+from bert_core.runs.recipe import Recipe, finetuning_recipes, load_recipe, recipe_names
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, unpack_checkpoint
 from bert_core.storage.safetensors_file import read_header, read_tensor
 from bert_core.storage.tokenizer_file import load_tokenizer
 from bert_core.storage.untrusted import parse_json
 from bert_core.tasks.examples import TASKS, load_task
-from bert_core.tasks.recipe import finetuning_recipes
 from ui.parts.lessons import lessons, read_lesson
 
 # Tracing would double their time; each reader has tests of its own, which are counted.
@@ -144,9 +143,7 @@ def json_bytes(content: Any) -> bytes:
 _TOKENIZERS = {kind: train_tokenizer(Corpus.from_text("one two one\ntwo three"), kind=kind) for kind in ("word", "bpe")}
 _CONFIG = BertConfig(_TOKENIZERS["word"].get_vocab_size(), 4, 1, 2, 3, max_position_embeddings=9)
 _TOKENIZER_FILES = [json.loads(tokenizer.to_str()) for tokenizer in _TOKENIZERS.values()]
-_RECIPES = [
-    (type(recipe), recipe_content(recipe)) for recipe in (*map(load_recipe, recipe_names()), *finetuning_recipes())
-]
+_RECIPES = [(type(recipe), recipe.content()) for recipe in (*map(load_recipe, recipe_names()), *finetuning_recipes())]
 _HEADER = {
     "__metadata__": {"format": "pt"},
     "a": {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]},

@@ -11,8 +11,7 @@ from helpers import make_batch, make_model
 from torch import nn
 
 from bert_core.config import BertConfig
-from bert_core.model import BertForPreTraining, attend, draw
-from bert_core.packing import Packing
+from bert_core.model import BertForPreTraining, Packing, attend, draw
 
 SIZES = {
     "odd": {

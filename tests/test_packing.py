@@ -6,8 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bert_core.config import BertConfig
 from bert_core.costs import batch_operations
-from bert_core.model import BertForPreTraining
-from bert_core.packing import Packing
+from bert_core.model import BertForPreTraining, Packing
 
 LENGTHS = (7, 3, 1, 5)
 

@@ -13,7 +13,7 @@ from bert_core.probes.exam import exam
 from bert_core.probes.reading import unknown_words
 from bert_core.probes.stages import follow
 from bert_core.runs.prepare import prepare
-from bert_core.runs.recipe import load_recipe, recipe_corpus
+from bert_core.runs.recipe import load_recipe
 from bert_core.storage.checkpoint import Checkpoint
 
 MEGABYTES = 10
@@ -45,7 +45,7 @@ def test_transformers_computes_the_same_logits(folder: Path) -> None:
 
 
 def test_the_dialogue_model_knows_its_dialogue() -> None:
-    result = exam(load_checkpoint(DIALOGUE), recipe_corpus(load_recipe("romeo-juliet")))
+    result = exam(load_checkpoint(DIALOGUE), load_recipe("romeo-juliet").source())
     assert (result.words, result.pairs) == ((105, 105), (81, 81))
 
 
@@ -55,8 +55,8 @@ def test_the_dialogues_in_other_languages_are_memorised(name: str) -> None:
     trainer = prepared.trainer()
     for _ in trainer:
         pass
-    result = exam(Checkpoint(trainer.model.eval(), prepared.tokenizer, name), prepared.corpus)
-    assert len(prepared.corpus.sentences) == 10
+    result = exam(Checkpoint(trainer.model.eval(), prepared.tokenizer, name), prepared.source)
+    assert len(prepared.source.sentences) == 10
     assert result.words[0] >= 0.95 * result.words[1]
     assert result.pairs[0] >= 95
 

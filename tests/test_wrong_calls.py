@@ -97,7 +97,7 @@ def arguments_of(name: str, has: dict[str, Any]) -> tuple[Callable, dict[str, An
         "load_checkpoint": {"folder": folder / "model", "max_positions": None},
         "save_checkpoint": {**model, "folder": folder / "new", "dtype": torch.float16},
         "load_recipe": {"name_or_path": "romeo-juliet"},
-        "prepare": {"recipe": FEW, "corpus": CORPUS, "seed": 0, "start": None},
+        "prepare": {"recipe": FEW, "source": CORPUS, "seed": 0, "start": None},
         "preview": {"recipe": FEW, "corpus": CORPUS},
         "read_corpus": {"path_or_text": folder / "text.txt", "kind": "auto", "encoding": None},
         "encode_corpus": {"corpus": CORPUS, "tokenizer": checkpoint.tokenizer},

@@ -26,7 +26,7 @@ from bert_core.storage.checkpoint import (
 )
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import read_json
-from bert_core.tasks.examples import task_of
+from bert_core.tasks.prediction import task_of
 from ui.handlers import QUIET, cached_file, on_error, own, sentence_of
 from ui.parts.downloads import SAVE
 from ui.parts.page import Asked, Page

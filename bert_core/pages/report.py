@@ -17,9 +17,8 @@ from bert_core.errors import InputError, RunError
 from bert_core.pages.offline import page
 from bert_core.probes.attention import attention, head_facts
 from bert_core.probes.masked_words import SweptWord, sweep
-from bert_core.runs.recipe import Recipe, recipe_content
+from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.recipe import FinetuningRecipe
 from bert_core.training.evaluation import EvaluationPoint
 from bert_core.training.metrics import StepMetrics
 
@@ -89,7 +88,7 @@ def how_to_repeat(recipe: Recipe | FinetuningRecipe, command: str, what_to_do: s
     """The last section: a command, the recipe, and the versions of what has run."""
     names = ("torch", "tokenizers", "numpy")
     versions = ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in names)])
-    settings = json.dumps(recipe_content(recipe), indent=2, ensure_ascii=False)
+    settings = json.dumps(recipe.content(), indent=2, ensure_ascii=False)
     return [
         section("Repeat it"),
         tag("p", what_to_do),

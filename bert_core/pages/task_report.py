@@ -7,9 +7,10 @@ from bert_core.config import ASSETS
 from bert_core.errors import RunError
 from bert_core.pages.offline import page
 from bert_core.pages.report import chart, how_to_repeat, model_facts, section, table, tag
+from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import TASKS, Judged, Review, TaskParts
-from bert_core.tasks.recipe import FinetuningRecipe, finetuning_recipes
+from bert_core.tasks.examples import TASKS, TaskParts
+from bert_core.tasks.prediction import Judged, Review
 from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
 
 MOST_MISTAKES = 20

@@ -1,10 +1,11 @@
-"""From a recipe and a text to a model and batches that are ready to train, and a preview of both."""
+"""From a recipe with a text or labelled examples to a model and batches that are ready to train, and a preview."""
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,15 +16,19 @@ from bert_core.costs import check_size, choose_device, estimate_seconds, trainin
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus, notes_on_unknown
-from bert_core.data.tokenizer import LEARNED_BYTES, MASK, notes_on_words, train_tokenizer
-from bert_core.errors import ConfigError, CorpusError, checked_settings, quoted
+from bert_core.data.tokenizer import CLS, LEARNED_BYTES, MASK, SEP, UNK, notes_on_words, special_ids, train_tokenizer
+from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked_settings, quoted
 from bert_core.model import BertForPreTraining
-from bert_core.runs.recipe import GOING_ON_RATE, Recipe, recipe_corpus
-from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.tuning import PreparedTask
-from bert_core.training.distributed import make_trainer
-from bert_core.training.evaluation import EvaluationPoint, Evaluator
+from bert_core.runs.recipe import GOING_ON_RATE, FinetuningRecipe, Recipe
+from bert_core.storage.checkpoint import Checkpoint, TaskHead
+from bert_core.tasks import tuning
+from bert_core.tasks.examples import TaskParts
+from bert_core.tasks.prediction import model_of
+from bert_core.tasks.task import Layout, TaskBatches
+from bert_core.training.distributed import make_trainer, rank
+from bert_core.training.evaluation import EvaluationPoint, Evaluator, evaluating, evaluation_plan
 from bert_core.training.losses import Pretraining
+from bert_core.training.metrics import Objective
 from bert_core.training.trainer import Trainer
 
 # Unless the recipe says otherwise, a tenth is held out of a text of at least this many documents or sentences.
@@ -34,111 +39,129 @@ MAX_PREVIEWED = 20_000  # sentences
 SMALLER_STEP = "Choose a smaller model, shorter sequences or smaller batches."
 
 
-@dataclass(frozen=True)
-class PreparedText:
-    """A text as a recipe trains on it.
+class TextParts(NamedTuple):
+    """The parts of a text: to train on, for the validation curve and for the final test; None for a missing part."""
 
-    recipe: at scale, with its number of steps, vocabulary size, held-out fraction and seed. corpus: the whole text.
-    training_text, held_out: its parts for training and for the validation curve. batches, validation, test: of the
-    parts; None for a missing part. device: to train on. notes: what was changed in the text and in the settings, and
-    what else is to be known, one sentence each.
+    train: Corpus
+    validation: Corpus | None = None
+    test: Corpus | None = None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A text or a task that is ready to train.
+
+    recipe: at scale, with its number of steps, sizes, held-out fraction and seed. source: the text or the examples as
+    they were given. parts: of them; the validation part of a task is never None. batches, validation, test: of the
+    parts; None for a missing part and for the test part of a task. model: without weights in a preview. device: to
+    train on. training_bytes: estimated, of training beside snapshots and text. notes: what was changed in the text and
+    in the settings, and what else is to be known, one sentence each. evaluate: what an `Evaluator` does, None where
+    nothing is held out. evaluate_every: steps from one evaluation to the next. head: of a task, without its weights.
+    best_by: the measure by which the best epoch of a task is chosen; None to keep the last weights.
     """
 
-    recipe: Recipe
-    corpus: Corpus
-    training_text: Corpus
-    held_out: Corpus | None
+    recipe: Any  # a Recipe or, for a task, a FinetuningRecipe
+    source: Any  # a Corpus or, for a task, TaskParts
+    parts: Any  # TextParts or, for a task, TaskParts
     tokenizer: Tokenizer
-    batches: PretrainingBatches
-    validation: PretrainingBatches | None
+    model: Any
+    objective: Objective
+    batches: Any
+    validation: Any
     test: PretrainingBatches | None
     device: str
+    training_bytes: int
     notes: tuple[str, ...]
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the whole text; see `Corpus.fingerprint`."""
-        return self.corpus.fingerprint
+    evaluate: Callable[[Any], Generator[object, None, Any]] | None = None
+    evaluate_every: int = 1
+    head: TaskHead | None = None
+    best_by: str | None = None
 
     @property
     def config(self) -> BertConfig:
         """The sizes of the model."""
-        return self.recipe.model
-
-    @property
-    def training_bytes(self) -> int:
-        """Estimated bytes of training beside snapshots and text."""
-        return _training_bytes(self.recipe)
+        return self.model.config
 
     def seconds(self, steps: int, device: str) -> float:
         """Estimated training time of so many steps."""
-        batch = self.batches[0]
-        return estimate_seconds(steps, self.config, batch.attention_mask.sum(1), len(batch.asked()[0]), device)
-
-
-@dataclass(frozen=True)
-class Prepared(PreparedText):
-    """A recipe ready to train: `Trainer(model, batches, recipe.training, seed=seed)` is the next line."""
-
-    model: BertForPreTraining
-    head: ClassVar = None  # of a task
+        return estimate_seconds(steps, self.config, *self.objective.size(self.batches[0]), device)
 
     def load(self, checkpoint: Checkpoint) -> None:
-        """Take the weights of a checkpoint of these sizes."""
-        self.model.load_state_dict(checkpoint.model.state_dict())
-
-    def evaluator(self, points: Sequence[EvaluationPoint] = ()) -> Evaluator | None:
-        """An evaluator on the held-out part, which has these results so far; None where nothing is held out."""
-        return Evaluator(self.validation, points) if self.validation else None
+        """Take the weights of a checkpoint of these sizes. Raises CheckpointError for one of another task."""
+        wanted, head = self.head, checkpoint.head
+        if wanted is None:
+            self.model.load_state_dict(checkpoint.model.state_dict())
+        elif head is None or (head.architecture, head.labels) != (wanted.architecture, wanted.labels):
+            raise CheckpointError("The model has other labels than these examples; give the same file, unchanged.")
+        else:
+            self.model.load_state_dict(model_of(checkpoint).state_dict())
 
     def trainer(self, device: str | None = None) -> Trainer:
         """A trainer of this model; each of several processes makes its own. device: another one than it was prepared
         for."""
-        device = device or self.device
-        model, config = self.model.to(device), self.recipe.training
-        objective = Pretraining(self.tokenizer.token_to_id(MASK))
-        operations = objective.operations(model.config, self.batches[0])
-        return make_trainer(
-            *(model, self.batches, config),
-            seed=self.recipe.seed,
-            operations=operations,
-            objective=objective,
-        )
+        model, config = self.model.to(device or self.device), self.recipe.training
+        return make_trainer(model, self.batches, config, seed=self.recipe.seed, objective=self.objective)
+
+    def evaluator(self, points: Sequence[Any] = ()) -> Evaluator:
+        """An evaluator on the held-out part, which has these results so far. Of several processes, the first one
+        evaluates."""
+        evaluate = self.evaluate if rank() == 0 else None
+        first = 1 if self.head else 0  # a task's output layer knows nothing before its first step
+        return Evaluator(evaluate, self.evaluate_every, points, first=first, best_by=self.best_by)
 
 
 @checked_settings
 def prepare(
-    recipe: Recipe,
-    corpus: Corpus | None = None,
+    recipe: Recipe | FinetuningRecipe,
+    source: Corpus | TaskParts | None = None,
     seed: int | None = None,
     device: str = "auto",
     *,
     start: Checkpoint | None = None,
     progress: Callable[[str], None] = lambda stage: None,
-    admit: Callable[[PreparedText], None] = lambda text: None,
+    admit: Callable[[Prepared], None] = lambda prepared: None,
 ) -> Prepared:
-    """Train the tokenizer, encode the text and draw the initial weights, without the global random generator.
+    """Encode a text or labelled examples and draw the initial weights, without the global random generator.
 
-    corpus, seed: None for the recipe's own. device: see `choose_device`. start: a model to go on from: its tokenizer,
-    sizes and weights are taken instead, and the learning rate is that of `Recipe.going_on_from`. progress: called with
-    the present stage, such as "encoding the text, 40 %". admit: called before the model is built. Raises BertCoreError
-    for a text or sizes that cannot be used.
+    source, seed: the text or the examples, and the seed; None for the recipe's own. device: see `choose_device`. start:
+    the model to start from, which a task needs. A text takes its tokenizer, sizes and weights, and the learning rate
+    of `Recipe.going_on_from`; without it, a tokenizer is trained on the text. progress: called with the present stage,
+    such as "encoding the text, 40 %". admit: called before the model is built. Raises BertCoreError for data or sizes
+    that cannot be used.
     """
-    if recipe.start and start is None:
+    device, recipe = choose_device(device), recipe.with_seed(seed)
+    if start is None and recipe.start:
         raise ConfigError(
             f"This recipe goes on from the model {quoted(recipe.start)}, which is missing here. Train it on the "
             "command line, with --start and that model's folder."
         )
-    device = choose_device(device)
-    progress("reading the text")
-    text = _prepare_text(recipe.with_seed(seed), corpus or recipe_corpus(recipe), device, start, progress)
-    admit(text)
+    if isinstance(recipe, FinetuningRecipe) and isinstance(source, TaskParts | None):
+        if start is None:
+            raise ConfigError("A task starts from a model, and there is none; give one as start.")
+        progress("reading the examples")
+        prepared = _prepare_task(recipe, source or recipe.source(), device, start, progress)
+    elif isinstance(recipe, Recipe) and isinstance(source, Corpus | None):
+        progress("reading the text")
+        prepared = _prepare_text(recipe, source or recipe.source(), device, start, progress)
+    else:
+        raise ConfigError(
+            "A recipe and what it learns from do not fit; a text goes with Recipe, a task with TaskParts."
+        )
+    admit(prepared)
     progress("drawing the initial weights")
-    model = BertForPreTraining(text.recipe.model, generator=torch.Generator().manual_seed(text.recipe.seed))
-    prepared = Prepared(**fields_of(text), model=model)
+    return dataclasses.replace(prepared, model=_model(prepared, start))
+
+
+def _model(prepared: Prepared, start: Checkpoint | None) -> torch.nn.Module:
+    """The model with its initial weights: drawn by the seed, or those of the start."""
+    recipe, head = prepared.recipe, prepared.head
+    if head is not None and start is not None:
+        kind, outputs, random = type(prepared.model), len(head.weight), recipe.random_weights
+        return tuning.initial_model(start, kind, outputs, recipe.training, recipe.seed, random=random)
+    model = BertForPreTraining(prepared.config, generator=torch.Generator().manual_seed(recipe.seed))
     if start is not None:
-        prepared.load(start)
-    return prepared
+        model.load_state_dict(start.model.state_dict())
+    return model
 
 
 def _prepare_text(
@@ -148,11 +171,11 @@ def _prepare_text(
     start: Checkpoint | None = None,
     progress: Callable[[str], None] = lambda stage: None,
     times: float = 1.0,
-) -> PreparedText:
-    """times: how many times as long the text is for which this one stands."""
+) -> Prepared:
+    """As `prepare`, without weights. times: how many times as long the text is for which this one stands."""
     if len(corpus.sentences) < 2 and recipe.training.nsp_weight:
         raise CorpusError("The text is a single sentence; next sentence prediction needs at least two, a line each.")
-    recipe, used = recipe.at_scale().for_text(corpus), corpus.first(recipe.corpus.most_documents)
+    recipe, used = recipe.at_scale().for_source(corpus), corpus.first(recipe.corpus.most_documents)
     if recipe.corpus.validation_share is None:
         if len(used.sentences) >= MIN_SENTENCES or len(used.documents) >= MIN_DOCUMENTS:
             held_out = recipe.override({"corpus.validation_share": HELD_OUT_SHARE})
@@ -178,7 +201,10 @@ def _prepare_text(
         recipe = dataclasses.replace(recipe, model=model)
     else:
         tokenizer, recipe = start.tokenizer, recipe.going_on_from(recipe.start or start.name, start.config)
-    check_size(recipe.model, _training_bytes(recipe), device)
+    data = recipe.data
+    asked = min(data.max_predictions, 1 + round(data.mask_probability * data.sequence_length))
+    needed = training_bytes(recipe.model, data.batch_size, data.sequence_length, asked)
+    check_size(recipe.model, needed, device)
 
     def batches_of(part: Corpus) -> PretrainingBatches:
         encoded = encode_corpus(part, tokenizer, progress=lambda share: progress(f"encoding the text, {share:.0%}"))
@@ -203,17 +229,128 @@ def _prepare_text(
         recipe = recipe.override({"training.warmup_steps": steps // 10})
     if recipe.data.short_length:
         batches["training"].short_steps = round(recipe.data.short_share * recipe.training.steps)
-    parts = batches["training"], batches.get("validation"), batches.get("test")
-    return PreparedText(recipe, corpus, texts["training"], texts.get("validation"), tokenizer, *parts, device, notes)
+    with torch.device("meta"):
+        bert = BertForPreTraining(recipe.model)
+    parts = TextParts(texts["training"], texts.get("validation"), texts.get("test"))
+    prepared = Prepared(
+        recipe=recipe,
+        source=corpus,
+        parts=parts,
+        tokenizer=tokenizer,
+        model=bert,
+        objective=Pretraining(tokenizer.token_to_id(MASK)),
+        batches=batches["training"],
+        validation=batches.get("validation"),
+        test=batches.get("test"),
+        device=device,
+        training_bytes=needed,
+        notes=notes,
+    )
+    return _with_evaluations(prepared) if prepared.validation else prepared
 
 
-def _training_bytes(recipe: Recipe) -> int:
-    data = recipe.data
-    asked = min(data.max_predictions, 1 + round(data.mask_probability * data.sequence_length))
-    return training_bytes(recipe.model, data.batch_size, data.sequence_length, asked)
+def _with_evaluations(prepared: Prepared) -> Prepared:
+    """On the same batches of the held-out text each time."""
+    every, count = evaluation_plan(prepared.recipe.training.steps, prepared.validation.steps_per_epoch)
+    batches = [prepared.validation[k] for k in range(count)]
+
+    def evaluate(snapshot: Any) -> Generator[None, None, EvaluationPoint]:
+        return evaluating(snapshot.checkpoint().model, batches, snapshot.step)
+
+    return dataclasses.replace(prepared, evaluate=evaluate, evaluate_every=every)
 
 
-def check_limits(text: PreparedText | PreparedTask, limits: Limits, device: str) -> None:
+def _prepare_task(
+    recipe: FinetuningRecipe, given: TaskParts, device: str, start: Checkpoint, progress: Callable[[str], None]
+) -> Prepared:
+    """As `prepare`, without weights."""
+    used, labels = _used_parts(recipe, given)
+    train, data, training = used.train, recipe.data, recipe.training
+    data = dataclasses.replace(data, sequence_length=min(data.sequence_length, start.config.max_position_embeddings))
+    progress("encoding the examples")
+    may_be_missing = any(not getattr(each, "answers", True) for each in train.examples)
+    layout = Layout(labels, start.tokenizer, data, may_be_missing)
+    assert used.validation is not None
+    batches, held_out = (
+        part.batches(layout, start.config.pad_token_id, recipe.seed) for part in (train, used.validation)
+    )
+    steps = training.steps
+    if training.epochs is not None:
+        steps = max(1, math.ceil(training.epochs * batches.steps_per_epoch))
+    warmup_steps = min(training.warmup_steps or round(training.warmup_fraction * steps), steps)
+    recipe = dataclasses.replace(
+        recipe.for_source(given),
+        start=recipe.start or start.name,
+        may_be_missing=may_be_missing,
+        columns=train.columns or ("1", "2", "3")[: train.texts + 1 if train.texts else 0],
+        data=data,
+        training=dataclasses.replace(training, steps=steps, warmup_steps=warmup_steps),
+    )
+
+    def evaluate(snapshot: Any) -> Generator[float, None, tuning.EpochMetrics]:
+        assert used.validation is not None
+        return tuning.evaluating(snapshot, used.validation, held_out, layout, batches.steps_per_epoch)
+
+    with torch.device("meta"):
+        model = train.kind.model(start.config, len(labels) or None)
+    shape, several = model.output_layer.weight.shape, train.is_multi_label
+    weight = torch.empty(shape, device="meta")
+    prepared = Prepared(
+        recipe=recipe,
+        source=given,
+        parts=used,
+        tokenizer=start.tokenizer,
+        model=model,
+        objective=tuning.TaskObjective(train.kind),
+        batches=batches,
+        validation=held_out,
+        test=None,
+        device=device,
+        training_bytes=training_bytes(start.config, data.batch_size * (train.choices or 1), batches.longest, 0),
+        notes=_task_notes(used, batches, start.tokenizer),
+        evaluate=evaluate,
+        evaluate_every=training.evaluate_every * batches.steps_per_epoch,
+        head=TaskHead(type(model).__name__, labels, recipe.task == "text-regression", weight, weight[:, 0], several),
+        best_by=train.kind.measure if training.keep_best else None,
+    )
+    check_size(prepared.config, prepared.training_bytes, device)
+    return prepared
+
+
+def _used_parts(recipe: FinetuningRecipe, given: TaskParts) -> tuple[TaskParts, tuple[str, ...]]:
+    """The examples to train on and to evaluate on, and their labels. Raises CorpusError where they do not fit."""
+    parts = [part for part in (given.train, given.validation, given.test) if part]
+    if any(part.task != recipe.task for part in parts):
+        raise CorpusError(f"The recipe is for {recipe.task}; give it examples of that task.")
+    train, validation = given.train, given.validation
+    if validation is None:
+        train, validation = train.split(recipe.data.validation_share, recipe.seed)
+    labels = train.labels()
+    if recipe.data.most_examples is not None:
+        train = train.sample(recipe.data.most_examples, recipe.seed)
+    for part in (validation, given.test):
+        if part and part.is_multi_label != train.is_multi_label:
+            raise CorpusError(f"{part.name} and the training part must both have one label for a text, or several.")
+        if part and part.choices != train.choices:
+            raise CorpusError(f"{part.name} has {part.choices} choices where the training part has {train.choices}.")
+        if part and part.texts != train.texts:
+            raise CorpusError(f"{part.name} and the training part must both have single texts, or pairs of texts.")
+    if given.test:
+        given.test.check_labels(labels)
+    return TaskParts(train, validation, given.test), labels
+
+
+def _task_notes(parts: TaskParts, batches: TaskBatches, tokenizer: Tokenizer) -> tuple[str, ...]:
+    """What the readers changed, and how many words of the training part are unknown."""
+    notes = dict.fromkeys(note for part in (parts.train, parts.validation, parts.test) if part for note in part.notes)
+    ids, special = np.concatenate([row.ids for row in batches.rows]), special_ids(tokenizer)
+    words = ids[~np.isin(ids, [special[CLS], special[SEP]])]
+    unknown = float((words == special[UNK]).mean()) if len(words) else 0.0
+    remedy = "choose a model that knows them, such as english-mini for English"
+    return (*notes, *notes_on_unknown(unknown, parts.train.name, remedy))
+
+
+def check_limits(text: Prepared, limits: Limits, device: str) -> None:
     """Raise ConfigError when a run would exceed the limits of this place."""
     check_steps(text.recipe.training.total_steps, limits)
     if (parameters := text.config.parameter_count()) > limits.parameters:
@@ -267,7 +404,7 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu", limits: Limits 
     times = len(corpus.sentences) / len(part.sentences)
     text = _prepare_text(recipe, part, device, times=times)
     check_limits(text, limits, device)
-    encoded, held_out = text.batches.encoded, text.held_out
+    encoded, held_out = text.batches.encoded, text.parts.validation
     first = np.flatnonzero(encoded.has_next if recipe.data.segments == "sentences" else [])
     a, b = encoded.lengths_of(first), encoded.lengths_of(first + 1)
     kept = sum(side.sum() for side in truncated_lengths(a, b, text.recipe.data.sequence_length - 3))

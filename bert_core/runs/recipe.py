@@ -1,20 +1,26 @@
-"""A recipe is data: text, tokenizer, sizes, masking and training settings in one JSON file.
+"""A recipe is data: a text or labelled examples, and all settings of a training, in one piece of JSON.
 
-The page, the command line and saved models use the same format; the recipes of the program are in `assets/recipes`.
+The page, the command line and saved models use the same format. The recipes of the program are in `assets/recipes`, a
+file each, and those of tasks in `assets/tasks`: data sets of its own in tasks.json, settings of tutorials, for files
+that a person has, in tutorials.json.
 """
 
 import dataclasses
+import functools
 import os
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from bert_core.config import (
     ASSETS,
     BertConfig,
     CorpusConfig,
     DataConfig,
+    FinetuningConfig,
+    FinetuningData,
     TokenizerConfig,
     TrainingConfig,
     build,
@@ -25,17 +31,92 @@ from bert_core.config import (
 )
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import ConfigError, CorpusError, checked, quoted
-from bert_core.tasks.recipe import FinetuningRecipe
+from bert_core.tasks.examples import TASKS, TaskParts, load_task
+from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
+from bert_core.training.evaluation import EvaluationPoint
+from bert_core.training.metrics import StepMetrics
 
 SCALES = (0.001, 1.0)
 DEFAULT_RECIPE = "romeo-juliet"
 GOING_ON_RATE = 3e-4  # the highest peak of the learning rate with which a trained model goes on, if none is given
-_TRAINED_ON = "the text that it was trained on"  # of a recipe that was written with a model
+_TASKS = ASSETS / "tasks"
+
+
+class _Settings:
+    """What the recipes of a text and of a task have in common: a seed, and sections of settings by name."""
+
+    seed: int
+    sections: ClassVar[dict[str, type]]
+    tables: ClassVar[dict[str, type]]  # the rows of a run's history and of its held-out curve
+
+    def source(self) -> Any:
+        """The recipe's own text or examples."""
+
+    def describing(self, source: Any) -> Self:
+        """A copy that describes another text or other examples, and says how they were read."""
+        raise NotImplementedError
+
+    def content(self) -> dict[str, Any]:
+        """The recipe as the JSON content that is saved beside a model and that `from_dict` reads."""
+        content = dataclasses.asdict(self)  # type: ignore[call-overload]
+        del content["name"]  # given by the file's name
+        content.get("model", {}).pop("vocab_size", None)  # given by the text
+        if content.get("start", "") is None:
+            del content["start"]
+        return content
+
+    def for_source(self, source: Any) -> Self:
+        """This recipe for its own text or examples; for others, a copy that describes those."""
+        try:
+            is_own = source.fingerprint == self.source().fingerprint
+        except CorpusError:
+            is_own = False
+        return self if is_own else self.describing(source)
+
+    def with_seed(self, seed: int | None) -> Self:
+        """A copy with another seed; None keeps this one. Raises ConfigError for a seed out of range."""
+        return self if seed is None else dataclasses.replace(self, seed=seed)  # type: ignore[type-var]
+
+    def override(self, settings: Mapping[str, Any]) -> Self:
+        """A copy with other settings, such as {"training.steps": 400}; values may be texts.
+
+        A name that only one section has needs no section. Given steps or epochs override the recipe's own steps, epochs
+        and later parts. Raises ConfigError, which names the setting, the value and what is allowed.
+        """
+        values = {section: fields_of(getattr(self, section)) for section in self.sections}
+        given: dict[str, dict[str, Any]] = {section: {} for section in self.sections}
+        for path, value in settings.items():
+            section, _, name = path.rpartition(".")
+            owners = [owner for owner, names in values.items() if name in names]
+            section = section or (owners[0] if len(owners) == 1 else "")
+            if section not in given:
+                raise ConfigError(f"There is no setting {path}; sections are: {', '.join(self.sections)}.")
+            given[section][name] = value
+        if given["training"].keys() & {"steps", "epochs"}:
+            given["training"] = {"epochs": None, "parts": (), **given["training"]}
+        changed = {
+            section: build(self.sections[section], values[section] | new, section)
+            for section, new in given.items()
+            if new
+        }
+        return dataclasses.replace(self, **changed)  # type: ignore[type-var]
+
+    @classmethod
+    def from_dict(cls, name: str, content: Any) -> Self:
+        """Check JSON content and build a recipe. Raises ConfigError."""
+        known = {item.name: item for item in dataclasses.fields(cls) if item.name != "name"}  # type: ignore[arg-type]
+        needed = [key for key, item in known.items() if item.default is item.default_factory is MISSING]
+        if not isinstance(content, dict) or not content.keys() >= set(needed):
+            raise ConfigError(f"The recipe {name} needs these: {', '.join(needed)}.")
+        if unknown := content.keys() - known:
+            raise ConfigError(f"The recipe {name} has no {min(unknown)!r}; there are: {', '.join(known)}.")
+        sections = {key: build(kind, content[key], key) for key, kind in cls.sections.items() if key in content}
+        return cls(**{"name": name, **content, **sections})
 
 
 @checked
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(_Settings):
     """All settings of a training run.
 
     name: the file's name without .json. scale: a factor on layers, heads, widths, batch, steps and warm-up, which
@@ -56,13 +137,20 @@ class Recipe:
     data: DataConfig = field(default_factory=DataConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
+    tables: ClassVar = {"history": StepMetrics, "evaluations": EvaluationPoint}
+    sections: ClassVar = {
+        "corpus": CorpusConfig,
+        "tokenizer": TokenizerConfig,
+        "model": BertConfig,
+        "data": DataConfig,
+        "training": TrainingConfig,
+    }
+
     def __post_init__(self) -> None:
         low, high = SCALES
-        if not isinstance(self.scale, int | float) or not low <= self.scale <= high:
+        if not low <= self.scale <= high:
             raise ConfigError(f"scale is {self.scale!r}; it must be a number from {low:g} to {high:g}.")
         check_seed(self.seed)
-        if not isinstance(self.start, str | None):
-            raise ConfigError(f"start is {quoted(self.start)}; it must be the name of a model.")
         if self.data.sequence_length > self.model.max_position_embeddings:
             raise ConfigError(
                 f"sequence_length {self.data.sequence_length} is more than the {self.model.max_position_embeddings} "
@@ -74,28 +162,12 @@ class Recipe:
         """How a person's own text is split: as a recipe without a text of its own needs it, else detected."""
         return "auto" if self.corpus.file else self.corpus.kind
 
-    def override(self, settings: dict[str, Any]) -> "Recipe":
-        """A copy at scale with other settings, such as {"training.steps": 400, "scale": 0.5}; values may be strings.
-
-        The scale applies to the recipe's numbers, never to the given ones. An explicit training.steps overrides the
-        recipe's epochs and later parts. Raises ConfigError, which names the setting, the value and what is allowed.
-        """
-        if "training.steps" in settings:
-            settings = {"training.epochs": None, "training.parts": (), **settings}
-        scaled = dataclasses.replace(self, scale=parse(settings.get("scale", self.scale), float)).at_scale()
-        sections: dict[str, dict[str, Any]] = {}
-        for path, value in settings.items():
-            section, _, name = path.partition(".")
-            if path != "scale" and section not in _SECTIONS:
-                raise ConfigError(f"There is no setting {path}; sections are: {', '.join(_SECTIONS)}.")
-            if path != "scale":
-                sections.setdefault(section, fields_of(getattr(scaled, section)))[name] = value
-        changed = {section: build(_SECTIONS[section], values, section) for section, values in sections.items()}
-        return dataclasses.replace(scaled, **changed)
-
-    def with_seed(self, seed: int | None) -> "Recipe":
-        """A copy with another seed; None keeps this one. Raises ConfigError for a seed out of range."""
-        return self if seed is None else dataclasses.replace(self, seed=seed)
+    def override(self, settings: Mapping[str, Any]) -> "Recipe":
+        """A copy at scale with other settings; see `_Settings.override`. The scale, which may be among them, applies to
+        the recipe's numbers, never to the given ones."""
+        scale = parse(settings.get("scale", self.scale), float)
+        scaled = dataclasses.replace(self, scale=scale).at_scale()
+        return _Settings.override(scaled, {name: value for name, value in settings.items() if name != "scale"})
 
     def going_on_from(self, name: str, sizes: BertConfig) -> "Recipe":
         """A copy for a model of these sizes; dropout stays the recipe's.
@@ -139,57 +211,76 @@ class Recipe:
         data = dataclasses.replace(self.data, batch_size=scaled(self.data.batch_size))
         return dataclasses.replace(self, scale=1.0, model=model, data=data, training=training)
 
-    def for_text(self, corpus: Corpus) -> "Recipe":
-        """This recipe for its own text; for another one, a copy that describes that text and says how it was read."""
-        try:
-            is_own = corpus.fingerprint == recipe_corpus(self).fingerprint
-        except CorpusError:
-            is_own = False
-        if is_own:
-            return self
-        reading = {"kind": corpus.kind, "encoding": corpus.encoding} if corpus.kind else {"kind": self.text_kind}
-        own = dataclasses.replace(self.corpus, file=None, needs=_TRAINED_ON, **reading)
-        description = f"A text of your own, with the settings of the recipe {self.name}."
-        if self.corpus.needs == _TRAINED_ON:  # it says so already, and by the first recipe's name
-            description = self.description
-        return dataclasses.replace(self, title=corpus.name, description=description, corpus=own)
+    def source(self) -> Corpus:
+        """The recipe's own text. Raises CorpusError if it has none."""
+        if self.corpus.file is None:
+            raise CorpusError(f"The recipe {self.title!r} comes without a text; give it {self.corpus.needs}.")
+        return read_corpus(ASSETS / "corpora" / Path(self.corpus.file).name, kind=self.corpus.kind)
 
-    @classmethod
-    def from_dict(cls, name: str, content: Any) -> "Recipe":
-        """Check JSON content and build a recipe. Raises ConfigError."""
-        texts = [content.get(key) for key in ("title", "description")] if isinstance(content, dict) else [None]
-        if not all(isinstance(text, str) for text in texts):
-            raise ConfigError(f"The recipe {name} needs a title and a description.")
-        unknown = set(content) - {"title", "description", *_SINGLE, *_SECTIONS}
-        if unknown:
-            raise ConfigError(f"The recipe {name} has no section {min(unknown)!r}; sections: {', '.join(_SECTIONS)}.")
-        sections = {key: build(kind, content[key], key) for key, kind in _SECTIONS.items() if key in content}
-        single = {key: content[key] for key in _SINGLE if key in content}
-        return cls(name, content["title"], content["description"], **single, **sections)
+    def describing(self, source: Corpus) -> "Recipe":
+        reading = {"kind": source.kind, "encoding": source.encoding} if source.kind else {"kind": self.text_kind}
+        own = dataclasses.replace(self.corpus, file=None, needs="the text that it was trained on", **reading)
+        description = f"A text of your own, with the settings of the recipe {self.name}."
+        if self.corpus.needs == own.needs:  # it says so already, and by the first recipe's name
+            description = self.description
+        return dataclasses.replace(self, title=source.name, description=description, corpus=own)
 
 
 def _slowed(part: Any) -> Any:
     return dataclasses.replace(part, learning_rate=min(part.learning_rate, GOING_ON_RATE))
 
 
-_SINGLE = ("scale", "seed", "start")  # settings outside of the sections, which have defaults
-_SECTIONS = {
-    "corpus": CorpusConfig,
-    "tokenizer": TokenizerConfig,
-    "model": BertConfig,
-    "data": DataConfig,
-    "training": TrainingConfig,
-}
+@checked
+@dataclass(frozen=True)
+class FinetuningRecipe(_Settings):
+    """All settings of a fine-tuning run.
 
+    name: by which `finetuning_recipe` finds it. task: one of `TASKS`. files: of the program's own data set, in
+    assets/tasks/TASK by part (train, validation, test); none if a person brings the files, which `needs` describes.
+    seed: of the output layer, the order of examples, the held-out part and dropout. random_weights: start from random
+    weights of the same sizes. start: name of the model to start from, once it is known. may_be_missing: whether the
+    answers to some questions are missing, columns: those that were read (see `TaskData`), once it is known. Raises
+    ConfigError.
+    """
 
-def recipe_content(recipe: Recipe | FinetuningRecipe) -> dict[str, Any]:
-    """The recipe as the JSON content that is saved beside a model and that its `from_dict` reads."""
-    content = dataclasses.asdict(recipe)
-    del content["name"]  # given by the file's name
-    content.get("model", {}).pop("vocab_size", None)  # given by the text
-    if content.get("start", "") is None:
-        del content["start"]
-    return content
+    name: str
+    task: str
+    title: str
+    description: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    needs: str = "a file of labelled examples"
+    seed: int = 0
+    random_weights: bool = False
+    start: str = ""
+    may_be_missing: bool = False
+    columns: Sequence[str] = ()
+    data: FinetuningData = field(default_factory=FinetuningData)
+    training: FinetuningConfig = field(default_factory=FinetuningConfig)
+
+    tables: ClassVar = {"history": TaskMetrics, "evaluations": EpochMetrics}
+    sections: ClassVar = {"data": FinetuningData, "training": FinetuningConfig}
+
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+        if self.task not in list(TASKS):
+            raise ConfigError(f"The task {quoted(self.task)} is unknown; it can be one of: {', '.join(TASKS)}.")
+        if not all(isinstance(name, str) for name in self.files.values()):
+            raise ConfigError(f"files is {self.files!r}; it must map train, validation and test to names of files.")
+        object.__setattr__(self, "columns", tuple(self.columns))
+
+    def source(self) -> TaskParts:
+        """The recipe's own examples. Raises CorpusError if it has none."""
+        if not self.files:
+            raise CorpusError(f"The recipe {self.title!r} comes without examples; give it {self.needs}.")
+        folder = _TASKS / self.task
+        return TaskParts(**{part: load_task(folder / Path(name).name, self.task) for part, name in self.files.items()})
+
+    def describing(self, source: TaskParts) -> "FinetuningRecipe":
+        if not self.files:
+            return self
+        description = f"Examples of your own, with the settings of the recipe {self.name}."
+        needs = "the examples that it was trained on"
+        return dataclasses.replace(self, title=source.name, description=description, needs=needs, files={})
 
 
 def recipe_names() -> list[str]:
@@ -213,8 +304,17 @@ def recipe_named(name: str) -> Recipe:
     return Recipe.from_dict(name, read_json_file(ASSETS / "recipes" / f"{name}.json", "recipe"))
 
 
-def recipe_corpus(recipe: Recipe) -> Corpus:
-    """The recipe's own text. Raises CorpusError if it has none."""
-    if recipe.corpus.file is None:
-        raise CorpusError(f"The recipe {recipe.title!r} comes without a text; give it {recipe.corpus.needs}.")
-    return read_corpus(ASSETS / "corpora" / Path(recipe.corpus.file).name, kind=recipe.corpus.kind)
+@functools.cache
+def finetuning_recipes() -> tuple[FinetuningRecipe, ...]:
+    """The recipes of the program: those with a data set of their own, then those of tutorials."""
+    files = (read_json_file(_TASKS / f"{file}.json", "recipe") for file in ("tasks", "tutorials"))
+    return tuple(FinetuningRecipe.from_dict(name, content) for file in files for name, content in file.items())
+
+
+@checked
+def finetuning_recipe(name: str) -> FinetuningRecipe:
+    """A recipe of the program by its name. Raises ConfigError."""
+    recipes = {recipe.name: recipe for recipe in finetuning_recipes()}
+    if name not in recipes:
+        raise ConfigError(f"There is no fine-tuning recipe {quoted(name)}; there are: {', '.join(recipes)}.")
+    return recipes[name]

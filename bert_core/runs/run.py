@@ -21,15 +21,14 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import EncodedCorpus
 from bert_core.errors import BertCoreError, RunError, checked, is_out_of_memory, megabytes, one_line
 from bert_core.probes.batch import BatchView, view_batch
-from bert_core.runs.prepare import SMALLER_STEP, Prepared, PreparedText, check_limits, check_steps, prepare
+from bert_core.runs.prepare import SMALLER_STEP, Prepared, check_limits, check_steps, prepare
+from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Budget, Memory, Snapshot, thinned
 from bert_core.runs.timing import Lease, Pace, RunningMean
 from bert_core.runs.worker import Worker
 from bert_core.storage.checkpoint import Checkpoint, pack_checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskParts
-from bert_core.tasks.recipe import FinetuningRecipe
-from bert_core.tasks.tuning import PreparedTask, prepare_task
 
 ROW_BYTES = 500  # of a step's metrics, which are Python numbers
 
@@ -380,27 +379,24 @@ class Run:
                 self._text_bytes = source.nbytes
                 self._wait_for_memory(PREPARING * source.nbytes)
 
-            def admit(text: PreparedText | PreparedTask) -> None:
+            def admit(text: Prepared) -> None:
                 check_limits(text, self._scheduler.limits, device)
                 self._training_bytes = text.training_bytes
                 self._wait_for_memory(0)
 
-            prepared: Prepared | PreparedTask
-            options: dict[str, Any] = {"device": device, "progress": self._show_stage, "admit": admit}
-            if self._start is not None and isinstance(self.recipe, FinetuningRecipe):
-                prepared = prepare_task(self.recipe, self._start, source, **options)
-            else:
-                prepared = prepare(self.recipe, source, start=self._start if self.recipe.start else None, **options)
+            start = self._start if self.recipe.start or isinstance(self.recipe, FinetuningRecipe) else None
+            progress = self._show_stage
+            prepared = prepare(self.recipe, source, device=device, start=start, progress=progress, admit=admit)
             worker = Worker(prepared, device, self._saved)
             with self._changed:
                 if self.status in ENDED:
                     return
-                if isinstance(prepared, PreparedTask):
-                    self.parts, self.given = prepared.parts, prepared.given
-                    self._text_bytes += prepared.nbytes
+                if isinstance(prepared.source, TaskParts):
+                    self.parts, self.given = prepared.parts, prepared.source
+                    self._text_bytes += sum(part.nbytes for part in (prepared.batches, prepared.validation))
                 else:
-                    self.corpus, self.training_text = prepared.corpus, prepared.training_text
-                    self.held_out, self._batches = prepared.held_out, prepared.batches
+                    self.corpus, self._batches = prepared.source, prepared.batches
+                    self.training_text, self.held_out, _ = prepared.parts
                 self.recipe, self._start = worker.recipe, None
                 self._history = list(self._saved[1].history) if self._saved else []
                 self.worker, self._evaluations, self._saved = worker, worker.evaluations, None

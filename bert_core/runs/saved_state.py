@@ -19,10 +19,9 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
 from bert_core.config import check_seed
-from bert_core.data.corpus import Corpus
 from bert_core.errors import CheckpointError, CorpusError, quoted
 from bert_core.runs.prepare import Prepared
-from bert_core.runs.recipe import Recipe, recipe_corpus
+from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import (
     MODEL_FILES,
@@ -35,19 +34,9 @@ from bert_core.storage.checkpoint import (
 from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header, read_tensor
 from bert_core.storage.untrusted import read_json
 from bert_core.storage.weights import CONFIG, WEIGHTS, check_finite
-from bert_core.tasks.examples import TaskParts
-from bert_core.tasks.recipe import FinetuningRecipe
-from bert_core.tasks.tuning import EpochMetrics, PreparedTask, TaskMetrics
-from bert_core.training.evaluation import EvaluationPoint
-from bert_core.training.metrics import StepMetrics
 from bert_core.training.trainer import Trainer, TrainerState
 
-_TABLES: dict[type, dict[str, type]] = {
-    Recipe: {"history": StepMetrics, "evaluations": EvaluationPoint},
-    FinetuningRecipe: {"history": TaskMetrics, "evaluations": EpochMetrics},
-}
 _LAST = "last"  # the weights of the last step, in one tensor as the averages, where the model has others
-_FACTS = ("step", "seconds", "updates", "text", "columns", "sha256")
 _MAX_SETTINGS_BYTES = 256 * 2**10  # of recipe.json and of training_state.json, which have a few kB
 _MAX_STEPS = 1_000_000  # the numbers of each are kept in memory
 
@@ -71,7 +60,7 @@ class TrainingState:
     @classmethod
     def of(
         cls,
-        prepared: Prepared | PreparedTask,
+        prepared: Prepared,
         trainer: Trainer,
         history: Sequence[Any],
         points: Sequence[Any],
@@ -80,21 +69,19 @@ class TrainingState:
         """A copy of the state of a trainer, with the rows and the held-out curve so far."""
         recipe = dataclasses.replace(prepared.recipe, training=trainer.config)
         flat = parameters_to_vector(last.weights.values()).cpu() if last else None
-        return cls(recipe, prepared.fingerprint, trainer.state(), list(history), list(points), flat)
+        return cls(recipe, prepared.source.fingerprint, trainer.state(), list(history), list(points), flat)
 
-    def matching_corpus(self, corpus: Corpus | TaskParts | None) -> Any:
+    def matching(self, source: Any) -> Any:
         """The given text or task, or the recipe's own for None. Raises CorpusError if the run was trained on another
         one."""
-        if corpus is None:
-            is_task = isinstance(self.recipe, FinetuningRecipe)
-            corpus = self.recipe.parts() if is_task else recipe_corpus(self.recipe)
-        if corpus.fingerprint != self.text:
+        source = source or self.recipe.source()
+        if source.fingerprint != self.text:
             raise CorpusError(
-                f"{corpus.name} is not the text that this model was being trained on; give the same text, unchanged."
+                f"{source.name} is not the text that this model was being trained on; give the same text, unchanged."
             )
-        return corpus
+        return source
 
-    def restore_trainer(self, prepared: Prepared | PreparedTask, checkpoint: Checkpoint, device: str) -> Trainer:
+    def restore_trainer(self, prepared: Prepared, checkpoint: Checkpoint, device: str) -> Trainer:
         """A trainer that continues from this state, with the weights of the checkpoint; where there are others, `last`,
         the caller sets them.
 
@@ -118,17 +105,21 @@ class TrainingState:
         """Write the two files into a folder that has the model's files and no others, for `save_checkpoint`."""
         check_finite(self.trainer.averages, "The training was not saved", "train it again with a lower learning rate")
         tensors = {name: average.contiguous() for name, average in self.trainer.averages.items()}
-        for name in _TABLES[type(self.recipe)]:
+        for name in self.recipe.tables:
             if rows := getattr(self, name):
                 tensors[name] = torch.tensor([dataclasses.astuple(row) for row in rows], dtype=torch.float64)
         if self.last is not None:
             tensors[_LAST] = self.last.cpu()
         save_file(tensors, folder / TRAINING_TENSORS)
         (folder / TRAINING_TENSORS).chmod(0o644)
-        trainer, columns = self.trainer, _columns(self.recipe)
-        hashes = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
-        facts = trainer.step, trainer.seconds, list(trainer.updates), self.text, columns, hashes
-        content = dict(zip(_FACTS, facts))
+        content = {
+            "step": self.trainer.step,
+            "seconds": self.trainer.seconds,
+            "updates": self.trainer.updates,
+            "text": self.text,
+            "columns": _columns(self.recipe),
+            "sha256": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
+        }
         (folder / TRAINING_STATE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
@@ -141,17 +132,15 @@ def read_training_state(folder: str | Path) -> TrainingState:
         )
     facts, settings = (read_json(folder / name, most_bytes=_MAX_SETTINGS_BYTES) for name in (TRAINING_STATE, RECIPE))
     check_seed(settings.get("seed"))
-    kind = FinetuningRecipe if "task" in settings else Recipe
-    recipe: Any = kind.from_dict("saved", settings)
-    if not facts.keys() >= set(_FACTS):
-        raise _mismatch()
-    step, seconds, updates, text, columns, hashes = (facts[name] for name in _FACTS)
+    recipe = (FinetuningRecipe if "task" in settings else Recipe).from_dict("saved", settings)
+    values: list[Any] = [facts.get(name) for name in ("step", "seconds", "updates", "text", "sha256")]
+    step, seconds, updates, text, hashes = values
     if (
         not (_is_count(step) and step <= recipe.training.total_steps)
         or not isinstance(seconds, float | int)
         or not (isinstance(updates, list) and all(map(_is_count, updates)))
         or not isinstance(text, str)
-        or columns != _columns(recipe)
+        or facts.get("columns") != _columns(recipe)
         or not (isinstance(hashes, dict) and {CONFIG, WEIGHTS, TOKENIZER, RECIPE, TRAINING_TENSORS} <= hashes.keys())
     ):
         raise _mismatch()
@@ -166,10 +155,9 @@ def read_training_state(folder: str | Path) -> TrainingState:
     entries = read_header(folder / TRAINING_TENSORS)
     if not all(entry.dtype in (*FLOATS, "F64") for entry in entries.values()):
         raise _mismatch()
-    tables = _TABLES[kind]
-    averages = {name: read_tensor(entry) for name, entry in entries.items() if name not in tables}
+    averages = {name: read_tensor(entry) for name, entry in entries.items() if name not in recipe.tables}
     check_finite(averages, "The training cannot continue", "save the model again")
-    history, evaluations = (_rows(row, entries.get(name), step + 1) for name, row in tables.items())
+    history, evaluations = (_rows(row, entries.get(name), step + 1) for name, row in recipe.tables.items())
     if [row.step for row in history] != list(range(1, step + 1)):
         raise _mismatch()
     last = averages.pop(_LAST, None)
@@ -183,8 +171,7 @@ def _sha256(path: Path) -> str:
 
 
 def _columns(recipe: Recipe | FinetuningRecipe) -> dict[str, list[str]]:
-    tables = _TABLES[type(recipe)].items()
-    return {name: [item.name for item in dataclasses.fields(row)] for name, row in tables}
+    return {name: [item.name for item in dataclasses.fields(row)] for name, row in recipe.tables.items()}
 
 
 def _rows(row: type, entry: TensorEntry | None, most: int) -> list[Any]:

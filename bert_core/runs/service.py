@@ -26,14 +26,13 @@ from bert_core.config import LOCAL, Limits
 from bert_core.costs import choose_device, processor_cores, usable_memory
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError, checked_settings, one_line
-from bert_core.runs.recipe import Recipe, load_recipe
+from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe
 from bert_core.runs.run import ENDED, Run, Text
 from bert_core.runs.saved_state import read_training_state
 from bert_core.runs.snapshots import BUDGET_BYTES, Budget, Memory
 from bert_core.runs.timing import RunningMean
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, unpack_checkpoint
 from bert_core.tasks.examples import TaskParts
-from bert_core.tasks.recipe import FinetuningRecipe, finetuning_recipe
 
 TICK_SECONDS = 0.5  # between two checks of the leases and the training thread
 CLOSE_SECONDS = 1.0  # for the step in progress to end when the service is closed
@@ -153,7 +152,7 @@ class TrainingService:
                 unpack_checkpoint(folder_or_zip, folder, limits=self.limits)
             saved = load_checkpoint(folder, limits=self.limits), read_training_state(folder)
         state = saved[1]
-        corpus = state.matching_corpus(corpus)
+        corpus = state.matching(corpus)
         return self._add(Run(state.recipe, self, budget or self.budget(), saved=saved, **options), corpus)
 
     def _add(self, run: Run, corpus: Text) -> Run:

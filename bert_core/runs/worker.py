@@ -6,27 +6,29 @@ A worker knows neither threads nor commands; a `Run` calls it from one thread at
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from torch.nn.utils import vector_to_parameters
 
-from bert_core.costs import choose_device
+from bert_core.costs import choose_device, give_back_memory
 from bert_core.errors import ConfigError, RunError, checked
-from bert_core.runs.prepare import Prepared
-from bert_core.runs.recipe import Recipe, recipe_content
+from bert_core.runs.prepare import Prepared, prepare
+from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import TaskData, TaskParts, predict, score
-from bert_core.tasks.recipe import FinetuningRecipe
+from bert_core.tasks.examples import TaskData, TaskParts
+from bert_core.tasks.prediction import review
 from bert_core.tasks.task import Metrics
-from bert_core.tasks.tuning import EpochMetrics, PreparedTask, TaskMetrics, prepare_task
+from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
+from bert_core.training.distributed import LostProcess
 from bert_core.training.metrics import PendingMetrics, read_metrics, until_divergence
 
 SLICE_SECONDS = 0.03
+TRIM_SECONDS = 30.0  # between two returns of free memory
 SNAPSHOT_SECONDS = 0.5  # of wall-clock time; a running model has a new snapshot at least this often
 SNAPSHOT_GROWTH = 1.1  # a step this many times that of the last snapshot gets one too: dense at the start
 
@@ -44,36 +46,35 @@ class Worker:
 
     prepared: its text or task, tokenizer and model. saved: a checkpoint and a state to continue from. trainer:
     `trainer.step` steps are done. newest: the last snapshot. evaluations: the held-out curve so far, empty if nothing
-    is held out.
+    is held out. lost: of several processes, that one has ended.
     """
 
-    def __init__(
-        self, prepared: Prepared | PreparedTask, device: str, saved: tuple[Checkpoint, TrainingState] | None = None
-    ) -> None:
+    def __init__(self, prepared: Prepared, device: str, saved: tuple[Checkpoint, TrainingState] | None = None) -> None:
         self.prepared = prepared
         self._turn, self._shown_on = turn_on(device), "cpu" if device == "mps" else device
+        self.lost: LostProcess | None = None
         self._step_seconds = SLICE_SECONDS  # in the last slice, with the wait for the device
         checkpoint, state = saved or (None, None)
-        self._evaluator: Any = prepared.evaluator(state.evaluations if state else ())
-        self.evaluations: Sequence[Any] = self._evaluator.points if self._evaluator else ()
+        self._evaluator = prepared.evaluator(state.evaluations if state else ())
+        self.evaluations = self._evaluator.points
         with self._turn:
             if checkpoint and state:
                 self.trainer = state.restore_trainer(prepared, checkpoint, device)
             else:
                 self.trainer = prepared.trainer(device)
-            if self._evaluator and self._evaluator.best_step:
+            if self._evaluator.best_step:
                 self._evaluator.best = self.copy(self._evaluator.best_step)  # its weights are those of the saved model
             if state and state.last is not None:
                 weights = state.last.to(self.trainer.device, copy=True)
                 vector_to_parameters(weights, self.trainer.model.parameters())
         self.take_snapshot()
-        self._begin_evaluation()
+        self._evaluator.begin_if_due(self.newest, self.is_trained)
 
     @property
     def best(self) -> Snapshot | None:
         """The snapshot of a task that did best on the validation part; None before the first result, and if its recipe
         keeps the last weights."""
-        return self._evaluator.best if self._evaluator else None
+        return self._evaluator.best
 
     @property
     def recipe(self) -> Recipe | FinetuningRecipe:
@@ -93,14 +94,28 @@ class Worker:
     @property
     def is_finished(self) -> bool:
         """Whether all steps are done and the finished model is evaluated."""
-        evaluator, step = self._evaluator, self.trainer.step
-        return self.is_trained and (not evaluator or (not evaluator.is_running and evaluator.latest_step == step))
+        return self.is_trained and self._evaluator.is_done(self.trainer.step)
 
     @property
     def is_fixed_step(self) -> bool:
-        """Whether this step has a snapshot in any case: the last one, and that at which a task is evaluated."""
-        every = self._evaluator and self._evaluator.every
-        return self.is_trained or (bool(every) and self.trainer.step % every == 0)
+        """Whether this step has a snapshot in any case: the last one, and those to evaluate."""
+        return self.is_trained or self._evaluator.is_one_of(self.trainer.step)
+
+    def slices(self, may_step: Callable[[], bool] = lambda: True) -> Iterator[list[Any]]:
+        """Train and evaluate until all is done, `may_step` refuses a step or another process is lost.
+
+        Yields the rows of each slice. Raises RunError when the loss stops being a number.
+        """
+        while not (self.is_finished or self.lost):
+            rows, divergence = self.train(may_step)
+            if divergence:
+                raise RunError(divergence)
+            if not rows and not self.is_trained:
+                return
+            if self.is_fixed_step:
+                self.take_snapshot()
+            self.evaluate()
+            yield rows
 
     def train(self, may_step: Callable[[], bool]) -> tuple[list[Any], str]:
         """Train for SLICE_SECONDS, for one step where that takes longer, and no further than a task's next evaluation.
@@ -109,15 +124,20 @@ class Worker:
         """
         started = time.monotonic()
         pending: list[PendingMetrics] = []
-        # A GPU is given steps before it has done the earlier ones; whoever asks the model waits for all of them.
-        while max(len(pending) * self._step_seconds, time.monotonic() - started) < SLICE_SECONDS and may_step():
-            with self._turn:
-                metrics = next(self.trainer, None)
-            if metrics is None:
+        while not self.is_trained:
+            try:
+                if not may_step():
+                    break
+                with self._turn:
+                    pending.append(next(self.trainer))
+            except LostProcess as error:
+                self.lost = error
                 break
-            pending.append(metrics)
-            if self.is_fixed_step:
+            # A GPU is given steps before it has done the earlier ones; whoever asks the model waits for all of them.
+            seconds = max(len(pending) * self._step_seconds, time.monotonic() - started)
+            if self.is_fixed_step or seconds >= SLICE_SECONDS:
                 break
+        give_back_memory(TRIM_SECONDS)
         read = time.monotonic()
         with self._turn:
             rows, divergence = until_divergence(read_metrics(pending))
@@ -146,7 +166,7 @@ class Worker:
         with self._turn:
             named = trainer.model.named_parameters()
             weights = {name: each.detach().to(self._shown_on, copy=True) for name, each in named}
-        name, content = f"{recipe.title}, step {step}", recipe_content(recipe)
+        name, content = f"{recipe.title}, step {step}", recipe.content()
         return Snapshot(step, weights, trainer.model.config, prepared.tokenizer, name, content, prepared.head)
 
     def to_save(self, rows: Sequence[Any]) -> tuple[Snapshot, TrainingState]:
@@ -154,7 +174,7 @@ class Worker:
 
         rows: the metrics of all steps so far. It ends an evaluation first.
         """
-        while self._evaluator is not None and self._evaluator.is_running:
+        while self._evaluator.is_running:
             self.evaluate()
         shown, last = self.copy(), None
         if self.best:
@@ -164,35 +184,23 @@ class Worker:
 
     def evaluate(self) -> None:
         """Evaluate one held-out batch, of the last model that was due."""
-        if self._evaluator is None:
-            return
-        self._begin_evaluation()
+        self._evaluator.begin_if_due(self.newest, self.is_trained)
         self._evaluator.advance()
-
-    def _begin_evaluation(self) -> None:
-        """Begin to evaluate the newest snapshot if it is due, and after the last step in any case."""
-        evaluator, newest = self._evaluator, self.newest
-        if evaluator is None:
-            return
-        is_last = self.is_trained and not evaluator.is_running and newest.step > evaluator.latest_step
-        if is_last or evaluator.may_begin(newest.step, self.trainer.seconds):
-            evaluator.begin(newest)
 
 
 @dataclass(frozen=True)
 class Finetuned:
     """A fine-tuned model and its measures.
 
-    test: empty without a test part. examples: number of examples that it was trained on. seconds: of the training's
-    steps. notes: see `PreparedTask`.
+    test: empty without a test part. examples: number of examples that it was trained on. precision: of the matrix
+    products. notes: see `Prepared`.
     """
 
     checkpoint: Checkpoint
     validation: Metrics
     test: Metrics
     examples: int
-    steps: int
-    seconds: float
+    precision: str
     history: Sequence[TaskMetrics]
     evaluations: Sequence[EpochMetrics]
     notes: Sequence[str]
@@ -229,32 +237,16 @@ def finetune(
         recipe = FinetuningRecipe("own", task.task, task.name)
     if random_weights is not None:
         recipe = dataclasses.replace(recipe, random_weights=random_weights)
-    prepared = prepare_task(recipe.with_seed(seed).override(settings), checkpoint, parts, device)
+    prepared = prepare(recipe.override(settings), parts, seed, device, start=checkpoint)
     for note in prepared.notes:
         tell(note)
     worker, history = Worker(prepared, device), list[TaskMetrics]()
-    while not worker.is_finished:
-        rows, divergence = worker.train(lambda: True)
-        if divergence:
-            raise RunError(divergence)
-        if rows:
-            history += rows
-            progress(rows[-1], worker.trainer.config.total_steps)
-        if worker.is_fixed_step:
-            worker.take_snapshot()
-        worker.evaluate()
+    for rows in worker.slices():
+        history += rows
+        progress(history[-1], worker.trainer.config.total_steps)
     result = worker.best or worker.newest
     kept = next(point for point in worker.evaluations if point.step == result.step)
     tuned, held_out = result.checkpoint(), prepared.parts.test
-    measures = score(held_out, predict(tuned, held_out.examples), prepared.labels) if held_out else {}
-    return Finetuned(
-        tuned,
-        kept.measures,
-        measures,
-        len(prepared.parts.train.examples),
-        len(history),
-        history[-1].seconds,
-        history,
-        worker.evaluations,
-        prepared.notes,
-    )
+    measures = review(tuned, held_out).measures if held_out else {}
+    examples, precision = len(prepared.parts.train.examples), worker.trainer.config.precision
+    return Finetuned(tuned, kept.measures, measures, examples, precision, history, worker.evaluations, prepared.notes)

@@ -1,45 +1,31 @@
-"""Labelled examples of the five kinds of task: their files, and what a fine-tuned model makes of them."""
+"""Labelled examples of the five kinds of task, and their files."""
 
 import csv
 import dataclasses
 import hashlib
 import random
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
-from bert_core.config import LOCAL, FinetuningData, Limits, build
-from bert_core.costs import probe_operations, threads_for, using_threads
+from bert_core.config import LOCAL, Limits
 from bert_core.data.decoding import decoded_blocks, with_plain_line_ends, without_invisible
-from bert_core.errors import (
-    CheckpointError,
-    ConfigError,
-    CorpusError,
-    InputError,
-    checked,
-    first_three,
-    megabytes,
-    quoted,
-)
+from bert_core.errors import CorpusError, checked, first_three, megabytes, quoted
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.multiple_choice import MultipleChoice
 from bert_core.tasks.question_answering import QuestionAnswering
 from bert_core.tasks.tables import TaskFile
-from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Prediction, Row, Task, TaskBatches
-from bert_core.tasks.texts import SeveralLabels, TextClassification, TextExample, TextRegression, confusion
+from bert_core.tasks.task import Example, Layout, Task, TaskBatches
+from bert_core.tasks.texts import SeveralLabels, TextClassification, TextRegression
 from bert_core.tasks.token_classification import TokenClassification
 
 MAX_BYTES = 200 * 2**20
 MAX_LABELS = 1_000
-_PREDICTED_TOGETHER = 64  # examples
 
 _KINDS = (TextClassification(), TextRegression(), MultipleChoice(), QuestionAnswering(), TokenClassification())
 TASKS: dict[str, Task] = {task.name: task for task in _KINDS}
-_SEVERAL_LABELS = SeveralLabels()
+SEVERAL_LABELS = SeveralLabels()
 
 
 @dataclass(frozen=True)
@@ -61,7 +47,7 @@ class TaskData:
     @property
     def kind(self) -> Task:
         """The kind of task."""
-        return _SEVERAL_LABELS if self.is_multi_label else TASKS[self.task]
+        return SEVERAL_LABELS if self.is_multi_label else TASKS[self.task]
 
     @property
     def choices(self) -> int | None:
@@ -233,153 +219,9 @@ def load_task(
     return TaskData(task, examples, path.name, tuple(notes), tuple(file.chosen), tuple(file.blanks))
 
 
-def task_of(checkpoint: Checkpoint) -> Task:
-    """The task of a fine-tuned model. Raises CheckpointError for a model without a task's output layer."""
-    head = checkpoint.head
-    if head is None:
-        raise CheckpointError(f"{checkpoint.name} is not fine-tuned; it has no output layer for a task.")
-    if head.is_regression or head.is_multi_label:
-        return TASKS["text-regression"] if head.is_regression else _SEVERAL_LABELS
-    return next(task for task in TASKS.values() if task.model.__name__ == head.architecture)
-
-
 def learned_columns(checkpoint: Checkpoint) -> tuple[str, ...]:
     """The columns from which a fine-tuned model learned, see `TaskData.columns`; () if its recipe does not say."""
     match (checkpoint.recipe or {}).get("columns"):
         case [str(), str()] | [str(), str(), str()] as columns:
             return tuple(columns)
     return ()
-
-
-def model_of(checkpoint: Checkpoint) -> BertForTask:
-    """A fine-tuned model in eval mode, which shares its weights with the checkpoint. Errors as for `task_of`."""
-    kind, head = task_of(checkpoint).model, checkpoint.head
-    assert head is not None
-    with torch.device("meta"):
-        model = kind(checkpoint.config, len(head.weight))
-    encoder = {f"bert.{name}": tensor for name, tensor in checkpoint.model.bert.state_dict().items()}
-    model.load_state_dict({**encoder, **head.tensors()}, assign=True)
-    return model.eval()
-
-
-@torch.inference_mode()
-def predicting(
-    task: Task, model: BertForTask, batches: TaskBatches, examples: Sequence[Example], layout: Layout
-) -> Generator[float, None, tuple[list[Prediction], float]]:
-    """Predict a batch at a time: yields the done fraction, and returns a prediction for each example, in their order,
-    and their mean loss, nan without labels.
-
-    model: in eval mode. batches: of the rows of `examples`.
-    """
-    device = next(model.parameters()).device
-    logits_of: list[np.ndarray] = [np.empty(0)] * batches.count
-    done, sums, counts = 0, *torch.zeros(2, 2, device=device)
-    for numbers, batch in batches.in_order():
-        batch = batch.to(device)
-        with using_threads(threads_for(probe_operations(model.config, batch.input_ids.numel()))):
-            logits = batch.logits(model)
-        if batch.target is not None and len(batch.target):
-            fractions = task.numbers(logits, batch.target)
-            sums += fractions[0]
-            counts += fractions[1]
-        words = [len(row.words) for row in (batches.rows[number] for number in numbers) if row.words is not None]
-        for number, part in zip(numbers, logits.split(words) if words else logits):
-            logits_of[number] = part.cpu().numpy()
-        done += len(numbers)
-        yield done / batches.count
-    parts_of: list[list[tuple[Row, np.ndarray]]] = [[] for _ in examples]
-    for row, each in zip(batches.rows[:: batches.choices or 1], logits_of):
-        parts_of[row.example].append((row, each))
-    found = [task.decode(example, parts, layout) for example, parts in zip(examples, parts_of)]
-    return found, float(sums[0] / counts[0])
-
-
-@checked
-def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | Example]) -> list[Prediction]:
-    """Predictions of a fine-tuned model about examples; a text, or a pair of texts, stands for a `TextExample`.
-
-    Raises CheckpointError for a model that is not fine-tuned, InputError for examples of another task, for single texts
-    where the model learned from pairs or the other way round, and for a text or a pair outside of a list.
-    """
-    task, head = task_of(checkpoint), checkpoint.head
-    assert head is not None
-    if isinstance(examples, tuple) and len(examples) == 2 and all(isinstance(each, str) for each in examples):
-        raise InputError(f"predict takes a list of examples, not {quoted(examples)}; give one, such as ['a text'].")
-    data = TaskData(task.name, [_example(each) for each in examples])
-    if any(type(each) is not task.example for each in data.examples):
-        raise InputError(f"This model does {task.name}; give it examples of that task.")
-    if not data.examples:
-        return []
-    learned = len(learned_columns(checkpoint)) - 1
-    if task.has_pairs and learned > 0 and data.texts != learned:
-        kinds = ("single texts", "pairs of texts") if learned == 1 else ("pairs of texts", "single texts")
-        raise InputError("This model learned from {}, and these are {}; give it {}.".format(*kinds, kinds[0]))
-    recipe = checkpoint.recipe or {}
-    saved = recipe.get("data")
-    try:
-        config = build(FinetuningData, saved if isinstance(saved, dict) else {}, "data")
-    except ConfigError:
-        config = FinetuningData()
-    length = min(config.sequence_length if saved else 512, checkpoint.config.max_position_embeddings)
-    config = dataclasses.replace(config, sequence_length=length, batch_size=_PREDICTED_TOGETHER)
-    layout = Layout(head.labels, checkpoint.tokenizer, config, recipe.get("may_be_missing") is True)
-    batches = data.batches(layout, checkpoint.config.pad_token_id, 0)
-    work = predicting(task, model_of(checkpoint), batches, data.examples, layout)
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return end.value[0]
-
-
-def _example(given: object) -> Example:
-    """An example without its label, which the model may not know."""
-    match given:
-        case str():
-            return TextExample(given, None, None)
-        case [str(text), str(pair)]:
-            return TextExample(text, pair, None)
-        case Example():
-            return dataclasses.replace(given, **{given.answer: None})
-    raise InputError(f"An example is a text, a pair of texts or one that load_task reads, not {quoted(given)}.")
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A labelled example beside its prediction.
-
-    mistake: 1 - the probability of the label (the least certain of several), 1 - the F1 of an answer, the fraction of
-    wrong tags, or for regression the absolute difference.
-    """
-
-    example: Example
-    prediction: Prediction
-    is_right: bool | None  # in all labels or tags, or as SQuAD's exact match; None for regression
-    mistake: float
-
-
-@dataclass(frozen=True)
-class Review:
-    """How a fine-tuned model does on labelled examples."""
-
-    measures: Metrics
-    judged: tuple[Judged, ...]  # all examples, mistakes first and of these the worst first
-    labels: tuple[str, ...]  # names of labels or tags
-    confusion: tuple[tuple[int, ...], ...]  # how often each, a row, was predicted as each, a column; or empty
-
-
-@checked
-def review(checkpoint: Checkpoint, data: TaskData) -> Review:
-    """Apply a fine-tuned model to labelled examples and compare. Errors as for `predict`."""
-    found, task, head = predict(checkpoint, data.examples), task_of(checkpoint), checkpoint.head
-    labels = head.labels if head else ()
-    judged = [Judged(each, guess, *task.judge(each, guess, labels)) for each, guess in zip(data.examples, found)]
-    judged.sort(key=lambda each: (bool(each.is_right), -each.mistake))
-    pairs = [pair for each in judged for pair in task.compared(each.example.right, each.prediction.value)]
-    table = confusion(pairs, labels) if pairs else []
-    return Review(score(data, found, labels), tuple(judged), labels, tuple(map(tuple, table)))
-
-
-def score(data: TaskData, found: Sequence[Prediction], labels: Sequence[str]) -> Metrics:
-    """The measures of predictions about labelled examples; see `Task.measures`."""
-    return data.kind.measures([each.right for each in data.examples], [each.value for each in found], labels)

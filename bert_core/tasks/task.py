@@ -19,8 +19,7 @@ from bert_core.config import BertConfig, FinetuningData
 from bert_core.data.batches import truncated_lengths
 from bert_core.data.tokenizer import CLS, SEP, plain, special_ids
 from bert_core.errors import ConfigError, checked
-from bert_core.model import BertModel, initialise
-from bert_core.packing import Packing, send
+from bert_core.model import BertModel, Packing, initialise
 from bert_core.storage.checkpoint import MAX_OUTPUTS
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.tables import TaskFile
@@ -143,7 +142,7 @@ class TaskBatch:
     def to(self, device: torch.device | str) -> "TaskBatch":
         """The batch on a device, with the packing of its mask."""
         packing = Packing.of(self.attention_mask.flatten(0, -2), device)
-        moved = {name: send(each, device) for name, each in vars(self).items() if each is not None}
+        moved = {name: each.to(device) for name, each in vars(self).items() if each is not None}
         return TaskBatch(**moved, packing=packing)
 
     def logits(self, model: "BertForTask") -> Tensor:
@@ -168,6 +167,11 @@ class TaskBatches:
         self.count, self.longest = len(self._lengths), int(self._lengths.max())
         self.steps_per_epoch = -(-self.count // batch_size)
         self._pass: tuple[int, list[np.ndarray]] = (-1, [])
+
+    @property
+    def nbytes(self) -> int:
+        """Estimated bytes of the rows, which are Python objects."""
+        return sum(500 + 36 * len(row.ids) for row in self.rows)
 
     def __getitem__(self, k: int) -> TaskBatch:
         """The batch of step k (0, 1, 2, ...)."""

@@ -1,21 +1,35 @@
 """Evaluation on held-out text, which the model is not trained on."""
 
-import time
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
 
 from bert_core.costs import probe_operations, threads_for, using_threads
-from bert_core.data.batches import Batch, PretrainingBatches
+from bert_core.data.batches import Batch
 from bert_core.model import BertForPreTraining
 from bert_core.training.losses import DeviceBatch, Pretraining
 
+Result = TypeVar("Result")
+
 MAX_BATCHES = 8  # of one evaluation
+MAX_EVALUATIONS = 100  # of one run
 _PASSES = 4  # over a short text, each with other words masked
-TIME_FRACTION = 0.1  # of the training time
+_TIME_SHARE = 0.1  # of the training time, which all evaluations take
+_COST = 1 / 3  # of evaluating a batch: a training step computes as much twice more, backwards
+
+
+def evaluation_plan(steps: int, steps_per_epoch: float) -> tuple[int, int]:
+    """The steps from one evaluation to the next and the batches of each, for a run of so many steps.
+
+    steps_per_epoch: batches in one pass through the held-out text. All evaluations take about a tenth of the training
+    time, also of a short run, which has two: before its first step and after its last.
+    """
+    most = round(_TIME_SHARE * steps / (2 * _COST))
+    batches = max(1, min(MAX_BATCHES, most, round(_PASSES * steps_per_epoch)))
+    return max(round(batches * _COST / _TIME_SHARE), math.ceil(steps / MAX_EVALUATIONS)), batches
 
 
 @dataclass(frozen=True)
@@ -30,68 +44,102 @@ class EvaluationPoint:
 
 
 @torch.no_grad()
-def evaluate(model: BertForPreTraining, batches: PretrainingBatches, count: int, step: int) -> EvaluationPoint:
-    """Evaluate a model, as it is after `step`, on the first `count` batches of a held-out text."""
+def evaluating(
+    model: BertForPreTraining, batches: Iterable[Batch], step: int
+) -> Generator[None, None, EvaluationPoint]:
+    """Evaluate a model in eval mode, as it is after `step`, on one batch at a time."""
+    found = []
+    for batch in batches:
+        with using_threads(threads_for(probe_operations(model.config, batch.input_ids.numel()))):
+            sums, counts = Pretraining().measure(model, DeviceBatch.of(batch, model.device))
+        found.append((sums / counts)[:4])
+        yield
+    return EvaluationPoint(step, *torch.stack(found).mean(0).tolist())  # one transfer from the device
+
+
+def evaluate(model: BertForPreTraining, batches: Iterable[Batch], step: int) -> EvaluationPoint:
+    """Evaluate a model, as it is after `step`, on held-out batches, without dropout."""
     was_training = model.training
-    model.eval()
-    means = torch.stack([_evaluate_batch(model, batches[k]) for k in range(count)]).mean(0)
+    point = result_of(evaluating(model.eval(), batches, step))
     model.train(was_training)
-    return EvaluationPoint(step, *means.tolist())
+    return point
 
 
-def _evaluate_batch(model: BertForPreTraining, batch: Batch) -> Tensor:
-    """Both losses and both accuracies in the order of `EvaluationPoint`, (4,), on the model's device."""
-    with using_threads(threads_for(probe_operations(model.config, batch.input_ids.numel()))):
-        sums, counts = Pretraining().measure(model, DeviceBatch.of(batch, model.device))
-    return (sums / counts)[:4]
+def result_of(work: Generator[object, None, Result]) -> Result:
+    """Run a generator to its end and return what it returns."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
 
 
 class Evaluator:
-    """Evaluates snapshots on the same batches of held-out text, one batch at a time.
+    """Evaluates snapshots on held-out data, one batch at a time, while training goes on.
 
-    batches: of the held-out text. points: the results so far, oldest first; a resumed run has some already.
-    latest_step: of the last evaluation that has begun, -1 before the first. Training goes on during an evaluation, so
-    each one needs a copy of the weights: a snapshot. every, best_step, best: only fine-tuning's evaluators have them.
+    evaluate: gives the work on a snapshot: it yields after each batch and returns the result, which has the snapshot's
+    step. None where nothing is held out. every: number of steps from one evaluation to the next. points: the results so
+    far, oldest first; a resumed run has some. first: the first step to evaluate. best_by: name of the measure by which
+    the best snapshot is chosen; None to choose none. best: the snapshot that did best so far.
     """
 
-    every: ClassVar[int | None] = None
-    best_step: ClassVar[int | None] = None
-    best: Any = None
-
-    def __init__(self, batches: PretrainingBatches, points: Sequence[EvaluationPoint] = ()) -> None:
-        count = max(1, min(MAX_BATCHES, round(_PASSES * batches.steps_per_epoch)))
-        self._batches: Sequence[Batch] = [batches[k] for k in range(count)]
-        self._left: list[Batch] = []
-        self._sums: list[Tensor] = []
-        self._model: BertForPreTraining | None = None
-        self.latest_step = points[-1].step if points else -1
-        self._seconds = 0.0
-        self.points = list(points)
+    def __init__(
+        self,
+        evaluate: Callable[[Any], Generator[object, None, Any]] | None,
+        every: int,
+        points: Sequence[Any] = (),
+        *,
+        first: int = 0,
+        best_by: str | None = None,
+    ) -> None:
+        self._evaluate, self._every, self._best_by, self.points = evaluate, every, best_by, list(points)
+        self._begun = points[-1].step if points else first - 1  # the step of the last evaluation that has begun
+        self.best: Any = None
+        self._snapshot: Any = None  # that is being evaluated, by `_work`
+        self._work: Generator[object, None, Any] | None = None
 
     @property
     def is_running(self) -> bool:
         """Whether an evaluation has begun and has not ended."""
-        return self._model is not None
+        return self._work is not None
 
-    def may_begin(self, step: int, training_seconds: float) -> bool:
-        """Whether to evaluate this step now: none is running, and all took at most a tenth of the training time."""
-        is_new = not self.is_running and step > self.latest_step
-        return is_new and self._seconds <= TIME_FRACTION * training_seconds
+    def is_one_of(self, step: int) -> bool:
+        """Whether this step is evaluated, even if it is not the last one."""
+        return self._evaluate is not None and step % self._every == 0
 
-    def begin(self, snapshot: Any) -> None:
-        """Begin to evaluate a snapshot; drops an unfinished evaluation."""
-        self.latest_step, self._model = snapshot.step, snapshot.checkpoint().model
-        self._left, self._sums = list(self._batches), []
+    def is_done(self, step: int) -> bool:
+        """Whether this step has been evaluated, if anything is."""
+        return self._evaluate is None or (not self.is_running and self._begun >= step)
 
-    @torch.no_grad()
+    def begin_if_due(self, snapshot: Any, is_last: bool) -> None:
+        """Begin to evaluate a snapshot if its step is to be evaluated; a running evaluation ends first, but not for
+        that of the last step, which can wait."""
+        is_due = self.is_one_of(snapshot.step) or (is_last and not self.is_running)
+        if self._evaluate is None or not is_due or snapshot.step <= self._begun:
+            return
+        while self.is_running:
+            self.advance()
+        self._begun, self._snapshot, self._work = snapshot.step, snapshot, self._evaluate(snapshot)
+
     def advance(self) -> None:
         """Evaluate one batch, if an evaluation is running."""
-        if self._model is None:
+        if self._work is None:
             return
-        started = time.monotonic()
-        self._sums.append(_evaluate_batch(self._model, self._left.pop()))
-        if not self._left:
-            means = torch.stack(self._sums).mean(0).tolist()  # one transfer from the device
-            self.points.append(EvaluationPoint(self.latest_step, *means))
-            self._model, self._sums = None, []
-        self._seconds += time.monotonic() - started
+        try:
+            next(self._work)
+        except StopIteration as end:
+            self.points.append(end.value)
+            if self.best_step == self._snapshot.step:
+                self.best = self._snapshot
+            self._snapshot = self._work = None
+
+    @property
+    def best_step(self) -> int | None:
+        """The step that did best so far; None before the first result.
+
+        Of equal ones it is the latest: few examples give few different values.
+        """
+        name = self._best_by
+        if name is None or not self.points:
+            return None
+        return max(self.points, key=lambda point: (getattr(point, name), point.step)).step

@@ -10,11 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bert_core.config import BertConfig, TrainingConfig
-from bert_core.costs import batch_operations
+from bert_core.config import TrainingConfig
 from bert_core.data.batches import Batch
-from bert_core.model import BertForPreTraining
-from bert_core.packing import Packing, send
+from bert_core.model import BertForPreTraining, Packing
 from bert_core.training.metrics import Fractions, StepMetrics
 
 
@@ -40,12 +38,12 @@ class DeviceBatch:
         asked, labels = batch.asked()
         is_padded = not bool(batch.attention_mask.all())
         return cls(
-            input_ids=send(batch.input_ids, device),
-            token_type_ids=send(batch.token_type_ids, device),
-            attention_mask=send(batch.attention_mask, device) if is_padded else None,
-            next_sentence_label=send(batch.next_sentence_label, device),
-            asked=send(asked, device),
-            labels=send(labels, device),
+            input_ids=batch.input_ids.to(device),
+            token_type_ids=batch.token_type_ids.to(device),
+            attention_mask=batch.attention_mask.to(device) if is_padded else None,
+            next_sentence_label=batch.next_sentence_label.to(device),
+            asked=asked.to(device),
+            labels=labels.to(device),
             packing=Packing.of(batch.attention_mask, device),
         )
 
@@ -61,8 +59,8 @@ class Pretraining:
     def send(self, batch: Batch, device: torch.device) -> DeviceBatch:
         return DeviceBatch.of(batch, device)
 
-    def operations(self, config: BertConfig, batch: Batch) -> float:
-        return batch_operations(config, batch.attention_mask.sum(1), len(batch.asked()[0]))
+    def size(self, batch: Batch) -> tuple[Tensor, int]:
+        return batch.attention_mask.sum(1), len(batch.asked()[0])
 
     def optimizers(self, config: TrainingConfig) -> int:
         return 2 if config.alternating else 1  # each with running averages of its own objective

@@ -4,12 +4,10 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-
-from bert_core.config import BertConfig
 
 # The K numbers of a batch as sums and as counts, (K,) each on the model's device: each number is its sum divided by its
 # count. Several processes add both up. The sums of losses have gradients.
@@ -106,6 +104,7 @@ def until_divergence(rows: Sequence[Any]) -> tuple[list[Any], str]:
     return list(rows), ""
 
 
+@runtime_checkable
 class Objective(Protocol):
     """What a trainer minimises. The types of batch and config are the objective's own; a batch has attention_mask.
 
@@ -117,8 +116,8 @@ class Objective(Protocol):
     def send(self, batch: Any, device: torch.device, /) -> Any:
         """The batch on a device."""
 
-    def operations(self, config: BertConfig, batch: Any, /) -> float:
-        """Floating-point operations of a step."""
+    def size(self, batch: Any, /) -> tuple[Tensor, int]:
+        """The number of tokens of each row, and the number of asked positions; see `batch_operations`."""
 
     def optimizers(self, config: Any, /) -> int:
         """The number of optimizers, which alternate from step to step."""

@@ -5,36 +5,23 @@ and a caller pauses or stops by not asking for another.
 """
 
 import contextlib
-import ctypes
 import dataclasses
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bert_core.config import OptimizerConfig
-from bert_core.costs import faster_precision, threads_for, using_threads
+from bert_core.costs import batch_operations, faster_precision, threads_for, using_threads
 from bert_core.errors import CheckpointError, ConfigError, checked
 from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import Objective, PendingMetrics
 from bert_core.training.optimizer import Optimizer, learning_rate_at
 
-_TRIM_SECONDS = 30.0  # between two returns of free memory
 _SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds over all 64-bit numbers
-
-
-def give_back_memory() -> None:
-    """Ask glibc, on Linux, to return free memory to the system.
-
-    Packed batches need blocks of many sizes, which leave holes in glibc's heap. It returns them only on request;
-    without it, the heap grows by a megabyte or two with each step of a medium-sized model.
-    """
-    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
-        trim(0)
 
 
 @checked
@@ -46,13 +33,11 @@ class Trainer:
     threads. Dropout draws from PyTorch's global generator, which is as before after each step; two trainers with
     dropout that step at the same time in two threads do not repeat their losses. Weights, gradients and losses are
     float32. config.precision is that of the matrix products; "auto" becomes the faster of "float32" and "bfloat16" in
-    the trainer's own config. threads: CPU threads of a step; PyTorch has its own number again after it. operations: of
-    a step; None counts them. objective: what to minimise; None means pre-training.
+    the trainer's own config. threads: CPU threads of a step; PyTorch has its own number again after it. objective: what
+    to minimise; None means pre-training.
     The iterator ends after config.total_steps steps. `config` may be replaced between two steps; raises ConfigError for
     another optimizer or another number of alternating objectives.
     """
-
-    _trimmed: ClassVar[float] = time.monotonic()  # of all trainers: many short runs leave holes in the same heap
 
     def __init__(
         self,
@@ -61,7 +46,6 @@ class Trainer:
         config: OptimizerConfig,
         *,
         seed: int = 0,
-        operations: float | None = None,
         objective: Objective | None = None,
     ) -> None:
         self.objective: Objective = objective or Pretraining()
@@ -70,9 +54,8 @@ class Trainer:
         self._parameters, self.step, self.seconds = list(model.parameters()), 0, 0.0
         self.device = self._parameters[0].device
         sizes: Any = model.config
-        if operations is None:
-            operations = self.objective.operations(sizes, batches[0])  # all batches are about as large
-        self._operations, self.threads = operations, threads_for(operations)
+        self._operations = batch_operations(sizes, *self.objective.size(batches[0]))  # all batches are about as large
+        self.threads = threads_for(self._operations)
         self._has_dropout = any(
             (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
         )
@@ -104,18 +87,21 @@ class Trainer:
         if self.step >= self.config.total_steps:
             raise StopIteration
         started = time.perf_counter()
-        learning_rate = learning_rate_at(self.step, self.config)
         with using_threads(self.threads), self._seeded_dropout():
             batch = self.batches[self.step]
-            values = self._take_step(batch, learning_rate)
+            for parameter in self._parameters:  # which Module.zero_grad would look up anew in each step
+                parameter.grad = None
+            numbers = self._backward(batch)
+            gradients = [parameter.grad for parameter in self._parameters]
+            grad_norm = nn.utils.get_total_norm([each for each in gradients if each is not None])
+            most, rate = self.config.max_grad_norm, learning_rate_at(self.step, self.config)
+            scale = (grad_norm / most).clamp(min=1.0) if most else None
+            optimizer = self.optimizers[self.step % len(self.optimizers)]
+            optimizer.step(gradients, rate, scale, skip=~torch.isfinite(grad_norm))
         self.step += 1
-        now = time.monotonic()
-        if now - Trainer._trimmed > _TRIM_SECONDS:
-            give_back_memory()
-            Trainer._trimmed = now
         self.seconds += time.perf_counter() - started
-        tokens = int(batch.attention_mask.sum())
-        return PendingMetrics(self.step, learning_rate, tokens, self.seconds, values, self.objective.metrics)
+        tokens, values = int(batch.attention_mask.sum()), torch.cat([numbers, grad_norm[None]])
+        return PendingMetrics(self.step, rate, tokens, self.seconds, values, self.objective.metrics)
 
     @contextlib.contextmanager
     def _seeded_dropout(self) -> Iterator[None]:
@@ -136,20 +122,8 @@ class Trainer:
 
     @property
     def _dropout_seed(self) -> int:
-        """Of this step, which does not depend on earlier draws."""
+        """Of this step; it does not depend on earlier draws."""
         return (self.seed * _SEED_STRIDE + self.step) % 2**63
-
-    def _take_step(self, batch: Any, learning_rate: float) -> Tensor:
-        """Update the weights; returns the values of the step's `PendingMetrics`."""
-        for parameter in self._parameters:  # which Module.zero_grad would look up anew in each step
-            parameter.grad = None
-        numbers = self._backward(batch)
-        gradients = [parameter.grad for parameter in self._parameters]
-        grad_norm = nn.utils.get_total_norm([each for each in gradients if each is not None])
-        scale = (grad_norm / self.config.max_grad_norm).clamp(min=1.0) if self.config.max_grad_norm else None
-        optimizer = self.optimizers[self.step % len(self.optimizers)]
-        optimizer.step(gradients, learning_rate, scale, skip=~torch.isfinite(grad_norm))
-        return torch.cat([numbers, grad_norm[None]])
 
     def _backward(self, batch: Any) -> Tensor:
         """Compute the gradients of a batch, which it leaves in the parameters; returns its numbers, (K,)."""

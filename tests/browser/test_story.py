@@ -18,13 +18,13 @@ from browser_steps import (
 from playwright.sync_api import Page, Request, expect
 
 from bert_core.runs.prepare import preview
-from bert_core.runs.recipe import load_recipe, recipe_corpus
+from bert_core.runs.recipe import load_recipe
 
 ENDLESS = "50000"
 SENTENCES = ("Words of: Sentence", "Words of: Second sentence")
 RECIPE = load_recipe("romeo-juliet")
 STEPS = RECIPE.training.steps
-PARAMETERS = f"{preview(RECIPE, recipe_corpus(RECIPE)).parameters:,}"
+PARAMETERS = f"{preview(RECIPE, RECIPE.source()).parameters:,}"
 
 
 def test_a_person_trains_probes_keeps_and_finds_the_run_again(page: Page, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
 from bert_core.pages import report as module
 from bert_core.pages.report import report
-from bert_core.runs.recipe import Recipe, recipe_content
+from bert_core.runs.recipe import Recipe
 from bert_core.training.evaluation import EvaluationPoint
 
 DIALOGUE = ASSETS / "corpora" / "romeo-juliet.txt"
@@ -64,7 +64,7 @@ def test_the_recipe_in_it_is_that_of_the_run(run, page):
     command, settings = Elements(page).texts["pre"]
     assert command == "python -m bert_core train --recipe recipe.json --output repeated --corpus my-text.txt"
     repeated = Recipe.from_dict("repeated", json.loads(settings))
-    assert recipe_content(repeated) == recipe_content(run.recipe)
+    assert repeated.content() == run.recipe.content()
     assert repeated.seed == 5
 
 

@@ -13,9 +13,10 @@ from bert_core.__main__ import main
 from bert_core.config import ASSETS
 from bert_core.errors import RunError
 from bert_core.pages.task_report import MOST_MISTAKES, task_report
+from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe
 from bert_core.runs.worker import finetune
-from bert_core.tasks.examples import TASKS, TaskParts, review
-from bert_core.tasks.recipe import FinetuningRecipe, finetuning_recipe
+from bert_core.tasks.examples import TASKS, TaskParts
+from bert_core.tasks.prediction import review
 
 
 def reported(checkpoint, parts, recipe, **settings):
@@ -50,7 +51,7 @@ def test_it_states_the_numbers_and_the_mistakes_of_the_run(kind, tiny_checkpoint
 def test_the_command_in_it_repeats_the_training(tmp_path, monkeypatch, capsys):
     recipe = dataclasses.replace(finetuning_recipe("subjects"), random_weights=True)
     start = load_checkpoint(ASSETS.parent / "checkpoints" / "english-mini")
-    result, _, page = reported(start, recipe.parts(), recipe, seed=3, epochs=1, most_examples=24)
+    result, _, page = reported(start, recipe.source(), recipe, seed=3, epochs=1, most_examples=24)
     command = shlex.split(Elements(page).texts["pre"][0])
     assert command[:3] == ["python", "-m", "bert_core"]
     assert {"data.most_examples=24", "training.epochs=1"} < set(command[command.index("--set") :])

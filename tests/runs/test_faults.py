@@ -72,15 +72,16 @@ def once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: BaseExce
 
 
 IN_A_RUN = [
-    *[(prepare, name) for name in ("recipe_corpus", "_prepare_text", "train_tokenizer", "check_size", "encode_corpus")],
+    *[(prepare, name) for name in ("_prepare_text", "train_tokenizer", "check_size", "encode_corpus")],
     *[(prepare, name) for name in ("PretrainingBatches", "BertForPreTraining", "make_trainer")],
     (prepare, "Evaluator"),
     *[(run, name) for name in ("prepare", "Worker", "thinned")],
     *[(Run, name) for name in ("_publish", "_may_step", "_settle_pause", "_train")],
-    *[(worker, name) for name in ("read_metrics", "until_divergence", "recipe_content", "Snapshot")],
+    *[(worker, name) for name in ("read_metrics", "until_divergence", "Snapshot")],
+    *[(Recipe, name) for name in ("source", "content")],
     *[(worker.Worker, name) for name in ("train", "take_snapshot", "evaluate")],
-    *[(Trainer, name) for name in ("__next__", "_take_step", "_backward")],
-    *[(evaluation, "_evaluate_batch"), (evaluation.Evaluator, "begin"), (snapshots.Budget, "make_room")],
+    *[(Trainer, name) for name in ("__next__", "_backward")],
+    *[(prepare, "evaluating"), (evaluation.Evaluator, "begin_if_due"), (snapshots.Budget, "make_room")],
     *[(PretrainingBatches, "__getitem__"), (losses.Pretraining, "loss"), (optimizer.Optimizer, "step")],
 ]
 
@@ -90,7 +91,7 @@ def test_an_error_in_one_run_gives_it_a_reason_and_the_next_run_trains(
     service_: TrainingService, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
 ) -> None:
     raised = once(monkeypatch, owner, name, Panic("no Exception"))
-    text = None if name == "recipe_corpus" else TEXT
+    text = None if name == "source" else TEXT
     broken, next_one = service_.start(recipe, text), service_.start(recipe, text)
     wait(lambda: broken.progress().status in ENDED and next_one.progress().status in ENDED)
     assert raised
@@ -100,7 +101,7 @@ def test_an_error_in_one_run_gives_it_a_reason_and_the_next_run_trains(
     assert len(fine.history()) == 4
 
 
-@pytest.mark.parametrize(("owner", "name"), [(prepare, "BertForPreTraining"), (Trainer, "_take_step")])
+@pytest.mark.parametrize(("owner", "name"), [(prepare, "BertForPreTraining"), (Trainer, "_backward")])
 @pytest.mark.parametrize("error", [MemoryError(), too_little_memory()], ids=["python", "torch"])
 def test_a_failed_allocation_says_that_the_machine_is_too_small(
     service_: TrainingService, recipe: Recipe, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: Exception

@@ -10,7 +10,7 @@ import torch
 from bert_core import attention, encode, fill_mask, next_sentence
 from bert_core.probes.exam import exam
 from bert_core.runs.prepare import prepare
-from bert_core.runs.recipe import load_recipe, recipe_corpus
+from bert_core.runs.recipe import load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint
@@ -88,7 +88,7 @@ def test_a_model_on_the_device_answers_as_on_the_cpu(device):
     assert next_sentence(there, A, B) == pytest.approx(next_sentence(here, A, B), abs=1e-4)
     torch.testing.assert_close(attention(there, A, B).weights, attention(here, A, B).weights, atol=1e-4, rtol=0)
     torch.testing.assert_close(encode(there, A, B).states.cpu(), encode(here, A, B).states, atol=1e-3, rtol=1e-3)
-    corpus = recipe_corpus(load_recipe("romeo-juliet"))
+    corpus = load_recipe("romeo-juliet").source()
     assert exam(there, corpus) == exam(here, corpus)
 
 

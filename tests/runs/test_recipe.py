@@ -12,13 +12,14 @@ from conftest import DIALOGUE
 
 from bert_core import costs
 from bert_core.config import ASSETS
+from bert_core.costs import batch_operations
 from bert_core.data.batches import IGNORED
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import BertCoreError, ConfigError, CorpusError
 from bert_core.runs import prepare as prepare_module
 from bert_core.runs.experiments import load_experiments
 from bert_core.runs.prepare import prepare, preview
-from bert_core.runs.recipe import SCALES, Recipe, load_recipe, recipe_content, recipe_corpus, recipe_names
+from bert_core.runs.recipe import SCALES, Recipe, load_recipe, recipe_names
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.training.losses import Pretraining
 from bert_core.training.metrics import read_metrics
@@ -36,10 +37,10 @@ def test_every_recipe_that_comes_with_the_app_can_be_read_and_has_a_description(
     assert recipe.title
     assert recipe.description.endswith(".")
     if recipe.corpus.file:
-        assert recipe_corpus(recipe).sentences
+        assert recipe.source().sentences
     else:
         with pytest.raises(CorpusError, match=f"give it .*{recipe.corpus.needs[-12:]}"):
-            recipe_corpus(recipe)
+            recipe.source()
 
 
 def test_the_quick_dialogue_is_the_default():
@@ -47,7 +48,7 @@ def test_the_quick_dialogue_is_the_default():
 
 
 def test_the_dialogues_are_the_tutorials():
-    nine = recipe_corpus(load_recipe("romeo-juliet"))
+    nine = load_recipe("romeo-juliet").source()
     assert len(nine.sentences) == 9
     assert nine.sentences[1] == "Hello, Romeo My name is Juliet. Nice to meet you."
     six = read_corpus(ASSETS / "corpora" / "romeo-juliet-short.txt")
@@ -63,7 +64,8 @@ def test_the_dialogues_are_the_tutorials():
         ("training.learning_rate", "quick", "learning_rate is 'quick'"),
         ("training.steps", "12.5", "whole number"),
         ("training.speed", "1", "no setting training.speed"),
-        ("steps", "1", "no setting steps"),
+        ("speed", "1", "no setting speed"),
+        ("vocab_size", "9", "no setting vocab_size"),  # the tokenizer and the model have one each
         ("data.sequence_length", "65", "more than the 64 positions"),
         ("model.num_attention_heads", "7", "multiple of the number of heads"),
         ("tokenizer.kind", "syllable", "can be one of"),
@@ -92,7 +94,7 @@ def test_settings_are_read_from_strings(recipe):
 
 def test_a_saved_recipe_is_read_as_the_same(recipe, tmp_path):
     path = tmp_path / "romeo-juliet.json"
-    path.write_text(json.dumps(recipe_content(recipe.with_seed(7))))
+    path.write_text(json.dumps(recipe.with_seed(7).content()))
     assert load_recipe(path) == recipe.with_seed(7) != recipe
 
 
@@ -100,8 +102,8 @@ def test_a_saved_recipe_is_read_as_the_same(recipe, tmp_path):
     ("content", "message"),
     [
         ("{", "cannot be read"),
-        ("[]", "needs a title"),
-        ('{"title": "x", "description": "y", "speed": {}}', "no section 'speed'"),
+        ("[]", "needs these: title, description"),
+        ('{"title": "x", "description": "y", "speed": {}}', "no 'speed'"),
         ('{"title": "x", "description": "y", "training": 3}', "must map settings"),
     ],
 )
@@ -119,7 +121,7 @@ def test_an_unknown_recipe_is_refused_with_the_known_ones():
 
 @pytest.mark.parametrize("seed", [-1, 2**63, 1.0, "0", True])
 def test_a_seed_is_a_whole_number(recipe, seed):
-    content = recipe_content(recipe) | {"seed": seed}
+    content = recipe.content() | {"seed": seed}
     for use in (lambda: prepare(recipe, seed=seed), lambda: Recipe.from_dict("mine", content)):
         with pytest.raises(ConfigError, match="seed"):
             use()
@@ -137,11 +139,11 @@ def test_a_recipe_of_another_text_does_not_name_or_describe_its_own(recipe):
     own = prepare(recipe, Corpus.from_text("How are you?\nGreat.", name="mine.txt")).recipe
     assert own.title == "mine.txt"
     for word in ("romeo-juliet.txt", "Romeo", "dialogue"):
-        assert word not in json.dumps(recipe_content(own))
+        assert word not in json.dumps(own.content())
     with pytest.raises(CorpusError, match="give it the text that it was trained on"):
         prepare(own)
     assert own.text_kind == recipe.text_kind
-    same = Corpus.from_text("\n".join(recipe_corpus(recipe).sentences), "lines")
+    same = Corpus.from_text("\n".join(recipe.source().sentences), "lines")
     assert prepare(recipe, same).recipe.corpus.file == recipe.corpus.file
     missing = dataclasses.replace(recipe, corpus=dataclasses.replace(recipe.corpus, file="no-longer-here.txt"))
     assert prepare(missing, same).recipe.corpus.file is None
@@ -149,7 +151,7 @@ def test_a_recipe_of_another_text_does_not_name_or_describe_its_own(recipe):
 
 def test_a_warm_up_longer_than_the_training_is_shortened_with_a_note(recipe):
     short = recipe.override({"training.steps": 28, "training.warmup_steps": 100})
-    prepared, facts = prepare(short), preview(short, recipe_corpus(short))
+    prepared, facts = prepare(short), preview(short, short.source())
     assert (prepared.recipe.training.steps, prepared.recipe.training.warmup_steps) == (28, 2)
     assert facts.warnings == prepared.notes
     assert prepared.notes == ("A warm-up of 100 steps is too long for 28; it is shortened to 2.",)
@@ -171,7 +173,7 @@ def test_preparing_draws_nothing_from_the_global_generator(recipe):
 
 
 def test_the_preview_of_the_dialogue(recipe):
-    facts = preview(recipe, recipe_corpus(recipe))
+    facts = preview(recipe, recipe.source())
     assert (facts.documents, facts.sentences, facts.tokens, facts.vocabulary) == (1, 9, 62, 41)
     assert facts.unknown_share == 0
     assert facts.cut_share == 0
@@ -204,7 +206,7 @@ def test_a_size_that_does_not_fit_this_machine_is_refused_before_anything_is_all
             "data.batch_size": 4096,
         }
     )
-    for ask in (lambda: preview(huge, recipe_corpus(huge)), lambda: prepare(huge)):
+    for ask in (lambda: preview(huge, huge.source()), lambda: prepare(huge)):
         with pytest.raises(BertCoreError, match=r"needs about [\d.]+ GB"):
             ask()
 
@@ -311,13 +313,13 @@ def test_a_tenth_of_a_longer_text_is_held_out_unless_the_recipe_overrides_it(rec
     corpus = Corpus.from_text(text, "lines")
     facts, prepared = preview(recipe, corpus), prepare(recipe, corpus)
     assert (facts.held_out_documents, facts.held_out_sentences) == (documents, sentences)
-    assert (prepared.held_out is None, prepared.validation is None) == (documents == 0, documents == 0)
-    held_out = prepared.held_out.sentences if prepared.held_out else ()
-    assert prepared.training_text.sentences + held_out == corpus.sentences
+    assert (prepared.parts.validation is None, prepared.validation is None) == (documents == 0, documents == 0)
+    held_out = prepared.parts.validation.sentences if prepared.parts.validation else ()
+    assert prepared.parts.train.sentences + held_out == corpus.sentences
     again = prepare(prepared.recipe, corpus)  # the recipe that is saved states the share
     assert again.recipe == prepared.recipe
-    assert again.training_text == prepared.training_text
-    assert prepare(recipe.override({"corpus.validation_share": 0}), corpus).held_out is None
+    assert again.parts.train == prepared.parts.train
+    assert prepare(recipe.override({"corpus.validation_share": 0}), corpus).parts.validation is None
 
 
 def test_the_tokenizer_of_a_text_that_holds_nothing_out_is_trained_on_all_of_it(recipe, monkeypatch):
@@ -345,7 +347,7 @@ def test_documents_of_one_sentence_train_without_next_sentence_prediction(recipe
 def test_the_recipe_of_the_paper_packs_its_segments(recipe):
     paper = load_recipe("bert-paper")
     assert (paper.data.segments, recipe.data.segments) == ("packed", "sentences")
-    assert Recipe.from_dict("saved", recipe_content(paper)).data.segments == "packed"  # a saved run keeps it
+    assert Recipe.from_dict("saved", paper.content()).data.segments == "packed"  # a saved run keeps it
 
 
 def test_a_long_text_is_previewed_from_its_beginning(monkeypatch):
@@ -379,7 +381,7 @@ def test_preparing_reports_its_stages(recipe):
 def test_a_recipe_contains_the_parts_of_its_training(recipe, tmp_path):
     longer = dataclasses.replace(recipe, training=recipe.training.then(100, 50, 0.01))
     path = tmp_path / "romeo-juliet.json"
-    path.write_text(json.dumps(recipe_content(longer)))
+    path.write_text(json.dumps(longer.content()))
     assert load_recipe(path) == longer
     half = dataclasses.replace(longer, scale=0.5).at_scale().training
     assert (half.steps, half.parts[0].start, half.total_steps) == (55, 50, 75)
@@ -452,7 +454,7 @@ def test_threads_and_precision_follow_from_the_operations_of_the_first_batch(
     recipe, monkeypatch, factor, threads, precision
 ):
     prepared = prepare(recipe)
-    operations = Pretraining().operations(prepared.model.config, prepared.batches[0])
+    operations = batch_operations(prepared.config, *Pretraining().size(prepared.batches[0]))
     monkeypatch.setattr(costs, "_SMALL_STEP", factor * operations)
     monkeypatch.setattr(costs, "_STEP_FOR_BFLOAT16", {"cpu": factor * operations})
     monkeypatch.setattr(costs, "has_fast_bfloat16", lambda device: True)
@@ -499,10 +501,10 @@ def test_a_recipe_for_any_text_describes_the_one_that_it_was_given():
     first = prepare(mini.override(small), corpus).recipe
     assert (first.title, first.corpus.kind) == ("mine.txt", "documents")
     assert first.description == "A text of your own, with the settings of the recipe english-mini."
-    again = Recipe.from_dict("recipe", recipe_content(first))
-    assert recipe_content(prepare(again, corpus).recipe) == recipe_content(first)
+    again = Recipe.from_dict("recipe", first.content())
+    assert prepare(again, corpus).recipe.content() == first.content()
     unread = Corpus(corpus.documents, "mine.txt")  # as a kept run has it
-    assert recipe_content(prepare(again, unread).recipe) == recipe_content(first)
+    assert prepare(again, unread).recipe.content() == first.content()
     other = prepare(again, Corpus.from_text("one two\nthree four\nfive six\nten", "lines", "other.txt")).recipe
     assert (other.title, other.corpus.kind, other.description) == ("other.txt", "lines", first.description)
 
@@ -510,7 +512,7 @@ def test_a_recipe_for_any_text_describes_the_one_that_it_was_given():
 @pytest.mark.parametrize("name", ["file", "encoding", "needs", "pair_label"])
 @pytest.mark.parametrize("value", [[], {}, 3, True])
 def test_a_text_among_the_settings_must_be_one(recipe, name, value):
-    content = recipe_content(recipe)
+    content = recipe.content()
     content["corpus"] |= {name: value}
     with pytest.raises(ConfigError, match=f"{name} is .*; it must be a text"):
         Recipe.from_dict("mine", content)

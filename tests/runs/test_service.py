@@ -8,6 +8,7 @@ import random
 import sys
 import threading
 import time
+import types
 import weakref
 
 import pytest
@@ -15,6 +16,7 @@ import torch
 from hypothesis import settings
 from torch.nn.utils import parameters_to_vector
 
+from bert_core import costs
 from bert_core.costs import choose_device
 from bert_core.data import encoding as encoding_module
 from bert_core.data.corpus import Corpus, read_corpus
@@ -740,9 +742,9 @@ def test_the_held_out_curve_begins_untrained_and_ends_with_the_run(service, reci
     assert run.evaluations(since=1) == points[1:]
     prepared = prepare(run.recipe, run.corpus, seed=5)
     count = 8  # the text has so many batches for more than one pass over the sentences
-    before = evaluate(prepared.model, prepared.validation, count, 0)
+    before = evaluate(prepared.model, [prepared.validation[k] for k in range(count)], 0)
     assert dataclasses.astuple(points[0]) == pytest.approx(dataclasses.astuple(before), abs=1e-5)
-    after = evaluate(run.snapshots[-1].checkpoint().model, prepared.validation, count, 60)
+    after = evaluate(run.snapshots[-1].checkpoint().model, [prepared.validation[k] for k in range(count)], 60)
     assert dataclasses.astuple(points[-1]) == pytest.approx(dataclasses.astuple(after), abs=1e-5)
     # Evaluating has changed nothing.
     assert numbers(run.history()) == numbers(read_metrics(list(prepared.trainer())))
@@ -850,3 +852,18 @@ def test_runs_cut_anywhere_go_on_bit_for_bit_while_others_train(service, recipe,
         assert numbers(finished(run).history()) == expected[seed], (cut, seed)
     assert noise.history(), "it trained beside them"
     assert noise.status == "running"
+
+
+def test_training_returns_memory_from_time_to_time_however_short_the_runs(recipe, monkeypatch):
+    given_back, now = [], time.monotonic()
+    library = types.SimpleNamespace(malloc_trim=given_back.append)
+    monkeypatch.setattr(costs, "_trimmed", now)
+    monkeypatch.setattr(costs.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(costs.sys, "platform", "linux")
+    monkeypatch.setattr(costs, "time", types.SimpleNamespace(monotonic=lambda: now, perf_counter=time.perf_counter))
+    monkeypatch.setattr(worker, "SLICE_SECONDS", 0)
+    for _ in range(3):
+        made = worker.Worker(prepare(recipe.override({"training.steps": 3})), "cpu")
+        for rows in made.slices():
+            now += 20.0 * len(rows)
+    assert len(given_back) == 4, "of nine steps of twenty seconds each"

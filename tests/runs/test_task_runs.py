@@ -10,12 +10,12 @@ import transformers
 from helpers import labelled, make_model, texts
 
 from bert_core.errors import CheckpointError, ConfigError, CorpusError
-from bert_core.runs.recipe import load_recipe, recipe_content
+from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes, load_recipe
 from bert_core.runs.saved_state import read_training_state
 from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, unpack_checkpoint
-from bert_core.tasks.examples import TaskData, TaskParts, predict, review
-from bert_core.tasks.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
+from bert_core.tasks.examples import TaskData, TaskParts
+from bert_core.tasks.prediction import predict, review
 from bert_core.tasks.texts import TextExample
 
 RECIPE = FinetuningRecipe("own", "text-classification", "Romeo or not").override(
@@ -231,7 +231,7 @@ def test_every_task_is_reviewed(kind, tiny_checkpoint):
 
 def test_a_recipe_is_json_and_comes_back(whole):
     for recipe in (*finetuning_recipes(), RECIPE):
-        again = FinetuningRecipe.from_dict(recipe.name, json.loads(json.dumps(recipe_content(recipe))))
+        again = FinetuningRecipe.from_dict(recipe.name, json.loads(json.dumps(recipe.content())))
         assert again == recipe
     saved = FinetuningRecipe.from_dict("saved", whole.checkpoint.recipe)
     assert (saved.task, saved.start, saved.training.steps) == ("text-classification", "tiny", 48)
@@ -270,7 +270,7 @@ def test_a_recipe_names_no_file_outside_its_folder():
         "saved", {"task": "text-classification", "title": "x", "files": {"train": "../../../../etc/passwd"}}
     )
     with pytest.raises(CorpusError, match="passwd cannot be read"):
-        recipe.parts()
+        recipe.source()
 
 
 def test_an_unknown_recipe_is_refused(service, tiny_checkpoint):

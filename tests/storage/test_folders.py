@@ -14,7 +14,7 @@ from bert_core.data.tokenizer import SPECIAL_TOKENS
 from bert_core.errors import CheckpointError
 from bert_core.storage.checkpoint import load_checkpoint, pack_checkpoint, save_checkpoint, unpack_checkpoint
 from bert_core.storage.tokenizer_file import load_tokenizer
-from bert_core.tasks.examples import predict
+from bert_core.tasks.prediction import predict
 
 PIECES = [*SPECIAL_TOKENS, *"abc", "##a", "##b", "##c", "!", "-"]
 TEXTS = ["a ab! bca", "covid [E1] a", "Äb--c  C!!", "", "d a[MASK]b"]

@@ -12,7 +12,7 @@ from bert_core import finetune, load_checkpoint, load_task, predict, save_checkp
 from bert_core.__main__ import main
 from bert_core.errors import CorpusError, InputError
 from bert_core.storage.checkpoint import TaskHead
-from bert_core.tasks.examples import task_of
+from bert_core.tasks.prediction import task_of
 from bert_core.tasks.texts import TextExample
 from bert_core.tasks.token_classification import TaggedExample
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from bert_core.runs.recipe import finetuning_recipes
 from bert_core.tasks.examples import TASKS
 from bert_core.tasks.multiple_choice import ChoiceExample
 from bert_core.tasks.question_answering import AnswerExample
-from bert_core.tasks.recipe import finetuning_recipes
 from bert_core.tasks.token_classification import TaggedExample, entities
 
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "tasks"
@@ -21,7 +21,7 @@ def recipe(request):
 
 
 def parts(recipe):
-    found = recipe.parts()
+    found = recipe.source()
     return found.train, found.test
 
 

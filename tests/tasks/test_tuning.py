@@ -11,13 +11,14 @@ from helpers import guessed, labelled, texts
 
 from bert_core import __main__ as command_line
 from bert_core.errors import BertCoreError, CheckpointError, ConfigError, CorpusError, InputError
+from bert_core.runs.prepare import prepare
+from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
-from bert_core.tasks.examples import TaskData, TaskParts, load_task, predict, review
+from bert_core.tasks.examples import TaskData, TaskParts, load_task
 from bert_core.tasks.multiple_choice import ChoiceExample
-from bert_core.tasks.recipe import FinetuningRecipe
+from bert_core.tasks.prediction import predict, review
 from bert_core.tasks.texts import TextExample
-from bert_core.tasks.tuning import prepare_task
 
 FAST = {"learning_rate": 0.01, "batch_size": 8, "dropout": 0, "validation_share": 0.2}
 
@@ -27,7 +28,7 @@ RECIPE = FinetuningRecipe("own", "text-classification", "Romeo or not")
 
 def prepared(checkpoint, seed=0, random_weights=False, **settings):
     recipe = FinetuningRecipe("own", "text-classification", "Romeo", seed=seed, random_weights=random_weights)
-    return prepare_task(recipe.override({**FAST, **settings}), checkpoint, TaskParts(texts()))
+    return prepare(recipe.override({**FAST, **settings}), TaskParts(texts()), start=checkpoint)
 
 
 @pytest.mark.parametrize(

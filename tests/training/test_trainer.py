@@ -6,7 +6,6 @@ import math
 import platform
 import subprocess
 import sys
-import time
 import types
 
 import pytest
@@ -25,8 +24,7 @@ from bert_core.probes.masked_words import Sweep
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
 from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
-from bert_core.training import trainer as trainer_module
-from bert_core.training.evaluation import evaluate
+from bert_core.training.evaluation import evaluate, evaluation_plan
 from bert_core.training.metrics import StepMetrics, read_metrics, until_divergence
 from bert_core.training.optimizer import (
     Optimizer,
@@ -439,9 +437,22 @@ def test_an_orthogonalized_matrix_keeps_its_directions_and_loses_its_scale(shape
     assert 0.65 < found.diagonal().min() <= found.diagonal().max() < 1.25
 
 
+@pytest.mark.parametrize("steps", [1, 2, 7, 20, 40, 66, 67, 134, 999, 1340, 50_000])
+@pytest.mark.parametrize("steps_per_epoch", [0.2, 1.3, 77.0])
+def test_evaluations_take_a_tenth_of_the_training(steps, steps_per_epoch):
+    every, batches = evaluation_plan(steps, steps_per_epoch)
+    assert 1 <= batches <= max(1, min(8, 4 * steps_per_epoch))
+    points = {*range(0, steps, every), steps}
+    assert len(points) <= 101
+    between = len(points) - 2
+    assert between * batches / 3 <= 0.11 * steps
+    assert batches / 3 <= max(0.06 * steps, 1 / 3)  # of the first and of the last one
+    assert batches == 8 or steps < 50 or steps_per_epoch < 2
+
+
 def test_evaluation_is_without_dropout_and_repeatable():
     trainer = small_run(**{"model.hidden_dropout_prob": 0.5})
-    first, again = (evaluate(trainer.model, trainer.batches, 3, step=5) for _ in range(2))
+    first, again = (evaluate(trainer.model, [trainer.batches[k] for k in range(3)], step=5) for _ in range(2))
     assert first == again
     assert trainer.model.training
     model = trainer.model.eval()
@@ -492,7 +503,7 @@ def test_an_explicit_precision_is_used_on_any_hardware(monkeypatch):
 HOLES = """
 import re
 import torch
-from bert_core.training.trainer import give_back_memory
+from bert_core.costs import give_back_memory
 
 def resident():
     return int(re.search(r"RssAnon:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) / 1024
@@ -510,15 +521,3 @@ print(before - resident())
 def test_freed_memory_between_used_blocks_returns_to_the_system():
     done = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
     assert float(done.stdout) > 200, "of 286 MB, all but a fiftieth was free"
-
-
-def test_training_returns_memory_from_time_to_time_however_short_the_runs(monkeypatch):
-    given_back, now = [], Trainer._trimmed
-    monkeypatch.setattr(Trainer, "_trimmed", now)
-    monkeypatch.setattr(trainer_module, "give_back_memory", lambda: given_back.append(True))
-    clock = types.SimpleNamespace(monotonic=lambda: now, perf_counter=time.perf_counter)
-    monkeypatch.setattr(trainer_module, "time", clock)
-    for _ in range(3):
-        for _ in small_run(steps=3):
-            now += 20.0
-    assert len(given_back) == 4, "of nine steps of twenty seconds each"

@@ -16,7 +16,7 @@ RECIPE = load_recipe("romeo-juliet").override({"training.steps": 7, "data.batch_
 
 def prepared_settings(changes, seed=3):
     prepared = prepare(RECIPE.override(changes), seed=seed)
-    return settings_of(prepared.recipe, prepared.corpus)
+    return settings_of(prepared.recipe, prepared.source)
 
 
 def test_exactly_the_settings_that_differ_are_named():

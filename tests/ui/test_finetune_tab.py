@@ -9,9 +9,9 @@ from helpers import labelled
 
 from bert_core import load_recipe
 from bert_core.errors import CorpusError, RunError
+from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe
 from bert_core.runs.run import ACTIVE, Run
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts
-from bert_core.tasks.recipe import FinetuningRecipe, finetuning_recipe
 from bert_core.tasks.texts import TextExample
 from bert_core.tasks.token_classification import TaggedExample, TagPrediction
 from ui.finetune.answers import (
@@ -156,7 +156,7 @@ def test_a_text_is_cut_where_it_is_marked() -> None:
 
 def test_the_facts_of_a_task_count_unknown_words_and_refuse_what_cannot_be_learned(tiny_checkpoint) -> None:
     recipe = finetuning_recipe("subjects")
-    found = task_facts(recipe, recipe.parts(), tiny_checkpoint)
+    found = task_facts(recipe, recipe.source(), tiny_checkpoint)
     assert dict(found["facts"])["Examples"] == "108"
     assert found["notes"] == ["Texts: text. Label: label.", UNKNOWN]
     assert task_facts(recipe, TaskParts(labelled("text-classification")), tiny_checkpoint)["notes"] == []

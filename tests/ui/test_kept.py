@@ -14,11 +14,10 @@ from helpers import labelled
 from bert_core import TrainingService, load_recipe
 from bert_core.data.corpus import Corpus
 from bert_core.errors import CheckpointError, RunError
-from bert_core.runs.recipe import Recipe
+from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts
-from bert_core.tasks.recipe import FinetuningRecipe
 from ui import build, open_workspaces
 from ui.server import kept as module
 from ui.server.kept import KeptRuns, digest

@@ -12,7 +12,7 @@ import pytest
 
 import bert_core.errors
 from bert_core.config import ASSETS
-from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe, recipe_corpus
+from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from ui.compare.runs_list import in_words, label_of, settings_of
 from ui.parts.lessons import lessons
 from ui.server.scripts import locales, sources
@@ -171,7 +171,7 @@ ALGORITHMS = {
 def test_every_label_and_value_of_what_differs_has_a_translation() -> None:
     """They are computed from the names of the settings. Names of algorithms and formats are the same everywhere."""
     recipe = load_recipe(DEFAULT_RECIPE)
-    settings = settings_of(recipe, recipe_corpus(recipe))
+    settings = settings_of(recipe, recipe.source())
     sections = (type(getattr(recipe, name.split(".")[0])) for name in settings if "." in name)
     fields = [field for section in dict.fromkeys(sections) for field in dataclasses.fields(section)]
     choices = {choice for field in fields for choice in field.metadata.get("choices", ()) if field.name != "kind"}

@@ -13,11 +13,10 @@ import pytest
 
 from bert_core import TrainingService, load_recipe
 from bert_core.errors import RunError
-from bert_core.runs.recipe import Recipe
+from bert_core.runs.recipe import Recipe, finetuning_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.timing import FREE_AFTER
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.recipe import finetuning_recipe
 from ui.server.news import run_news
 from ui.server.workspace import MODEL_BYTES, MOST_RUNS, NOT_YOURS, Model, Workspace
 from ui.server.workspaces import MOST_TRAINING, Workspaces

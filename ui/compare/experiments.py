@@ -24,7 +24,7 @@ from bert_core.runs.experiments import (
     spread,
 )
 from bert_core.runs.prepare import preview
-from bert_core.runs.recipe import Recipe, recipe_corpus
+from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ACTIVE, Run
 from bert_core.training.verdicts import MARGIN, MARGIN_RATIO, SEEDS, STANDARD_ERRORS, Spread
 from ui.handlers import QUIET, on_error
@@ -133,7 +133,7 @@ def start_trial(
     space.refuse_if_active()
     check_seed(seeds[-1])
     recipes, service = [variant.apply(recipe) for variant in experiment.variants], workspaces.service
-    vocabulary = preview(recipe, corpus or recipe_corpus(recipe), service.device, service.limits).vocabulary
+    vocabulary = preview(recipe, corpus or recipe.source(), service.device, service.limits).vocabulary
     _check_bytes(recipes, vocabulary, len(seeds), space.budget.limit)
     runs = [
         (number, seed, workspaces.start(space, recipes[number], corpus, seed, variant=variant.title).id)

@@ -9,7 +9,7 @@ import torch
 
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
-from bert_core.runs.recipe import Recipe, recipe_content
+from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
 from ui.handlers import QUIET, own, sent
@@ -123,7 +123,7 @@ def in_words(value: Any) -> str:
 
 def settings_of(recipe: Recipe, corpus: Corpus) -> dict[str, Any]:
     """All settings of a run with a prepared recipe, by names such as "data.batch_size"; the text by its fingerprint."""
-    content = recipe_content(recipe)
+    content = recipe.content()
     flat = {"text": corpus.fingerprint, "seed": content.pop("seed")}
     del content["title"], content["description"], content["scale"]
     for name in ("file", "kind", "needs"):  # the fingerprint says more

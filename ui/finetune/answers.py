@@ -7,8 +7,9 @@ from bert_core.errors import InputError, RunError
 from bert_core.pages.task_report import task_report
 from bert_core.probes.reading import read_words
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import Judged, Review, TaskData, TaskParts, learned_columns, predict, review, task_of
+from bert_core.tasks.examples import TaskData, TaskParts, learned_columns
 from bert_core.tasks.multiple_choice import ChoiceExample
+from bert_core.tasks.prediction import Judged, Review, predict, review, task_of
 from bert_core.tasks.question_answering import AnswerExample, AnswerPrediction
 from bert_core.tasks.task import Example, Prediction
 from bert_core.tasks.texts import LabelPrediction, TextExample

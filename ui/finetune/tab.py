@@ -9,9 +9,9 @@ from bert_core.config import FinetuningConfig, FinetuningData
 from bert_core.data.encoding import MANY_UNKNOWN
 from bert_core.data.tokenizer import UNK
 from bert_core.errors import RunError, first_three
+from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts, load_task
-from bert_core.tasks.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from ui.finetune.answers import results_numbers, results_page, results_value, texts_of, tried_value
 from ui.finetune.transfer import start_transfer, transfer_news
 from ui.handlers import QUIET, on_error, own
@@ -118,7 +118,7 @@ def finetune_tab(page: Page) -> None:
     def parts_of(values: Values) -> TaskParts:
         recipe = finetuning_recipe(values[task])
         if not values[uploaded]:
-            return recipe.parts()
+            return recipe.source()
         own = load_task(
             *(values[uploaded], recipe.task),
             columns=values[columns] or "",

@@ -11,10 +11,11 @@ from weakref import WeakKeyDictionary
 
 from bert_core.config import check_seed
 from bert_core.errors import BertCoreError, CheckpointError
+from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.run import ACTIVE, Run
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import TaskData, TaskParts, review
-from bert_core.tasks.recipe import FinetuningRecipe
+from bert_core.tasks.examples import TaskData, TaskParts
+from bert_core.tasks.prediction import review
 from bert_core.training.verdicts import MARGIN, SEEDS, Spread, compare
 from ui.finetune.answers import MOST_JUDGED
 from ui.parts.figures import transfer_chart

@@ -15,7 +15,7 @@ from gradio.routes import ORJSONResponse
 from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import InputError, quoted
-from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_corpus, recipe_named
+from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_named
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import MALFORMED, QUIET, on_error, own
 from ui.parts.lessons import LESSON_BYTES, PARTS, lessons, read_lesson
@@ -232,5 +232,5 @@ def corpus_of(space: Workspace, key: str) -> Corpus:
 @functools.cache
 def _shipped_text(sample: str | None) -> Corpus:
     if sample is None:
-        return recipe_corpus(recipe_named(DEFAULT_RECIPE))
+        return recipe_named(DEFAULT_RECIPE).source()
     return read_corpus(ASSETS / "corpora" / sample, kind="documents")

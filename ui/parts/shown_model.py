@@ -6,7 +6,7 @@ from typing import Any
 from bert_core.config import MAX_SEED
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError
-from bert_core.runs.recipe import Recipe, recipe_content, recipe_named
+from bert_core.runs.recipe import Recipe, recipe_named
 from bert_core.runs.run import ACTIVE, Run
 from ui.server.news import series_of, thin
 from ui.server.workspace import Model, Workspace, is_finetuning
@@ -125,5 +125,5 @@ def repeated_run(workspaces: Workspaces, space: Workspace, described: Any, step:
 
 def _settings(recipe: Recipe) -> dict[str, Any]:
     """All settings but those of the text, by names such as "data.batch_size"."""
-    content = recipe_content(recipe)
+    content = recipe.content()
     return {f"{section}.{name}": value for section in SECTIONS for name, value in content[section].items()}

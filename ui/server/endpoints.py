@@ -18,11 +18,10 @@ from bert_core.probes.attention import attention as attention_maps
 from bert_core.probes.masked_words import fill_mask as guess_masks
 from bert_core.probes.reading import read_words
 from bert_core.probes.sentence_pairs import next_sentence as judge_pair
-from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_named
+from bert_core.runs.recipe import DEFAULT_RECIPE, finetuning_recipe, recipe_named
 from bert_core.storage.checkpoint import Checkpoint, folder_name, pack_checkpoint
-from bert_core.tasks.examples import predict, task_of
+from bert_core.tasks.prediction import predict, task_of
 from bert_core.tasks.question_answering import AnswerExample
-from bert_core.tasks.recipe import finetuning_recipe
 from bert_core.tasks.task import Example
 from bert_core.tasks.texts import TextExample
 from bert_core.tasks.token_classification import TaggedExample

@@ -10,10 +10,10 @@ import threading
 from dataclasses import dataclass, field
 
 from bert_core.errors import RunError, first_three
+from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.run import ACTIVE, Run
 from bert_core.runs.snapshots import Budget
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.recipe import FinetuningRecipe
 from ui.handlers import own
 
 NOT_YOURS = "This run is not here: it is not one of yours, or the server has restarted."

@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from bert_core.costs import give_back_memory
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
-from bert_core.runs.recipe import Recipe
+from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.run import TRAINING, Run, Text
 from bert_core.runs.service import TrainingService
 from bert_core.runs.timing import FREE_AFTER
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts
-from bert_core.tasks.recipe import FinetuningRecipe
-from bert_core.training.trainer import give_back_memory
 from ui.handlers import MALFORMED, on_error
 from ui.server.kept import KeptRuns, digest
 from ui.server.workspace import NO_MODEL_YET, NOT_YOURS, Model, Workspace
@@ -164,7 +163,7 @@ class Workspaces:
         space = Workspace("", self.service.budget(PROGRAM_BYTES), caller=caller)
         if isinstance(recipe, FinetuningRecipe):
             start = self.shipped(ENGLISH).checkpoint
-            run = self.finetune(space, recipe.with_seed(seed), start, recipe.parts())
+            run = self.finetune(space, recipe.with_seed(seed), start, recipe.source())
         else:
             run = self.start(space, recipe, corpus, seed)
         space.token = run.id

@@ -19,7 +19,7 @@ from bert_core.config import BertConfig, DataConfig, Limits, TokenizerConfig, Tr
 from bert_core.data.corpus import Corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError, decoded_blocks
 from bert_core.errors import CorpusError
-from bert_core.runs.recipe import Recipe, recipe_corpus, recipe_named
+from bert_core.runs.recipe import Recipe, recipe_named
 from ui.server.workspace import PASTED_TEXT
 
 _CLASSES = {"tokenizer": TokenizerConfig, "model": BertConfig, "data": DataConfig, "training": TrainingConfig}
@@ -77,7 +77,7 @@ class TrainingForm:
             path = Path(self.uploaded or "")
             encoding = recipe.corpus.encoding or self.encoding
             return Corpus.from_bytes(path.read_bytes(), recipe.text_kind, path.name, encoding, limits)
-        return recipe_corpus(recipe)
+        return recipe.source()
 
 
 @dataclass(frozen=True)
