@@ -62,10 +62,7 @@ class TaskData:
 
     def labels(self) -> tuple[str, ...]:
         """The labels to learn, in the order of their ids: numbers by size, others by alphabet, and O before tags.
-
-        Raises CorpusError if the examples cannot be learned: all have the same label, or there are more than
-        MAX_LABELS.
-        """
+        Raises CorpusError if there are more than MAX_LABELS, or all examples have the same one."""
         found = {label for example in self.examples for label, _ in example.named_labels}
         names = sorted(found, key=lambda name: (name != "O", not name.isdecimal(), len(name) * name.isdecimal(), name))
         if len(names) > MAX_LABELS:
@@ -121,12 +118,11 @@ class TaskData:
 
 @dataclass(frozen=True)
 class TaskParts:
-    """The labelled examples of a task. validation: to measure after epochs and to choose the best one; None to hold a
-    part of `train` out. test: for the result."""
+    """The labelled examples of a task."""
 
     train: TaskData
-    validation: TaskData | None = None
-    test: TaskData | None = None
+    validation: TaskData | None = None  # by which the best epoch is chosen; None to hold a part of `train` out
+    test: TaskData | None = None  # for the result
 
     @property
     def name(self) -> str:

@@ -45,10 +45,7 @@ def predicting(
     task: Task, model: BertForTask, batches: TaskBatches, examples: Sequence[Example], layout: Layout
 ) -> Generator[float, None, tuple[list[Prediction], float]]:
     """Predict a batch at a time: yields the done fraction, and returns a prediction for each example, in their order,
-    and their mean loss, nan without labels.
-
-    model: in eval mode. batches: of the rows of `examples`.
-    """
+    and their mean loss, nan without labels. model: in eval mode. batches: of `examples`."""
     device = next(model.parameters()).device
     logits_of: list[np.ndarray] = [np.empty(0)] * batches.count
     done, sums, counts = 0, *torch.zeros(2, 2, device=device)
@@ -119,15 +116,13 @@ def _example(given: object) -> Example:
 
 @dataclass(frozen=True)
 class Judged:
-    """A labelled example beside its prediction.
-
-    mistake: 1 - the probability of the label (the least certain of several), 1 - the F1 of an answer, the fraction of
-    wrong tags, or for regression the absolute difference.
-    """
+    """A labelled example beside its prediction."""
 
     example: Example
     prediction: Prediction
     is_right: bool | None  # in all labels or tags, or as SQuAD's exact match; None for regression
+    # 1 - the probability of the label (the least certain of several), 1 - the F1 of an answer, the fraction of wrong
+    # tags, or for regression the absolute difference.
     mistake: float
 
 

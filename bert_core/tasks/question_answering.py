@@ -144,7 +144,8 @@ class QuestionAnswering(task.Task[AnswerExample, AnswerPrediction]):
         for row, window in zip(score, windows):
             inside = np.arange(window.stop - window.start)
             row[window] = np.minimum(inside, inside[::-1]) + 0.01 * len(inside)
-        answer = _answer_tokens(example, spans)
+        text, first = example.answers[0] if example.answers else ("", 0)
+        answer = np.flatnonzero((spans[:, 1] > first) & (spans[:, 0] < first + len(text)))  # its tokens
         rows: list[Row] = []
         for i, window in enumerate(windows):
             offsets = np.full((before + window.stop - window.start + 1, 2), -1)
@@ -154,8 +155,8 @@ class QuestionAnswering(task.Task[AnswerExample, AnswerPrediction]):
             target = None
             if example.answers is not None:
                 target = np.zeros((1, 2), np.int64)  # [CLS]: the window does not hold the answer
-                if answer is not None and window.start <= answer[0] and answer[1] < window.stop:
-                    target[0] = np.array(answer) - window.start + before
+                if text and len(answer) and window.start <= answer[0] and answer[-1] < window.stop:
+                    target[0] = answer[[0, -1]] - window.start + before
             ids = [layout.cls, *asked, layout.sep, *context.ids[window], layout.sep]
             rows.append(Row(ids, before, number, target, offsets=offsets, widest=widest))
         return rows
@@ -235,24 +236,15 @@ def _nearest(context: str, words: str, start: int) -> int | None:
     return min(found, key=lambda position: abs(position - start), default=None)
 
 
-def _answer_tokens(example: AnswerExample, spans: np.ndarray) -> tuple[int, int] | None:
-    """The first and last token of the first answer, or None without one."""
-    if not example.answers:
-        return None
-    text, start = example.answers[0]
-    touched = np.flatnonzero((spans[:, 1] > start) & (spans[:, 0] < start + len(text)))
-    return (int(touched[0]), int(touched[-1])) if len(touched) else None
-
-
 def best_answers(
     context: str, windows: Parts, best: int = 20, longest: int = 30, may_be_missing: bool = False
 ) -> list[Answer]:
-    """The likeliest answers to one question, the best first; at least one.
+    """The likeliest answers to one question, the best first; at least one. Each starts where its window shows the most
+    context, and lies inside the context.
 
     windows: each with its logits, (T, 2) for T tokens. best: how many of the likeliest starts and ends of a window are
     combined, and how many answers are returned. longest: of an answer in tokens. may_be_missing: "no answer" is a
-    candidate too, with the lowest score that a window's [CLS] has (SQuAD 2). An answer starts where its window shows
-    the most context, lies inside the context and does not end before it starts.
+    candidate too, with the lowest score that a window's [CLS] has (SQuAD 2).
     """
     found: dict[tuple[int, int], float] = {}
     for row, logits in windows:

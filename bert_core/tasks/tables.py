@@ -105,9 +105,7 @@ class TaskFile:
 
 class Table:
     """The rows of a file. line, first: the number and the fields of its first row; of JSON objects, the names.
-
-    separator: None to detect it, { for JSON lines. is_even: whether all rows need as many columns as the first one.
-    """
+    separator: None to detect it, { for JSON lines. is_even: all rows need as many columns as the first one."""
 
     def __init__(self, file: TaskFile, separator: str | None = None, *, is_even: bool = True) -> None:
         self.file, self.is_even = file, is_even
@@ -123,8 +121,8 @@ class Table:
         return self.first if is_named else numbered(len(self.first))
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Each row's first line, and its fields; none for an empty row. The table can be read again, a row at a time:
-        while the garbage collector visits the lists of 100,000 rows, all threads wait."""
+        """Each row's first line, and its fields; none for an empty row."""
+        # Read again each time: while the garbage collector visits the lists of 100,000 rows, all threads wait.
         for number, fields in self._csv() if self.separator in (",", ";") else self._lines():
             if fields and self.is_even and len(fields) != len(self.first or fields):
                 problem = f"has {len(fields)} columns where the first line has {len(self.first)}"

@@ -153,11 +153,10 @@ class TaskBatch:
 
 
 class TaskBatches:
-    """An endless sequence of shuffled passes through a task's examples: `batches[k]` is the batch of step k.
+    """An endless sequence of shuffled passes through a task's examples: `batches[k]` is the batch of step k, a function
+    of (seed, k). Each example, window or part of a long one occurs once in a pass; its last batch may be smaller.
 
-    Every pass contains each example once; its last batch may be smaller. The batches are a function of (seed, k). A
-    window or a part of a long example counts as an example. choices: the number of rows of an example, if it has
-    several. count: of examples in a pass. longest: tokens of the longest row. steps_per_epoch: batches in a pass.
+    choices: rows of an example, if it has several. count: examples of a pass. longest: tokens of the longest row.
     """
 
     def __init__(self, rows: Sequence[Row], pad_token_id: int, batch_size: int, choices: int | None, seed: int) -> None:
@@ -207,11 +206,9 @@ class TaskBatches:
 
 @checked
 class BertForTask(nn.Module):
-    """An encoder and one linear layer, under the class and tensor names of Hugging Face.
-
-    outputs: numbers that the layer gives for each row or token; None for `usual_outputs`. generator: of the initial
-    weights; None means PyTorch's global one. Under `torch.device("meta")` nothing is drawn.
-    """
+    """An encoder and one linear layer, under the class and tensor names of Hugging Face. outputs: of the layer for each
+    row or token; None for `usual_outputs`. generator: of the initial weights; None means PyTorch's global one. Under
+    `torch.device("meta")` nothing is drawn."""
 
     has_dropout: ClassVar[bool] = True
     usual_outputs: ClassVar[int] = 1

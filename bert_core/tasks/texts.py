@@ -22,12 +22,12 @@ from bert_core.training.metrics import Fractions
 
 @dataclass(frozen=True, slots=True)
 class TextExample(task.Example):
-    """A text, or a pair of texts, with a label, several or, for regression, a number. line: in its file, from 1."""
+    """A text, or a pair of texts, with a label, several or, for regression, a number."""
 
     text: str
     pair: str | None
     label: str | tuple[str, ...] | float | None
-    line: int = 0
+    line: int = 0  # in its file, from 1
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -46,11 +46,10 @@ class TextExample(task.Example):
 
 @dataclass(frozen=True)
 class LabelPrediction(task.Prediction):
-    """The likeliest label, for choices its index, or for regression the number; of a model for several labels, those
-    above one half. probabilities: of each label or choice in order; empty for regression."""
+    """The likeliest label, for choices its index, or for regression the number."""
 
-    label: Any
-    probabilities: tuple[float, ...] = ()
+    label: Any  # of a model for several labels, those above one half
+    probabilities: tuple[float, ...] = ()  # of each label or choice in order; empty for regression
 
 
 class BertForSequenceClassification(task.BertForTask):
@@ -163,8 +162,9 @@ class SeveralLabels(TextClassification):
         return {"accuracy": ratio(sum(a == b for a, b in pairs), len(pairs)), "f1": ratio(2 * both, each)}
 
     def judge(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> Verdict:
-        off = (abs((name in example.right) - score) for name, score in zip(labels, found.probabilities))
-        return {*example.right} == {*found.label}, max(off)
+        right = example.right or ()
+        off = (abs((name in right) - score) for name, score in zip(labels, found.probabilities))
+        return {*right} == {*found.label}, max(off)
 
 
 class TextRegression(TextClassification):

@@ -35,12 +35,16 @@ class TaggedExample(task.Example):
     def texts(self) -> tuple[str, ...]:
         return (" ".join(self.words),)
 
+    @property
+    def right(self) -> tuple[str, ...]:
+        return self.tags or ()
+
     def in_words(self, value: Sequence[str]) -> str:
         return "; ".join(f"{kind}: {' '.join(self.words[a:b])}" for kind, a, b in entities(value))
 
     @property
     def named_labels(self) -> Sequence[tuple[str, int]]:
-        return [(tag, self.line + i) for i, tag in enumerate(self.tags or ())]
+        return [(tag, self.line + i) for i, tag in enumerate(self.right)]
 
 
 @dataclass(frozen=True)
@@ -196,11 +200,8 @@ def _tag(tag: str, before: str, file: TaskFile, line: int) -> str:
 
 
 def marked(tag: str) -> tuple[str, str]:
-    """The mark of a tag and the type of its entity: B and person of B-person.
-
-    The marks are those of IOB, BIOES, BMES and BILOU. A tag without a mark, such as NOUN, is a type. O and a mark
-    alone, as in files with one kind of entity, have none.
-    """
+    """The mark of a tag, one of IOB, BIOES, BMES and BILOU, and the type of its entity: B and person of B-person. A tag
+    without a mark, such as NOUN, is a type; O and a mark alone, as in files with one kind of entity, have none."""
     mark, dash, kind = tag.partition("-")
     if mark in _MARKS and bool(dash) == bool(kind):
         return mark, kind
@@ -208,11 +209,9 @@ def marked(tag: str) -> tuple[str, str]:
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:
-    """The entities that a sentence's tags mark.
-
-    One begins at each B-, S- and U-, and at a tag that continues none of its type; it ends after E-, L-, S- and U-.
-    Neighbours with the same tag without a mark are one entity, as in the pipeline of `transformers`.
-    """
+    """The entities that a sentence's tags mark. One begins at each B-, S- and U-, and at a tag that continues none of
+    its type; it ends after E-, L-, S- and U-. Neighbours with the same tag without a mark are one, as in the pipeline
+    of `transformers`."""
     found: list[Entity] = []
     is_bare = {*tags} <= {"O", *_MARKS}
     is_open = False
