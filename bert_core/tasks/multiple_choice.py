@@ -37,7 +37,7 @@ class ChoiceExample(task.Example):
 class BertForMultipleChoice(task.BertForTask):
     """A score for each choice of an example, each in a row with its prompt: inputs (R, C, T), logits (R, C)."""
 
-    def forward(self, input_ids: Tensor, *inputs: Any, **options: Any) -> Tensor:
+    def forward(self, input_ids: Tensor, *inputs: Tensor | None, **options: Any) -> Tensor:
         return super().forward(input_ids, *inputs, **options).view(input_ids.shape[:2])
 
 

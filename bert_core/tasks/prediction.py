@@ -143,7 +143,7 @@ def review(checkpoint: Checkpoint, data: TaskData) -> Review:
     labels = head.labels if head else ()
     judged = [Judged(each, guess, *task.judge(each, guess, labels)) for each, guess in zip(data.examples, found)]
     judged.sort(key=lambda each: (bool(each.is_right), -each.mistake))
-    pairs = [pair for each in judged for pair in task.compared(each.example.right, each.prediction.value)]
+    pairs = [pair for each in judged for pair in task.compared(each.example, each.prediction)]
     table = confusion(pairs, labels) if pairs else []
     return Review(score(data, found, labels), tuple(judged), labels, tuple(map(tuple, table)))
 

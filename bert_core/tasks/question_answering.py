@@ -25,7 +25,7 @@ from bert_core.errors import CorpusError, quoted
 from bert_core.storage.untrusted import parse_value
 from bert_core.tasks import task
 from bert_core.tasks.tables import TaskFile
-from bert_core.tasks.task import Layout, Metrics, Parts, Row, Verdict, ratio
+from bert_core.tasks.task import Json, Layout, Metrics, Parts, Row, Verdict, ratio
 from bert_core.training.metrics import Fractions
 
 _NEAR = 10_000  # characters in which a misplaced answer is searched, since each of many may need the whole context
@@ -85,9 +85,9 @@ class BertForQuestionAnswering(task.BertForTask):
     has_dropout = False
     usual_outputs = 2
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, *inputs: Any, **options: Any) -> Tensor:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, *more: Tensor, **named: Any) -> Tensor:
         """As the base class; no answer starts or ends in the padding, which has the logits -inf."""
-        logits = super().forward(input_ids, attention_mask, *inputs, **options)
+        logits = super().forward(input_ids, attention_mask, *more, **named)
         return logits if attention_mask is None else logits.masked_fill(attention_mask[..., None] == 0, -math.inf)
 
 
@@ -180,15 +180,15 @@ class QuestionAnswering(task.Task[AnswerExample, AnswerPrediction]):
         measures = self.measures([example.right], [found.value])
         return measures["exact_match"] == 1, 1 - measures["f1"]
 
-    def as_json(self, example: AnswerExample, found: AnswerPrediction, labels: Sequence[str]) -> dict[str, Any]:
+    def as_json(self, example: AnswerExample, found: AnswerPrediction, labels: Sequence[str]) -> Json:
         best = found.answers[0]
         return {"answer": best.text, "start": best.start, "probability": best.probability}
 
 
-def _questions(content: Any, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _questions(content: object, name: str) -> Iterator[tuple[str, Json]]:
     """Each question with its context, once its types are checked."""
 
-    def listed(value: Any, key: str) -> list[dict[str, Any]]:
+    def listed(value: object, key: str) -> list[Json]:
         entries = value.get(key) if isinstance(value, dict) else None
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise CorpusError(f"{name} lacks a list {key!r}; SQuAD's format is data, paragraphs, qas.")
@@ -202,7 +202,7 @@ def _questions(content: Any, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield paragraph["context"], entry
 
 
-def _wrong(file: TaskFile, number: int, entry: dict[str, Any], problem: str, remedy: str) -> CorpusError:
+def _wrong(file: TaskFile, number: int, entry: Json, problem: str, remedy: str) -> CorpusError:
     """An error about a question, with its line. number: from 0."""
     keys = re.finditer(r'(?<!\\)"question"\s*:', file.text)
     found = next(itertools.islice(keys, number, None), None)  # None: a letter of the key is written as \\u0071
@@ -210,7 +210,7 @@ def _wrong(file: TaskFile, number: int, entry: dict[str, Any], problem: str, rem
     return file.wrong(line, f"has the question {quoted(entry.get('id', entry['question']))}{problem}", remedy)
 
 
-def _answers(entry: dict[str, Any], context: str, wrong: Callable[..., CorpusError]) -> tuple[tuple[str, int], ...]:
+def _answers(entry: Json, context: str, wrong: Callable[..., CorpusError]) -> tuple[tuple[str, int], ...]:
     given = [] if entry.get("is_impossible") is True else entry.get("answers")
     if not isinstance(given, list):
         raise wrong(" without a list of answers", "add one, or is_impossible")

@@ -226,7 +226,7 @@ class Columns(NamedTuple):
     """Which columns of a table are the texts and the label, and whether its first row is a header."""
 
     texts: list[int]
-    label: int | None
+    label: list[int]  # one column, or none
     is_named: bool
 
 
@@ -259,7 +259,8 @@ class TextTable(Table):
         if file.chosen:
             is_named = self.is_json or not all(each.isdecimal() for each in file.chosen)
             found = file.chosen_among(self.names(is_named), 1, 2)
-            return Columns(found[:-1], found[-1], is_named) if file.labelled else Columns(found, None, is_named)
+            count = len(found) - file.labelled
+            return Columns(found[:count], found[count:], is_named)
         if file.labelled and len(self.first) == 1:
             wanted = f"write a text, or two texts, and a label in columns separated by tabs, commas or {_SEPARATOR}"
             raise file.wrong(self.line, "has 1 column", wanted)
@@ -280,17 +281,17 @@ class TextTable(Table):
     def _by_name(self) -> Columns | None:
         """The columns that the first row names, if that is clear."""
         if self._learned:
-            return Columns(self._learned, None, True)
+            return Columns(self._learned, [], True)
         labelled, names, texts = self.file.labelled, self._names, self._texts
         usual = _NUMBER_NAMES + _CLASS_NAMES if self.is_number else _CLASS_NAMES + _NUMBER_NAMES
-        label = next((names.index(name) for name in usual if name in names), None)
-        rest = [i for i, name in enumerate(names) if i not in (*texts, label) and not _ID_NAME.fullmatch(name)]
-        if len(rest) == 1 and not texts and (label is not None or not labelled):
+        label = [names.index(name) for name in usual if name in names][:1]
+        rest = [i for i, name in enumerate(names) if i not in (*texts, *label) and not _ID_NAME.fullmatch(name)]
+        if len(rest) == 1 and not texts and (label or not labelled):
             texts = rest
-        elif len(rest) == 1 and label is None and texts and texts[0] < rest[0]:
-            label = rest[0]
-        is_clear = 1 <= len(texts) <= 2 and (label is not None or not labelled)
-        return Columns(texts, label if labelled else None, True) if is_clear else None
+        elif len(rest) == 1 and not label and texts and texts[0] < rest[0]:
+            label = rest
+        is_clear = 1 <= len(texts) <= 2 and (label or not labelled)
+        return Columns(texts, label if labelled else [], True) if is_clear else None
 
     def _is_header(self, named: Columns | None) -> bool:
         """Whether the first row names the columns. Raises CorpusError for one that may also be an example."""
@@ -298,7 +299,7 @@ class TextTable(Table):
         has_name = any(first[i] not in self.values(i, is_named=True) for i in self._named)
         if not file.labelled:
             return has_name or bool(self._learned) or self._label_column(True) != self._label_column(False)
-        column = named.label if named and named.label is not None and has_name else len(first) - 1
+        [column] = (named.label if named and has_name else []) or [len(first) - 1]
         label, others = first[column], self.values(column, is_named=has_name)
         if not has_name:
             others = others - Counter([label])
@@ -322,7 +323,7 @@ class TextTable(Table):
         width = len(self.first)
         if not self.file.labelled:
             label = self._label_column(False)
-            return Columns([i for i in range(width) if i != label], None, False)
+            return Columns([i for i in range(width) if i != label], [], False)
         rows = {tuple(fields) for _, fields in self.rows() if fields} if width <= 3 else set()
         kinds = [Counter(values) for values in zip(*rows)]
         # A column with as few values as the label has is a label, or its name.
@@ -331,7 +332,7 @@ class TextTable(Table):
         if not kinds or any(is_id) or (any(is_few) and not self.is_number):
             few = first_three(f"{i} {quoted(each)}" for i, each in enumerate(self.first, 1))
             raise self._unclear(f"has {width} columns ({few}), which are not clearly texts and then a label")
-        return Columns(list(range(width - 1)), width - 1, False)
+        return Columns(list(range(width - 1)), [width - 1], False)
 
     def _label_column(self, is_named: bool) -> int | None:
         """Of one column more than the model learned texts from, the last one with nothing but labels, or numbers."""

@@ -25,6 +25,7 @@ from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.tables import TaskFile
 from bert_core.training.metrics import Fractions
 
+Json = dict[str, Any]
 Metrics = dict[str, float]
 Verdict = tuple[bool | None, float]  # see `Judged`
 
@@ -309,12 +310,12 @@ class Task(ABC, Generic[E, P]):
     def judge(self, example: E, found: P, labels: Sequence[str]) -> Verdict:
         """Whether a prediction is right, and how far off it is."""
 
-    def compared(self, right: Any, found: Any) -> Iterable[tuple[str, str]]:
-        """The label or tags of an example, each with the predicted one; empty for other tasks."""
+    def compared(self, example: E, found: P) -> Iterable[tuple[str, str]]:
+        """The label or the tags of an example, each with the predicted one; empty for other tasks."""
         return ()
 
     @abstractmethod
-    def as_json(self, example: E, found: P, labels: Sequence[str]) -> dict[str, Any]:
+    def as_json(self, example: E, found: P, labels: Sequence[str]) -> Json:
         """A prediction as JSON data."""
 
 

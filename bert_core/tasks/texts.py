@@ -16,7 +16,7 @@ from torch import Tensor
 from bert_core.errors import CorpusError, quoted
 from bert_core.tasks import task
 from bert_core.tasks.tables import TaskFile, TextTable, number_in
-from bert_core.tasks.task import Layout, Metrics, Parts, Row, Verdict, fractions, ratio
+from bert_core.tasks.task import Json, Layout, Metrics, Parts, Row, Verdict, fractions, ratio
 from bert_core.training.metrics import Fractions
 
 
@@ -33,7 +33,7 @@ class TextExample(task.Example):
     def texts(self) -> tuple[str, ...]:
         return (self.text,) if self.pair is None else (self.text, self.pair)
 
-    def in_words(self, value: Any) -> str:
+    def in_words(self, value: object) -> str:
         if isinstance(value, tuple):
             return ", ".join(value) or "none"
         return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
@@ -65,10 +65,10 @@ class LabelTask(task.Task[task.E, LabelPrediction]):
         return LabelPrediction(layout.labels[best] if layout.labels else best, tuple(scores.tolist()))
 
     def judge(self, example: task.E, found: LabelPrediction, labels: Sequence[str]) -> Verdict:
-        probabilities: dict[Any, float] = dict(zip(labels or range(len(found.probabilities)), found.probabilities))
-        return found.label == example.right, 1 - probabilities.get(example.right, 0.0)
+        names: Sequence = labels or range(len(found.probabilities))
+        return found.label == example.right, 1 - dict(zip(names, found.probabilities)).get(example.right, 0.0)
 
-    def as_json(self, example: task.E, found: LabelPrediction, labels: Sequence[str]) -> dict[str, Any]:
+    def as_json(self, example: task.E, found: LabelPrediction, labels: Sequence[str]) -> Json:
         names = labels or [str(i) for i in range(len(found.probabilities))]
         return {"label": found.label, "probabilities": dict(zip(names, found.probabilities))}
 
@@ -88,19 +88,19 @@ class TextClassification(LabelTask[TextExample]):
         if not table.first:
             return []
         columns, label, is_named = table.columns()
-        labels, names = [] if label is None else [label], table.names(is_named)
-        file.say(names, is_named, Texts=columns, Label=labels)
-        file.chosen = [names[i] for i in (*columns, *labels)]
-        none = set() if label is None else table.no_labels(label, is_named)
+        names = table.names(is_named)
+        file.say(names, is_named, Texts=columns, Label=label)
+        file.chosen = [names[i] for i in (*columns, *label)]
+        none = table.no_labels(label[0], is_named) if label else set()
         left_out, examples = Counter[str](), list[TextExample]()
         for line, fields in table.examples(is_named):
-            given = "" if label is None else fields[label]
+            given = fields[label[0]] if label else ""
             if given in none:
                 left_out[quoted(given) if given else "empty"] += 1
                 continue
             texts = [fields[i] for i in columns]
             file.check_texts(line, texts)
-            value = None if label is None else self.label_in(given, file, line)
+            value = self.label_in(given, file, line) if label else None
             examples.append(TextExample(texts[0], texts[1] if len(texts) == 2 else None, value, line))
         for what, count in left_out.items():
             file.notes.append(f"Examples left out because their label is {what}: {count:,}.")
@@ -113,12 +113,12 @@ class TextClassification(LabelTask[TextExample]):
         return file.several(field) if file.separator else field
 
     def rows_of(self, example: TextExample, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
-        target = None if example.label is None else self.target_of(example.label, layout)
+        target = None if example.label is None else self.target_of(example, layout)
         return [layout.row(number, texts, target)]
 
-    def target_of(self, label: Any, layout: Layout) -> np.ndarray:
-        """What a model learns for a label; see `Row`."""
-        return np.array([layout.ids[label]])
+    def target_of(self, example: TextExample, layout: Layout) -> np.ndarray:
+        """What a model learns from an example; see `Row`."""
+        return np.array([layout.ids[example.right]])
 
     def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
         """accuracy, f1 and matthews_correlation (for more than two labels: Gorodkin 2004). Of two labels, f1 is that of
@@ -134,8 +134,8 @@ class TextClassification(LabelTask[TextExample]):
             "matthews_correlation": ratio(covariance, math.sqrt(spread)),
         }
 
-    def compared(self, right: Any, found: Any) -> Iterable[tuple[str, str]]:
-        return [(right, found)] if isinstance(right, str) else ()
+    def compared(self, example: TextExample, found: LabelPrediction) -> Iterable[tuple[str, str]]:
+        return [(example.label, found.label)] if isinstance(example.label, str) else ()
 
 
 class SeveralLabels(TextClassification):
@@ -143,8 +143,8 @@ class SeveralLabels(TextClassification):
 
     measure = "f1"  # the labels of a text are seldom all right
 
-    def target_of(self, label: Any, layout: Layout) -> np.ndarray:
-        return np.array([[name in label for name in layout.ids]], np.float32)
+    def target_of(self, example: TextExample, layout: Layout) -> np.ndarray:
+        return np.array([[name in example.right for name in layout.ids]], np.float32)
 
     def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
         loss = F.binary_cross_entropy_with_logits(logits, target, reduction="sum")
@@ -180,8 +180,8 @@ class TextRegression(TextClassification):
             raise file.wrong(line, f"has the label {quoted(field)}", "text-regression needs a number for a label")
         return number
 
-    def target_of(self, label: Any, layout: Layout) -> np.ndarray:
-        return np.array([label], np.float32)
+    def target_of(self, example: TextExample, layout: Layout) -> np.ndarray:
+        return np.array([example.right], np.float32)
 
     def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
         loss = F.mse_loss(logits.squeeze(1), target, reduction="sum")
@@ -197,7 +197,7 @@ class TextRegression(TextClassification):
     def judge(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> Verdict:
         return None, abs(example.right - found.label)
 
-    def as_json(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> dict[str, Any]:
+    def as_json(self, example: TextExample, found: LabelPrediction, labels: Sequence[str]) -> Json:
         return {"label": found.label}
 
 

@@ -4,14 +4,14 @@ between sentences. A long sentence is read in parts."""
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from tokenizers import Encoding
 
 from bert_core.tasks import task
 from bert_core.tasks.tables import TaskFile, numbered
-from bert_core.tasks.task import Layout, Metrics, Parts, Row, Verdict, accuracy, ratio
+from bert_core.tasks.task import Json, Layout, Metrics, Parts, Row, Verdict, accuracy, ratio
 
 Entity = tuple[str, int, int]  # type, first word, and the word after the last one
 
@@ -147,13 +147,13 @@ class TokenClassification(task.Task[TaggedExample, TagPrediction]):
         }
 
     def judge(self, example: TaggedExample, found: TagPrediction, labels: Sequence[str]) -> Verdict:
-        mistake = 1 - accuracy(example.right, found.tags)
-        return not mistake, mistake
+        wrong = sum(a != b for a, b in zip(example.right, found.tags))
+        return not wrong, ratio(wrong, len(example.right))
 
-    def compared(self, right: Sequence[str], found: Sequence[str]) -> Iterable[tuple[str, str]]:
-        return zip(right, found)
+    def compared(self, example: TaggedExample, found: TagPrediction) -> Iterable[tuple[str, str]]:
+        return zip(example.right, found.tags)
 
-    def as_json(self, example: TaggedExample, found: TagPrediction, labels: Sequence[str]) -> dict[str, Any]:
+    def as_json(self, example: TaggedExample, found: TagPrediction, labels: Sequence[str]) -> Json:
         return {
             "entities": [
                 {"type": kind, "text": " ".join(example.words[start:end]), "start": start, "end": end}
