@@ -25,7 +25,8 @@ from bert_core.probes.attention import attention
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ENDED
 from bert_core.runs.worker import finetune
-from bert_core.tasks.examples import TaskData, TextExample
+from bert_core.tasks.examples import TaskData
+from bert_core.tasks.texts import TextExample
 
 WRONG = [None, 3, -1, 10**30, 2.5, math.nan, True, b"one", [], ["one"], [None], {}, object(), Path("nowhere")]
 WRONG += ["", " ", "one\x00two", "\ud800", "one " * 9000, "a" * 5000, 1j]

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import cast
 
 from bert_core.config import ASSETS
 from bert_core.errors import RunError
@@ -10,10 +9,9 @@ from bert_core.pages.offline import page
 from bert_core.pages.report import chart, how_to_repeat, model_facts, section, table, tag
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import AnswerExample, ChoiceExample, TaggedExample, TaskParts, in_words
-from bert_core.tasks.metrics import entities
-from bert_core.tasks.prediction import AnswerPrediction, Judged, LabelPrediction, Review, TagPrediction
-from bert_core.tasks.tuning import MAIN_MEASURE, EpochMetrics, TaskMetrics
+from bert_core.tasks.examples import TASKS, TaskParts
+from bert_core.tasks.prediction import Judged, Review
+from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
 
 MOST_MISTAKES = 20
 _COLUMNS = ("Right", "Predicted", "Text")
@@ -40,7 +38,7 @@ def task_report(
     if not rows:
         raise RunError("This run has no step yet, so there is nothing to report; train it first.")
     start = _start_folder(recipe.start)
-    part, last, measure = "test" if parts.test else "held-out", rows[-1], MAIN_MEASURE[recipe.task]
+    part, last, task = "test" if parts.test else "held-out", rows[-1], TASKS[recipe.task]
     counts = {"to train": parts.train, "held out": parts.validation, "to test": parts.test}
     facts = {
         "Task": recipe.task.replace("-", " "),
@@ -55,9 +53,9 @@ def task_report(
         "training": [(row.step, row.loss) for row in rows],
         "held-out": [(each.step, each.loss) for each in points],
     }
-    measures = {"held-out": [(each.step, getattr(each, measure)) for each in points]}
-    name = measure.replace("_", " ")
-    mistakes = [_mistake(each) for each in found.judged[:MOST_MISTAKES] if not each.is_right]
+    measures = {"held-out": [(each.step, getattr(each, task.measure)) for each in points]}
+    name = task.measure.replace("_", " ")
+    mistakes = [_mistake(each, task.has_pairs) for each in found.judged[:MOST_MISTAKES] if not each.is_right]
     content = [
         tag("p", recipe.description, "muted"),
         table(facts.items()),
@@ -109,20 +107,8 @@ def _confusion(found: Review) -> Iterator[str]:
         yield table([("", *found.labels), *rows])
 
 
-def _mistake(judged: Judged) -> tuple[str, str, str]:
+def _mistake(judged: Judged, has_pairs: bool) -> tuple[str, str, str]:
     """What is right, what the model predicted, and the example's text."""
     example, found = judged.example, judged.prediction
-    if isinstance(example, TaggedExample):
-        words, tags = example.words, (example.tags or (), cast(TagPrediction, found).tags)
-        right, predicted = (
-            "; ".join(f"{kind}: {' '.join(words[a:b])}" for kind, a, b in entities(each)) for each in tags
-        )
-        return right or _NOTHING, predicted or _NOTHING, " ".join(words)
-    if isinstance(example, AnswerExample):
-        answers = " / ".join(dict.fromkeys(answer for answer, _ in example.answers or ()))
-        return answers or _NOTHING, cast(AnswerPrediction, found).answers[0].text or _NOTHING, example.text
-    label, guess = example.label, cast(LabelPrediction, found).label
-    if isinstance(example, ChoiceExample):
-        return example.choices[cast(int, label)], example.choices[cast(int, guess)], example.text
-    texts = " | ".join(filter(None, (example.text, example.pair)))
-    return in_words(label), in_words(guess), texts
+    right, predicted = (example.in_words(value) or _NOTHING for value in (example.right, found.value))
+    return right, predicted, " | ".join(example.texts if has_pairs else example.texts[:1])
