@@ -12,7 +12,7 @@ import torch
 from tokenizers import Encoding
 from torch import Tensor
 
-from bert_core.costs import probe_operations, probe_seconds, threads_for, using_threads
+from bert_core.costs import probe_seconds, threads_for_pass
 from bert_core.data.encoding import IS_NEXT
 from bert_core.errors import InputError
 from bert_core.model import BertOutput
@@ -174,12 +174,5 @@ def forward_pass(checkpoint: Checkpoint, ids: Tensor, scored: int, layers: int) 
             f"{MOST_WEIGHTS / 1e6:.0f} million. Shorten the text to {longest} tokens."
         )
     _watch.get()(probe_seconds(config, rows, rows * T, scored, checkpoint.model.device.type))
-    with torch.inference_mode(), suitable_threads(checkpoint, ids.numel()):
-        yield
-
-
-@contextmanager
-def suitable_threads(checkpoint: Checkpoint, tokens: int) -> Iterator[None]:
-    """Give PyTorch the number of CPU threads that suits a pass over this many tokens."""
-    with using_threads(threads_for(probe_operations(checkpoint.config, tokens))):
+    with torch.inference_mode(), threads_for_pass(config, ids.numel()):
         yield
