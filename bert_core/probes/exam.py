@@ -52,8 +52,7 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     by their labels. Of a text of more than 200 sentences, a window drawn by the seed is examined. Pairs longer than the
     model reads are left out. Raises InputError when the model lacks a head, ConfigError for a seed out of range.
     """
-    require(checkpoint, "mlm")
-    require(checkpoint, "nsp")
+    require(checkpoint, "mlm", "nsp")
     check_seed(seed)
     encoded = encode_corpus(corpus, checkpoint.tokenizer)
     S, has_labels = len(encoded), encoded.pair_labels is not None
