@@ -39,7 +39,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
     tokenizer = train_tokenizer(CORPUS)
     model = make_model(BertConfig(tokenizer.get_vocab_size(), 12, 1, 3, 8, max_position_embeddings=32))
     checkpoint = Checkpoint(model, tokenizer)
-    words = CORPUS.sentences
+    words = tuple(CORPUS.sentences)
     task = TaskData("text-classification", [TextExample(each, None, each[:3]) for each in words * 4])
     tuned = finetune(checkpoint, task, validation=task, epochs=1).checkpoint
     service = TrainingService("cpu")

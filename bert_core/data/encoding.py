@@ -7,14 +7,12 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from bert_core.data.arrays import Append, gather
 from bert_core.data.corpus import Corpus
-from bert_core.data.stored_text import StoredSentences
+from bert_core.data.text import Append, arrays
 from bert_core.data.tokenizer import UNK, plain
 from bert_core.errors import CorpusError, checked
 
@@ -93,21 +91,23 @@ def encode_corpus(
     The ids of a stored text are stored beside it, for each tokenizer. progress: called with the fraction of the
     sentences that are encoded.
     """
+    names = ["ids", "offsets", "documents", "texts", "unknown_share"]
+    names += [] if corpus.labels is None else ["pair_labels"]
     folder = _ids_folder(corpus, tokenizer)
-    arrays, facts = gather(lambda append: _encode(corpus, tokenizer, append, progress), folder)
-    return EncodedCorpus(**arrays, unknown_share=facts["unknown_share"])
+    found = arrays(lambda append: _encode(corpus, tokenizer, append, progress), folder, names)
+    return EncodedCorpus(**{**found, "unknown_share": float(found["unknown_share"][0])})
 
 
 def _ids_folder(corpus: Corpus, tokenizer: Tokenizer) -> Path | None:
-    """The folder for the ids of a stored text; None for a text in memory."""
+    """The folder for the ids of a text in files, beside these; None for a text in memory."""
     sentences = corpus.sentences
-    if not isinstance(sentences, StoredSentences):
+    if sentences.folder is None:
         return None
     vocabulary = hashlib.sha256(tokenizer.to_str().encode()).hexdigest()[:32]
-    return sentences.folder / f"ids-{vocabulary}-{sentences.start}-{sentences.stop}"
+    return sentences.folder / f"ids-{vocabulary}-{sentences.offsets[0]}-{sentences.offsets[-1]}"
 
 
-def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Callable[[float], None]) -> dict[str, Any]:
+def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Callable[[float], None]) -> None:
     unknown = tokenizer.token_to_id(UNK)
     dtype = np.min_scalar_type(tokenizer.get_vocab_size())
     tokenizer = plain(tokenizer)
@@ -143,9 +143,8 @@ def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Call
         start, end, unknowns = start + len(rows), end + len(ids), unknowns + int((ids == unknown).sum())
     _empty(ids_of)
     kept_before = np.concatenate([[0], np.concatenate(kept_parts).cumsum()])
-    lengths = np.fromiter((len(document) for document in corpus.documents), np.int64, len(corpus.documents))
-    append("documents", kept_before[np.concatenate([[0], lengths.cumsum()])])
-    return {"unknown_share": unknowns / end if end else 0.0}
+    append("documents", kept_before[corpus.text.bounds])
+    append("unknown_share", np.array([unknowns / end if end else 0.0]))
 
 
 def _groups(sentences: Iterable[str]) -> Iterator[list[str]]:

@@ -313,7 +313,7 @@ def test_a_tenth_of_a_longer_text_is_held_out_unless_the_recipe_overrides_it(rec
     assert (facts.held_out_documents, facts.held_out_sentences) == (documents, sentences)
     assert (prepared.held_out is None, prepared.validation is None) == (documents == 0, documents == 0)
     held_out = prepared.held_out.sentences if prepared.held_out else ()
-    assert prepared.training_text.sentences + held_out == corpus.sentences
+    assert (*prepared.training_text.sentences, *held_out) == corpus.sentences
     again = prepare(prepared.recipe, corpus)  # the recipe that is saved states the share
     assert again.recipe == prepared.recipe
     assert again.training_text == prepared.training_text
