@@ -12,7 +12,6 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-import torch
 from helpers import make_model
 
 import bert_core
@@ -94,7 +93,7 @@ def arguments_of(name: str, has: dict[str, Any]) -> tuple[Callable, dict[str, An
         "finetune": {**model, "task": task, "validation": task, "test": None, "recipe": None, "seed": 0},
         "fetch_checkpoint": {"name": "not a name", "max_bytes": 10, "cache": folder},
         "load_checkpoint": {"folder": folder / "model", "max_positions": None},
-        "save_checkpoint": {**model, "folder": folder / "new", "dtype": torch.float16},
+        "save_checkpoint": {**model, "folder": folder / "new"},
         "load_recipe": {"name_or_path": "romeo-juliet"},
         "prepare": {"recipe": FEW, "corpus": CORPUS, "seed": 0, "start": None},
         "preview": {"recipe": FEW, "corpus": CORPUS},

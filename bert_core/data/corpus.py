@@ -53,6 +53,7 @@ class Corpus:
         """All sentences in reading order."""
         return self.text.sentences
 
+    @checked
     def sample(self, most_bytes: int) -> Iterable[str]:
         """All sentences or, of a text over `most_bytes`, about that much, spread evenly over the text."""
         sentences, share = self.sentences, self.sampled_share(most_bytes)
@@ -62,6 +63,7 @@ class Corpus:
         starts = (int(n * _SAMPLED_AT_ONCE / share) for n in range(parts))
         return (sentence for start in starts for sentence in sentences[start : start + _SAMPLED_AT_ONCE])
 
+    @checked
     def sampled_share(self, most_bytes: int) -> float:
         """The fraction of the sentences that `sample` yields."""
         offsets = self.sentences.offsets

@@ -169,29 +169,22 @@ def _is_of_model(name: str) -> bool:
 
 @checked
 def save_checkpoint(
-    checkpoint: Checkpoint,
-    folder: str | Path,
-    *,
-    dtype: torch.dtype = torch.float32,
-    also: Callable[[Path], None] = lambda folder: None,
+    checkpoint: Checkpoint, folder: str | Path, *, also: Callable[[Path], None] = lambda folder: None
 ) -> None:
     """Write a model as a Hugging Face folder, without the parts that are `missing`.
 
-    dtype: of the written weights, one of FLOATS; torch.float16 halves the file. also: called with the folder to write
-    more files of the model into, such as its training state.
+    also: called with the folder to write more files of the model into, such as its training state.
 
     After a kill or on a full disk the folder holds the old model or the new one, never a mixture (see
     `atomic_folder.replacing`). Other files in the folder, such as metrics.csv, stay. Raises CheckpointError if weights
-    are not finite or the folder cannot be written, ConfigError for another dtype.
+    are not finite or the folder cannot be written.
     """
-    if dtype not in (kinds := (torch.float32, torch.float16, torch.bfloat16)):
-        raise ConfigError(f"dtype is {dtype}; weights can be written as: {', '.join(map(str, kinds))}.")
     folder = Path(folder).resolve()
     kept = "; the earlier model there is kept" if (folder / CONFIG).exists() else ""
-    tensors = _tensors_to_write(checkpoint, dtype)
+    tensors = _tensors_to_write(checkpoint)
     try:
         with replacing(folder, last=CONFIG, is_member=_is_of_model) as new:
-            _write_files(checkpoint, tensors, dtype, new)
+            _write_files(checkpoint, tensors, new)
             also(new)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"The model was not saved to {folder.name} ({_reason(error)}){kept}.") from None
@@ -211,12 +204,12 @@ def pack_checkpoint(
     """Write a model as a zip of its Hugging Face folder, `folder_name`. also, errors: as in `save_checkpoint`."""
     zip_path = Path(zip_path).resolve()
     top = folder_name(checkpoint.name)
-    tensors = _tensors_to_write(checkpoint, torch.float32)
+    tensors = _tensors_to_write(checkpoint)
     try:
         with tempfile.TemporaryDirectory(dir=zip_path.parent, prefix=".pack-") as temporary:
             folder, archive_path = Path(temporary, top), Path(temporary, f"{top}.zip")
             folder.mkdir()
-            _write_files(checkpoint, tensors, torch.float32, folder)
+            _write_files(checkpoint, tensors, folder)
             also(folder)
             with zipfile.ZipFile(archive_path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
                 for path in sorted(folder.iterdir()):
@@ -257,11 +250,11 @@ def _reason(error: Exception) -> str:
     return of_system[1].strip() if of_system else getattr(error, "strerror", None) or str(error)
 
 
-def _tensors_to_write(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, Tensor]:
+def _tensors_to_write(checkpoint: Checkpoint) -> dict[str, Tensor]:
     head = checkpoint.head
     left_out = tuple(PARTS[part] for part in checkpoint.missing)
     tensors = {
-        name: tensor.detach().to("cpu", dtype).contiguous()
+        name: tensor.detach().to("cpu", torch.float32).contiguous()
         for name, tensor in {**checkpoint.model.state_dict(), **(head.tensors() if head else {})}.items()
         if not name.startswith(left_out)
     }
@@ -269,7 +262,7 @@ def _tensors_to_write(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, T
     return tensors
 
 
-def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], dtype: torch.dtype, folder: Path) -> None:
+def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], folder: Path) -> None:
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     (folder / WEIGHTS).chmod(0o644)  # the library makes it private
     save_tokenizer(checkpoint.tokenizer, folder / TOKENIZER)
@@ -299,7 +292,7 @@ def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], dtype: torc
         **dataclasses.asdict(checkpoint.config),
         **task,
         "tie_word_embeddings": True,
-        "dtype": str(dtype).removeprefix("torch."),
+        "dtype": "float32",
     }
     _write_json(folder / CONFIG, config)
 

@@ -1,11 +1,10 @@
 """Writes tokenizer.json, and reads an untrusted tokenizer.json or vocab.txt."""
 
 import contextlib
-import functools
-import itertools
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,9 @@ from bert_core.storage.untrusted import MAX_JSON_BYTES, read_json, read_limited
 
 # The classes of `transformers` that split words as a vocab.txt alone describes it; None: not named.
 _VOCAB_TXT_CLASSES = (None, "BertTokenizer", "BertTokenizerFast", "BertTokenizerLegacy")
+_FLAGS = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+# The normalizer of a scheme by its pre-tokenizer.
+_STYLES = {"BertPreTokenizer": "bert", "WhitespaceSplit": "words", "Whitespace": "steps"}
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
@@ -39,11 +41,7 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
 def bert_flags(tokenizer: Tokenizer) -> dict[str, bool | None]:
     """The settings of a BertTokenizer in tokenizer_config.json, as this tokenizer has them."""
     scheme = _read_scheme(json.loads(tokenizer.to_str()), "WordLevel")
-    return {
-        "do_lower_case": scheme.lowercase,
-        "strip_accents": scheme.strip_accents,
-        "tokenize_chinese_chars": scheme.handle_chinese_chars,
-    }
+    return dict(zip(_FLAGS, (scheme.lowercase, scheme.strip_accents, scheme.handle_chinese_chars)))
 
 
 def load_tokenizer(
@@ -210,31 +208,39 @@ def _written_like(scheme: Scheme) -> dict[str, Any]:
 
 def _scheme_of_settings(settings: dict[str, Any]) -> Scheme:
     """The scheme of a BertTokenizer with the flags in tokenizer_config.json."""
-    lowercase, chinese = settings.get("do_lower_case", True), settings.get("tokenize_chinese_chars", True)
-    strip_accents = settings.get("strip_accents")
-    if not (isinstance(lowercase, bool) and isinstance(chinese, bool) and isinstance(strip_accents, bool | None)):
-        raise CheckpointError(
-            "do_lower_case, strip_accents and tokenize_chinese_chars of tokenizer_config.json must be true or false."
-        )
-    return Scheme("WordPiece", "bert", lowercase, strip_accents, chinese)
+    problem = "do_lower_case, strip_accents and tokenize_chinese_chars of tokenizer_config.json must be true or false."
+    flags = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True, **settings}
+    return _with_flags(Scheme("WordPiece", "bert"), [flags[name] for name in _FLAGS], problem)
+
+
+def _with_flags(scheme: Scheme, flags: list[Any], problem: str) -> Scheme:
+    lowercase, strip_accents, chinese = flags
+    if not isinstance(lowercase, bool) or not all(isinstance(flag, bool | None) for flag in flags):
+        raise CheckpointError(problem)
+    return replace(scheme, lowercase=lowercase, strip_accents=strip_accents, handle_chinese_chars=chinese is not False)
 
 
 def _read_scheme(content: dict[str, Any], kind: str) -> Scheme:
-    """The scheme of a tokenizer.json: BERT's normalizer with its flags, or one of this project's."""
-    normalizer = _mapping(content, "normalizer")
-    pre_tokenizer = _mapping(content, "pre_tokenizer").get("type")
-    if normalizer.get("type") == "BertNormalizer" and pre_tokenizer == "BertPreTokenizer":
-        lowercase, strip_accents, chinese = map(normalizer.get, ("lowercase", "strip_accents", "handle_chinese_chars"))
-        flags_are_valid = isinstance(strip_accents, bool | None) and isinstance(chinese, bool | None)
-        if not isinstance(lowercase, bool) or not flags_are_valid:
-            raise CheckpointError("its normalizer's flags must be true or false.")
-        return Scheme(kind, "bert", lowercase, strip_accents, chinese is not False)
-    flags = itertools.product(("words", "bert", "steps"), (True, False), (False, True, None), (True,), (True, False))
-    for scheme in itertools.starmap(functools.partial(Scheme, kind), flags):
-        ours = _written_like(scheme)
-        if (normalizer, content.get("pre_tokenizer")) == (ours["normalizer"], ours["pre_tokenizer"]):
-            return scheme
-    raise CheckpointError("its normalizer or pre-tokenizer is neither BERT's nor one of this project's.")
+    """The scheme that a tokenizer.json names by the type of its pre-tokenizer and the flags of its normalizer."""
+    normalizer, pre_tokenizer = _mapping(content, "normalizer"), _mapping(content, "pre_tokenizer")
+    steps, splits = _steps(normalizer, "normalizers"), _steps(pre_tokenizer, "pretokenizers")
+    style = next((style for name, style in _STYLES.items() if name in splits), "bert")
+    scheme = Scheme(kind, style, "Lowercase" in steps, "StripAccents" in steps, any_script="Split" in splits)
+    if bert := steps.get("BertNormalizer"):
+        flags = [bert.get(name) for name in ("lowercase", "strip_accents", "handle_chinese_chars")]
+        scheme = _with_flags(scheme, flags, "its normalizer's flags must be true or false.")
+    ours = _written_like(scheme)
+    is_berts = (normalizer.get("type"), pre_tokenizer.get("type")) == ("BertNormalizer", "BertPreTokenizer")
+    if not is_berts and (normalizer, pre_tokenizer) != (ours["normalizer"], ours["pre_tokenizer"]):
+        raise CheckpointError("its normalizer or pre-tokenizer is neither BERT's nor one of this project's.")
+    return scheme
+
+
+def _steps(part: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
+    """The steps of a normalizer or pre-tokenizer by their types; a single one is its only step."""
+    steps = part.get(name)
+    steps = steps if isinstance(steps, list) else [part]
+    return {str(step.get("type")): step for step in steps if isinstance(step, dict)}
 
 
 def _mapping(content: Any, key: str) -> dict[str, Any]:
