@@ -25,7 +25,7 @@ from bert_core.config import LOCAL, BertConfig, Limits
 from bert_core.costs import choose_device
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
 from bert_core.errors import CheckpointError, ConfigError, checked, first_three, quoted
-from bert_core.model import BertForPreTraining, draw, set_parameter
+from bert_core.model import BertForPreTraining, draw
 from bert_core.storage.tokenizer_file import (
     bert_flags,
     check_special_tokens,
@@ -33,7 +33,7 @@ from bert_core.storage.tokenizer_file import (
     save_tokenizer,
 )
 from bert_core.storage.untrusted import read_json, unzip
-from bert_core.storage.weights import CONFIG, INDEX, PARTS, TASK_HEADS, WEIGHTS, check_finite, read_weights
+from bert_core.storage.weights import CONFIG, INDEX, PARTS, POSITIONS, TASK_HEADS, WEIGHTS, check_finite, read_weights
 
 TOKENIZER = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -323,8 +323,9 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
         raise CheckpointError(f"There is no folder {folder.name!r}; give the folder that holds {CONFIG}.")
     content = read_json(folder / CONFIG, limits)
     config = _read_config(content, limits)
+    known = config.max_position_embeddings
     if max_positions is not None:
-        _check_positions(config, max_positions, limits)
+        config = _with_positions(config, max_positions, limits)
     notes: list[str] = []
     tokenizer = _read_tokenizer(folder, content.get("tokenizer_class"), limits, notes)
     tokens = tokenizer.get_vocab_size()
@@ -335,30 +336,18 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
         )
     if unused := config.vocab_size - tokens:
         notes.append(f"The tokenizer has no text for the last {unused:,} of {config.vocab_size:,} ids.")
-    config = dataclasses.replace(config, pad_token_id=token_id(tokenizer, PAD))
     with torch.device("meta"):
-        model = BertForPreTraining(config)
+        model = BertForPreTraining(dataclasses.replace(config, pad_token_id=token_id(tokenizer, PAD)))
     head = _read_head(content, config, notes)
-    missing, head = _fill(model, head, folder, tied=content.get("tie_word_embeddings") in (True, None), limits=limits)
+    is_tied = content.get("tie_word_embeddings") in (True, None)
+    missing, head = _fill(model, head, folder, known, tied=is_tied, limits=limits)
     if missing:
         *others, last = [title for part, title in _PART_TITLES.items() if part in missing]
         parts, are = (f"{', '.join(others)} and {last}", "they are") if others else (last, "it is")
         notes.append(f"The files lack {parts}; {are} new and untrained here.")
-    known = config.max_position_embeddings
-    if max_positions is not None and max_positions > known:
-        _extend_positions(model, max_positions)
-        notes.append(f"The weights have {known:,} positions; {known + 1:,} to {max_positions:,} are new and untrained.")
+    if (positions := config.max_position_embeddings) > known:
+        notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
     return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, _read_recipe(folder, limits), head)
-
-
-def _extend_positions(model: BertForPreTraining, positions: int) -> None:
-    """Let a model read more tokens than before: its position vectors stay, and new ones are drawn."""
-    table = model.bert.embeddings.position_embeddings
-    shape, generator = (positions - table.num_embeddings, table.embedding_dim), torch.Generator().manual_seed(0)
-    new = draw("new_positions", shape, model.config, generator) * model.config.use_position_embeddings
-    set_parameter(table, "weight", torch.cat([table.weight, new]), model.config.use_position_embeddings)
-    table.num_embeddings = positions
-    model.config = model.bert.config = dataclasses.replace(model.config, max_position_embeddings=positions)
 
 
 def _read_config(content: dict[str, Any], limits: Limits) -> BertConfig:
@@ -385,7 +374,7 @@ def _check_size(config: BertConfig, subject: str, limits: Limits) -> None:
         raise CheckpointError(f"{subject} {count:,} parameters; the limit is {most:,}. Use a smaller model.")
 
 
-def _check_positions(config: BertConfig, max_positions: int, limits: Limits) -> None:
+def _with_positions(config: BertConfig, max_positions: int, limits: Limits) -> BertConfig:
     try:
         longer = dataclasses.replace(config, max_position_embeddings=max_positions)
     except ConfigError as error:
@@ -396,6 +385,7 @@ def _check_positions(config: BertConfig, max_positions: int, limits: Limits) -> 
             "Choose at least as many."
         )
     _check_size(longer, f"{max_positions:,} positions make", limits)
+    return longer
 
 
 def _read_tokenizer(folder: Path, tokenizer_class: Any, limits: Limits, notes: list[str]) -> Tokenizer:
@@ -469,17 +459,24 @@ def _read_labels(content: dict[str, Any], notes: list[str]) -> tuple[str, ...]:
 
 
 def _fill(
-    model: BertForPreTraining, head: TaskHead | None, folder: Path, *, tied: bool, limits: Limits
+    model: BertForPreTraining, head: TaskHead | None, folder: Path, positions: int, *, tied: bool, limits: Limits
 ) -> tuple[frozenset[str], TaskHead | None]:
-    """Load the weights into a model on the meta device and draw the missing parts; returns their names and the head
-    with its weights."""
+    """Load the weights into a model on the meta device and draw what the files lack; returns the missing parts and the
+    head with its weights. positions: in the files."""
+    config, generator = model.config, torch.Generator()
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    wanted = {name: tuple(tensor.shape) for name, tensor in head.tensors().items()} if head else {}
-    tensors, missing = read_weights(folder, {**shapes, **wanted}, tied=tied, limits=limits)
+    of_head = {name: tuple(tensor.shape) for name, tensor in head.tensors().items()} if head else {}
+    in_files = {**shapes, **of_head, POSITIONS: (positions, config.hidden_size)}
+    tensors, missing = read_weights(folder, in_files, tied=tied, limits=limits)
     if head:
-        weight, bias = (tensors.pop(name) for name in wanted)
+        weight, bias = (tensors.pop(name) for name in of_head)
         head = dataclasses.replace(head, weight=weight, bias=bias)
-    generator = torch.Generator().manual_seed(0)
-    new = {name: draw(name, shape, model.config, generator) for name, shape in shapes.items() if name not in tensors}
-    model.load_state_dict({**tensors, **new}, assign=True)
+    if more := config.max_position_embeddings - positions:
+        new = draw("new_positions", (more, config.hidden_size), config, generator.manual_seed(0))
+        tensors[POSITIONS] = torch.cat([tensors[POSITIONS], new * config.use_position_embeddings])
+    generator.manual_seed(0)
+    for name, shape in shapes.items():
+        if name not in tensors:
+            tensors[name] = draw(name, shape, config, generator)
+    model.load_state_dict(tensors, assign=True)
     return missing, head

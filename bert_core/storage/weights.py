@@ -16,6 +16,8 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 
+POSITIONS = "bert.embeddings.position_embeddings.weight"
+
 MAX_SHARDS = 16
 
 _CHECKED_AT_ONCE = 2**20  # numbers; PyTorch's check copies them twice
