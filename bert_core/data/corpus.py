@@ -177,14 +177,20 @@ def read_corpus(
     """
     if isinstance(path_or_text, str) and not _names_a_file(path_or_text):
         return Corpus.from_text(path_or_text, kind)
-    path = Path(path_or_text)
+    path, folder = Path(path_or_text), None
+    notes: list[str] = []
     try:
-        if path.stat().st_size > IN_MEMORY_BYTES:
-            return _stored_corpus(path, kind, encoding, progress)
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > IN_MEMORY_BYTES:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+                folder = cache_folder() / f"text-{content[:32]}-{kind}-{encoding or 'utf-8'}-{_RULES}"
+                file.seek(0)
+            blocks = decoded_blocks(file, path.name, notes, encoding)
+            blocks = _reported(blocks, lambda: progress(file.tell() / size))
+            return _read(SentenceReader(kind, path.name), blocks, notes, encoding, folder)
     except OSError as error:
         raise CorpusError(f"The file {path} cannot be read ({error.strerror}); check its name.") from None
-    return Corpus.from_bytes(data, kind, path.name, encoding)
 
 
 def _names_a_file(text: str) -> bool:
@@ -192,19 +198,6 @@ def _names_a_file(text: str) -> bool:
         return "\n" not in text and len(text) < 4096 and Path(text).is_file()
     except (OSError, ValueError):
         return False
-
-
-def _stored_corpus(path: Path, kind: str, encoding: str | None, progress: Callable[[float], None]) -> Corpus:
-    """A corpus in the cache folder, written there unless an earlier run did so."""
-    notes: list[str] = []
-    with path.open("rb") as file:
-        content = hashlib.file_digest(file, "sha256").hexdigest()
-        folder = cache_folder() / f"text-{content[:32]}-{kind}-{encoding or 'utf-8'}-{_RULES}"
-        size = file.seek(0, os.SEEK_END)
-        file.seek(0)
-        blocks = decoded_blocks(file, path.name, notes, encoding)
-        blocks = _reported(blocks, lambda: progress(file.tell() / size))
-        return _read(SentenceReader(kind, path.name), blocks, notes, encoding, folder)
 
 
 def _reported(blocks: Iterator[str], report: Callable[[], None]) -> Iterator[str]:

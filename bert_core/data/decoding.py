@@ -23,8 +23,7 @@ END_OF_FILE = "\x1a"  # of DOS programs
 _NEVER_TEXT = re.compile("[\0\ud800-\udfff]")  # the latter are lone surrogates, which UTF-8 cannot represent
 _CONTROLS = re.compile("[\x01-\x08\x0e-\x1f\x7f]")
 _MOST_CONTROLS = 1 / 16  # of the characters of a text; a binary file has more
-# Marks without width inside words: the soft hyphen, the space without width, signs of direction, the byte order mark;
-# also joiners, unless a letter of Arabic, an Indic script or the like, or an emoji stands before them.
+# Marks without width inside words, also joiners unless a letter of Arabic, an Indic script or an emoji is before them.
 _INVISIBLE = re.compile(
     "[\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]|(?<![\u0590-\U0010ffff])[\u200c\u200d]"
 )
@@ -124,16 +123,11 @@ def without_controls(text: str, name: str, start: int = 0, encoding: str = "utf-
 
     Raises CorpusError if they are so many, or such, that this is no text.
     """
-    parts, count = [], 0
-    for first in range(0, len(text), BLOCK_BYTES):
-        part = text[first : first + BLOCK_BYTES]
-        kept, controls = _CONTROLS.subn("", part)
-        pattern = _CONTROLS if controls > _MOST_CONTROLS * len(part) else _NEVER_TEXT
-        if wrong := pattern.search(part):
-            raise _not_text(name, start + len(text[: first + wrong.start()].encode(encoding, "surrogatepass")))
-        parts.append(kept)
-        count += controls
-    return "".join(parts), count
+    kept, count = _CONTROLS.subn("", text)
+    pattern = _CONTROLS if count > _MOST_CONTROLS * len(text) else _NEVER_TEXT
+    if wrong := pattern.search(text):
+        raise _not_text(name, start + len(text[: wrong.start()].encode(encoding, "surrogatepass")))
+    return kept, count
 
 
 def control_notes(count: int) -> list[str]:

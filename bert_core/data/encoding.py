@@ -95,7 +95,7 @@ def encode_corpus(
     names += [] if corpus.labels is None else ["pair_labels"]
     folder = _ids_folder(corpus, tokenizer)
     found = arrays(lambda append: _encode(corpus, tokenizer, append, progress), folder, names)
-    return EncodedCorpus(**{**found, "unknown_share": float(found["unknown_share"][0])})
+    return EncodedCorpus(unknown_share=float(found.pop("unknown_share")[0]), **found)
 
 
 def _ids_folder(corpus: Corpus, tokenizer: Tokenizer) -> Path | None:
@@ -171,8 +171,7 @@ def _empty(ids_of: dict[str, Sequence[int]]) -> None:
 def text_hashes(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """A 64-bit hash of each sentence, (S,), from its ids and their positions.
 
-    Two of ten million different sentences have the same hash with a probability of 3 in a million. Then one or two
-    pairs are never drawn as NotNext; nothing else changes.
+    Two of ten million sentences share one with a probability of 3 in a million; they are then never a NotNext pair.
     """
     starts = lengths.cumsum() - lengths
     positions = np.arange(len(ids), dtype=np.uint64) - starts.astype(np.uint64).repeat(lengths)

@@ -26,13 +26,8 @@ from bert_core.costs import choose_device
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
 from bert_core.errors import CheckpointError, ConfigError, checked, first_three, quoted
 from bert_core.model import BertForPreTraining, draw
-from bert_core.storage.tokenizer_file import (
-    bert_flags,
-    check_special_tokens,
-    load_tokenizer,
-    save_tokenizer,
-)
-from bert_core.storage.untrusted import read_json, unzip
+from bert_core.storage.tokenizer_file import bert_flags, check_special_tokens, load_tokenizer, save_tokenizer
+from bert_core.storage.untrusted import Json, part, read_json, unzip
 from bert_core.storage.weights import CONFIG, INDEX, PARTS, POSITIONS, TASK_HEADS, WEIGHTS, check_finite, read_weights
 
 TOKENIZER = "tokenizer.json"
@@ -234,13 +229,12 @@ def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, limits: Limit
     zip_path, folder = Path(zip_path), Path(folder)
     try:
         folder.mkdir(parents=True)
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
             unzip(zip_path, folder, MODEL_FILES, min(MAX_ARCHIVE_BYTES, _MAX_RATIO * limits.upload_bytes))
             if not (folder / CONFIG).exists():
                 raise CheckpointError(f"{zip_path.name} has no {CONFIG}; pack a model folder.")
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+            undo.pop_all()
     except OSError as error:
         raise CheckpointError(f"{zip_path.name} cannot be unpacked ({_reason(error)}).") from None
 
@@ -279,7 +273,7 @@ def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], folder: Pat
     if checkpoint.recipe is not None:
         _write_json(folder / RECIPE, checkpoint.recipe)
     head = checkpoint.head
-    task: dict[str, Any] = {}
+    task: Json = {}
     if head and head.labels:
         task = {"id2label": dict(enumerate(head.labels)), "label2id": {name: i for i, name in enumerate(head.labels)}}
     elif head and head.is_regression:
@@ -350,7 +344,7 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
     return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, _read_recipe(folder, limits), head)
 
 
-def _read_config(content: dict[str, Any], limits: Limits) -> BertConfig:
+def _read_config(content: Json, limits: Limits) -> BertConfig:
     if "model_type" not in content and content.keys() >= _BERT_FIELDS:
         content = {**content, "model_type": "bert"}
     for field, allowed in _FIXED_FIELDS.items():
@@ -391,7 +385,7 @@ def _with_positions(config: BertConfig, max_positions: int, limits: Limits) -> B
 def _read_tokenizer(folder: Path, tokenizer_class: Any, limits: Limits, notes: list[str]) -> Tokenizer:
     """tokenizer_class: that in config.json, for a folder whose tokenizer_config.json has none. notes: to add to."""
 
-    def read(name: str) -> dict[str, Any]:
+    def read(name: str) -> Json:
         return read_json(folder / name, limits) if (folder / name).exists() else {}
 
     check_special_tokens({"added_tokens_decoder": [*read(ADDED_TOKENS)]}, ADDED_TOKENS)
@@ -410,12 +404,11 @@ def _read_recipe(folder: Path, limits: Limits) -> Mapping[str, Any] | None:
     return None
 
 
-def _read_head(content: dict[str, Any], config: BertConfig, notes: list[str]) -> TaskHead | None:
+def _read_head(content: Json, config: BertConfig, notes: list[str]) -> TaskHead | None:
     """The output layer that a config describes, with weights on the meta device, if it is one of a task. notes: to add
     to."""
-    architectures = content.get("architectures")
-    architecture = architectures[0] if isinstance(architectures, list) and architectures else None
-    if not isinstance(architecture, str) or architecture not in TASK_HEADS:
+    architecture = next(iter(part(content, "architectures", list, [])), None)
+    if architecture not in tuple(TASK_HEADS):  # a file may have something that is no text
         return None
     is_regression = content.get("problem_type") == "regression"
     is_multi_label = content.get("problem_type") == "multi_label_classification"
@@ -430,18 +423,18 @@ def _read_head(content: dict[str, Any], config: BertConfig, notes: list[str]) ->
     return TaskHead(architecture, () if is_regression else labels, is_regression, weight, weight[:, 0], is_multi_label)
 
 
-def _read_labels(content: dict[str, Any], notes: list[str]) -> tuple[str, ...]:
+def _read_labels(content: Json, notes: list[str]) -> tuple[str, ...]:
     """The names of the outputs, as many and as `transformers` finds them; each is made to occur once."""
-    names, count = content.get("id2label"), content.get("num_labels")
+    names, count = part(content, "id2label", dict, {}), content.get("num_labels")
     if count is not None and (type(count) is not int or count < 1):
         raise CheckpointError(f"{CONFIG} has num_labels {quoted(count)}; it must be a whole number from 1.")
     if count is None:
-        count = len(names) if isinstance(names, dict) else 2
+        count = len(names) or 2
     if count > MAX_OUTPUTS:
         raise CheckpointError(f"{CONFIG} has {count:,} labels; the limit is {MAX_OUTPUTS:,}.")
-    if names is None:
+    if content.get("id2label") is None:
         return tuple(f"LABEL_{i}" for i in range(count))
-    if not isinstance(names, dict) or not names or {*names} != {str(i) for i in range(count)}:
+    if {*names} != {str(i) for i in range(count)}:
         raise CheckpointError(f"{CONFIG} must have a name for each of its {count:,} outputs, from 0, in id2label.")
     given = [str(names[str(i)]) for i in range(count)]
     taken, seen, numbered = {*given}, Counter[str](), []

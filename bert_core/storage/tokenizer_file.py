@@ -24,7 +24,7 @@ from bert_core.data.tokenizer import (
     token_id,
 )
 from bert_core.errors import CheckpointError, first_three, quoted
-from bert_core.storage.untrusted import MAX_JSON_BYTES, read_json, read_limited
+from bert_core.storage.untrusted import MAX_JSON_BYTES, Json, part, read_json, read_limited
 
 # The classes of `transformers` that split words as a vocab.txt alone describes it; None: not named.
 _VOCAB_TXT_CLASSES = (None, "BertTokenizer", "BertTokenizerFast", "BertTokenizerLegacy")
@@ -46,7 +46,7 @@ def bert_flags(tokenizer: Tokenizer) -> dict[str, bool | None]:
 
 def load_tokenizer(
     path: Path,
-    settings: dict[str, Any] | None = None,
+    settings: Json | None = None,
     limits: Limits = LOCAL,
     note: Callable[[str], None] = lambda sentence: None,
 ) -> Tokenizer:
@@ -84,7 +84,7 @@ def load_tokenizer(
                 f"{path.name} divides texts in a way of its own. As in transformers, BERT's is used, because "
                 "tokenizer_config.json names BertTokenizer or no class."
             )
-        if not from_settings and not _is_bert_frame(content.get("post_processor"), tokenizer):
+        if not from_settings and not _is_bert_frame(part(content, "post_processor", dict, {}), tokenizer):
             note(f"{path.name} does not put [CLS] and [SEP] around texts as BERT does; here they are.")
         return tokenizer
     except CheckpointError as error:
@@ -117,7 +117,7 @@ def _read_vocab_txt(data: bytes, most: int, note: Callable[[str], None]) -> dict
     return vocabulary
 
 
-def _read_tokenizer_json(content: dict[str, Any], most: int) -> tuple[dict[str, int], str]:
+def _read_tokenizer_json(content: Json, most: int) -> tuple[dict[str, int], str]:
     """The vocabulary and the kind of model ("WordLevel", "WordPiece" or "BPE")."""
     model = _mapping(content, "model")
     vocabulary = _mapping(model, "vocab")
@@ -140,21 +140,19 @@ def _read_tokenizer_json(content: dict[str, Any], most: int) -> tuple[dict[str, 
     return vocabulary, kind
 
 
-def _read_merges(model: dict[str, Any]) -> list[list[str]]:
+def _read_merges(model: Json) -> list[list[str]]:
     """The merges of a BPE: pairs or, in older files, strings such as "a ##b". Refuses unsupported settings."""
     for field in ("dropout", "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges"):
         if model.get(field):
             raise CheckpointError(f"its {field} is {quoted(model[field])}, which cannot be used here.")
-    stored = model.get("merges")
-    merges: list[Any] = stored if isinstance(stored, list) else [None]
+    merges = part(model, "merges", list, [None])
     merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
-    for merge in merges:
-        if not (isinstance(merge, list) and len(merge) == 2 and all(isinstance(piece, str) for piece in merge)):
-            raise CheckpointError("its merges must be pairs of pieces.")
+    if not all(isinstance(merge, list) and [*map(type, merge)] == [str, str] for merge in merges):
+        raise CheckpointError("its merges must be pairs of pieces.")
     return merges
 
 
-def check_special_tokens(settings: dict[str, Any], name: str) -> None:
+def check_special_tokens(settings: Json, name: str) -> None:
     """Raise CheckpointError for tokens other than BERT's five in the settings of a tokenizer. name: their file's."""
     try:
         for field, token in NAMED_TOKENS.items():
@@ -184,9 +182,8 @@ def _content(token: Any) -> Any:
     return token.get("content") if isinstance(token, dict) else token
 
 
-def _is_bert_frame(written: Any, tokenizer: Tokenizer) -> bool:
+def _is_bert_frame(written: Json, tokenizer: Tokenizer) -> bool:
     """Whether the post-processor of a tokenizer.json puts [CLS] and [SEP] around texts as this tokenizer does."""
-    written = written if isinstance(written, dict) else {}
     ids = {token: token_id(tokenizer, token) for token in (CLS, SEP)}
     if written.get("type") == "BertProcessing":
         return [written.get("cls"), written.get("sep")] == [[token, i] for token, i in ids.items()]
@@ -195,18 +192,18 @@ def _is_bert_frame(written: Any, tokenizer: Tokenizer) -> bool:
     return written == ours
 
 
-def _has_scheme(content: dict[str, Any], scheme: Scheme) -> bool:
+def _has_scheme(content: Json, scheme: Scheme) -> bool:
     with contextlib.suppress(CheckpointError):
         return _read_scheme(content, scheme.model) == scheme
     return False
 
 
-def _written_like(scheme: Scheme) -> dict[str, Any]:
+def _written_like(scheme: Scheme) -> Json:
     """The tokenizer.json of a scheme, with no words."""
     return json.loads(build_tokenizer({token: i for i, token in enumerate(SPECIAL_TOKENS)}, scheme).to_str())
 
 
-def _scheme_of_settings(settings: dict[str, Any]) -> Scheme:
+def _scheme_of_settings(settings: Json) -> Scheme:
     """The scheme of a BertTokenizer with the flags in tokenizer_config.json."""
     problem = "do_lower_case, strip_accents and tokenize_chinese_chars of tokenizer_config.json must be true or false."
     flags = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True, **settings}
@@ -220,7 +217,7 @@ def _with_flags(scheme: Scheme, flags: list[Any], problem: str) -> Scheme:
     return replace(scheme, lowercase=lowercase, strip_accents=strip_accents, handle_chinese_chars=chinese is not False)
 
 
-def _read_scheme(content: dict[str, Any], kind: str) -> Scheme:
+def _read_scheme(content: Json, kind: str) -> Scheme:
     """The scheme that a tokenizer.json names by the type of its pre-tokenizer and the flags of its normalizer."""
     normalizer, pre_tokenizer = _mapping(content, "normalizer"), _mapping(content, "pre_tokenizer")
     steps, splits = _steps(normalizer, "normalizers"), _steps(pre_tokenizer, "pretokenizers")
@@ -236,15 +233,14 @@ def _read_scheme(content: dict[str, Any], kind: str) -> Scheme:
     return scheme
 
 
-def _steps(part: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
+def _steps(whole: Json, name: str) -> dict[str, Json]:
     """The steps of a normalizer or pre-tokenizer by their types; a single one is its only step."""
-    steps = part.get(name)
-    steps = steps if isinstance(steps, list) else [part]
+    steps = part(whole, name, list, [whole])
     return {str(step.get("type")): step for step in steps if isinstance(step, dict)}
 
 
-def _mapping(content: Any, key: str) -> dict[str, Any]:
-    value = content.get(key) if isinstance(content, dict) else None
-    if not isinstance(value, dict):
+def _mapping(content: Json, key: str) -> Json:
+    value = part(content, key, dict, {})
+    if not value:
         raise CheckpointError(f"its part {key!r} is missing or is not an object.")
     return value
