@@ -170,10 +170,10 @@ def read_corpus(
     """Read a corpus from a file, or from a string.
 
     path_or_text: a string is a path only if it is one line that names an existing file; for a visitor's text use
-    `Corpus.from_text`, which never opens a file. The sentences of a file of more than 16 MB are stored in the user's
-    cache folder for later runs, and take no more memory than a short text. kind: see `SentenceReader`. encoding: of a
-    file that is not UTF-8, see `decoded_blocks`. progress: called with the fraction of such a file that is read. Raises
-    CorpusError, and ConfigError for another kind or encoding.
+    `Corpus.from_text`, which never opens a file. A file of more than 16 MB is kept as sentences in the user's cache
+    folder for later runs, and takes no more memory than a short one. kind: see `SentenceReader`. encoding: if not
+    UTF-8, see `decoded_blocks`. progress: called with the fraction that is read. Raises CorpusError, and ConfigError
+    for another kind or encoding.
     """
     if isinstance(path_or_text, str) and not _names_a_file(path_or_text):
         return Corpus.from_text(path_or_text, kind)
@@ -186,9 +186,13 @@ def read_corpus(
                 content = hashlib.file_digest(file, "sha256").hexdigest()
                 folder = cache_folder() / f"text-{content[:32]}-{kind}-{encoding or 'utf-8'}-{_RULES}"
                 file.seek(0)
-            blocks = decoded_blocks(file, path.name, notes, encoding)
-            blocks = _reported(blocks, lambda: progress(file.tell() / size))
-            return _read(SentenceReader(kind, path.name), blocks, notes, encoding, folder)
+
+            def blocks() -> Iterator[str]:
+                for block in decoded_blocks(file, path.name, notes, encoding):
+                    progress(file.tell() / size)
+                    yield block
+
+            return _read(SentenceReader(kind, path.name), blocks(), notes, encoding, folder)
     except OSError as error:
         raise CorpusError(f"The file {path} cannot be read ({error.strerror}); check its name.") from None
 
@@ -198,12 +202,6 @@ def _names_a_file(text: str) -> bool:
         return "\n" not in text and len(text) < 4096 and Path(text).is_file()
     except (OSError, ValueError):
         return False
-
-
-def _reported(blocks: Iterator[str], report: Callable[[], None]) -> Iterator[str]:
-    for block in blocks:
-        report()
-        yield block
 
 
 def _read(

@@ -20,7 +20,7 @@ IS_NEXT, NOT_NEXT = 0, 1
 MANY_UNKNOWN, MOST_UNKNOWN = 0.1, 0.95  # of a text's words: said above the one, refused above the other
 
 _ENCODED_AT_ONCE = 10_000  # sentences
-_CHARACTERS_AT_ONCE = 2**17  # or a pair; the words of a group stop all other threads while they become Python objects
+_CHARACTERS_AT_ONCE = 2**17  # or a pair; a group holds the interpreter's lock while its words become Python objects
 _MOST_CACHED = 500_000  # words
 
 
@@ -163,7 +163,7 @@ def _groups(sentences: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _empty(ids_of: dict[str, Sequence[int]]) -> None:
-    """Free a dict item by item: `clear` stops all other threads until the last of its lists is freed."""
+    """Free a dict item by item: `clear` holds the interpreter's lock until the last of its lists is freed."""
     while ids_of:
         ids_of.popitem()
 

@@ -47,12 +47,11 @@ class _Parts(Sequence[Item]):
 
     def __iter__(self) -> Iterator[Item]:
         for first in range(0, len(self), _AT_ONCE):
-            yield from itertools.starmap(self._item, itertools.pairwise(self.offsets[first:][: _AT_ONCE + 1].tolist()))
+            offsets = self.offsets[first : first + _AT_ONCE + 1].tolist()
+            yield from itertools.starmap(self._item, itertools.pairwise(offsets))
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, _Parts | tuple) and len(self) == len(other) and all(a == b for a, b in zip(self, other))
-        )
+        return isinstance(other, _Parts | tuple) and tuple(self) == tuple(other)
 
     def __hash__(self) -> int:
         return hash(tuple(self))

@@ -168,11 +168,9 @@ def save_checkpoint(
 ) -> None:
     """Write a model as a Hugging Face folder, without the parts that are `missing`.
 
-    also: called with the folder to write more files of the model into, such as its training state.
-
-    After a kill or on a full disk the folder holds the old model or the new one, never a mixture (see
-    `atomic_folder.replacing`). Other files in the folder, such as metrics.csv, stay. Raises CheckpointError if weights
-    are not finite or the folder cannot be written.
+    also: called with the folder to write more files into, such as the training state. After a kill or on a full disk
+    the folder holds the old model or the new one (see `atomic_folder.replacing`); other files there stay. Raises
+    CheckpointError if weights are not finite or the folder cannot be written.
     """
     folder = Path(folder).resolve()
     kept = "; the earlier model there is kept" if (folder / CONFIG).exists() else ""
@@ -222,9 +220,8 @@ def folder_name(name: str) -> str:
 def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, limits: Limits = LOCAL) -> None:
     """Unpack the files of a model from an untrusted zip; `load_checkpoint(folder)` then checks their content.
 
-    folder: created here, and removed after an error. The files may be at the top of the archive or in one folder there;
-    files that do not belong to a model are skipped. Raises CheckpointError, also for files over the limits, of which
-    nothing is written.
+    folder: created here, and removed after an error. Files may be at the top of the archive or in one folder there;
+    those that belong to no model are skipped. Raises CheckpointError.
     """
     zip_path, folder = Path(zip_path), Path(folder)
     try:

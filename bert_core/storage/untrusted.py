@@ -43,10 +43,8 @@ def read_json(path: Path, limits: Limits = LOCAL, most_bytes: int = MAX_JSON_BYT
 
 
 def parse_json(data: bytes, name: str, most_values: int = LOCAL.items) -> Json:
-    """The object in JSON bytes of at most `most_values` values. name: the file's, for the message.
-
-    Raises CheckpointError for what `parse_value` refuses and for anything but an object.
-    """
+    """The object in JSON bytes of at most `most_values` values. Raises CheckpointError with the name of
+    the file for what `parse_value` refuses and for anything but an object."""
     try:
         content = parse_value(data.decode("utf-8"), most_values)
     except ValueError as error:
@@ -129,10 +127,7 @@ def unzip(zip_path: Path, folder: Path, wanted: re.Pattern[str], max_bytes: int)
 
 
 class _ZipFile(io.FileIO):
-    """A zip whose list of files is refused before it is read if the end record gives it more than MAX_ZIP_LIST_BYTES.
-
-    Contents are read in smaller parts.
-    """
+    """A zip that refuses to read a list of files of more than MAX_ZIP_LIST_BYTES; its contents are read in parts."""
 
     def read(self, size: int | None = -1) -> bytes:
         if size is not None and size > MAX_ZIP_LIST_BYTES:
