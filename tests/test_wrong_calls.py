@@ -160,7 +160,8 @@ OF_THE_SERVICE |= {"watch", "drop_snapshots", "thin"}
 
 
 def public_names() -> list[str]:
-    names = [name for name in bert_core.__all__ if name not in CHECKED_ELSEWHERE]
+    public = {name for name, value in vars(bert_core).items() if inspect.isfunction(value) or inspect.isclass(value)}
+    names = sorted(public - CHECKED_ELSEWHERE)
     for kind in (Checkpoint, Run, Corpus, TrainingService):
         for name, member in vars(kind).items():
             function = getattr(member, "__func__", member)
