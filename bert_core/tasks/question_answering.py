@@ -85,9 +85,11 @@ class BertForQuestionAnswering(task.BertForTask):
     has_dropout = False
     usual_outputs = 2
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, *more: Tensor, **named: Any) -> Tensor:
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None, **more: Any
+    ) -> Tensor:
         """As the base class; no answer starts or ends in the padding, which has the logits -inf."""
-        logits = super().forward(input_ids, attention_mask, *more, **named)
+        logits = super().forward(input_ids, attention_mask, token_type_ids, **more)
         return logits if attention_mask is None else logits.masked_fill(attention_mask[..., None] == 0, -math.inf)
 
 
