@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -175,6 +176,11 @@ def probe_operations(config: BertConfig, tokens: int) -> float:
     """Floating-point operations of a forward pass over this many tokens, without attention's scores and the heads."""
     d, f = config.hidden_size, config.intermediate_size
     return 2 * tokens * config.num_hidden_layers * (4 * d * d + 2 * d * f)
+
+
+def threads_for_pass(config: BertConfig, tokens: int) -> AbstractContextManager[None]:
+    """Give PyTorch, for a block, the number of CPU threads that suits a forward pass over this many tokens."""
+    return using_threads(threads_for(probe_operations(config, tokens)))
 
 
 def probe_seconds(config: BertConfig, rows: int, tokens: int, scored: int, device: str) -> float:

@@ -1,4 +1,4 @@
-"""A run's report: one HTML file with its recipe, curves, verdict and views, and the command that repeats it."""
+"""A run's report: one HTML file with its recipe, curves, results and views, and the command that repeats it."""
 
 import contextlib
 import html
@@ -9,16 +9,20 @@ import shlex
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from itertools import islice
+from typing import Any
 
-from bert_core.config import BertConfig
+from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.errors import InputError, RunError
 from bert_core.pages.offline import page
 from bert_core.probes.attention import attention, head_facts
 from bert_core.probes.masked_words import SweptWord, sweep
-from bert_core.runs.recipe import FinetuningRecipe, Recipe
+from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.examples import TASKS, TaskParts
+from bert_core.tasks.prediction import Judged, Review
+from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
 from bert_core.training.evaluation import EvaluationPoint
 from bert_core.training.metrics import StepMetrics
 
@@ -26,11 +30,16 @@ MOST_POINTS = 300  # of a curve; of more steps, each point is the mean of severa
 PAIRS = 4  # of neighbouring sentences whose words are guessed
 MOST_READ = 20_000  # sentences from the start of a text
 LONGEST = 40  # tokens in the attention map
+MOST_MISTAKES = 20
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 820, 220, 44, 12, 30  # of a chart, in pixels
 _CELL, _LABEL = 22, 90  # of the attention map, in pixels
-Curves = dict[str, list[tuple[int, float]]]  # by "training" and "held-out": steps and values
-_SAVE_FIRST = "Save the recipe below as recipe.json and run this in Balcony's folder:"
-_REPEAT = "python -m bert_core train --recipe recipe.json --output repeated"
+_NOTHING = "none"
+_SAVE_RECIPE = "Save the recipe below as recipe.json and run this in Balcony's folder:"
+_SAVE_MODEL = "Save the model of the initial weights as the folder my-model, then run this in Balcony's folder:"
+_RUN = "Run this in Balcony's folder:"
+_LOSSES = {"mlm_loss": "MLM loss", "nsp_loss": "NSP loss", "loss": "loss"}
+_PREPARED = {"steps", "warmup_steps"}  # computed from the number of epochs
+_Curve = list[tuple[int, float]]  # steps and values
 
 
 def report(
@@ -47,69 +56,139 @@ def report(
     checkpoint: the run's model. recipe: with the run's seed. rows: of all steps. points: on held-out text. corpus: its
     text; without it there are no views. verdict: sentences. Raises RunError before the first step.
     """
-    if not rows:
-        raise RunError("This run has no step yet, so there is nothing to report; train it first.")
+    facts = _facts(checkpoint, recipe, rows, "pairs")
     pairs = list(_pairs(corpus)) if corpus else []
     chances = {"uniform guess": math.log(checkpoint.config.vocab_size)}
     if corpus:
         chances["word frequency"] = encode_corpus(corpus.excerpt(MOST_READ), checkpoint.tokenizer).unigram_entropy
-    facts = {
-        "Text": f"{corpus.name}, {len(corpus.sentences):,} sentences" if corpus else recipe.corpus.needs,
-        "Model": model_facts(checkpoint.config),
-        "Training": f"{rows[-1].step:,} of {recipe.training.total_steps:,} steps of {recipe.data.batch_size} pairs, "
-        f"{rows[-1].seconds:,.1f} s, seed {recipe.seed}",
-        "Last step": f"MLM loss {rows[-1].mlm_loss:.4f}, NSP loss {rows[-1].nsp_loss:.4f}",
-    }
-    own = "" if recipe.corpus.file else " --corpus my-text.txt"
-    own += f" --start {shlex.quote(recipe.start)}" if recipe.start else ""
-    content = [
-        tag("p", recipe.description, "muted"),
-        table(facts.items()),
-        section("Curves"),
-        chart("MLM loss, nats", "mlm", _losses("mlm_loss", rows, points), chances),
-        chart("NSP loss, nats", "nsp", _losses("nsp_loss", rows, points), {"coin toss": math.log(2)}),
-        *([section("Verdict"), *(tag("p", sentence) for sentence in verdict)] if verdict else []),
+    text = f"{corpus.name}, {len(corpus.sentences):,} sentences" if corpus else recipe.corpus.needs
+    sections = [
+        _chart("MLM loss, nats", "mlm", _curves("mlm_loss", rows, points), chances),
+        _chart("NSP loss, nats", "nsp", _curves("nsp_loss", rows, points), {"coin toss": math.log(2)}),
+        *([_section("Verdict")] if verdict else []),
+        *(_tag("p", sentence) for sentence in verdict),
         *_guesses(checkpoint, pairs),
         *_attention(checkpoint, pairs),
-        *how_to_repeat(recipe, _REPEAT + own, _SAVE_FIRST),
+    ]
+    command = "python -m bert_core train --recipe recipe.json --output repeated"
+    command += "" if recipe.corpus.file else " --corpus my-text.txt"
+    command += f" --start {shlex.quote(recipe.start)}" if recipe.start else ""
+    return _page(recipe, {"Text": text, **facts}, sections, _SAVE_RECIPE, command)
+
+
+def task_report(
+    checkpoint: Checkpoint,
+    recipe: FinetuningRecipe,
+    parts: TaskParts,
+    rows: Sequence[TaskMetrics],
+    points: Sequence[EpochMetrics],
+    found: Review,
+) -> str:
+    """The report of a fine-tuning run, as that of `report`.
+
+    checkpoint: the fine-tuned model. recipe, parts: of the run. rows: of all steps. points: on the validation part.
+    found: its review of the test part or, without one, of the validation part. Raises RunError before the first step.
+    """
+    task, name = TASKS[recipe.task], "test" if parts.test else "held-out"
+    counts = {"to train": parts.train, "held out": parts.validation, "to test": parts.test}
+    facts = {
+        "Task": recipe.task.replace("-", " "),
+        "Examples": ", ".join(f"{len(each.examples):,} {what}" for what, each in counts.items() if each),
+        "Initial weights": "random" if recipe.random_weights else recipe.start,
+        **_facts(checkpoint, recipe, rows, "examples"),
+    }
+    sections = [
+        _chart("Loss", "mlm", _curves("loss", rows, points), {}),
+        _chart(
+            f"{task.measure.replace('_', ' ').capitalize()}, held out", "nsp", _curves(task.measure, [], points), {}
+        ),
+        _section("Results"),
+        _tag("p", f"On {len(found.judged):,} {name} examples:"),
+        _table([(title.replace("_", " "), f"{value:.4f}") for title, value in found.measures.items()]),
+    ]
+    if found.confusion:
+        counted = [(label, *map(str, row)) for label, row in zip(found.labels, found.confusion)]
+        about = _tag("p", "Each row is a label, each column what the model predicted:", "muted")
+        sections += [about, _table([("", *found.labels), *counted])]
+    if mistakes := [_mistake(each, task.has_pairs) for each in found.judged[:MOST_MISTAKES] if not each.is_right]:
+        titles = ("Right", "Predicted", "Text")
+        sections += [_section("Mistakes, the worst first"), _table([titles, *mistakes], named=False)]
+    # The page calls a shipped model by its path; the reader saves any other.
+    start = f"checkpoints/{recipe.start.removeprefix('checkpoints/')}"
+    is_shipped = (ASSETS.parent / start / "config.json").is_file()
+    command = _command(recipe, start if is_shipped else "my-model")
+    return _page(recipe, facts, sections, _RUN if is_shipped else _SAVE_MODEL, command)
+
+
+def _facts(checkpoint: Checkpoint, recipe: Recipe | FinetuningRecipe, rows: Sequence[Any], unit: str) -> dict[str, str]:
+    """What is known about every run. unit: what a batch is made of."""
+    if not rows:
+        raise RunError("This run has no step yet, so there is nothing to report; train it first.")
+    config, last = checkpoint.config, rows[-1]
+    return {
+        "Model": f"{config.num_hidden_layers} layers of {config.hidden_size}, {config.num_attention_heads} heads, "
+        f"{config.parameter_count():,} parameters, {config.vocab_size:,} tokens",
+        "Training": f"{last.step:,} of {recipe.training.total_steps:,} steps of {recipe.data.batch_size} {unit}, "
+        f"{last.seconds:,.1f} s, seed {recipe.seed}",
+        "Last step": ", ".join(f"{_LOSSES[name]} {getattr(last, name):.4f}" for name in last.losses),
+    }
+
+
+def _page(
+    recipe: Recipe | FinetuningRecipe, facts: dict[str, str], sections: Sequence[str], what_to_do: str, command: str
+) -> str:
+    """The parts that all reports have, around the sections of one."""
+    libraries = ("torch", "tokenizers", "numpy")
+    versions = ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in libraries)])
+    content = [
+        _tag("p", recipe.description, "muted"),
+        _table(facts.items()),
+        _section("Curves"),
+        *sections,
+        _section("Repeat it"),
+        _tag("p", what_to_do),
+        _tag("pre", command),
+        "<details><summary>recipe.json</summary>",
+        _tag("pre", json.dumps(recipe.content(), indent=2, ensure_ascii=False)),
+        "</details>",
+        _tag("p", f"{versions}, {platform.system()} {platform.machine()}.", "muted"),
     ]
     return page(f"Report: {recipe.title}", "\n".join(content), style="report")
 
 
-def model_facts(config: BertConfig) -> str:
-    """A model's sizes."""
-    return (
-        f"{config.num_hidden_layers} layers of {config.hidden_size}, {config.num_attention_heads} heads, "
-        f"{config.parameter_count():,} parameters, {config.vocab_size:,} tokens"
-    )
-
-
-def how_to_repeat(recipe: Recipe | FinetuningRecipe, command: str, what_to_do: str) -> list[str]:
-    """The last section: a command, the recipe, and the versions of what has run."""
-    names = ("torch", "tokenizers", "numpy")
-    versions = ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in names)])
-    settings = json.dumps(recipe.content(), indent=2, ensure_ascii=False)
-    return [
-        section("Repeat it"),
-        tag("p", what_to_do),
-        tag("pre", command),
-        f"<details><summary>recipe.json</summary>{tag('pre', settings)}</details>",
-        tag("p", f"{versions}, {platform.system()} {platform.machine()}.", "muted"),
+def _command(recipe: FinetuningRecipe, start: str) -> str:
+    """The command that repeats the run from the folder `start`: its recipe, if the program has it, with what was
+    changed."""
+    known = {each.name: each for each in finetuning_recipes()}.get(recipe.name)
+    base = known or FinetuningRecipe(recipe.name, recipe.task, "")
+    settings = [
+        f"{section}.{name}={value}"
+        for section in ("data", "training")
+        for name, value in vars(getattr(recipe, section)).items()
+        if name not in _PREPARED or recipe.training.epochs is None
+        if value is not None and value != getattr(getattr(base, section), name) and name != "parts"
     ]
+    words = ["python", "-m", "bert_core", "finetune", *(["--recipe", known.name] if known else ["--task", recipe.task])]
+    names = (f'"{name}"' if "," in name else name for name in recipe.columns)
+    chosen = ["--columns", ",".join(names)] if recipe.columns else []
+    words += [] if recipe.files else ["--train", "my-examples.tsv", *chosen]
+    words += ["--checkpoint", start, *(["--random-weights"] if recipe.random_weights else [])]
+    words += ["--seed", str(recipe.seed), "--output", "repeated", *(["--set", *settings] if settings else [])]
+    return shlex.join(words)
 
 
-def tag(name: str, text: str, kind: str = "") -> str:
+def _tag(name: str, text: str, kind: str = "") -> str:
     """An element that holds a text of any origin."""
     return f'<{name} dir="auto"{f" class={kind}" if kind else ""}>{html.escape(text)}</{name}>'
 
 
-def section(title: str) -> str:
+def _section(title: str) -> str:
     return f"<h2>{title}</h2>"
 
 
-def table(rows: Iterable[Sequence[str]], *, named: bool = True) -> str:
+def _table(rows: Iterable[Sequence[str]], *, named: bool = True) -> str:
     """named: the first cell of a row is its name."""
-    lines = ("".join(tag("td" if i or not named else "th", text) for i, text in enumerate(row)) for row in rows)
+    lines = ("".join(_tag("td" if i or not named else "th", text) for i, text in enumerate(row)) for row in rows)
     return f"<table><tr>{'</tr><tr>'.join(lines)}</tr></table>"
 
 
@@ -120,12 +199,13 @@ def _pairs(corpus: Corpus) -> Iterable[tuple[str, str | None]]:
     return neighbours[:: max(2, math.ceil(len(neighbours) / PAIRS))]  # no sentence twice
 
 
-def _losses(name: str, rows: Sequence[StepMetrics], points: Sequence[EvaluationPoint]) -> Curves:
-    parts: dict[str, Sequence[StepMetrics | EvaluationPoint]] = {"training": rows, "held-out": points}
+def _curves(name: str, rows: Sequence[Any], points: Sequence[Any]) -> dict[str, _Curve]:
+    """A number of the steps and of the held-out results."""
+    parts = {"training": rows, "held-out": points}
     return {kind: [(row.step, getattr(row, name)) for row in each] for kind, each in parts.items()}
 
 
-def chart(title: str, name: str, curves: Curves, chances: dict[str, float]) -> str:
+def _chart(title: str, name: str, curves: dict[str, _Curve], chances: dict[str, float]) -> str:
     """Curves over the steps, in the colour of that name, with what chance reaches; "" where nothing was measured."""
     curves = {kind: [(step, value) for step, value in curve if math.isfinite(value)] for kind, curve in curves.items()}
     if not any(curves.values()):
@@ -180,7 +260,7 @@ def _guesses(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None]]) ->
     about = (
         f"Each word was hidden and guessed from the others: {right:,} of {asked:,} right. Wrong guesses stand above."
     )
-    return [section("Masked words"), tag("p", about, "muted"), *lines]
+    return [_section("Masked words"), _tag("p", about, "muted"), *lines]
 
 
 def _guessed(swept: SweptWord) -> tuple[str, bool]:
@@ -219,7 +299,14 @@ def _attention(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None]]) 
         "A row is the token that attends, a column the token it attends to; a stronger colour is a larger weight."
     )
     return [
-        section("Attention"),
+        _section("Attention"),
         f'<figure><svg viewBox="0 0 {size} {size}" width="{size}" role="img" aria-label="Attention of one head">'
-        f"{''.join(parts)}</svg>{tag('figcaption', about)}</figure>",
+        f"{''.join(parts)}</svg>{_tag('figcaption', about)}</figure>",
     ]
+
+
+def _mistake(judged: Judged, has_pairs: bool) -> tuple[str, str, str]:
+    """What is right, what the model predicted, and the example's text."""
+    example, found = judged.example, judged.prediction
+    right, predicted = (example.in_words(value) or _NOTHING for value in (example.right, found.value))
+    return right, predicted, " | ".join(example.texts if has_pairs else example.texts[:1])

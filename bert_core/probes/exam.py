@@ -1,14 +1,17 @@
 """The exam: mask every word of a text once, and judge every ordered pair of its sentences, or every labelled pair.
 
-`examine_part` asks a sample instead, beside constant answers, so that training text and held-out text can be compared.
+`examine_part` asks only some words and pairs of a part of a text. It also counts how often one constant answer is
+right, so training text and held-out text can be compared.
 """
 
 import itertools
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from bert_core.config import check_seed
 from bert_core.data.batches import truncated_lengths
@@ -27,6 +30,8 @@ EXAM_SENTENCES = 200  # limit; of a longer text, a window of this many sentences
 MOST_WORDS = 200  # of a part, drawn by chance; an answer takes a moment
 PAIRED_SENTENCES = 16  # of a part, from its start: every ordered pair of them
 LABELLED_PAIRS = 256  # of a part, from its start
+_Question = tuple[Row, int]  # a row, and the position of the token that is asked
+_Pairs = tuple[np.ndarray, np.ndarray]  # numbers of two sentences, (N, 2), and whether they are IsNext, (N,)
 
 
 @dataclass(frozen=True)
@@ -45,48 +50,30 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     A word is right when it is the likeliest guess. A pair is IsNext when its sentences are neighbours anywhere in the
     text; all others, such as a sentence with itself, are NotNext. Of a text of labelled pairs, only these are judged,
     by their labels. Of a text of more than 200 sentences, a window drawn by the seed is examined. Pairs longer than the
-    model reads are left out. Raises InputError when the model lacks a head,
-    ConfigError for a seed out of range.
+    model reads are left out. Raises InputError when the model lacks a head, ConfigError for a seed out of range.
     """
-    require(checkpoint, "mlm")
-    require(checkpoint, "nsp")
+    require(checkpoint, "mlm", "nsp")
     check_seed(seed)
     encoded = encode_corpus(corpus, checkpoint.tokenizer)
-    S, has_next = len(encoded), encoded.has_next
+    S, has_labels = len(encoded), encoded.pair_labels is not None
     first = int(np.random.default_rng(seed).integers(max(1, S - EXAM_SENTENCES + 1)))
-    if encoded.pair_labels is not None:
-        first = first // 2 * 2  # a labelled pair stays whole
-    last = min(S, first + EXAM_SENTENCES)
-    sentences = [encoded.ids[encoded.offsets[s] : encoded.offsets[s + 1]].tolist() for s in range(first, last)]
-    adjacent = [i for i in range(len(sentences) - 1) if has_next[first + i]]
-
-    rows: list[Row] = []
-    asked: list[list[int]] = []  # the masked position of each row
-    answers: list[int] = []
-    for i in adjacent:
-        a, b = sentences[i : i + 2]
+    first = first // 2 * 2 if has_labels else first  # a labelled pair stays whole
+    numbers = np.arange(first, min(S, first + EXAM_SENTENCES))
+    sentences = [_ids_of(encoded, s) for s in numbers.tolist()]
+    adjacent = [i for i in range(len(sentences) - 1) if encoded.has_next[first + i]]
+    questions: list[_Question] = []
+    for a, b in (sentences[i : i + 2] for i in adjacent):
         row = pair_row(checkpoint, a, b)
         if len(row[0]) <= checkpoint.config.max_position_embeddings:
-            positions = [*range(1, len(a) + 1), *range(len(a) + 2, len(a) + len(b) + 2)]
-            rows += [masked_row(checkpoint, row, position, position + 1) for position in positions]
-            asked += [[position] for position in positions]
-            answers += a + b
-    scored = word_scores(checkpoint, rows, asked)
-    right_words = sum(int(scores.argmax()) == answers[number] for number, scores in scored)
-
-    if encoded.pair_labels is None:
-        probabilities = judge_pairs(checkpoint, itertools.product(sentences, repeat=2))
-        is_next = label_pairs(sentences, dict.fromkeys(adjacent, 1), other=0).flatten() == 1
+            questions += [(row, position) for position in range(1, len(row[0]) - 1) if position != len(a) + 1]
+    right = [guess == label for guess, label, _ in _word_answers(checkpoint, questions)]
+    if has_labels:
+        pairs, is_next = _labelled_pairs(encoded, numbers[::2] // 2)
     else:
-        probabilities = judge_pairs(checkpoint, [sentences[i : i + 2] for i in adjacent])
-        is_next = torch.from_numpy(encoded.pair_labels[first // 2 : last // 2] == IS_NEXT)
-    judged = ~probabilities.isnan()
-    right_pairs = judged & ((probabilities >= 0.5) == is_next)
-    return Exam(
-        words=(right_words, len(rows)),
-        pairs=(int(right_pairs.sum()), int(judged.sum())),
-        window=(first + 1, last) if S > EXAM_SENTENCES else None,
-    )
+        pairs, is_next = _ordered_pairs(encoded, numbers, np.ones((len(numbers), len(numbers)), bool))
+    judged = _judge(checkpoint, encoded, pairs, is_next, False)
+    window = (first + 1, int(numbers[-1]) + 1) if S > EXAM_SENTENCES else None
+    return Exam((sum(right), len(right)), (judged.right, judged.asked), window)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,17 +107,27 @@ def examine_part(checkpoint: Checkpoint, part: EncodedCorpus, training: EncodedC
     counts = np.bincount(training.ids, minlength=checkpoint.tokenizer.get_vocab_size())
     counts[checkpoint.tokenizer.token_to_id(UNK)] = 0
     repeated = np.zeros(len(part), bool) if part is training else np.isin(part.texts, training.texts)
-    fresh = np.zeros(len(part), bool)
-    fresh[np.unique(part.texts, return_index=True)[1]] = True
-    fresh &= ~repeated
-    tokens = np.flatnonzero(fresh.repeat(part.lengths))
+    tokens = np.flatnonzero((_is_first(part.texts) & ~repeated).repeat(part.lengths))
     known = tokens[counts[part.ids[tokens]] > 0]
     frequent = int(counts.argmax())
-    words, information = _ask_words(checkpoint, part, known, frequent, longest)
+    drawn = np.random.default_rng(0).permutation(known)[:MOST_WORDS]
+    of_sentence, has_next = np.searchsorted(part.offsets, drawn, side="right") - 1, part.has_next
+    questions = [_question_around(checkpoint, part, has_next, *each, longest) for each in zip(drawn, of_sentence)]
+    right, constant = [], []
+    mean, entropy = torch.zeros(len(counts), dtype=torch.float64), 0.0
+    for guess, label, scores in _word_answers(checkpoint, questions):
+        right.append(guess == label)
+        constant.append(label == frequent)
+        probabilities = scores.double().exp()
+        mean += probabilities / len(questions)
+        entropy += float(torch.special.entr(probabilities).sum()) / len(questions)
+    labels = None if part.pair_labels is None else training.pair_labels
+    constant_pair = labels is not None and bool((labels == IS_NEXT).mean() > 0.5)
+    pairs, is_next = _new_pairs(part, ~repeated, labels is not None)
     return PartExam(
-        words=words,
-        information=information,
-        pairs=_ask_pairs(checkpoint, part, ~repeated, training),
+        words=_tally(np.array(right, bool), np.array(constant, bool)),
+        information=float(torch.special.entr(mean).sum()) - entropy if questions else math.nan,
+        pairs=_judge(checkpoint, part, pairs, is_next, constant_pair),
         frequent=token_text(checkpoint.tokenizer, frequent),
         sentences=len(part),
         repeated=int(repeated.sum()),
@@ -139,70 +136,73 @@ def examine_part(checkpoint: Checkpoint, part: EncodedCorpus, training: EncodedC
     )
 
 
-def _ask_words(
-    checkpoint: Checkpoint, part: EncodedCorpus, known: np.ndarray, frequent: int, longest: int
-) -> tuple[Tally, float]:
-    """Mask tokens of a part, one at a time. known: their positions in the part, of which at most MOST_WORDS are drawn.
-    Returns the answers and their information."""
-    drawn = np.random.default_rng(0).permutation(known)[:MOST_WORDS]
-    sentences, has_next = np.searchsorted(part.offsets, drawn, side="right") - 1, part.has_next
-    questions = [_row_around(checkpoint, part, has_next, *each, longest) for each in zip(drawn, sentences)]
-    labels = part.ids[drawn].tolist()
-    guesses = [0] * len(drawn)
-    mean, entropy = torch.zeros(checkpoint.tokenizer.get_vocab_size(), dtype=torch.float64), 0.0
-    rows, positions = [row for row, _ in questions], [[position] for _, position in questions]
-    for number, scores in word_scores(checkpoint, rows, positions):
-        guesses[number] = int(scores.argmax())
-        probabilities = scores[0].double().exp()
-        mean += probabilities / len(drawn)
-        entropy += float(torch.special.entr(probabilities).sum()) / len(drawn)
-    right = [guess == label for guess, label in zip(guesses, labels)]
-    both = sum(guess == label == frequent for guess, label in zip(guesses, labels))
-    information = float(torch.special.entr(mean).sum()) - entropy if labels else math.nan
-    return Tally(len(labels), sum(right), labels.count(frequent), both), information
+def _word_answers(checkpoint: Checkpoint, questions: Sequence[_Question]) -> Iterator[tuple[int, int, Tensor]]:
+    """Mask one token at a time: the likeliest guess, the token, and the log-probabilities of all tokens, (V,)."""
+    rows = [masked_row(checkpoint, row, position, position + 1) for row, position in questions]
+    for number, scores in word_scores(checkpoint, rows, [[position] for _, position in questions]):
+        (ids, _), position = questions[number]
+        yield int(scores.argmax()), ids[position], scores[0]
 
 
-def _row_around(
+def _question_around(
     checkpoint: Checkpoint, part: EncodedCorpus, has_next: np.ndarray, token: int, s: int, longest: int
-) -> tuple[Row, int]:
-    """The row in which a token of sentence s is masked, and its position there. The sentence is before the next one, at
-    the end of a document after the previous one, and alone where it has neither."""
+) -> _Question:
+    """The row of a token of sentence s, of at most `longest` tokens. The sentence is before the next one, at the end of
+    a document after the previous one, and alone where it has neither."""
     start, end = part.offsets[s : s + 2]
     is_second = bool(not has_next[s] and s and has_next[s - 1])
-    beside = slice(part.offsets[s - 1], start) if is_second else slice(end, part.offsets[s + 2] if has_next[s] else end)
-    near = part.ids[beside].tolist()
+    near = _ids_of(part, s - 1) if is_second else _ids_of(part, s + 1) if has_next[s] else []
     kept, rest = truncated_lengths(end - start, np.asarray(len(near)), longest - 3)
     begin = min(max(token - kept // 2, start), end - kept)
-    own, near = part.ids[begin : begin + kept].tolist(), near[len(near) - rest :] if is_second else near[:rest]
-    row = pair_row(checkpoint, *((near, own) if is_second else (own, near)))
-    position = int(token - begin) + (len(near) + 2 if is_second else 1)
-    return masked_row(checkpoint, row, position, position + 1), position
+    own = part.ids[begin : begin + kept].tolist()
+    if is_second:
+        return pair_row(checkpoint, near[len(near) - rest :], own), int(token - begin + rest + 2)
+    return pair_row(checkpoint, own, near[:rest]), int(token - begin + 1)
 
 
-def _ask_pairs(checkpoint: Checkpoint, part: EncodedCorpus, is_new: np.ndarray, training: EncodedCorpus) -> Tally:
-    """Judge different pairs of a part. is_new: which sentences the training text lacks; a pair needs one of them."""
+def _new_pairs(part: EncodedCorpus, is_new: np.ndarray, has_labels: bool) -> _Pairs:
+    """Different pairs of a part. is_new: which sentences the training text lacks; a pair needs one of them."""
+    if has_labels:
+        return _labelled_pairs(part, np.flatnonzero(is_new.reshape(-1, 2).any(1))[:LABELLED_PAIRS])
+    wanted, has_next = is_new.copy(), part.has_next[:-1]
+    wanted[:-1] |= has_next & is_new[1:]
+    wanted[1:] |= has_next & is_new[:-1]
+    numbers = np.flatnonzero(wanted)[:PAIRED_SENTENCES]
+    is_first, new = _is_first(part.texts[numbers]), is_new[numbers]
+    return _ordered_pairs(part, numbers, np.outer(is_first, is_first) & np.logical_or.outer(new, new))
 
-    def ids_of(sentence: int) -> list[int]:
-        return part.ids[part.offsets[sentence] : part.offsets[sentence + 1]].tolist()
 
-    if part.pair_labels is None or training.pair_labels is None:
-        wanted, has_next = is_new.copy(), part.has_next[:-1]
-        wanted[:-1] |= has_next & is_new[1:]
-        wanted[1:] |= has_next & is_new[:-1]
-        numbers = np.flatnonzero(wanted)[:PAIRED_SENTENCES]
-        sentences = [ids_of(s) for s in numbers]
-        following = {i: 1 for i, (s, t) in enumerate(itertools.pairwise(numbers)) if t == s + 1 and has_next[s]}
-        is_first = np.zeros(len(numbers), bool)  # of equal sentences
-        is_first[np.unique(part.texts[numbers], return_index=True)[1]] = True
-        asked = np.logical_and.outer(is_first, is_first) & np.logical_or.outer(is_new[numbers], is_new[numbers])
-        is_next = label_pairs(sentences, following, other=0).flatten()[asked.flatten()] == 1
-        probabilities = judge_pairs(checkpoint, [(sentences[i], sentences[j]) for i, j in np.argwhere(asked)])
-        baseline = False
-    else:
-        pairs = np.flatnonzero(is_new.reshape(-1, 2).any(1))[:LABELLED_PAIRS]
-        is_next = torch.from_numpy(part.pair_labels[pairs] == IS_NEXT)
-        probabilities = judge_pairs(checkpoint, [(ids_of(2 * p), ids_of(2 * p + 1)) for p in pairs])
-        baseline = bool((training.pair_labels == IS_NEXT).mean() > 0.5)
-    judged = ~probabilities.isnan()
-    right, constant = judged & ((probabilities >= 0.5) == is_next), judged & (is_next == baseline)
-    return Tally(*(int(each.sum()) for each in (judged, right, constant, right & constant)))
+def _ordered_pairs(part: EncodedCorpus, numbers: np.ndarray, asked: np.ndarray) -> _Pairs:
+    """The ordered pairs of the sentences `numbers` (S,) at which `asked` (S, S) is true."""
+    following = {i: 1 for i, (s, t) in enumerate(itertools.pairwise(numbers)) if t == s + 1 and part.has_next[s]}
+    labels = label_pairs(part.texts[numbers].tolist(), following, other=0).numpy()
+    return numbers[np.argwhere(asked)], labels[asked] == 1
+
+
+def _labelled_pairs(part: EncodedCorpus, numbers: np.ndarray) -> _Pairs:
+    assert part.pair_labels is not None
+    return np.stack([2 * numbers, 2 * numbers + 1], 1), part.pair_labels[numbers] == IS_NEXT
+
+
+def _judge(
+    checkpoint: Checkpoint, part: EncodedCorpus, pairs: np.ndarray, is_next: np.ndarray, constant: bool
+) -> Tally:
+    """Judge pairs beside the constant answer IsNext or, where `constant` is False, NotNext."""
+    probabilities = judge_pairs(checkpoint, [(_ids_of(part, a), _ids_of(part, b)) for a, b in pairs]).numpy()
+    kept = ~np.isnan(probabilities)
+    return _tally((probabilities >= 0.5)[kept] == is_next[kept], is_next[kept] == constant)
+
+
+def _tally(right: np.ndarray, constant: np.ndarray) -> Tally:
+    """Of answers that are right by the model and by the constant answer, one truth value each."""
+    return Tally(len(right), int(right.sum()), int(constant.sum()), int((right & constant).sum()))
+
+
+def _is_first(texts: np.ndarray) -> np.ndarray:
+    """Whether each text is the first of those equal to it."""
+    return np.isin(np.arange(len(texts)), np.unique(texts, return_index=True)[1])
+
+
+def _ids_of(encoded: EncodedCorpus, s: int) -> list[int]:
+    """The tokens of sentence s."""
+    return encoded.ids[encoded.offsets[s] : encoded.offsets[s + 1]].tolist()

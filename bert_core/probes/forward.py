@@ -3,7 +3,7 @@
 Shapes: B rows of a pass, T tokens, M asked positions, V tokens of the vocabulary, L layers, H heads, D hidden size.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from tokenizers import Encoding
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from bert_core.costs import probe_operations, probe_seconds, threads_for, using_threads
+from bert_core.costs import probe_seconds, threads_for_pass
 from bert_core.data.encoding import IS_NEXT
 from bert_core.errors import InputError
-from bert_core.model import BertOutput
 from bert_core.probes.reading import Row, row_of, token_text
 from bert_core.storage.checkpoint import Checkpoint
 
@@ -41,10 +41,11 @@ def passes_watched_by(watch: Callable[[float], None]) -> Iterator[None]:
         _watch.reset(token)
 
 
-def require(checkpoint: Checkpoint, head: str) -> None:
-    """Raise InputError when the model's files lack the output head, "mlm" or "nsp"."""
-    if head in checkpoint.missing:
-        raise InputError(f"This model came without a {_HEADS[head]}; choose another model.")
+def require(checkpoint: Checkpoint, *heads: str) -> None:
+    """Raise InputError when the model's files lack one of these output heads, "mlm" or "nsp"."""
+    for head in heads:
+        if head in checkpoint.missing:
+            raise InputError(f"This model came without a {_HEADS[head]}; choose another model.")
 
 
 def word_scores(
@@ -66,36 +67,46 @@ def pair_scores(checkpoint: Checkpoint, rows: Sequence[Row]) -> Tensor:
     """P(IsNext) of each row, (rows,) on the CPU."""
     scores = torch.empty(len(rows))
     for group, inputs in batches(checkpoint, rows):
-        _, pairs = logits(checkpoint, inputs, _NO_POSITIONS)
+        _, pairs = logits(checkpoint, inputs)
         scores[group] = pairs.softmax(-1)[:, IS_NEXT].cpu()
     return scores
 
 
 def hidden_states(checkpoint: Checkpoint, encoding: Encoding) -> Tensor:
     """Every layer's hidden states for one input, (L + 1, T, D) float32 on the model's device, the embeddings first."""
-    states = _forward_one(checkpoint, encoding, output_hidden_states=True).hidden_states
-    assert states is not None
-    return torch.cat(states).float()
+    return _of_all_layers(checkpoint, encoding, "hidden_states")
 
 
 def attention_weights(checkpoint: Checkpoint, encoding: Encoding) -> Tensor:
     """Every head's attention weights for one input, (L, H, T, T) float32 on the CPU."""
-    weights = _forward_one(checkpoint, encoding, output_attentions=True).attentions
-    assert weights is not None
-    return torch.cat(weights).float().cpu()
+    return _of_all_layers(checkpoint, encoding, "attentions").cpu()
+
+
+def _of_all_layers(checkpoint: Checkpoint, encoding: Encoding, name: str) -> Tensor:
+    inputs = padded(checkpoint, [row_of(encoding)])
+    output = _forward(checkpoint, inputs, asked_positions=_NO_POSITIONS, **{f"output_{name}": True})
+    return torch.cat(getattr(output, name)).float()
 
 
 def logits(
-    checkpoint: Checkpoint, inputs: Inputs, positions: Tensor, head_scale: Tensor | None = None
+    checkpoint: Checkpoint, inputs: Inputs, positions: Tensor = _NO_POSITIONS, head_scale: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Logits of the words, (M, embedding rows), and of the pairs, (B, 2), float32 on the model's device.
 
     positions: (M,) asked positions among all B * T. head_scale: see `BertModel.forward`.
     """
     output = _forward(checkpoint, inputs, asked_positions=positions, head_scale=head_scale)
-    assert output.prediction_logits is not None
-    assert output.seq_relationship_logits is not None
     return output.prediction_logits.float(), output.seq_relationship_logits.float()
+
+
+def _forward(checkpoint: Checkpoint, inputs: Inputs, **options: Any) -> Any:
+    """The `BertOutput` of one forward pass; options: as for `BertModel.forward`."""
+    ids, mask, segments = (each.to(checkpoint.model.device) for each in inputs)
+    all_layers = checkpoint.config.num_hidden_layers
+    layers = all_layers if options.get("output_attentions") else int(options.get("head_scale") is not None)
+    with forward_pass(checkpoint, ids, len(options["asked_positions"]), layers):
+        # Without padding, attention needs no mask.
+        return checkpoint.model(ids, None if bool(mask.all()) else mask, segments, **options)
 
 
 def log_probabilities(checkpoint: Checkpoint, logits: Tensor) -> Tensor:
@@ -118,8 +129,7 @@ def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[tuple[list[
 
     Short rows come first, so that groups need little padding; the limits of a group bound the memory of its pass.
     """
-    config = checkpoint.config
-    groups: list[list[int]] = []
+    config, groups = checkpoint.config, list[list[int]]()
     for number in sorted(range(len(rows)), key=lambda number: len(rows[number][0])):
         T = len(rows[number][0])
         widest = max(config.intermediate_size, 3 * config.hidden_size, config.num_attention_heads * T)
@@ -127,7 +137,7 @@ def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[tuple[list[
         if not groups or len(groups[-1]) == _ROWS or (len(groups[-1]) + 1) * numbers > _NUMBERS:
             groups.append([])
         groups[-1].append(number)
-    config, tokens = checkpoint.config, sum(len(rows[group[-1]][0]) * len(group) for group in groups)
+    tokens = sum(len(rows[group[-1]][0]) * len(group) for group in groups)
     _watch.get()(probe_seconds(config, len(rows), tokens, len(rows), checkpoint.model.device.type))
     for group in groups:
         yield group, padded(checkpoint, [rows[number] for number in group])
@@ -135,27 +145,12 @@ def batches(checkpoint: Checkpoint, rows: Sequence[Row]) -> Iterator[tuple[list[
 
 def padded(checkpoint: Checkpoint, rows: Sequence[Row]) -> Inputs:
     """Rows as the inputs of a forward pass, padded to the longest."""
-    lengths = torch.tensor([len(ids) for ids, _ in rows])
-    T, pad, device = int(lengths.max()), checkpoint.config.pad_token_id, checkpoint.model.device
-    ids = torch.tensor([ids + [pad] * (T - len(ids)) for ids, _ in rows])
-    segments = torch.tensor([segments + [0] * (T - len(segments)) for _, segments in rows])
-    mask = (torch.arange(T) < lengths[:, None]).long()
-    return ids.to(device), mask.to(device), segments.to(device)
 
+    def pad(lists: Iterable[list[int]], value: int) -> Tensor:
+        return pad_sequence([torch.tensor(each) for each in lists], True, value).to(checkpoint.model.device)
 
-def _forward_one(checkpoint: Checkpoint, encoding: Encoding, **options: bool) -> BertOutput:
-    """A forward pass over one input, without word scores."""
-    return _forward(checkpoint, padded(checkpoint, [row_of(encoding)]), asked_positions=_NO_POSITIONS, **options)
-
-
-def _forward(checkpoint: Checkpoint, inputs: Inputs, **options: Any) -> BertOutput:
-    """One forward pass; options: as for `BertModel.forward`."""
-    ids, mask, segments = (each.to(checkpoint.model.device) for each in inputs)
-    all_layers = checkpoint.config.num_hidden_layers
-    layers = all_layers if options.get("output_attentions") else int(options.get("head_scale") is not None)
-    with forward_pass(checkpoint, ids, len(options["asked_positions"]), layers):
-        # Without padding, attention needs no mask.
-        return checkpoint.model(ids, None if bool(mask.all()) else mask, segments, **options)
+    ids, segments = zip(*rows)
+    return pad(ids, checkpoint.config.pad_token_id), pad(([1] * len(each) for each in ids), 0), pad(segments, 0)
 
 
 @contextmanager
@@ -174,12 +169,5 @@ def forward_pass(checkpoint: Checkpoint, ids: Tensor, scored: int, layers: int) 
             f"{MOST_WEIGHTS / 1e6:.0f} million. Shorten the text to {longest} tokens."
         )
     _watch.get()(probe_seconds(config, rows, rows * T, scored, checkpoint.model.device.type))
-    with torch.inference_mode(), suitable_threads(checkpoint, ids.numel()):
-        yield
-
-
-@contextmanager
-def suitable_threads(checkpoint: Checkpoint, tokens: int) -> Iterator[None]:
-    """Give PyTorch the number of CPU threads that suits a pass over this many tokens."""
-    with using_threads(threads_for(probe_operations(checkpoint.config, tokens))):
+    with torch.inference_mode(), threads_for_pass(config, ids.numel()):
         yield

@@ -1,7 +1,7 @@
 """Sentence pairs: whether the second follows the first, for one pair or for every pair of S sentences of a text."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -94,7 +94,7 @@ def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, star
         numbers=numbers,
         sentences=sentences,
         probabilities=judge_pairs(checkpoint, itertools.product(tokens, repeat=2)).view(len(tokens), len(tokens)),
-        labels=label_pairs(tokens, labels, other=0 if corpus.labels is None else UNLABELLED),
+        labels=label_pairs([tuple(each) for each in tokens], labels, other=0 if corpus.labels is None else UNLABELLED),
     )
 
 
@@ -127,12 +127,11 @@ def judge_pairs(checkpoint: Checkpoint, pairs: Iterable[Sequence[Sequence[int]]]
     return probabilities
 
 
-def label_pairs(sentences: Sequence[Sequence[int]], labels: Mapping[int, int], *, other: int) -> Tensor:
-    """The label of every ordered pair of sentences of token ids, (S, S); pairs of equal texts have equal labels.
+def label_pairs(texts: Sequence[Hashable], labels: Mapping[int, int], *, other: int) -> Tensor:
+    """The label of every ordered pair of S texts, (S, S); pairs of equal texts have equal labels.
 
-    labels: of the pairs of sentences i and i + 1, by i. other: the label of all other pairs.
+    labels: of the pairs of texts i and i + 1, by i. other: the label of all other pairs.
     """
-    numbers: dict[tuple[int, ...], int] = {}
-    texts = [numbers.setdefault(tuple(sentence), len(numbers)) for sentence in sentences]
     known = {(texts[i], texts[i + 1]): label for i, label in labels.items()}
-    return torch.tensor([[known.get((a, b), other) for b in texts] for a in texts])
+    found = [known.get((a, b), other) for a in texts for b in texts]
+    return torch.tensor(found).view(len(texts), len(texts))

@@ -8,7 +8,7 @@ Shapes: T tokens, D hidden size, H heads, d = D / H, F feed-forward size, L laye
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -86,39 +86,43 @@ def follow(
         raise InputError(f"The text has {len(encoding)} tokens, and no token {position}.")
     if not set(zeroed) <= {(number, part) for number in range(L) for part in range(len(PARTS))}:
         raise InputError(f"A part to set to zero is a layer below {L} and one of {len(PARTS)} parts, both from 0.")
-    (ids, _, segments), scored = padded(checkpoint, [row_of(encoding)]), "mlm" not in checkpoint.missing
-    with forward_pass(checkpoint, ids, L + 1 if position is not None and scored else 0, 1):
+    asked = None if "mlm" in checkpoint.missing else position
+    ids, _, segments = padded(checkpoint, [row_of(encoding)])
+    with forward_pass(checkpoint, ids, 0 if asked is None else L + 1, 1):
         embeddings = _embed(model.bert.embeddings, ids[0], segments[0])
         states = [model.bert.embeddings.LayerNorm(embeddings["sum"])]
-        chosen: Numbers = {}
-        for number, each in enumerate(model.bert.encoder.layer):
+        inside: list[Numbers] = []
+        for number, block in enumerate(model.bert.encoder.layer):
             keep = [(number, part) not in zeroed for part in range(len(PARTS))]
-            numbers = _layer(each, states[-1], scale[number], keep)
-            chosen = numbers if number == layer else chosen
+            numbers = _layer(block, states[-1], scale[number], keep)
+            inside = [numbers] if number == layer else inside
             states.append(numbers["output"])
-        shown, words, pair = torch.stack(states), {}, {}
-        if position is not None and scored:
-            words = _words(checkpoint, shown[:, position])
+        shown, pair = torch.stack(states), {}
+        words = {} if asked is None else _words(checkpoint, shown[:, asked])
         if "nsp" not in checkpoint.missing:
             pooled = torch.tanh(model.bert.pooler["dense"](shown[-1, 0]))
             logits = model.cls["seq_relationship"](pooled)
             pair = {"pooled": pooled, "logits": logits, "probabilities": logits.softmax(-1)}
-        block = model.bert.encoder.layer[layer]
-        norms = {
-            "embeddings": model.bert.embeddings.LayerNorm,
-            "attention": block.attention.output.LayerNorm,
-            "output": block.output.LayerNorm,
-            "transform": cast(Any, model.cls["predictions"]).transform["LayerNorm"],
-        }
+        block, head = model.bert.encoder.layer[layer], _word_head(checkpoint)
+        norms = {"embeddings": model.bert.embeddings.LayerNorm, "attention": block.attention.output.LayerNorm}
+        norms |= {"output": block.output.LayerNorm, "transform": head.transform["LayerNorm"]}
         gains = {name: torch.stack([norm.weight, norm.bias]) for name, norm in norms.items()}
-    # Clones outside the inference mode can be used in any computation.
-    found = [
-        {name: numbers.detach().float().cpu().clone() for name, numbers in group.items()}
-        for group in (embeddings, chosen, words, pair, gains)
-    ]
-    embedded, inside, scores, judged, normed = found
-    state = shown.float().cpu().clone()
-    return Stages(encoding.tokens, encoding.ids, encoding.type_ids, embedded, state, inside, scores, judged, normed)
+
+    def copied(group: Numbers) -> Numbers:
+        # Clones outside the inference mode can be used in any computation.
+        return {name: numbers.detach().float().cpu().clone() for name, numbers in group.items()}
+
+    return Stages(
+        encoding.tokens,
+        encoding.ids,
+        encoding.type_ids,
+        embeddings=copied(embeddings),
+        states=copied({"states": shown})["states"],
+        layer=copied(inside[0]),
+        words=copied(words),
+        pair=copied(pair),
+        norms=copied(gains),
+    )
 
 
 def _embed(embeddings: BertEmbeddings, ids: Tensor, segments: Tensor) -> Numbers:
@@ -131,36 +135,32 @@ def _layer(block: BertLayer, x: Tensor, scale: Tensor, keep: Sequence[bool]) -> 
     """A layer's numbers for its input (T, D). scale: (H,) factors on the heads. keep: for each of PARTS."""
     attention, output = block.attention.self, block.attention.output
     query, key, value = attention.qkv(x).view(len(x), 3, attention.num_heads, -1).permute(1, 2, 0, 3)  # (H, T, d) each
-    products = query @ key.transpose(1, 2)  # (H, T, T)
-    scores = products * query.shape[-1] ** -0.5
-    weights = scores.softmax(-1)
-    context = weights @ value * scale[:, None, None]
-    joined = context.transpose(0, 1).flatten(1)  # (T, D)
-    projected = output.dense(joined) * keep[0]
-    attention_sum = x * keep[1] + projected
-    attended = output.LayerNorm(attention_sum)
-    inner = block.intermediate["dense"](attended)  # (T, F)
-    activated = block.activation(inner)
-    fed = block.output.dense(activated) * keep[2]
-    output_sum = attended * keep[3] + fed
-    numbers = {"query": query, "key": key, "value": value, "products": products, "scores": scores, "weights": weights}
-    numbers |= {"context": context, "joined": joined, "projected": projected, "attention_sum": attention_sum}
-    numbers |= {"attended": attended, "inner": inner, "activated": activated, "fed": fed, "output_sum": output_sum}
-    return numbers | {"output": block.output.LayerNorm(output_sum)}
+    found = {"query": query, "key": key, "value": value, "products": query @ key.transpose(1, 2)}  # (H, T, T)
+    found["scores"] = found["products"] * query.shape[-1] ** -0.5
+    found["weights"] = found["scores"].softmax(-1)
+    found["context"] = found["weights"] @ value * scale[:, None, None]
+    found["joined"] = found["context"].transpose(0, 1).flatten(1)  # (T, D)
+    found["projected"] = output.dense(found["joined"]) * keep[0]
+    found["attention_sum"] = x * keep[1] + found["projected"]
+    found["attended"] = output.LayerNorm(found["attention_sum"])
+    found["inner"] = block.intermediate["dense"](found["attended"])  # (T, F)
+    found["activated"] = block.activation(found["inner"])
+    found["fed"] = block.output.dense(found["activated"]) * keep[2]
+    found["output_sum"] = found["attended"] * keep[3] + found["fed"]
+    found["output"] = block.output.LayerNorm(found["output_sum"])
+    return found
 
 
 def _words(checkpoint: Checkpoint, states: Tensor) -> Numbers:
     """The masked-word head's numbers for the states of one token, (L + 1, D), the last of which it was trained on."""
-    head, model = cast(Any, checkpoint.model.cls["predictions"]), checkpoint.model
-    dense = head.transform["dense"](states[-1])
-    activated = head.activation(dense)
-    logits = model.score_words(states).float()  # (L + 1, V)
+    head, logits = _word_head(checkpoint), checkpoint.model.score_words(states).float()  # (L + 1, V)
     by_layer = log_probabilities(checkpoint, logits)
-    return {
-        "dense": dense,
-        "activated": activated,
-        "transformed": head.transform["LayerNorm"](activated),
-        "logits": logits[-1, : by_layer.shape[1]],
-        "log_probabilities": by_layer[-1],
-        "by_layer": by_layer,
-    }
+    found = {"logits": logits[-1, : by_layer.shape[1]], "log_probabilities": by_layer[-1], "by_layer": by_layer}
+    found["dense"] = head.transform["dense"](states[-1])
+    found["activated"] = head.activation(found["dense"])
+    found["transformed"] = head.transform["LayerNorm"](found["activated"])
+    return found
+
+
+def _word_head(checkpoint: Checkpoint) -> Any:
+    return checkpoint.model.cls["predictions"]

@@ -71,11 +71,10 @@ def sentence_vectors(checkpoint: Checkpoint, texts: Sequence[str], pooling: str 
     vectors = torch.empty(len(rows), checkpoint.config.hidden_size)
     for group, (ids, mask, segments) in batches(checkpoint, rows):
         states = checkpoint.model.bert(ids, mask, segments).last_hidden_state.float()  # (B, T, D)
+        parts = mask.float()  # (B, T)
         if pooling == "cls":
-            vectors[group] = states[:, 0].cpu()
-        else:
-            parts = mask / mask.sum(1, keepdim=True)  # (B, T)
-            vectors[group] = torch.einsum("bt,btd->bd", parts, states).cpu()
+            parts[:, 1:] = 0
+        vectors[group] = torch.einsum("bt,btd->bd", parts / parts.sum(1, keepdim=True), states).cpu()
     return vectors
 
 

@@ -2,13 +2,13 @@
 
 import functools
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from bert_core.config import ASSETS, DataConfig, read_json_file
 from bert_core.data.batches import PretrainingBatches
@@ -16,10 +16,9 @@ from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import CorpusError
-from bert_core.probes.forward import suitable_threads
 from bert_core.runs.recipe import Recipe
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.losses import Pretraining
+from bert_core.training.evaluation import measured
 from bert_core.training.metrics import StepMetrics
 from bert_core.training.verdicts import MARGIN, Comparison, Spread, compare
 
@@ -128,7 +127,6 @@ class Marks:
     trained: tuple[str, ...]
 
 
-@torch.no_grad()
 def examine(
     checkpoint: Checkpoint,
     text: Corpus,
@@ -140,37 +138,30 @@ def examine(
 
     seconds, trained: see `Marks`. Raises CorpusError for a text without pairs, unless the model is not trained on them.
     """
-    encoded = encode_corpus(text.excerpt(MAX_SENTENCES), checkpoint.tokenizer)
+    encoded, tokenizer = encode_corpus(text.excerpt(MAX_SENTENCES), checkpoint.tokenizer), checkpoint.tokenizer
     try:
-        batches = PretrainingBatches(encoded, checkpoint.tokenizer, data, seed=0)
+        drawn = PretrainingBatches(encoded, tokenizer, data, seed=0)
     except CorpusError:
         if "nsp" in trained:
             raise
-        batches = PretrainingBatches(encoded, checkpoint.tokenizer, data, seed=0, needs_pairs=False)
-    objective, count = Pretraining(checkpoint.tokenizer.token_to_id(MASK)), max(1, PAIRS // data.batch_size)
-    sums, counts = torch.zeros(2, len(StepMetrics.measured), dtype=torch.float64)
-    words, pairs = Counter[int](), Counter[int]()  # how often each label was asked for
-    for k in range(count):
-        batch = objective.send(batches[k], checkpoint.model.device)
-        with suitable_threads(checkpoint, batches[k].input_ids.numel()):
-            fractions = objective.measure(checkpoint.model, batch)
-        sums += fractions[0].cpu()
-        counts += fractions[1].cpu()
-        words.update(batch.labels.tolist())
-        pairs.update(batch.next_sentence_label.tolist())
-    numbers = dict(zip(StepMetrics.measured, (sums / counts).tolist()))  # nan where nothing is asked
+        drawn = PretrainingBatches(encoded, tokenizer, data, seed=0, needs_pairs=False)
+    batches = [drawn[k] for k in range(max(1, PAIRS // data.batch_size))]
+    fractions = [torch.stack(each) for each in measured(checkpoint.model, batches, tokenizer.token_to_id(MASK))]
+    sums, counts = torch.stack(fractions).cpu().double().sum(0)  # nan where nothing is asked
     return Marks(
-        **numbers,
+        **dict(zip(StepMetrics.measured, (sums / counts).tolist())),
         seconds=seconds,
-        pairs=count * data.batch_size,
-        mlm_baseline=_most_frequent(words),
-        nsp_baseline=_most_frequent(pairs),
+        pairs=len(batches) * data.batch_size,
+        mlm_baseline=_most_frequent([batch.asked()[1] for batch in batches]),
+        nsp_baseline=_most_frequent([batch.next_sentence_label for batch in batches]),
         trained=trained,
     )
 
 
-def _most_frequent(labels: Counter[int]) -> float:
-    return max(labels.values()) / labels.total() if labels else math.nan
+def _most_frequent(labels: Sequence[Tensor]) -> float:
+    """The fraction of the labels that are the most frequent one."""
+    found = torch.cat(list(labels))
+    return int(found.bincount().max()) / len(found) if len(found) else math.nan
 
 
 def spread(marks: Sequence[Marks], measure: str) -> Spread:

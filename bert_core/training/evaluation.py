@@ -1,16 +1,17 @@
 """Evaluation on held-out text, which the model is not trained on."""
 
 import math
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
 
-from bert_core.costs import probe_operations, threads_for, using_threads
+from bert_core.costs import threads_for_pass
 from bert_core.data.batches import Batch
 from bert_core.model import BertForPreTraining
-from bert_core.training.losses import DeviceBatch, Pretraining
+from bert_core.training.losses import Pretraining
+from bert_core.training.metrics import Fractions
 
 Result = TypeVar("Result")
 
@@ -44,14 +45,26 @@ class EvaluationPoint:
 
 
 @torch.no_grad()
+def measured(
+    model: BertForPreTraining, batches: Iterable[Batch], mask_token_id: int | None = None
+) -> Iterator[Fractions]:
+    """A model's answers to batches, compared with their labels: `Pretraining.measure` of one batch at a time.
+
+    model: in eval mode. mask_token_id: see `Pretraining`.
+    """
+    objective = Pretraining(mask_token_id)
+    for batch in batches:
+        with threads_for_pass(model.config, batch.input_ids.numel()):
+            fractions = objective.measure(model, objective.send(batch, model.device))
+        yield fractions
+
+
 def evaluating(
     model: BertForPreTraining, batches: Iterable[Batch], step: int
 ) -> Generator[None, None, EvaluationPoint]:
     """Evaluate a model in eval mode, as it is after `step`, on one batch at a time."""
     found = []
-    for batch in batches:
-        with using_threads(threads_for(probe_operations(model.config, batch.input_ids.numel()))):
-            sums, counts = Pretraining().measure(model, DeviceBatch.of(batch, model.device))
+    for sums, counts in measured(model, batches):
         found.append((sums / counts)[:4])
         yield
     return EvaluationPoint(step, *torch.stack(found).mean(0).tolist())  # one transfer from the device
