@@ -100,7 +100,7 @@ class Corpus:
         if len(data) > (most := min(MAX_BYTES, limits.upload_bytes)):
             raise CorpusError(f"{name} has {megabytes(len(data))}; the limit is {megabytes(most)}. Use a part.")
         notes: list[str] = []
-        # In blocks, because one regular expression over the whole text would block every other thread.
+        # In blocks, because one regular expression over the whole text would hold the interpreter's lock.
         blocks = decoded_blocks(io.BytesIO(data), name, notes, encoding)
         return _read(SentenceReader(kind, name, limits.items), blocks, notes, encoding)
 

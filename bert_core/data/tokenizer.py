@@ -107,7 +107,7 @@ def _train_words(corpus: Corpus, sentences: Iterable[str], config: TokenizerConf
     tokenizer = _without_special_tokens(models.WordLevel(unk_token=UNK), scheme)
     tokenizer.train_from_iterator(sentences, trainer)
     if [tokenizer.token_to_id(token) for token in SPECIAL_TOKENS] == list(range(len(SPECIAL_TOKENS))):
-        # Without its vocabulary as a dict, which for many words stops all other threads for seconds.
+        # Without its vocabulary as a dict, which for many words holds the interpreter's lock for seconds.
         return _with_special_tokens(tokenizer, scheme)
     ids = tokenizer.get_vocab()  # a word of the text has the name of a special token
     words = sorted(ids.keys() - set(SPECIAL_TOKENS), key=ids.__getitem__)
@@ -246,18 +246,17 @@ def _with_special_tokens(tokenizer: Tokenizer, scheme: Scheme) -> Tokenizer:
 
 def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
     """A tokenizer with the scheme's normalizer and pre-tokenizer. A "[MASK]" in a text is a word to it."""
-    tokenizer = Tokenizer(model)
-    is_words = scheme.normalizer == "words"
+    tokenizer, is_words = Tokenizer(model), scheme.normalizer == "words"
+    lowercase = [normalizers.Lowercase()] if scheme.lowercase else []
     if scheme.normalizer == "steps":
-        lowercase = [normalizers.Lowercase()] if scheme.lowercase else []
         accents = [normalizers.StripAccents()] if scheme.strip_accents else []
         tokenizer.normalizer = normalizers.Sequence([normalizers.NFD(), *lowercase, *accents])
         tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
         return tokenizer
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if is_words else pre_tokenizers.BertPreTokenizer()
     if is_words and not scheme.any_script:
-        steps = [normalizers.Lowercase()] if scheme.lowercase else []
-        tokenizer.normalizer = normalizers.Sequence([*steps, normalizers.Replace(Regex(_EARLIER_DROPPED_MARKS), "")])
-        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        marks = normalizers.Replace(Regex(_EARLIER_DROPPED_MARKS), "")
+        tokenizer.normalizer = normalizers.Sequence([*lowercase, marks])
         return tokenizer
     tokenizer.normalizer = normalizers.BertNormalizer(
         clean_text=not is_words,  # it would drop the joiners inside words of Indic scripts and Persian
@@ -265,10 +264,9 @@ def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
         strip_accents=scheme.strip_accents,
         lowercase=scheme.lowercase,
     )
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if is_words else pre_tokenizers.BertPreTokenizer()
     if scheme.any_script:
-        marks = [normalizers.Replace(Regex(DROPPED_MARKS), "")] if is_words else []
-        tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), tokenizer.normalizer, *marks])
+        dropped = [normalizers.Replace(Regex(DROPPED_MARKS), "")] if is_words else []
+        tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), tokenizer.normalizer, *dropped])
         characters = pre_tokenizers.Split(Regex(rf"[{UNSPACED}]\p{{M}}*"), "isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([tokenizer.pre_tokenizer, characters])
     return tokenizer
