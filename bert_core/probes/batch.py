@@ -89,8 +89,13 @@ def view_batch(batch: Batch, tokenizer: Tokenizer, step: int, rows: slice = slic
     pairs = len(batch.input_ids)
     wanted = interleaved(batch.next_sentence_label)[rows]
     batch = Batch(*(getattr(batch, field.name)[wanted] for field in dataclasses.fields(Batch)))
+    specials, views = special_ids(tokenizer), []
     tensors = batch.input_ids, batch.labels, batch.token_type_ids, batch.next_sentence_label
-    views = [_view_row(tokenizer, *row) for row in zip(*(tensor.tolist() for tensor in tensors))]
+    for ids, labels, segments, label in zip(*(tensor.tolist() for tensor in tensors)):
+        tokens = tuple(token_text(tokenizer, token) for token in ids)
+        kinds = tuple(_kind(token, true, specials) for token, true in zip(ids, labels))
+        asked = {i: token_text(tokenizer, true) for i, true in enumerate(labels) if true != IGNORED}
+        views.append(RowView(tokens, kinds, tuple(segments), label == IS_NEXT, asked))
     return BatchView(step, tuple(views), pairs, batch)
 
 
@@ -103,19 +108,6 @@ def interleaved(next_sentence_label: Tensor) -> Tensor:
         count = int(rows.sum())
         middles[rows] = (torch.arange(count, dtype=torch.double) + 0.5) / count
     return middles.argsort(stable=True)
-
-
-def _view_row(
-    tokenizer: Tokenizer, ids: list[int], labels: list[int], segments: list[int], next_sentence_label: int
-) -> RowView:
-    specials = special_ids(tokenizer)
-    return RowView(
-        tokens=tuple(token_text(tokenizer, token) for token in ids),
-        kinds=tuple(_kind(token, label, specials) for token, label in zip(ids, labels)),
-        segments=tuple(segments),
-        is_next=next_sentence_label == IS_NEXT,
-        labels={i: token_text(tokenizer, label) for i, label in enumerate(labels) if label != IGNORED},
-    )
 
 
 def _kind(token: int, label: int, specials: dict[str, int]) -> Kind:

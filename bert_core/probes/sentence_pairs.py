@@ -58,7 +58,7 @@ def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> f
     """
     require(checkpoint, "nsp")
     for which, sentence in (("first", sentence_a), ("second", sentence_b)):
-        if not tokenize(checkpoint, sentence, None, add_special_tokens=False).ids:
+        if not tokenize(checkpoint, sentence, add_special_tokens=False).ids:
             state = "has no word that the model reads" if sentence.strip() else "is empty"
             raise InputError(f"The {which} sentence {state}; next sentence prediction needs two.")
     return pair_scores(checkpoint, [row_of(encode_text(checkpoint, sentence_a, sentence_b))]).item()
@@ -68,10 +68,10 @@ def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> f
 def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, start: int = 0) -> PairMatrix:
     """P(IsNext) for every ordered pair of a text's sentences, a sentence with itself among them.
 
-    Of a text of more than `limit` sentences, a window from number `start` on is judged. A pair is IsNext when its
-    sentences are neighbours anywhere in the window, as in the exam. In a text of labelled pairs, these keep their
-    labels, and all others are unlabelled. Sentences without a word are left out. Raises InputError when the model has
-    no next-sentence head or fewer than two sentences are left.
+    Of more than `limit` sentences, a window from number `start` on is judged. A pair is IsNext when its sentences are
+    neighbours anywhere in the window. Labelled pairs keep their labels, and all others of their text are unlabelled.
+    Sentences without a word are left out. Raises InputError when the model has no next-sentence head or fewer than two
+    sentences are left.
     """
     require(checkpoint, "nsp")
     start, corpus = window(corpus, limit, start)
@@ -79,7 +79,7 @@ def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, star
     read = [
         (number, d, sentence, ids)
         for number, (d, sentence) in enumerate(in_window, start)
-        if (ids := tokenize(checkpoint, sentence, None, add_special_tokens=False).ids)
+        if (ids := tokenize(checkpoint, sentence, add_special_tokens=False).ids)
     ]
     if len(read) < 2:
         raise InputError(f"{corpus.name} has fewer than two sentences with a word; next sentence prediction needs two.")
