@@ -54,7 +54,7 @@ class AttentionMaps:
 
 @dataclass(frozen=True)
 class HeadFacts:
-    """facts: each of FACTS, (L, H); nan if no token has such a target. chance: those of a head with uniform attention."""
+    """facts: each of FACTS, (L, H); nan if no token has such a target. chance: those of a uniform head."""
 
     facts: dict[str, Tensor]
     chance: dict[str, float]
@@ -175,7 +175,7 @@ def average(weights: Tensor) -> Tensor:
 def rollout(weights: Tensor) -> Tensor:
     """Attention multiplied through the layers up to each one, (L, T, T); rows sum to 1.
 
-    Each layer's matrix is 0.5 A + 0.5 I, where A is the mean over heads: half of a layer's input passes by its attention
+    Each layer's matrix is 0.5 A + 0.5 I, where A is the mean over heads: half of its input passes by its attention
     through the residual connection (Abnar & Zuidema 2020, section 3).
     """
     mixed = 0.5 * weights.mean(1, dtype=torch.float64) + 0.5 * torch.eye(weights.shape[-1], dtype=torch.float64)
