@@ -192,7 +192,7 @@ def _table(rows: Iterable[Sequence[str]], *, named: bool = True) -> str:
 
 
 def _pairs(corpus: Corpus) -> Iterable[tuple[str, str | None]]:
-    """Different neighbours from the start of the text and further on."""
+    """Different pairs of neighbouring sentences, evenly spread over the text."""
     read = islice((each for document in corpus.documents for each in zip(document, [*document[1:], None])), MOST_READ)
     neighbours = list(dict.fromkeys(read))
     return neighbours[:: max(2, math.ceil(len(neighbours) / PAIRS))]  # no sentence twice

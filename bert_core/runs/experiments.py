@@ -28,8 +28,8 @@ MAX_SENTENCES = 2000  # of the text, from its start
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of `Marks`. title: heads a column. phrase: stands in a sentence. objective: "mlm", "nsp" or "".
-    unit: "fraction", "nats" or "seconds"."""
+    """A number of `Marks`. title: of a column. phrase: in a sentence. objective: "mlm", "nsp" or "". unit: "fraction",
+    "nats" or "seconds"."""
 
     title: str
     phrase: str
@@ -68,9 +68,9 @@ class Variant:
 class Contrast:
     """A comparison of another variant with the first one.
 
-    measure: a key of MEASURES. other: index of the other variant. higher, alike, lower: the conclusion if the other's
-    number is higher, about the same, or lower. fallback: the conclusion, for any number of seeds, if the other variant
-    is no better than the most frequent answer while the first one is.
+    measure: a key of MEASURES. other: index of the other variant. higher, alike, lower: the conclusion if its number is
+    higher, about the same, or lower. fallback: the conclusion, for any number of seeds, if it is no better than the
+    most frequent answer while the first one is.
     """
 
     measure: str
@@ -170,7 +170,7 @@ def spread(marks: Sequence[Marks], measure: str) -> Spread:
 
 
 def outcome(contrast: Contrast, marks: Sequence[Sequence[Marks]]) -> Comparison | Literal["not trained", "fallback"]:
-    """What the numbers carry about a contrast. marks: for each variant those of its runs, one for each seed."""
+    """What the numbers say about a contrast. marks: for each variant those of its runs, one for each seed."""
     measure, sides = MEASURES[contrast.measure], (marks[0], marks[contrast.other])
     if measure.objective and not all(measure.objective in each.trained for side in sides for each in side):
         return "not trained"
