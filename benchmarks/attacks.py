@@ -128,7 +128,7 @@ def attend(paths: list[Path], limits: Any) -> None:
 
 
 def read_task(paths: list[Path], limits: Any) -> None:
-    from bert_core.tasks.readers import load_task
+    from bert_core.tasks.examples import load_task
 
     load_task(paths[0], "text-classification", limits=limits)
 

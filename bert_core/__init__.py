@@ -47,72 +47,10 @@ from bert_core.runs.service import TrainingService
 from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint
-from bert_core.tasks.heads import (
-    BertForMultipleChoice,
-    BertForQuestionAnswering,
-    BertForSequenceClassification,
-    BertForTokenClassification,
-)
+from bert_core.tasks.examples import load_task
+from bert_core.tasks.multiple_choice import BertForMultipleChoice
 from bert_core.tasks.prediction import predict, review
-from bert_core.tasks.readers import load_task
+from bert_core.tasks.question_answering import BertForQuestionAnswering
+from bert_core.tasks.texts import BertForSequenceClassification
+from bert_core.tasks.token_classification import BertForTokenClassification
 from bert_core.training.trainer import Trainer
-
-__all__ = [
-    "Batch",
-    "BertConfig",
-    "BertCoreError",
-    "BertForMultipleChoice",
-    "BertForPreTraining",
-    "BertForQuestionAnswering",
-    "BertForSequenceClassification",
-    "BertForTokenClassification",
-    "BertModel",
-    "Checkpoint",
-    "Corpus",
-    "DataConfig",
-    "FinetuningRecipe",
-    "PretrainingBatches",
-    "Recipe",
-    "Run",
-    "TokenizerConfig",
-    "Trainer",
-    "TrainingConfig",
-    "TrainingService",
-    "ablation_map",
-    "across",
-    "attention",
-    "average",
-    "encode",
-    "encode_corpus",
-    "exam",
-    "fetch_checkpoint",
-    "fill_mask",
-    "finetune",
-    "finetuning_recipe",
-    "finetuning_recipes",
-    "follow",
-    "head_facts",
-    "head_names",
-    "layer_lens",
-    "leave_one_out",
-    "load_checkpoint",
-    "load_recipe",
-    "load_task",
-    "next_sentence",
-    "pair_matrix",
-    "predict",
-    "prepare",
-    "preview",
-    "rate_guess",
-    "read_corpus",
-    "recipe_names",
-    "review",
-    "rollout",
-    "save_checkpoint",
-    "sentence_vectors",
-    "show",
-    "sweep",
-    "train_tokenizer",
-    "without_special",
-    "words_in_contexts",
-]

@@ -50,9 +50,8 @@ from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.worker import Worker, finetune
 from bert_core.storage.checkpoint import CONFIG, Checkpoint, check_saving, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
-from bert_core.tasks.heads import task_of
-from bert_core.tasks.prediction import as_json, predict
-from bert_core.tasks.readers import TASKS, load_task
+from bert_core.tasks.examples import TASKS, load_task
+from bert_core.tasks.prediction import predict, task_of
 from bert_core.tasks.tuning import TaskMetrics
 from bert_core.training.distributed import any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import evaluate
@@ -527,12 +526,12 @@ def _predict(options: argparse.Namespace) -> None:
     checkpoint = load_checkpoint(_model_folder(options.model)).to(device)
     task = task_of(checkpoint)
     how = {"columns": options.columns, "encoding": options.encoding}
-    data = load_task(options.input, task, labelled=False, model=checkpoint, **how)
+    data = load_task(options.input, task.name, labelled=False, model=checkpoint, **how)
     _tell(*data.notes)
     assert checkpoint.head is not None
     found = predict(checkpoint, data.examples)
     lines = [
-        json.dumps(as_json(example, each, checkpoint.head.labels), ensure_ascii=False) + "\n"
+        json.dumps(task.as_json(example, each, checkpoint.head.labels), ensure_ascii=False) + "\n"
         for example, each in zip(data.examples, found)
     ]
     blanks, answers = {*data.blanks}, iter(lines)

@@ -7,7 +7,11 @@ import torch
 
 from bert_core.config import BertConfig
 from bert_core.model import BertForPreTraining
-from bert_core.tasks.examples import AnswerExample, ChoiceExample, TaggedExample, TaskData, TextExample
+from bert_core.tasks.examples import TaskData
+from bert_core.tasks.multiple_choice import ChoiceExample
+from bert_core.tasks.question_answering import AnswerExample
+from bert_core.tasks.texts import TextExample
+from bert_core.tasks.token_classification import TaggedExample
 from bert_core.training.losses import DeviceBatch, Pretraining
 
 NASTY = "</p><script>alert(1)</script> & ${title}"

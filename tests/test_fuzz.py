@@ -31,7 +31,7 @@ from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_check
 from bert_core.storage.safetensors_file import read_header, read_tensor
 from bert_core.storage.tokenizer_file import load_tokenizer
 from bert_core.storage.untrusted import parse_json
-from bert_core.tasks.readers import TASKS, load_task
+from bert_core.tasks.examples import TASKS, load_task
 from ui.parts.lessons import lessons, read_lesson
 
 # Tracing would double their time; each reader has tests of its own, which are counted.

@@ -25,7 +25,8 @@ from bert_core.probes.attention import attention
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ENDED
 from bert_core.runs.worker import finetune
-from bert_core.tasks.examples import TaskData, TextExample
+from bert_core.tasks.examples import TaskData
+from bert_core.tasks.texts import TextExample
 
 WRONG = [None, 3, -1, 10**30, 2.5, math.nan, True, b"one", [], ["one"], [None], {}, object(), Path("nowhere")]
 WRONG += ["", " ", "one\x00two", "\ud800", "one " * 9000, "a" * 5000, 1j]
@@ -159,7 +160,8 @@ OF_THE_SERVICE |= {"watch", "drop_snapshots", "thin"}
 
 
 def public_names() -> list[str]:
-    names = [name for name in bert_core.__all__ if name not in CHECKED_ELSEWHERE]
+    public = {name for name, value in vars(bert_core).items() if inspect.isfunction(value) or inspect.isclass(value)}
+    names = sorted(public - CHECKED_ELSEWHERE)
     for kind in (Checkpoint, Run, Corpus, TrainingService):
         for name, member in vars(kind).items():
             function = getattr(member, "__func__", member)

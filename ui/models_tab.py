@@ -26,7 +26,7 @@ from bert_core.storage.checkpoint import (
 )
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import read_json
-from bert_core.tasks.heads import task_of
+from bert_core.tasks.prediction import task_of
 from ui.handlers import QUIET, cached_file, on_error, own, sentence_of
 from ui.parts.downloads import SAVE
 from ui.parts.page import Asked, Page
@@ -170,7 +170,7 @@ def models_tab(page: Page) -> None:
 def model_facts(model: Model) -> dict[str, Any]:
     """Sizes of a model and the task that it does, for the facts view."""
     config, head = model.checkpoint.config, model.checkpoint.head
-    task = "masked words and next sentence" if head is None else task_of(model.checkpoint).replace("-", " ")
+    task = "masked words and next sentence" if head is None else task_of(model.checkpoint).name.replace("-", " ")
     labels = f": {first_three(map(own, head.labels))}" if head and head.labels else ""
     return {
         "facts": [

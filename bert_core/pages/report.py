@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus
@@ -20,10 +20,9 @@ from bert_core.probes.attention import attention, head_facts
 from bert_core.probes.masked_words import SweptWord, sweep
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import AnswerExample, ChoiceExample, TaggedExample, TaskParts, in_words
-from bert_core.tasks.metrics import entities
-from bert_core.tasks.prediction import AnswerPrediction, Judged, LabelPrediction, Review, TagPrediction
-from bert_core.tasks.tuning import MAIN_MEASURE, EpochMetrics, TaskMetrics
+from bert_core.tasks.examples import TASKS, TaskParts
+from bert_core.tasks.prediction import Judged, Review
+from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
 from bert_core.training.evaluation import EvaluationPoint
 from bert_core.training.metrics import StepMetrics
 
@@ -90,7 +89,7 @@ def task_report(
     checkpoint: the fine-tuned model. recipe, parts: of the run. rows: of all steps. points: on the validation part.
     found: its review of the test part or, without one, of the validation part. Raises RunError before the first step.
     """
-    measure, name = MAIN_MEASURE[recipe.task], "test" if parts.test else "held-out"
+    task, name = TASKS[recipe.task], "test" if parts.test else "held-out"
     counts = {"to train": parts.train, "held out": parts.validation, "to test": parts.test}
     facts = {
         "Task": recipe.task.replace("-", " "),
@@ -100,7 +99,9 @@ def task_report(
     }
     sections = [
         _chart("Loss", "mlm", _curves("loss", rows, points), {}),
-        _chart(f"{measure.replace('_', ' ').capitalize()}, held out", "nsp", _curves(measure, [], points), {}),
+        _chart(
+            f"{task.measure.replace('_', ' ').capitalize()}, held out", "nsp", _curves(task.measure, [], points), {}
+        ),
         _section("Results"),
         _tag("p", f"On {len(found.judged):,} {name} examples:"),
         _table([(title.replace("_", " "), f"{value:.4f}") for title, value in found.measures.items()]),
@@ -109,7 +110,7 @@ def task_report(
         counted = [(label, *map(str, row)) for label, row in zip(found.labels, found.confusion)]
         about = _tag("p", "Each row is a label, each column what the model predicted:", "muted")
         sections += [about, _table([("", *found.labels), *counted])]
-    if mistakes := [_mistake(each) for each in found.judged[:MOST_MISTAKES] if not each.is_right]:
+    if mistakes := [_mistake(each, task.has_pairs) for each in found.judged[:MOST_MISTAKES] if not each.is_right]:
         titles = ("Right", "Predicted", "Text")
         sections += [_section("Mistakes, the worst first"), _table([titles, *mistakes], named=False)]
     # The page calls a shipped model by its path; the reader saves any other.
@@ -304,20 +305,8 @@ def _attention(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None]]) 
     ]
 
 
-def _mistake(judged: Judged) -> tuple[str, str, str]:
+def _mistake(judged: Judged, has_pairs: bool) -> tuple[str, str, str]:
     """What is right, what the model predicted, and the example's text."""
     example, found = judged.example, judged.prediction
-    if isinstance(example, TaggedExample):
-        words, tags = example.words, (example.tags or (), cast(TagPrediction, found).tags)
-        right, predicted = (
-            "; ".join(f"{kind}: {' '.join(words[a:b])}" for kind, a, b in entities(each)) for each in tags
-        )
-        return right or _NOTHING, predicted or _NOTHING, " ".join(words)
-    if isinstance(example, AnswerExample):
-        answers = " / ".join(dict.fromkeys(answer for answer, _ in example.answers or ()))
-        return answers or _NOTHING, cast(AnswerPrediction, found).answers[0].text or _NOTHING, example.text
-    label, guess = example.label, cast(LabelPrediction, found).label
-    if isinstance(example, ChoiceExample):
-        return example.choices[cast(int, label)], example.choices[cast(int, guess)], example.text
-    texts = " | ".join(filter(None, (example.text, example.pair)))
-    return in_words(label), in_words(guess), texts
+    right, predicted = (example.in_words(value) or _NOTHING for value in (example.right, found.value))
+    return right, predicted, " | ".join(example.texts if has_pairs else example.texts[:1])

@@ -59,7 +59,7 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     first = int(np.random.default_rng(seed).integers(max(1, S - EXAM_SENTENCES + 1)))
     first = first // 2 * 2 if has_labels else first  # a labelled pair stays whole
     numbers = np.arange(first, min(S, first + EXAM_SENTENCES))
-    sentences = [_ids_of(encoded, s) for s in numbers]
+    sentences = [_ids_of(encoded, s) for s in numbers.tolist()]
     adjacent = [i for i in range(len(sentences) - 1) if encoded.has_next[first + i]]
     questions: list[_Question] = []
     for a, b in (sentences[i : i + 2] for i in adjacent):

@@ -133,4 +133,5 @@ def label_pairs(texts: Sequence[Hashable], labels: Mapping[int, int], *, other: 
     labels: of the pairs of texts i and i + 1, by i. other: the label of all other pairs.
     """
     known = {(texts[i], texts[i + 1]): label for i, label in labels.items()}
-    return torch.tensor([known.get(pair, other) for pair in itertools.product(texts, repeat=2)]).view(2 * [len(texts)])
+    found = [known.get((a, b), other) for a in texts for b in texts]
+    return torch.tensor(found).view(len(texts), len(texts))

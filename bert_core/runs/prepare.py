@@ -21,10 +21,10 @@ from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked_
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import GOING_ON_RATE, FinetuningRecipe, Recipe
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
-from bert_core.tasks import heads, tuning
-from bert_core.tasks.batches import TaskBatches
-from bert_core.tasks.examples import TaskData, TaskParts
-from bert_core.tasks.features import task_rows
+from bert_core.tasks import tuning
+from bert_core.tasks.examples import TaskParts
+from bert_core.tasks.prediction import model_of
+from bert_core.tasks.task import Layout, TaskBatches
 from bert_core.training.distributed import make_trainer, rank
 from bert_core.training.evaluation import EvaluationPoint, Evaluator, evaluating, evaluation_plan
 from bert_core.training.losses import Pretraining
@@ -94,7 +94,7 @@ class Prepared:
         elif head is None or (head.architecture, head.labels) != (wanted.architecture, wanted.labels):
             raise CheckpointError("The model has other labels than these examples; give the same file, unchanged.")
         else:
-            self.model.load_state_dict(heads.model_of(checkpoint).state_dict())
+            self.model.load_state_dict(model_of(checkpoint).state_dict())
 
     def trainer(self, device: str | None = None) -> Trainer:
         """A trainer of this model; each of several processes makes its own. device: another one than it was prepared
@@ -268,13 +268,12 @@ def _prepare_task(
     train, data, training = used.train, recipe.data, recipe.training
     data = dataclasses.replace(data, sequence_length=min(data.sequence_length, start.config.max_position_embeddings))
     progress("encoding the examples")
-
-    def batches_of(part: TaskData) -> TaskBatches:
-        rows = task_rows(part, labels, start.tokenizer, data)
-        return TaskBatches(rows, start.config.pad_token_id, data.batch_size, choices=part.choices, seed=recipe.seed)
-
+    may_be_missing = any(not getattr(each, "answers", True) for each in train.examples)
+    layout = Layout(labels, start.tokenizer, data, may_be_missing)
     assert used.validation is not None
-    batches, held_out = batches_of(train), batches_of(used.validation)
+    batches, held_out = (
+        part.batches(layout, start.config.pad_token_id, recipe.seed) for part in (train, used.validation)
+    )
     steps = training.steps
     if training.epochs is not None:
         steps = max(1, math.ceil(training.epochs * batches.steps_per_epoch))
@@ -282,7 +281,7 @@ def _prepare_task(
     recipe = dataclasses.replace(
         recipe.for_source(given),
         start=recipe.start or start.name,
-        may_be_missing=any(not getattr(each, "answers", True) for each in train.examples),
+        may_be_missing=may_be_missing,
         columns=train.columns or ("1", "2", "3")[: train.texts + 1 if train.texts else 0],
         data=data,
         training=dataclasses.replace(training, steps=steps, warmup_steps=warmup_steps),
@@ -290,13 +289,10 @@ def _prepare_task(
 
     def evaluate(snapshot: Any) -> Generator[float, None, tuning.EpochMetrics]:
         assert used.validation is not None
-        part, steps, missing = used.validation, batches.steps_per_epoch, recipe.may_be_missing
-        return tuning.evaluating(snapshot, part, held_out, labels, data, steps, may_be_missing=missing)
+        return tuning.evaluating(snapshot, used.validation, held_out, layout, batches.steps_per_epoch)
 
-    outputs = len(labels) or (2 if recipe.task == "question-answering" else 1)
-    kind = heads.MODEL_CLASSES[recipe.task]
     with torch.device("meta"):
-        model = kind(start.config, outputs)
+        model = train.kind.model(start.config, len(labels) or None)
     shape, several = model.output_layer.weight.shape, train.is_multi_label
     weight = torch.empty(shape, device="meta")
     prepared = Prepared(
@@ -305,7 +301,7 @@ def _prepare_task(
         parts=used,
         tokenizer=start.tokenizer,
         model=model,
-        objective=tuning.TaskObjective(),
+        objective=tuning.TaskObjective(train.kind),
         batches=batches,
         validation=held_out,
         test=None,
@@ -315,7 +311,7 @@ def _prepare_task(
         evaluate=evaluate,
         evaluate_every=training.evaluate_every * batches.steps_per_epoch,
         head=TaskHead(type(model).__name__, labels, recipe.task == "text-regression", weight, weight[:, 0], several),
-        best_by=("f1" if several else tuning.MAIN_MEASURE[recipe.task]) if training.keep_best else None,
+        best_by=train.kind.measure if training.keep_best else None,
     )
     check_size(prepared.config, prepared.training_bytes, device)
     return prepared

@@ -31,8 +31,7 @@ from bert_core.config import (
 )
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import ConfigError, CorpusError, checked, quoted
-from bert_core.tasks.examples import TaskParts
-from bert_core.tasks.readers import TASKS, load_task
+from bert_core.tasks.examples import TASKS, TaskParts, load_task
 from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
 from bert_core.training.evaluation import EvaluationPoint
 from bert_core.training.metrics import StepMetrics
@@ -263,7 +262,7 @@ class FinetuningRecipe(_Settings):
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
-        if self.task not in TASKS:
+        if self.task not in list(TASKS):
             raise ConfigError(f"The task {quoted(self.task)} is unknown; it can be one of: {', '.join(TASKS)}.")
         if not all(isinstance(name, str) for name in self.files.values()):
             raise ConfigError(f"files is {self.files!r}; it must map train, validation and test to names of files.")

@@ -21,8 +21,8 @@ from bert_core.runs.saved_state import TrainingState
 from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts
-from bert_core.tasks.metrics import Metrics
 from bert_core.tasks.prediction import review
+from bert_core.tasks.task import Metrics
 from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
 from bert_core.training.distributed import LostProcess
 from bert_core.training.metrics import PendingMetrics, read_metrics, until_divergence

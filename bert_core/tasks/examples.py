@@ -1,124 +1,69 @@
-"""The five kinds of task and their labelled examples.
+"""Labelled examples of the five kinds of task, and their files."""
 
-Examples of one task file have one class. An example without a label has None, and is for prediction.
-"""
-
+import csv
 import dataclasses
 import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from pathlib import Path
+from typing import Any
 
-from bert_core.errors import CorpusError, first_three, quoted
+from bert_core.config import LOCAL, Limits
+from bert_core.data.decoding import decoded_blocks, with_plain_line_ends, without_invisible
+from bert_core.errors import CorpusError, checked, first_three, megabytes, quoted
+from bert_core.storage.checkpoint import Checkpoint
+from bert_core.tasks.multiple_choice import MultipleChoice
+from bert_core.tasks.question_answering import QuestionAnswering
+from bert_core.tasks.tables import TaskFile
+from bert_core.tasks.task import Example, Layout, Task, TaskBatches
+from bert_core.tasks.texts import SeveralLabels, TextClassification, TextRegression
+from bert_core.tasks.token_classification import TokenClassification
 
+MAX_BYTES = 200 * 2**20
 MAX_LABELS = 1_000
 
-
-@dataclass(frozen=True, slots=True)
-class TextExample:
-    """A text, or a pair of texts, with a label, several or, for regression, a number. line: in its file, from 1."""
-
-    text: str
-    pair: str | None
-    label: str | tuple[str, ...] | float | None
-    line: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ChoiceExample:
-    """A prompt, with which every choice is read as a pair. label: index of the right choice."""
-
-    text: str
-    choices: tuple[str, ...]
-    label: int | None
-    line: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerExample:
-    """A question about a context. answers: each text and its first character in the context; empty if there is none,
-    and None if the answer is not known."""
-
-    text: str
-    context: str
-    answers: tuple[tuple[str, int], ...] | None
-    name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TaggedExample:
-    """The words of a sentence and their tags, such as O, B-person and I-person (IOB2). line: of the first word."""
-
-    words: tuple[str, ...]
-    tags: tuple[str, ...] | None
-    line: int = 0
-
-
-Example = TextExample | ChoiceExample | AnswerExample | TaggedExample
-KINDS: dict[str, type] = {
-    "text-classification": TextExample,
-    "text-regression": TextExample,
-    "multiple-choice": ChoiceExample,
-    "question-answering": AnswerExample,
-    "token-classification": TaggedExample,
-}
-
-
-def in_words(label: Any) -> str:
-    """A label, several, or a number as text."""
-    if isinstance(label, tuple):
-        return ", ".join(label) or "none"
-    return f"{label:.2f}".rstrip("0").rstrip(".") if isinstance(label, float) else str(label)
+_KINDS = (TextClassification(), TextRegression(), MultipleChoice(), QuestionAnswering(), TokenClassification())
+TASKS: dict[str, Task] = {task.name: task for task in _KINDS}
+SEVERAL_LABELS = SeveralLabels()
 
 
 @dataclass(frozen=True)
 class TaskData:
-    """The examples of one part of a task: training, validation or test.
+    """The examples of one part of a task: training, validation or test."""
 
-    task: one of `TASKS`. name: of the file. notes: what the reader has read and changed, one sentence each. columns:
-    the texts and the label, or the word and the tag, by name, or by number from 1 without a header. blanks: places of
-    empty lines among the examples, of a file without labels.
-    """
-
-    task: str
+    task: str  # one of `TASKS`
     examples: Sequence[Example]
-    name: str = "the examples"
-    notes: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-    blanks: tuple[int, ...] = ()
-
-    @property
-    def choices(self) -> int | None:
-        """The number of choices of each example, None for other tasks."""
-        first = self.examples[0]
-        return len(first.choices) if isinstance(first, ChoiceExample) else None
-
-    @property
-    def texts(self) -> int | None:
-        """1 if each example is a text, 2 if each is a pair, None if they differ and for other tasks."""
-        found = {1 + (each.pair is not None) for each in self.examples if isinstance(each, TextExample)}
-        return found.pop() if len(found) == 1 else None
+    name: str = "the examples"  # of the file
+    notes: tuple[str, ...] = ()  # what the reader has read and changed, one sentence each
+    columns: tuple[str, ...] = ()  # the texts and the label, or the word and the tag, by name or by number from 1
+    blanks: tuple[int, ...] = ()  # places of empty lines among the examples, of a file without labels
 
     @property
     def is_multi_label(self) -> bool:
         """Whether a text may have several labels, or none."""
         return isinstance(getattr(self.examples[0], "label", None), tuple)
 
+    @property
+    def kind(self) -> Task:
+        """The kind of task."""
+        return SEVERAL_LABELS if self.is_multi_label else TASKS[self.task]
+
+    @property
+    def choices(self) -> int | None:
+        """The number of choices of each example, None for other tasks."""
+        return len(getattr(self.examples[0], "choices", ())) or None
+
+    @property
+    def texts(self) -> int | None:
+        """1 if each example is a text, 2 if each is a pair, None if they differ and for other tasks."""
+        found = {len(each.texts) for each in self.examples} if TASKS[self.task].has_pairs else set()
+        return found.pop() if len(found) == 1 else None
+
     def labels(self) -> tuple[str, ...]:
         """The labels to learn, in the order of their ids: numbers by size, others by alphabet, and O before tags.
-
-        Raises CorpusError if the examples cannot be learned: an example has no label, all have the same one, or there
-        are more than MAX_LABELS.
-        """
-        if self.task in ("text-regression", "multiple-choice", "question-answering"):
-            return ()
-        found: set[str] = set()
-        for example in self.examples:
-            if isinstance(example, TaggedExample):
-                found.update(example.tags or ())
-            elif isinstance(example, TextExample):
-                found.update((example.label,) if isinstance(example.label, str) else cast(tuple, example.label or ()))
+        Raises CorpusError if there are more than MAX_LABELS, or all examples have the same one."""
+        found = {label for example in self.examples for label, _ in example.named_labels}
         names = sorted(found, key=lambda name: (name != "O", not name.isdecimal(), len(name) * name.isdecimal(), name))
         if len(names) > MAX_LABELS:
             raise CorpusError(
@@ -134,16 +79,19 @@ class TaskData:
 
     def check_labels(self, labels: Sequence[str]) -> None:
         """Raise CorpusError, with the line, if an example has a label that is not one of `labels`."""
-        known, unknown = set(labels), dict[object, int]()
-        for example in self.examples if labels else ():
-            own = example.tags if isinstance(example, TaggedExample) else getattr(example, "label", None)
-            for i, label in enumerate(own if isinstance(own, tuple) else (own,)):
-                if label is not None and label not in known:
-                    # A tag is on a line of its own.
-                    unknown.setdefault(label, getattr(example, "line", 0) + i * isinstance(example, TaggedExample))
+        known, unknown = {*labels}, dict[str, int]()
+        for label, line in (each for example in self.examples for each in example.named_labels):
+            if label not in known:
+                unknown.setdefault(label, line)
         if unknown:
             where = first_three(f"{quoted(label)} (line {line})" for label, line in unknown.items())
             raise CorpusError(f"{self.name} has labels that the training part lacks: {where}; add examples of them.")
+
+    def batches(self, layout: Layout, pad_token_id: int, seed: int) -> TaskBatches:
+        """Batches of all examples. Raises CorpusError for a label that the layout does not have."""
+        self.check_labels(layout.labels)
+        rows = self.kind.rows(self.examples, layout)
+        return TaskBatches(rows, pad_token_id, layout.config.batch_size, self.choices, seed)
 
     def sample(self, count: int, seed: int) -> "TaskData":
         """`count` examples drawn by a seed, in their order; all of them if there are fewer."""
@@ -153,31 +101,28 @@ class TaskData:
     def split(self, fraction: float, seed: int) -> tuple["TaskData", "TaskData"]:
         """Two parts of the examples: without and with a seeded `fraction` of them. Questions about one context stay
         together. Raises CorpusError if a part would be empty."""
-
         groups: dict[object, list[Example]] = {}
         for i, example in enumerate(self.examples):
-            groups.setdefault(example.context if isinstance(example, AnswerExample) else i, []).append(example)
+            groups.setdefault(getattr(example, "context", i), []).append(example)
         keys = list(groups)
         random.Random(seed).shuffle(keys)
-        held_out = max(1, round(fraction * len(keys)))
-        if len(keys) - held_out < 1:
+        held_out = {*keys[: max(1, round(fraction * len(keys)))]}
+        if len(held_out) == len(keys):
             raise CorpusError(f"{self.name} has {len(self.examples)} examples; hold-out needs at least two.")
-        chosen = set(keys[:held_out])
         parts: tuple[list[Example], list[Example]] = ([], [])
         for key, members in groups.items():
-            parts[key in chosen].extend(members)
+            parts[key in held_out].extend(members)
         held_out_part = TaskData(self.task, parts[1], f"the held-out part of {self.name}")
         return dataclasses.replace(self, examples=parts[0]), held_out_part
 
 
 @dataclass(frozen=True)
 class TaskParts:
-    """The labelled examples of a task. validation: to measure after epochs and to choose the best one; None to hold a
-    part of `train` out. test: for the result."""
+    """The labelled examples of a task."""
 
     train: TaskData
-    validation: TaskData | None = None
-    test: TaskData | None = None
+    validation: TaskData | None = None  # by which the best epoch is chosen; None to hold a part of `train` out
+    test: TaskData | None = None  # for the result
 
     @property
     def name(self) -> str:
@@ -192,23 +137,20 @@ class TaskParts:
 
     def as_json(self) -> dict[str, Any]:
         """All examples as JSON data, for `from_json`."""
-        parts = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         return {
-            name: part
-            and dataclasses.asdict(part) | {"examples": [dataclasses.astuple(each) for each in part.examples]}
-            for name, part in parts.items()
+            name: part and {**vars(part), "examples": [dataclasses.astuple(each) for each in part.examples]}
+            for name, part in vars(self).items()
         }
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> "TaskParts":
         """The parts that `as_json` wrote. Raises KeyError, TypeError or ValueError for other data."""
-        parts = {}
+        parts = dict(content)
         for name, part in content.items():
-            kind = KINDS[part["task"]] if part else TextExample
-            parts[name] = part and TaskData(
-                *(part["task"], [kind(*map(_frozen, row)) for row in part["examples"]]),
-                *(part["name"], *(_frozen(part[name]) for name in ("notes", "columns", "blanks"))),
-            )
+            if part:
+                fields = {key: _frozen(value) for key, value in part.items()}
+                fields["examples"] = [TASKS[part["task"]].example(*row) for row in fields["examples"]]
+                parts[name] = TaskData(**fields)
         return cls(**parts)
 
     @property
@@ -221,3 +163,61 @@ class TaskParts:
 def _frozen(value: Any) -> Any:
     """JSON data with tuples in place of lists."""
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+@checked
+def load_task(
+    path: str | Path,
+    task: str,
+    *,
+    labelled: bool = True,
+    columns: str | Sequence[str] = (),
+    model: Checkpoint | None = None,
+    encoding: str | None = None,
+    label_separator: str | None = None,
+    limits: Limits = LOCAL,
+) -> TaskData:
+    """Read the examples of a task file.
+
+    labelled: whether to read labels. columns: the texts and then, with labels, the label, or the word and the tag:
+    names of a header, or numbers from 1 where there is none, such as ("review", "sentiment") or "1,2". By default, a
+    header's usual names, else the order. model: the fine-tuned model that examples without labels are for. encoding: of
+    a file that is not UTF-8, see `decoded_blocks`. label_separator: what stands between the labels of a text that may
+    have several; alone, it means none of them. Raises CorpusError, with the line or the question, if a part cannot be
+    read, if it is not clear which columns to read, and for a file without examples or over the limits.
+    """
+    path, kind = Path(path), TASKS.get(task)
+    if isinstance(columns, str):
+        columns = next(csv.reader(columns.splitlines(), skipinitialspace=True), [])
+    columns = [str(each).strip() for each in columns]
+    if kind is None:
+        raise CorpusError(f"The task {quoted(task)} is unknown; it can be one of: {', '.join(TASKS)}.")
+    if columns and not kind.columns:
+        raise CorpusError(f"A {task} file has columns of its own; leave out the choice of columns.")
+    notes: list[str] = []
+    try:
+        if path.stat().st_size > (most := min(MAX_BYTES, limits.upload_bytes)):
+            raise CorpusError(f"{path.name} has more than {megabytes(most)}; use a part of it.")
+        with path.open("rb") as opened:
+            text = "".join(map(with_plain_line_ends, decoded_blocks(opened, path.name, notes, encoding)))
+    except OSError as error:
+        raise CorpusError(f"{path.name} cannot be read ({error.strerror or error}).") from None
+    if not kind.keeps_characters:
+        text, invisible = without_invisible(text)
+        notes += [f"Characters without width taken out of words: {invisible:,}."] if invisible else []
+    separator = label_separator if task == TextClassification.name else None
+    file = TaskFile(text, path.name, labelled, columns, kind.columns, separator, limits.items, notes)
+    if model is not None:
+        file.learned, file.labels = learned_columns(model)[:-1], model.head.labels if model.head else None
+    examples = kind.read(file)
+    if not examples:
+        raise CorpusError(f"{path.name} has no examples; a {task} file has {kind.form}.")
+    return TaskData(task, examples, path.name, tuple(notes), tuple(file.chosen), tuple(file.blanks))
+
+
+def learned_columns(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """The columns from which a fine-tuned model learned, see `TaskData.columns`; () if its recipe does not say."""
+    match (checkpoint.recipe or {}).get("columns"):
+        case [str(), str()] | [str(), str(), str()] as columns:
+            return tuple(columns)
+    return ()

@@ -7,31 +7,20 @@ result.validation["accuracy"], predict(result.checkpoint, ["a fine film"])
 
 import dataclasses
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from bert_core.config import FinetuningConfig, FinetuningData
+from bert_core.config import FinetuningConfig
 from bert_core.errors import ConfigError
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.batches import TaskBatch, TaskBatches, task_numbers
 from bert_core.tasks.examples import TaskData
-from bert_core.tasks.heads import BertForTask, model_of
-from bert_core.tasks.metrics import Metrics
-from bert_core.tasks.prediction import predicting, score
+from bert_core.tasks.prediction import model_of, predicting, score
+from bert_core.tasks.task import BertForTask, Layout, Metrics, Task, TaskBatch, TaskBatches
 from bert_core.training.metrics import Fractions, Numbers
-
-# The measure by which the best epoch is chosen.
-MAIN_MEASURE = {
-    "text-classification": "accuracy",
-    "text-regression": "pearson",
-    "multiple-choice": "accuracy",
-    "question-answering": "f1",
-    "token-classification": "f1",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +70,12 @@ class EpochMetrics(Numbers):
 
 
 class TaskObjective:
-    """The `Objective` of fine-tuning."""
+    """The `Objective` of fine-tuning for a kind of task."""
 
     metrics: ClassVar = TaskMetrics
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
 
     def send(self, batch: TaskBatch, device: torch.device) -> TaskBatch:
         return batch.to(device)
@@ -96,14 +88,20 @@ class TaskObjective:
 
     def measure(self, model: BertForTask, batch: TaskBatch) -> Fractions:
         assert batch.target is not None
-        return task_numbers(batch.logits(model), batch.target)
+        return self.task.numbers(batch.logits(model), batch.target)
 
     def loss(self, numbers: Tensor, config: FinetuningConfig, step: int) -> Tensor:
         return numbers[0]
 
 
 def initial_model(
-    start: Checkpoint, kind: type[BertForTask], outputs: int, config: FinetuningConfig, seed: int, *, random: bool
+    start: Checkpoint,
+    kind: type[BertForTask],
+    outputs: int | None,
+    config: FinetuningConfig,
+    seed: int,
+    *,
+    random: bool,
 ) -> BertForTask:
     """A model with the encoder of a checkpoint, or a random one, and a new pooler and output layer, drawn by the seed.
 
@@ -132,17 +130,8 @@ def initial_model(
 
 
 def evaluating(
-    snapshot: Any,
-    part: TaskData,
-    batches: TaskBatches,
-    labels: Sequence[str],
-    config: FinetuningData,
-    steps_per_epoch: int,
-    *,
-    may_be_missing: bool,
+    snapshot: Any, part: TaskData, batches: TaskBatches, layout: Layout, steps_per_epoch: int
 ) -> Generator[float, None, EpochMetrics]:
     """Evaluate a snapshot on the validation part, a batch at a time: yields the done fraction."""
-    options = {"may_be_missing": may_be_missing, "is_multi_label": part.is_multi_label}
-    work = predicting(model_of(snapshot.checkpoint()), batches, part.examples, labels, config, **options)
-    found, loss = yield from work
-    return EpochMetrics(snapshot.step, snapshot.step / steps_per_epoch, loss, **score(part, found, labels))
+    found, loss = yield from predicting(part.kind, model_of(snapshot.checkpoint()), batches, part.examples, layout)
+    return EpochMetrics(snapshot.step, snapshot.step / steps_per_epoch, loss, **score(part, found, layout.labels))

@@ -13,7 +13,7 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.data.sentences import split_sentences
 from bert_core.data.tokenizer import SPECIAL_TOKENS, train_tokenizer
 from bert_core.errors import CorpusError
-from bert_core.tasks.readers import load_task
+from bert_core.tasks.examples import load_task
 
 # Encoding, and a text in it of one or two short sentences.
 OLD_TEXTS = {

@@ -15,9 +15,8 @@ from bert_core.errors import RunError
 from bert_core.pages.report import MOST_MISTAKES, task_report
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe
 from bert_core.runs.worker import finetune
-from bert_core.tasks.examples import TaskParts
+from bert_core.tasks.examples import TASKS, TaskParts
 from bert_core.tasks.prediction import review
-from bert_core.tasks.readers import TASKS
 
 
 def reported(checkpoint, parts, recipe, **settings):

@@ -14,8 +14,9 @@ from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetunin
 from bert_core.runs.saved_state import read_training_state
 from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, unpack_checkpoint
-from bert_core.tasks.examples import TaskData, TaskParts, TextExample
+from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.prediction import predict, review
+from bert_core.tasks.texts import TextExample
 
 RECIPE = FinetuningRecipe("own", "text-classification", "Romeo or not").override(
     {"epochs": 6, "learning_rate": 0.01, "batch_size": 8, "dropout": 0.1}

@@ -9,9 +9,10 @@ from bert_core.config import FinetuningData
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import end_of_marks, train_tokenizer
 from bert_core.errors import CorpusError
-from bert_core.tasks.examples import AnswerExample, TaggedExample, TaskData
-from bert_core.tasks.features import task_rows
-from bert_core.tasks.prediction import best_answers
+from bert_core.tasks.examples import TASKS
+from bert_core.tasks.question_answering import AnswerExample, best_answers
+from bert_core.tasks.task import Layout
+from bert_core.tasks.token_classification import TaggedExample
 
 CONTEXT = "one two three four five six seven eight nine ten"
 CHINESE = "黑豹队的防守只丢了 308分。"
@@ -29,7 +30,7 @@ def word_tokenizer():
 
 
 def windows(tokenizer, example, **settings):
-    return task_rows(TaskData("question-answering", [example]), (), tokenizer, FinetuningData(**settings))
+    return TASKS["question-answering"].rows([example], Layout((), tokenizer, FinetuningData(**settings)))
 
 
 def texts(row, context):
@@ -42,7 +43,7 @@ def test_a_long_context_is_read_in_overlapping_windows(word_tokenizer):
     rows = windows(word_tokenizer, example, sequence_length=12, stride=4)
     assert [texts(row, CONTEXT) for row in rows] == [CONTEXT.split()[:6], CONTEXT.split()[4:]]
     assert all(len(row.ids) == 12 and row.second == 5 for row in rows)
-    assert [row.target.tolist() for row in rows] == [[0, 0], [7, 8]]  # [CLS] where the answer is not
+    assert [row.target.tolist() for row in rows] == [[[0, 0]], [[7, 8]]]  # [CLS] where the answer is not
     # "five" is the second last word of one window and the first of the other, "six" the last and the second.
     assert [np.flatnonzero(row.widest).tolist() for row in rows] == [[5, 6, 7, 8, 9], [6, 7, 8, 9, 10]]
 
@@ -50,12 +51,12 @@ def test_a_long_context_is_read_in_overlapping_windows(word_tokenizer):
 def test_an_answer_on_the_edge_of_a_window_is_in_the_other_one(word_tokenizer):
     example = AnswerExample("where is it", CONTEXT, (("six seven", CONTEXT.index("six")),))
     rows = windows(word_tokenizer, example, sequence_length=12, stride=4)
-    assert [row.target.tolist() for row in rows] == [[0, 0], [6, 7]]
+    assert [row.target.tolist() for row in rows] == [[[0, 0]], [[6, 7]]]
 
 
 def test_a_question_without_an_answer_points_at_cls(word_tokenizer):
     rows = windows(word_tokenizer, AnswerExample("where is it", CONTEXT, ()), sequence_length=40)
-    assert [row.target.tolist() for row in rows] == [[0, 0]]
+    assert [row.target.tolist() for row in rows] == [[[0, 0]]]
     unlabelled = windows(word_tokenizer, AnswerExample("where is it", CONTEXT, None), sequence_length=40)
     assert unlabelled[0].target is None
 
@@ -70,7 +71,7 @@ def test_a_question_that_leaves_no_room_is_refused(word_tokenizer):
 def test_offsets_cut_the_answer_from_the_original_characters(tokenizer):
     example = AnswerExample("多少", CHINESE, (("308", CHINESE.index("308")),))
     row = windows(tokenizer, example, sequence_length=64)[0]
-    first, last = row.target.tolist()
+    [[first, last]] = row.target.tolist()
     assert CHINESE[row.offsets[first, 0] : row.offsets[last, 1]] == "308"
     logits = np.zeros((len(row.ids), 2))
     logits[first, 0], logits[last, 1] = 5, 4
@@ -133,14 +134,14 @@ def test_a_tag_belongs_to_the_first_piece_of_its_word_and_a_long_sentence_is_rea
     tokenizer = train_tokenizer(corpus, kind="wordpiece", vocab_size=50)
     words = ("two", "seven", "ten", "one", "where", "three")
     tags = ("O", "B-x", "O", "O", "B-x", "I-x")
-    data = TaskData("token-classification", [TaggedExample(words, tags)])
-    whole = task_rows(data, ("O", "B-x", "I-x"), tokenizer, FinetuningData())
+    task, examples = TASKS["token-classification"], [TaggedExample(words, tags)]
+    whole = task.rows(examples, Layout(("O", "B-x", "I-x"), tokenizer, FinetuningData()))
     assert len(whole) == 1
     pieces = [tokenizer.id_to_token(whole[0].ids[position]) for position in whole[0].positions]
     assert [piece[0] for piece in pieces] == [words[word][0] for word in whole[0].words]
     assert whole[0].target.tolist() == [("O", "B-x", "I-x").index(tags[word]) for word in whole[0].words]
 
-    parts = task_rows(data, ("O", "B-x", "I-x"), tokenizer, FinetuningData(sequence_length=12))
+    parts = task.rows(examples, Layout(("O", "B-x", "I-x"), tokenizer, FinetuningData(sequence_length=12)))
     assert len(parts) > 1
     assert np.concatenate([part.words for part in parts]).tolist() == whole[0].words.tolist()
     assert all(len(part.ids) <= 12 for part in parts)

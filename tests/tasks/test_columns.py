@@ -12,8 +12,9 @@ from bert_core import finetune, load_checkpoint, load_task, predict, save_checkp
 from bert_core.__main__ import main
 from bert_core.errors import CorpusError, InputError
 from bert_core.storage.checkpoint import TaskHead
-from bert_core.tasks.examples import TaggedExample, TextExample
-from bert_core.tasks.prediction import as_json
+from bert_core.tasks.prediction import task_of
+from bert_core.tasks.texts import TextExample
+from bert_core.tasks.token_classification import TaggedExample
 
 CLASSIFY, REGRESS, TAG = "text-classification", "text-regression", "token-classification"
 
@@ -343,7 +344,8 @@ def test_tags_of_every_scheme_are_learned(tiny_checkpoint, tmp_path, scheme):
     assert result.validation["f1"] == 1
     [found] = predict(result.checkpoint, [TaggedExample(("juliet", "romeo", "won"), None)])
     kind = scheme.split()[0].removeprefix("B-")
-    first, *others = as_json(TaggedExample(("juliet", "romeo", "won"), None), found, data.labels())["entities"]
+    example = TaggedExample(("juliet", "romeo", "won"), None)
+    first, *others = task_of(result.checkpoint).as_json(example, found, data.labels())["entities"]
     assert first == {"type": kind, "text": "juliet romeo", "start": 0, "end": 2}
     assert [each["type"] for each in others] == (["VERB"] if scheme == "NOUN VERB" else [])
 

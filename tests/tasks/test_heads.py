@@ -8,14 +8,18 @@ import transformers
 
 from bert_core.storage.checkpoint import TaskHead, load_checkpoint, save_checkpoint
 from bert_core.storage.weights import TASK_HEADS
-from bert_core.tasks import heads
-from bert_core.tasks.batches import TaskBatch, task_numbers
+from bert_core.tasks.examples import TASKS
+from bert_core.tasks.multiple_choice import BertForMultipleChoice
+from bert_core.tasks.question_answering import BertForQuestionAnswering
+from bert_core.tasks.task import TaskBatch
+from bert_core.tasks.texts import BertForSequenceClassification, SeveralLabels
+from bert_core.tasks.token_classification import BertForTokenClassification
 
 CLASSES = {
-    "BertForSequenceClassification": (heads.BertForSequenceClassification, 3),
-    "BertForMultipleChoice": (heads.BertForMultipleChoice, 1),
-    "BertForQuestionAnswering": (heads.BertForQuestionAnswering, 2),
-    "BertForTokenClassification": (heads.BertForTokenClassification, 5),
+    "BertForSequenceClassification": (BertForSequenceClassification, 3),
+    "BertForMultipleChoice": (BertForMultipleChoice, 1),
+    "BertForQuestionAnswering": (BertForQuestionAnswering, 2),
+    "BertForTokenClassification": (BertForTokenClassification, 5),
 }
 
 
@@ -55,28 +59,27 @@ def assert_same(ours, theirs):
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
-def numbers(logits, target):
+def numbers(task, logits, target):
     """The loss and the accuracy."""
-    sums, counts = task_numbers(logits, target)
+    sums, counts = task.numbers(logits, target)
     return sums / counts
 
 
-@pytest.mark.parametrize(
-    ("name", "target"), [("BertForSequenceClassification", [2, 0, 1]), ("BertForMultipleChoice", [1, 0, 1])]
-)
-def test_labels_and_choices_equal_transformers(name, target, tiny_config):
+@pytest.mark.parametrize(("task", "target"), [("text-classification", [2, 0, 1]), ("multiple-choice", [1, 0, 1])])
+def test_labels_and_choices_equal_transformers(task, target, tiny_config):
+    name = TASKS[task].model.__name__
     ours, theirs = pair(name, tiny_config)
     batch = batch_for(name, tiny_config, torch.tensor(target))
     wanted = theirs(**inputs_of(batch), labels=batch.target)
     logits = batch.to("cpu").logits(ours)
     assert_same(logits, wanted.logits)
-    assert_same(numbers(logits, batch.target)[0], wanted.loss)
+    assert_same(numbers(TASKS[task], logits, batch.target)[0], wanted.loss)
 
 
 def test_regression_equals_transformers(tiny_config):
     ours, theirs = pair("BertForSequenceClassification", tiny_config, outputs=1)
     batch = batch_for("BertForSequenceClassification", tiny_config, torch.tensor([0.5, -1.0, 4.0]))
-    loss, accuracy = numbers(batch.to("cpu").logits(ours), batch.target)
+    loss, accuracy = numbers(TASKS["text-regression"], batch.to("cpu").logits(ours), batch.target)
     assert_same(loss, theirs(**inputs_of(batch), labels=batch.target).loss)
     assert accuracy.isnan()
 
@@ -88,7 +91,7 @@ def test_several_labels_equal_transformers(tiny_config, tiny_checkpoint, tmp_pat
     wanted = theirs(**inputs_of(batch), labels=batch.target)
     logits = batch.to("cpu").logits(ours)
     assert_same(logits, wanted.logits)
-    loss, accuracy = numbers(logits, batch.target)
+    loss, accuracy = numbers(SeveralLabels(), logits, batch.target)
     assert_same(loss, wanted.loss)
     right = sum(bool(((row > 0) == (real > 0)).all()) for row, real in zip(logits, batch.target))
     assert accuracy.item() == pytest.approx(right / 3)
@@ -113,7 +116,8 @@ def test_answers_equal_transformers(tiny_config):
     )
     starts, ends = whole.target.unbind(1)
     wanted = theirs(**inputs_of(whole), start_positions=starts, end_positions=ends)
-    assert_same(numbers(whole.to("cpu").logits(ours), whole.target)[0], wanted.loss)
+    task = TASKS["question-answering"]
+    assert_same(numbers(task, whole.to("cpu").logits(ours), whole.target)[0], wanted.loss)
 
 
 def test_tags_equal_transformers(tiny_config):
@@ -125,7 +129,7 @@ def test_tags_equal_transformers(tiny_config):
     wanted = theirs(**inputs_of(batch), labels=labels.view(3, 7))
     logits = dataclasses.replace(batch, positions=positions).to("cpu").logits(ours)
     assert_same(logits, wanted.logits.flatten(0, 1)[positions])
-    assert_same(numbers(logits, labels[positions])[0], wanted.loss)
+    assert_same(numbers(TASKS["token-classification"], logits, labels[positions])[0], wanted.loss)
     assert_same(batch.to("cpu").logits(ours)[batch.attention_mask.bool()], wanted.logits[batch.attention_mask.bool()])
 
 

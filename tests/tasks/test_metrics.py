@@ -2,16 +2,18 @@
 
 import pytest
 
-from bert_core.tasks.metrics import (
-    answer_metrics,
-    choice_metrics,
-    classification_metrics,
-    confusion,
-    entities,
-    entity_metrics,
-    multi_label_metrics,
-    regression_metrics,
+from bert_core.tasks.examples import TASKS
+from bert_core.tasks.texts import SeveralLabels, confusion
+from bert_core.tasks.token_classification import entities
+
+classification_metrics, regression_metrics, choice_metrics, squad_metrics, entity_metrics = (
+    task.measures for task in TASKS.values()
 )
+multi_label_metrics = SeveralLabels().measures
+
+
+def answer_metrics(answers, predicted):
+    return squad_metrics(answers, [[text] for text in predicted])
 
 
 def test_two_labels():
@@ -21,7 +23,7 @@ def test_two_labels():
     assert found["accuracy"] == 0.7
     assert found["f1"] == pytest.approx(2 * 3 / (2 * 3 + 1 + 2))
     assert found["matthews_correlation"] == pytest.approx((3 * 4 - 1 * 2) / (4 * 5 * 5 * 6) ** 0.5)
-    assert confusion(labels, predicted, ["0", "1"]) == [[4, 1], [2, 3]]
+    assert confusion(zip(labels, predicted), ["0", "1"]) == [[4, 1], [2, 3]]
 
 
 def test_three_labels_have_a_macro_f1_over_those_that_occur():

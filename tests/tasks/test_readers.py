@@ -7,8 +7,11 @@ import pytest
 
 from bert_core.config import PUBLIC
 from bert_core.errors import CorpusError
-from bert_core.tasks.examples import AnswerExample, ChoiceExample, TaggedExample, TextExample
-from bert_core.tasks.readers import TASKS, load_task
+from bert_core.tasks.examples import TASKS, load_task
+from bert_core.tasks.multiple_choice import ChoiceExample
+from bert_core.tasks.question_answering import AnswerExample
+from bert_core.tasks.texts import TextExample
+from bert_core.tasks.token_classification import TaggedExample
 
 
 def read(tmp_path, text, task, **options):

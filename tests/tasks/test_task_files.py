@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from bert_core.runs.recipe import finetuning_recipes
-from bert_core.tasks.examples import AnswerExample, ChoiceExample, TaggedExample
-from bert_core.tasks.metrics import entities
-from bert_core.tasks.readers import TASKS
+from bert_core.tasks.examples import TASKS
+from bert_core.tasks.multiple_choice import ChoiceExample
+from bert_core.tasks.question_answering import AnswerExample
+from bert_core.tasks.token_classification import TaggedExample, entities
 
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "tasks"
 RECIPES = [recipe for recipe in finetuning_recipes() if recipe.files]

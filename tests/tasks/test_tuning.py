@@ -15,9 +15,10 @@ from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.worker import finetune
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
-from bert_core.tasks.examples import ChoiceExample, TaskData, TaskParts, TextExample
+from bert_core.tasks.examples import TaskData, TaskParts, load_task
+from bert_core.tasks.multiple_choice import ChoiceExample
 from bert_core.tasks.prediction import predict, review
-from bert_core.tasks.readers import load_task
+from bert_core.tasks.texts import TextExample
 
 FAST = {"learning_rate": 0.01, "batch_size": 8, "dropout": 0, "validation_share": 0.2}
 

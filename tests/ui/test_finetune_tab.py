@@ -11,9 +11,9 @@ from bert_core import load_recipe
 from bert_core.errors import CorpusError, RunError
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe
 from bert_core.runs.run import ACTIVE, Run
-from bert_core.tasks.examples import TaggedExample, TaskData, TaskParts, TextExample
-from bert_core.tasks.prediction import TagPrediction, as_json
-from bert_core.tasks.readers import TASKS
+from bert_core.tasks.examples import TASKS, TaskData, TaskParts
+from bert_core.tasks.texts import TextExample
+from bert_core.tasks.token_classification import TaggedExample, TagPrediction
 from ui.finetune.answers import (
     PAIR_HINT,
     cut,
@@ -137,7 +137,7 @@ def test_tags_without_a_mark_are_shown_with_their_type() -> None:
     found = TagPrediction(("PER", "PER", "VERB"))
     value = prediction_value(example, found, ("PER", "VERB"), "Anna Berg sings", [(0, 4), (5, 9), (10, 15)])
     assert value == {"marked": [["Anna Berg", "PER"], [" ", ""], ["sings", "VERB"]]}
-    entities = as_json(example, found, ("PER", "VERB"))["entities"]
+    entities = TASKS["token-classification"].as_json(example, found, ("PER", "VERB"))["entities"]
     assert [(each["type"], each["text"]) for each in entities] == [("PER", "Anna Berg"), ("VERB", "sings")]
 
 

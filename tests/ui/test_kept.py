@@ -17,8 +17,7 @@ from bert_core.errors import CheckpointError, RunError
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import TaskParts
-from bert_core.tasks.readers import TASKS
+from bert_core.tasks.examples import TASKS, TaskParts
 from ui import build, open_workspaces
 from ui.server import kept as module
 from ui.server.kept import KeptRuns, digest

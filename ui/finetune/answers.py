@@ -7,20 +7,13 @@ from bert_core.errors import InputError, RunError
 from bert_core.pages.report import task_report
 from bert_core.probes.reading import read_words
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import (
-    KINDS,
-    AnswerExample,
-    ChoiceExample,
-    Example,
-    TaggedExample,
-    TaskData,
-    TaskParts,
-    TextExample,
-    in_words,
-)
-from bert_core.tasks.heads import learned_columns, task_of
-from bert_core.tasks.metrics import entities
-from bert_core.tasks.prediction import AnswerPrediction, Judged, Prediction, Review, TagPrediction, predict, review
+from bert_core.tasks.examples import TaskData, TaskParts, learned_columns
+from bert_core.tasks.multiple_choice import ChoiceExample
+from bert_core.tasks.prediction import Judged, Review, predict, review, task_of
+from bert_core.tasks.question_answering import AnswerExample, AnswerPrediction
+from bert_core.tasks.task import Example, Prediction
+from bert_core.tasks.texts import LabelPrediction, TextExample
+from bert_core.tasks.token_classification import TaggedExample, TagPrediction, entities
 from ui.parts.export import Numbers
 from ui.parts.notes import unknown_note
 from ui.parts.page import Asked
@@ -86,7 +79,7 @@ def results_value(asked: Asked) -> dict[str, Any]:
         "key": tuned.key,
         "step": tuned.step,
         "name": caption(tuned.model),
-        "task": task_of(checkpoint),
+        "task": task_of(checkpoint).name,
         "before": comparison_key(asked),
     }
     if tuned.parts is None:
@@ -139,18 +132,16 @@ def comparison_key(asked: Asked) -> str:
 
 def example_value(judged: Judged, labels: Sequence[str]) -> dict[str, Any]:
     """A labelled example beside what the model predicted."""
-    example, text = judged.example, text_of(judged.example)
+    example, text = judged.example, judged.example.texts[0]
     spans = word_spans(example.words) if isinstance(example, TaggedExample) else []
     value = {"text": text[:LONGEST_SHOWN], "right": judged.is_right}
     value |= prediction_value(example, judged.prediction, labels, text, spans)
     if isinstance(example, TaggedExample):
-        return value | {"true": cut(text, tagged(example.tags or (), spans))}
-    if isinstance(example, AnswerExample):
-        answers = dict.fromkeys(answer for answer, _ in example.answers or ())
-        return value | {"pair": example.context[:LONGEST_SHOWN], "label": " / ".join(answers) or NOTHING}
+        return value | {"true": cut(text, tagged(example.right, spans))}
+    value["label"] = example.in_words(example.right) or NOTHING
     if isinstance(example, ChoiceExample):
-        return value | {"choices": list(example.choices), "label": example.choices[cast(int, example.label)]}
-    return value | {"pair": (example.pair or "")[:LONGEST_SHOWN], "label": in_words(example.label)}
+        return value | {"choices": list(example.choices)}
+    return value | {"pair": "".join(example.texts[1:])[:LONGEST_SHOWN]}
 
 
 def tried_value(asked: Asked) -> dict[str, Any]:
@@ -158,10 +149,11 @@ def tried_value(asked: Asked) -> dict[str, Any]:
     if (tuned := tuned_model(asked)) is None:
         return {}
     checkpoint, question = tuned.model.checkpoint, asked.question
-    learned = len(learned_columns(checkpoint)) - 1 if KINDS[task_of(checkpoint)] is TextExample else 0
+    task = task_of(checkpoint)
+    learned = len(learned_columns(checkpoint)) - 1 if task.has_pairs else 0
     is_alone = learned == 1
     if (example := example_of(checkpoint, question, is_alone=is_alone)) is None:
-        return {"hint": HINTS.get(task_of(checkpoint), HINT)}
+        return {"hint": HINTS.get(task.name, HINT)}
     if learned == 2 and not question.pair.strip():
         return {"hint": PAIR_HINT}
     with probe_lock:
@@ -177,7 +169,7 @@ def tried_value(asked: Asked) -> dict[str, Any]:
 
 def example_of(checkpoint: Checkpoint, question: Question, *, is_alone: bool) -> Example | None:
     """The page's sentences as an example of the model's task, None if one is missing. is_alone: without the second."""
-    task, (text, pair) = task_of(checkpoint), question.texts
+    task, (text, pair) = task_of(checkpoint).name, question.texts
     if not text.strip():
         return None
     if task == "multiple-choice":
@@ -205,15 +197,11 @@ def prediction_value(
         bars = [[answer.text or NOTHING, round(answer.probability, 4)] for answer in found.answers[:MOST_BARS]]
         span = [("answer", best.start, best.start + len(best.text))] if best.text else []
         return {"guess": best.text or NOTHING, "bars": bars, "marked": cut(context[:LONGEST_SHOWN], span)}
+    assert isinstance(found, LabelPrediction)
     names = example.choices if isinstance(example, ChoiceExample) else labels
-    guess = names[found.label] if isinstance(example, ChoiceExample) else in_words(found.label)  # type: ignore[index]
-    bars = [[name, round(probability, 4)] for name, probability in zip(names, found.probabilities)]
-    return {"guess": guess, "bars": sorted(bars, key=lambda each: -cast(float, each[1]))[:MOST_BARS]}
-
-
-def text_of(example: Example) -> str:
-    """The first text of an example; words stand apart."""
-    return " ".join(example.words) if isinstance(example, TaggedExample) else example.text
+    likeliest = sorted(zip(names, found.probabilities), key=lambda each: -each[1])[:MOST_BARS]
+    bars = [[name, round(probability, 4)] for name, probability in likeliest]
+    return {"guess": example.in_words(found.value), "bars": bars}
 
 
 def word_spans(words: Sequence[str]) -> list[tuple[int, int]]:
@@ -241,13 +229,4 @@ def cut(text: str, marks: Sequence[Span]) -> Pieces:
 
 def texts_of(part: TaskData, most: int) -> list[str]:
     """All texts of the first examples."""
-    texts = []
-    for example in part.examples[:most]:
-        texts.append(text_of(example))
-        if isinstance(example, ChoiceExample):
-            texts += example.choices
-        elif isinstance(example, AnswerExample):
-            texts.append(example.context)
-        elif isinstance(example, TextExample) and example.pair:
-            texts.append(example.pair)
-    return texts
+    return [text for example in part.examples[:most] for text in example.texts]

@@ -11,8 +11,7 @@ from bert_core.data.tokenizer import UNK
 from bert_core.errors import RunError, first_three
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import TaskParts
-from bert_core.tasks.readers import FORMS, load_task
+from bert_core.tasks.examples import TASKS, TaskParts, load_task
 from ui.finetune.answers import results_numbers, results_page, results_value, texts_of, tried_value
 from ui.finetune.transfer import start_transfer, transfer_news
 from ui.handlers import QUIET, on_error, own
@@ -75,7 +74,7 @@ def finetune_tab(page: Page) -> None:
                 list(STARTS), value=STARTS[0], label="Initial weights", elem_id="initial", elem_classes="b-list"
             )
             with gr.Accordion("Examples of your own", open=False, elem_id="own-examples"):
-                uploaded = gr.File(label=f"A file with {FORMS[recipes[0].task]}", elem_id="task-file", height=120)
+                uploaded = gr.File(label=f"A file with {TASKS[recipes[0].task].form}", elem_id="task-file", height=120)
                 encoding = encoding_control("task-encoding")
                 columns = gr.Textbox(
                     label="Columns",
@@ -174,7 +173,7 @@ def finetune_tab(page: Page) -> None:
 
     def choose(name: str) -> list[Any]:
         recipe = finetuning_recipe(name)
-        return [gr.update(label=f"A file with {FORMS[recipe.task]}"), *(setting_of(recipe, key) for key in SHOWN)]
+        return [gr.update(label=f"A file with {TASKS[recipe.task].form}"), *(setting_of(recipe, key) for key in SHOWN)]
 
     def restore(token: str | None) -> list[Any]:
         """After a reload; the Train tab gives a new visitor a workspace."""

@@ -20,8 +20,11 @@ from bert_core.probes.reading import read_words
 from bert_core.probes.sentence_pairs import next_sentence as judge_pair
 from bert_core.runs.recipe import DEFAULT_RECIPE, finetuning_recipe, recipe_named
 from bert_core.storage.checkpoint import Checkpoint, folder_name, pack_checkpoint
-from bert_core.tasks.examples import AnswerExample, Example, TaggedExample, TextExample
-from bert_core.tasks.prediction import as_json, predict
+from bert_core.tasks.prediction import predict, task_of
+from bert_core.tasks.question_answering import AnswerExample
+from bert_core.tasks.task import Example
+from bert_core.tasks.texts import TextExample
+from bert_core.tasks.token_classification import TaggedExample
 from ui.handlers import cached_file, sentence_of
 from ui.server.news import series_of
 from ui.server.probe_lock import probe_lock
@@ -78,7 +81,7 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
         checkpoint = model_of(run_id)
         with probe_lock:
             [found] = predict(checkpoint, [example])
-        return as_json(example, found, checkpoint.head.labels if checkpoint.head else ())
+        return task_of(checkpoint).as_json(example, found, checkpoint.head.labels if checkpoint.head else ())
 
     def classify(text: str, text_pair: str = "", run_id: str = "") -> dict[str, Any]:
         """Label and probabilities of a text or a pair of texts; of a regression, the number as "label"."""

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from bert_core.runs.run import ACTIVE, Progress, Run
-from bert_core.tasks.tuning import MAIN_MEASURE
+from bert_core.tasks.examples import TASKS
 from ui.handlers import on_error
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace, is_finetuning
@@ -113,9 +113,8 @@ def series_of(run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The numbers of a step and those of an evaluation that a page draws."""
     if not is_finetuning(run):
         return CURVES, CURVES
-    # The labels of a text with several are seldom all right.
-    several = run.parts is not None and run.parts.train.is_multi_label
-    return ("loss",), ("loss", "f1" if several else MAIN_MEASURE[run.recipe.task])
+    task = run.parts.train.kind if run.parts else TASKS[run.recipe.task]
+    return ("loss",), ("loss", task.measure)
 
 
 def poll_delay(progress: Progress) -> int:

@@ -1,0 +1,334 @@
+"""What all kinds of task share: examples, rows of tokens, batches, the model with an output layer, and the class of a
+kind of task (Devlin et al. 2018, 4).
+
+Shapes: R rows of a batch, C choices of an example, T tokens, D hidden size, M tagged words, L labels.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from tokenizers import Encoding, Tokenizer
+from torch import Tensor, nn
+
+from bert_core.config import BertConfig, FinetuningData
+from bert_core.data.batches import truncated_lengths
+from bert_core.data.tokenizer import CLS, SEP, plain, special_ids
+from bert_core.errors import ConfigError, checked
+from bert_core.model import BertModel, Packing, initialise
+from bert_core.storage.checkpoint import MAX_OUTPUTS
+from bert_core.storage.weights import TASK_HEADS
+from bert_core.tasks.tables import TaskFile
+from bert_core.training.metrics import Fractions
+
+Json = dict[str, Any]
+Metrics = dict[str, float]
+Verdict = tuple[bool | None, float]  # see `Judged`
+
+_TEXTS_AT_ONCE = 10_000
+_SORTED_TOGETHER = 50  # batches; within them, examples are sorted by length and the batches shuffled
+_NO_POSITIONS = torch.empty(0, dtype=torch.long)  # the last layer then computes only each row's first token
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What a model learns from, or predicts. answer: the field with what is learned, which is None if not known."""
+
+    answer: ClassVar[str] = "label"
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All its texts, in the order of a row."""
+        raise NotImplementedError
+
+    @property
+    def right(self) -> Any:
+        """What a model should predict, as `Prediction.value` has it."""
+        return getattr(self, self.answer)
+
+    def in_words(self, value: Any) -> str:
+        """What is right or predicted as a person reads it; "" for none."""
+        raise NotImplementedError
+
+    @property
+    def named_labels(self) -> Iterable[tuple[str, int]]:
+        """Its labels that have names, each with its line."""
+        return ()
+
+
+class Prediction:
+    """What a model says about an example. answer: the field with it."""
+
+    answer: ClassVar[str] = "label"
+
+    @property
+    def value(self) -> Any:
+        """The likeliest label, number or tags, or the answers."""
+        return getattr(self, self.answer)
+
+
+@dataclass(frozen=True)
+class Row:
+    """[CLS] A [SEP] or [CLS] A [SEP] B [SEP], with what the model learns for it."""
+
+    ids: Sequence[int]  # all tokens
+    second: int  # index of the first token of B, or the number of tokens
+    example: int  # index of its example
+    # (1,) the label's id, the number or the index of the right choice; (1, L) 1.0 for each of several labels; (1, 2)
+    # the tokens where the answer starts and ends; (M,) label ids of tagged words. None without labels.
+    target: np.ndarray | None = None
+    positions: np.ndarray | None = None  # (M,) the first token of each tagged word
+    words: np.ndarray | None = None  # (M,) the indices of tagged words in the sentence
+    # Of a window: (T, 2) the first character of each token in the context and that after its last one; -1 elsewhere.
+    offsets: np.ndarray | None = None
+    # Of a window: (T,) whether no other window shows the token with more context on both sides.
+    widest: np.ndarray | None = None
+
+
+Parts = Sequence[tuple[Row, np.ndarray]]  # the rows of an example, each with its logits
+
+
+class Layout:
+    """How texts become rows, and how a model's outputs are read. labels: of the outputs, empty if they have no names;
+    ids: of each label. may_be_missing: whether a question may have no answer. cls, sep: ids of [CLS] and [SEP]."""
+
+    def __init__(
+        self, labels: Sequence[str], tokenizer: Tokenizer, config: FinetuningData, may_be_missing: bool = False
+    ) -> None:
+        self.labels, self.ids = labels, {label: i for i, label in enumerate(labels)}
+        self.tokenizer, self.config, self.may_be_missing = tokenizer, config, may_be_missing
+        self.cls, self.sep = (special_ids(tokenizer)[token] for token in (CLS, SEP))
+
+    def row(self, example: int, texts: Sequence[Encoding], target: np.ndarray | None) -> Row:
+        """One or two texts, the end of the longer one cut."""
+        a, b = (each.ids for each in texts) if len(texts) == 2 else (texts[0].ids, [])
+        room = self.config.sequence_length - 1 - len(texts)
+        length_a, length_b = truncated_lengths(np.array(len(a)), np.array(len(b)), room)
+        ids = [self.cls, *a[: int(length_a)], self.sep]
+        end = [*b[: int(length_b)], self.sep] if len(texts) == 2 else []
+        return Row([*ids, *end], len(ids), example, target)
+
+
+@dataclass(frozen=True)
+class TaskBatch:
+    """Rows as int64 tensors, padded to the longest; see `Row`."""
+
+    input_ids: Tensor  # (R, T), for choices (R, C, T), as the next two
+    token_type_ids: Tensor
+    attention_mask: Tensor
+    target: Tensor | None = None  # the rows' targets in one
+    positions: Tensor | None = None  # (M,) of tagged words among all R * T
+    packing: Packing | None = None  # of the mask
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], pad_token_id: int, choices: int | None = None) -> "TaskBatch":
+        """Pad rows. choices: the number of rows of an example, if it has several."""
+        lengths = np.array([len(row.ids) for row in rows])
+        t = np.arange(lengths.max())  # (T,)
+        mask = t < lengths[:, None]
+        ids = np.full(mask.shape, pad_token_id)
+        ids[mask] = np.concatenate([row.ids for row in rows])
+        segments = mask & (t >= np.array([row.second for row in rows])[:, None])
+        shape = (-1, choices, len(t)) if choices else mask.shape
+        tensors = [torch.from_numpy(each.astype(np.int64)).view(shape) for each in (ids, segments, mask)]
+        targets = [row.target for row in rows[:: choices or 1] if row.target is not None]
+        positions = [row.positions + i * len(t) for i, row in enumerate(rows) if row.positions is not None]
+        target, asked = (torch.from_numpy(np.concatenate(each)) if each else None for each in (targets, positions))
+        return cls(tensors[0], tensors[1], tensors[2], target, asked)
+
+    def to(self, device: torch.device | str) -> "TaskBatch":
+        """The batch on a device, with the packing of its mask."""
+        packing = Packing.of(self.attention_mask.flatten(0, -2), device)
+        moved = {name: each.to(device) for name, each in vars(self).items() if each is not None}
+        return TaskBatch(**moved, packing=packing)
+
+    def logits(self, model: "BertForTask") -> Tensor:
+        """A model's logits for a batch on its device: (R, L), (R, C), (R, T, 2) or, for tagged words, (M, L)."""
+        is_padded = self.packing is not None and self.packing.real is not None
+        inputs = self.input_ids, self.attention_mask if is_padded else None, self.token_type_ids
+        return model(*inputs, asked_positions=self.positions, packing=self.packing).float()
+
+
+class TaskBatches:
+    """An endless sequence of shuffled passes through a task's examples: `batches[k]` is the batch of step k, a function
+    of (seed, k). Each example, window or part of a long one occurs once in a pass; its last batch may be smaller.
+
+    choices: rows of an example, if it has several. count: examples of a pass. longest: tokens of the longest row.
+    """
+
+    def __init__(self, rows: Sequence[Row], pad_token_id: int, batch_size: int, choices: int | None, seed: int) -> None:
+        self.rows, self.choices, self.seed = rows, choices, seed
+        self.pad_token_id, self.batch_size = pad_token_id, batch_size
+        self._lengths = np.array([len(row.ids) for row in rows]).reshape(-1, choices or 1).max(1)
+        self.count, self.longest = len(self._lengths), int(self._lengths.max())
+        self.steps_per_epoch = -(-self.count // batch_size)
+        self._pass: tuple[int, list[np.ndarray]] = (-1, [])
+
+    @property
+    def nbytes(self) -> int:
+        """Estimated bytes of the rows, which are Python objects."""
+        return sum(500 + 36 * len(row.ids) for row in self.rows)
+
+    def __getitem__(self, k: int) -> TaskBatch:
+        """The batch of step k (0, 1, 2, ...)."""
+        number, step = divmod(k, self.steps_per_epoch)
+        if number != self._pass[0]:
+            self._pass = number, self._shuffled(number)
+        return self._batch(self._pass[1][step])
+
+    def _shuffled(self, number: int) -> list[np.ndarray]:
+        """The examples of each batch of a pass."""
+        rng = np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, 0, number]))
+        order = rng.permutation(self.count)
+        batches = []
+        for start in range(0, len(order), _SORTED_TOGETHER * self.batch_size):
+            part = order[start : start + _SORTED_TOGETHER * self.batch_size]
+            batches += self._split(part[np.argsort(self._lengths[part], kind="stable")])
+        rng.shuffle(batches)
+        return batches
+
+    def _split(self, order: np.ndarray) -> list[np.ndarray]:
+        return [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
+
+    def _batch(self, examples: np.ndarray) -> TaskBatch:
+        each = self.choices or 1
+        rows = [self.rows[example * each + choice] for example in examples.tolist() for choice in range(each)]
+        return TaskBatch.of(rows, self.pad_token_id, self.choices)
+
+    def in_order(self) -> Iterator[tuple[np.ndarray, TaskBatch]]:
+        """Every example once, the short ones first: (R,) numbers of a batch's examples, and the batch."""
+        for part in self._split(np.argsort(self._lengths, kind="stable")):
+            yield part, self._batch(part)
+
+
+@checked
+class BertForTask(nn.Module):
+    """An encoder and one linear layer, under the class and tensor names of Hugging Face. outputs: of the layer for each
+    row or token; None for `usual_outputs`. generator: of the initial weights; None means PyTorch's global one. Under
+    `torch.device("meta")` nothing is drawn."""
+
+    has_dropout: ClassVar[bool] = True
+    usual_outputs: ClassVar[int] = 1
+
+    def __init__(
+        self, config: BertConfig, outputs: int | None = None, *, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        outputs = self.usual_outputs if outputs is None else outputs
+        if not 1 <= outputs <= MAX_OUTPUTS:
+            raise ConfigError(f"outputs is {outputs:,}; it must be a number from 1 to {MAX_OUTPUTS:,}.")
+        self.config = config
+        self.layer, self.has_pooler = TASK_HEADS[type(self).__name__]
+        self.bert = BertModel(config, generator=generator)
+        with torch.device("meta"):  # a layer elsewhere would draw from the global generator, as another run's dropout
+            self.add_module(self.layer, nn.Linear(config.hidden_size, outputs))
+        initialise(self.output_layer, config, generator)
+        if not self.has_pooler:
+            self.bert.pooler.requires_grad_(False)  # nothing reads it
+        dropout = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+        self.dropout = nn.Dropout(dropout if self.has_dropout else 0.0)
+
+    @property
+    def output_layer(self) -> nn.Linear:
+        """The linear layer on the encoder's output."""
+        return getattr(self, self.layer)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None, **more: Any
+    ) -> Tensor:
+        """Encode a batch, (R, T) or (R, C, T) each; returns the logits of rows, (R, L), or those of tokens, (R, T, L).
+
+        more: further arguments of `BertModel.forward`; of tokens, the logits are those of the M asked ones, (M, L).
+        """
+        given = (input_ids, attention_mask, token_type_ids)
+        inputs = (None if each is None else each.flatten(0, -2).contiguous() for each in given)
+        if self.has_pooler:
+            more["asked_positions"] = _NO_POSITIONS
+        output = self.bert(*inputs, **more)
+        return self.output_layer(self.dropout(output.pooler_output if self.has_pooler else output.last_hidden_state))
+
+
+E = TypeVar("E", bound=Example)
+P = TypeVar("P", bound=Prediction)
+
+
+class Task(ABC, Generic[E, P]):
+    """A kind of task: all in which one differs from the others."""
+
+    name: ClassVar[str]  # in recipes
+    example: ClassVar[type[Example]]
+    model: ClassVar[type[BertForTask]]
+    measure: ClassVar[str] = "accuracy"  # by which the best epoch is chosen
+    form: ClassVar[str]  # of its files
+    columns: ClassVar[tuple[str, ...]] = ()  # that a person may choose of a file: the texts, and the label
+    has_pairs: ClassVar[bool] = False  # an example is a text or a pair of texts
+    keeps_characters: ClassVar[bool] = False  # even those without width
+    is_split: ClassVar[bool] = False  # its texts are lists of words
+
+    @abstractmethod
+    def read(self, file: TaskFile) -> list[E]:
+        """The examples of a file. Raises CorpusError."""
+
+    def rows(self, examples: Sequence[E], layout: Layout) -> list[Row]:
+        """The rows of all examples, in their order."""
+        encode, rows = plain(layout.tokenizer).encode_batch, list[Row]()
+        for start in range(0, len(examples), _TEXTS_AT_ONCE):
+            part = examples[start : start + _TEXTS_AT_ONCE]
+            texts = [text for each in part for text in self.inputs(each)]
+            encoded = iter(encode(texts, add_special_tokens=False, is_pretokenized=self.is_split))
+            for number, each in enumerate(part, start):
+                rows += self.rows_of(each, number, [next(encoded) for _ in self.inputs(each)], layout)
+        return rows
+
+    def inputs(self, example: E) -> Sequence[str | Sequence[str]]:
+        """The texts of an example that are encoded."""
+        return example.texts
+
+    @abstractmethod
+    def rows_of(self, example: E, number: int, texts: Sequence[Encoding], layout: Layout) -> list[Row]:
+        """The rows of one example. number: its index. texts: its `inputs`, encoded."""
+
+    def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
+        """Loss and accuracy as the task classes of `transformers` have them; see `TaskBatch` and `TaskMetrics`."""
+        right = (logits.detach().argmax(1) == target).sum()
+        return fractions(F.cross_entropy(logits, target, reduction="sum"), len(target), right, len(target))
+
+    @abstractmethod
+    def decode(self, example: E, parts: Parts, layout: Layout) -> P:
+        """A prediction from the logits of an example's rows."""
+
+    @abstractmethod
+    def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
+        """The measures that papers report, of `Example.right` and `Prediction.value`. All are fractions, from 0 to 1 or
+        -1 to 1; one that divides by zero is 0, as in scikit-learn, seqeval and SQuAD's script."""
+
+    @abstractmethod
+    def judge(self, example: E, found: P, labels: Sequence[str]) -> Verdict:
+        """Whether a prediction is right, and how far off it is."""
+
+    def compared(self, example: E, found: P) -> Iterable[tuple[str, str]]:
+        """The label or the tags of an example, each with the predicted one; empty for other tasks."""
+        return ()
+
+    @abstractmethod
+    def as_json(self, example: E, found: P, labels: Sequence[str]) -> Json:
+        """A prediction as JSON data."""
+
+
+def fractions(loss: Tensor, losses: int, right: Tensor, answers: int) -> Fractions:
+    """Sums and counts of a batch's losses and right answers."""
+    return torch.stack([loss, right]), loss.new_tensor([losses, answers])
+
+
+def ratio(part: float, whole: float) -> float:
+    """A fraction, 0 of nothing."""
+    return float(part / whole) if whole else 0.0
+
+
+def accuracy(a: Sequence, b: Sequence) -> float:
+    """The fraction of pairs whose two sides are equal."""
+    return ratio(sum(x == y for x, y in zip(a, b)), len(a))
