@@ -84,9 +84,7 @@ def check_size(config: BertConfig, needed: int, device: str = "cpu") -> None:
 
 def training_bytes(config: BertConfig, rows: int, length: int, asked: int) -> int:
     """Bytes that training takes beside snapshots and text: parameters with their averages, and activations.
-
-    rows: of a batch. length, asked: numbers of tokens and of asked positions in a row.
-    """
+    rows: of a batch. length, asked: numbers of tokens and of asked positions in a row."""
     activations = 4 * rows * (length * _activations(config, length) + 3 * asked * config.vocab_size)
     return int(_BYTES_PER_PARAMETER * config.parameter_count() + activations)
 
@@ -99,8 +97,7 @@ def _activations(config: BertConfig, length: float) -> float:
 
 
 def usable_memory(device: str = "cpu") -> int:
-    """The bytes that all models, runs and texts of the process may take together: 60 % of the device's memory or, on
-    the CPU, of the container's limit."""
+    """The bytes that the process may use: 60 % of the device's memory or, on the CPU, of the container's limit."""
     if device.startswith("cuda"):
         return int(_MEMORY_FRACTION * torch.cuda.get_device_properties(device).total_memory)
     return int(_MEMORY_FRACTION * min([_host_memory(), *_container_limits()]))

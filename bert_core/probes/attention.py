@@ -68,24 +68,19 @@ class HeadFacts:
 
 @dataclass(frozen=True)
 class Answers:
-    """A model's answers under N settings of its heads, each (N,) float32 on the CPU; None for those not requested.
+    """A model's answers under N settings of its heads, each (N,) float32 on the CPU; None for those not requested."""
 
-    word: probability of the token `answer` at the masked position. is_next: P(IsNext) of the pair. loss: MLM loss on
-    a batch, in nats.
-    """
-
-    word: Tensor | None = None
+    word: Tensor | None = None  # probability of the token `answer` at the masked position
     answer: str = ""
-    is_next: Tensor | None = None
-    loss: Tensor | None = None
+    is_next: Tensor | None = None  # P(IsNext) of the pair
+    loss: Tensor | None = None  # MLM loss on a batch, in nats
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """The effect of each head. intact: the answers with all heads on, N = 1. word, is_next, loss: (L, H), the change of
-    that answer when only this head is switched off; None for those not requested."""
+    """The changes of the answers when only one head is switched off, (L, H); None for those not requested."""
 
-    intact: Answers
+    intact: Answers  # with all heads on, N = 1
     word: Tensor | None
     is_next: Tensor | None
     loss: Tensor | None

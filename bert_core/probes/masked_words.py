@@ -25,12 +25,11 @@ from bert_core.training.metrics import Numbers
 
 @dataclass(frozen=True)
 class WordGuess:
-    """A word at a masked position. pieces: its tokens. log_probabilities, ranks: of each piece at its [MASK]; natural
-    logarithms, and rank 1 is the likeliest token of the vocabulary."""
+    """A word at a masked position."""
 
-    pieces: tuple[str, ...]
-    log_probabilities: tuple[float, ...]
-    ranks: tuple[int, ...]
+    pieces: tuple[str, ...]  # its tokens
+    log_probabilities: tuple[float, ...]  # of each piece at its [MASK], natural logarithms
+    ranks: tuple[int, ...]  # of each piece; 1 is the likeliest token of the vocabulary
 
     @property
     def log_probability(self) -> float:
@@ -45,23 +44,21 @@ class WordGuess:
 
 @dataclass(frozen=True)
 class LayerLens:
-    """Each layer's guesses at one [MASK], the embeddings first. candidates: C tokens. probabilities: (L + 1, C). ranks:
-    (L + 1, C), 1 is the likeliest. best: each layer's best guess, (token, probability)."""
+    """Each layer's guesses at one [MASK], the embeddings first."""
 
-    candidates: tuple[str, ...]
-    probabilities: Tensor
-    ranks: Tensor
-    best: tuple[Guess, ...]
+    candidates: tuple[str, ...]  # C tokens
+    probabilities: Tensor  # (L + 1, C)
+    ranks: Tensor  # (L + 1, C), 1 is the likeliest
+    best: tuple[Guess, ...]  # each layer's best guess
 
 
 @dataclass(frozen=True)
 class SweptWord:
-    """A word that was masked. own: the word itself at its position, None if the vocabulary lacks it. rivals: the
-    likeliest tokens for each piece."""
+    """A word that was masked."""
 
     word: Word
-    own: WordGuess | None
-    rivals: tuple[tuple[Guess, ...], ...]
+    own: WordGuess | None  # the word itself at its position, None if the vocabulary lacks it
+    rivals: tuple[tuple[Guess, ...], ...]  # the likeliest tokens for each piece
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +72,12 @@ class Sweep(Numbers):
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """A word at a [MASK] when one more word is masked. answer: its pieces. probability: before any other is masked.
-    words: the N others. without: (N,) probabilities with each of them masked."""
+    """A word at a [MASK] when one more word is masked."""
 
-    answer: tuple[str, ...]
-    probability: float
-    words: tuple[Word, ...]
-    without: Tensor
+    answer: tuple[str, ...]  # its pieces
+    probability: float  # before any other is masked
+    words: tuple[Word, ...]  # the N others
+    without: Tensor  # (N,) probabilities with each of them masked
 
 
 @checked

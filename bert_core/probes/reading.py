@@ -17,20 +17,16 @@ Row = tuple[list[int], list[int]]  # token ids and segments
 
 @dataclass(frozen=True)
 class Word:
-    """A word as the tokenizer separates it.
+    """A word as the tokenizer separates it."""
 
-    text: spelled as typed. sentence: 0 or 1. start, end: its characters in that sentence, [start, end). first, last:
-    its tokens in the model's input, [first, last). pieces: those tokens. cuts: the first character of each in `text`.
-    """
-
-    text: str
-    sentence: int
-    start: int
+    text: str  # spelled as typed
+    sentence: int  # 0 or 1
+    start: int  # its characters in that sentence, [start, end)
     end: int
-    first: int
+    first: int  # its tokens in the model's input, [first, last)
     last: int
-    pieces: tuple[str, ...]
-    cuts: tuple[int, ...]
+    pieces: tuple[str, ...]  # those tokens
+    cuts: tuple[int, ...]  # the first character of each in `text`
 
     @property
     def is_known(self) -> bool:

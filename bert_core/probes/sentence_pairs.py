@@ -20,16 +20,14 @@ UNLABELLED = -1
 class PairMatrix:
     """S sentences against each other, the first of a pair in the row.
 
-    start: number of the window's first sentence in the text, from 0. numbers: those of the S sentences. probabilities:
-    (S, S), P(IsNext); nan where the pair is longer than the model reads. labels: (S, S), 1 where the second follows the
-    first, 0 where not, UNLABELLED for the pairs between the labelled pairs of a text.
+    labels: 1 where the second follows the first, 0 where not, UNLABELLED between the labelled pairs of a text.
     """
 
-    start: int
-    numbers: tuple[int, ...]
+    start: int  # number of the window's first sentence in the text, from 0
+    numbers: tuple[int, ...]  # of the S sentences
     sentences: tuple[str, ...]
-    probabilities: Tensor
-    labels: Tensor
+    probabilities: Tensor  # (S, S), P(IsNext); nan where the pair is longer than the model reads
+    labels: Tensor  # (S, S)
 
     @property
     def is_asked(self) -> Tensor:
