@@ -6,6 +6,7 @@ import math
 import os
 import sys
 import time
+import timeit
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import cache
@@ -64,10 +65,9 @@ def choose_device(device: str) -> str:
     devices = ["cuda"] * has_cuda + ["cpu"] + ["mps"] * torch.backends.mps.is_available()
     if device == "auto":
         return devices[0]
-    gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())] if has_cuda else []
-    if device not in [*devices, *gpus]:
-        there = ", ".join([*devices, *gpus])
-        raise ConfigError(f"The device {quoted(device)} is not available here; there is: {there}.")
+    devices += [f"cuda:{number}" for number in range(torch.cuda.device_count() if has_cuda else 0)]
+    if device not in devices:
+        raise ConfigError(f"The device {quoted(device)} is not available here; there is: {', '.join(devices)}.")
     return device
 
 
@@ -84,23 +84,20 @@ def check_size(config: BertConfig, needed: int, device: str = "cpu") -> None:
 
 def training_bytes(config: BertConfig, rows: int, length: int, asked: int) -> int:
     """Bytes that training takes beside snapshots and text: parameters with their averages, and activations.
-
-    rows: of a batch. length, asked: numbers of tokens and of asked positions in a row.
-    """
+    rows: of a batch. length, asked: numbers of tokens and of asked positions in a row."""
     activations = 4 * rows * (length * _activations(config, length) + 3 * asked * config.vocab_size)
     return int(_BYTES_PER_PARAMETER * config.parameter_count() + activations)
 
 
 def _activations(config: BertConfig, length: float) -> float:
-    """Numbers that the forward pass keeps for each token of a pair with `length` tokens, as if the last layer kept as
-    many as the others: about 12 vectors of the hidden size, two of the feed-forward size, and the attention weights."""
+    """Numbers that the forward pass keeps for each token of a pair with `length` tokens."""
+    # About 12 vectors of the hidden size, two of the feed-forward size, and the attention weights.
     layer = 12 * config.hidden_size + 2 * config.intermediate_size + config.num_attention_heads * length
     return config.num_hidden_layers * layer
 
 
 def usable_memory(device: str = "cpu") -> int:
-    """The bytes that all models, runs and texts of the process may take together: 60 % of the device's memory or, on
-    the CPU, of the container's limit."""
+    """The bytes that the process may use: 60 % of the device's memory or, on the CPU, of the container's limit."""
     if device.startswith("cuda"):
         return int(_MEMORY_FRACTION * torch.cuda.get_device_properties(device).total_memory)
     return int(_MEMORY_FRACTION * min([_host_memory(), *_container_limits()]))
@@ -136,13 +133,13 @@ def _container_limits(root: Path = Path("/")) -> list[int]:
 def batch_operations(config: BertConfig, lengths: Tensor, asked: float) -> float:
     """Floating-point operations of a training step's matrix products, forward and twice as many backward.
 
-    lengths: (B,) real tokens of each pair. asked: number of asked positions in the batch. After its attention, the last
-    layer computes only these and the first tokens.
+    lengths: (B,) real tokens of each pair. asked: number of asked positions in the batch.
     """
     d, f, layers = config.hidden_size, config.intermediate_size, config.num_hidden_layers
     lengths, pairs = lengths.double(), len(lengths)
     tokens = float(lengths.sum())
     attention = layers * (3 * d * d * tokens + 2 * d * float((lengths**2).sum()))
+    # After its attention, the last layer computes only the asked positions and the first tokens.
     after_attention = (d * d + 2 * d * f) * ((layers - 1) * tokens + asked + pairs)
     return 6 * (attention + after_attention + asked * d * (d + config.vocab_size) + pairs * d * (d + 2))
 
@@ -161,8 +158,8 @@ def threads_for(operations: float) -> int:
 def using_threads(number: int) -> Iterator[None]:
     """Give PyTorch this number of CPU threads for a block.
 
-    In a small pass on a busy machine, threads wait for each other up to ten times as long as they work. The number
-    before is no guide: a new thread begins with the number that any thread set last, such as a small training's 1.
+    In a small pass on a busy machine, threads wait for each other up to ten times as long as they work. A new thread
+    begins with the number that any thread set last, such as a small training's 1.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(number)
@@ -209,13 +206,11 @@ def faster_precision(operations: float, device: str) -> Precision:
 def estimate_seconds(steps: int, config: BertConfig, lengths: Tensor, asked: float, device: str = "cpu") -> float:
     """A rough training time in seconds: the matrix products at the device's measured rate, on a CPU also the reading
     and writing of numbers between them, and a fixed time per layer. lengths, asked: as for `batch_operations`."""
-    arithmetic = batch_operations(config, lengths, asked) / _rate(device)
-    moved = 0.0
+    seconds, tokens = batch_operations(config, lengths, asked) / _rate(device), float(lengths.sum())
     if device == "cpu":
-        tokens = float(lengths.sum())
         kept = tokens * _activations(config, tokens / len(lengths)) + config.parameter_count()
-        moved = kept * _SECONDS_PER_NUMBER
-    return steps * (arithmetic + moved + 1e-3 * (1 + config.num_hidden_layers))
+        seconds += kept * _SECONDS_PER_NUMBER
+    return steps * (seconds + 1e-3 * (1 + config.num_hidden_layers))
 
 
 @cache
@@ -225,9 +220,6 @@ def _rate(device: str) -> float:
         return _MPS_RATE
     n = 512 if device == "cpu" else 4096
     a = torch.ones(n, n, device=device)
-    best = float("inf")
-    for _ in range(16):  # other programs hold some of them up
-        started = time.perf_counter()
-        (a @ a).sum().item()
-        best = min(best, time.perf_counter() - started)
+    # The fastest of several, because other programs hold some of them up.
+    best = min(timeit.repeat(lambda: (a @ a).sum().item(), repeat=16, number=1))
     return 0.5 * 2 * n**3 / best

@@ -40,22 +40,18 @@ _STAGE = """<main id="attention-stage">
 
 @dataclass(frozen=True)
 class ShownAttention:
-    """Attention as the page shows it: of all L layers, or of one of them where all have too many weights.
+    """Attention as the page shows it: of all L layers, or of one of them where all have too many weights, over all
+    tokens or those that are not special; facts and names are of the whole input."""
 
-    shown: the numbers of these layers, from 0. layers: L. weights: of all heads over the whole input, their number.
-    maps, average, rollout: of the same tokens, with or without special ones; the latter two are (shown, T, T). mean: of
-    all heads of all layers, (T, T). facts, names: of the whole input in either case, see `head_names`.
-    """
-
-    shown: range
-    layers: int
-    weights: int
+    shown: range  # the numbers of these layers, from 0
+    layers: int  # L
+    weights: int  # number of weights of all heads over the whole input
     maps: AttentionMaps
     facts: HeadFacts
-    names: Sequence[Sequence[str]]
-    average: Tensor
-    rollout: Tensor
-    mean: Tensor
+    names: Sequence[Sequence[str]]  # see `head_names`
+    average: Tensor  # (shown, T, T)
+    rollout: Tensor  # (shown, T, T)
+    mean: Tensor  # of all heads of all layers, (T, T)
 
     @classmethod
     def of(
@@ -66,8 +62,7 @@ class ShownAttention:
         hide_special: bool = False,
         layer: int = 0,
     ) -> "ShownAttention":
-        """names: of the heads of all layers, or of those that are shown; none by default. layer: the one that is shown
-        where all have more weights than MAX_WEIGHTS. Raises InputError where one has more."""
+        """names: of the heads of all layers, or of those that are shown. layer, errors: see `shown_layers`."""
         L, H, T, _ = maps.weights.shape
         shown = shown_layers(L, H, T, layer)
         some = slice(shown.start, shown.stop)

@@ -21,7 +21,7 @@ from bert_core.probes.masked_words import SweptWord, sweep
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts
-from bert_core.tasks.prediction import Judged, Review
+from bert_core.tasks.prediction import Review
 from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
 from bert_core.training.evaluation import EvaluationPoint
 from bert_core.training.metrics import StepMetrics
@@ -33,7 +33,6 @@ LONGEST = 40  # tokens in the attention map
 MOST_MISTAKES = 20
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 820, 220, 44, 12, 30  # of a chart, in pixels
 _CELL, _LABEL = 22, 90  # of the attention map, in pixels
-_NOTHING = "none"
 _SAVE_RECIPE = "Save the recipe below as recipe.json and run this in Balcony's folder:"
 _SAVE_MODEL = "Save the model of the initial weights as the folder my-model, then run this in Balcony's folder:"
 _RUN = "Run this in Balcony's folder:"
@@ -90,6 +89,7 @@ def task_report(
     found: its review of the test part or, without one, of the validation part. Raises RunError before the first step.
     """
     task, name = TASKS[recipe.task], "test" if parts.test else "held-out"
+    measure = task.measure.replace("_", " ")
     counts = {"to train": parts.train, "held out": parts.validation, "to test": parts.test}
     facts = {
         "Task": recipe.task.replace("-", " "),
@@ -99,9 +99,7 @@ def task_report(
     }
     sections = [
         _chart("Loss", "mlm", _curves("loss", rows, points), {}),
-        _chart(
-            f"{task.measure.replace('_', ' ').capitalize()}, held out", "nsp", _curves(task.measure, [], points), {}
-        ),
+        _chart(f"{measure.capitalize()}, held out", "nsp", _curves(task.measure, [], points), {}),
         _section("Results"),
         _tag("p", f"On {len(found.judged):,} {name} examples:"),
         _table([(title.replace("_", " "), f"{value:.4f}") for title, value in found.measures.items()]),
@@ -110,7 +108,12 @@ def task_report(
         counted = [(label, *map(str, row)) for label, row in zip(found.labels, found.confusion)]
         about = _tag("p", "Each row is a label, each column what the model predicted:", "muted")
         sections += [about, _table([("", *found.labels), *counted])]
-    if mistakes := [_mistake(each, task.has_pairs) for each in found.judged[:MOST_MISTAKES] if not each.is_right]:
+    mistakes = []
+    for judged in (each for each in found.judged[:MOST_MISTAKES] if not each.is_right):
+        example = judged.example
+        answers = (example.in_words(value) or "none" for value in (example.right, judged.prediction.value))
+        mistakes.append((*answers, " | ".join(example.texts if task.has_pairs else example.texts[:1])))
+    if mistakes:
         titles = ("Right", "Predicted", "Text")
         sections += [_section("Mistakes, the worst first"), _table([titles, *mistakes], named=False)]
     # The page calls a shipped model by its path; the reader saves any other.
@@ -193,7 +196,7 @@ def _table(rows: Iterable[Sequence[str]], *, named: bool = True) -> str:
 
 
 def _pairs(corpus: Corpus) -> Iterable[tuple[str, str | None]]:
-    """Different neighbours from the start of the text and further on."""
+    """Different pairs of neighbouring sentences, evenly spread over the text."""
     read = islice((each for document in corpus.documents for each in zip(document, [*document[1:], None])), MOST_READ)
     neighbours = list(dict.fromkeys(read))
     return neighbours[:: max(2, math.ceil(len(neighbours) / PAIRS))]  # no sentence twice
@@ -303,10 +306,3 @@ def _attention(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str | None]]) 
         f'<figure><svg viewBox="0 0 {size} {size}" width="{size}" role="img" aria-label="Attention of one head">'
         f"{''.join(parts)}</svg>{_tag('figcaption', about)}</figure>",
     ]
-
-
-def _mistake(judged: Judged, has_pairs: bool) -> tuple[str, str, str]:
-    """What is right, what the model predicted, and the example's text."""
-    example, found = judged.example, judged.prediction
-    right, predicted = (example.in_words(value) or _NOTHING for value in (example.right, found.value))
-    return right, predicted, " | ".join(example.texts if has_pairs else example.texts[:1])

@@ -1,8 +1,7 @@
 """Attention heads: their weights and patterns, averages, rollout, and what changes when heads are switched off.
 
-Shapes: L layers, H heads, T tokens, V vocabulary, N settings of the heads, B rows of a pass, M asked positions. A
-setting is the `head_scale` of `BertModel.forward`. Row i of a weight matrix (T, T) holds how much token i attends to
-each token, and sums to 1.
+Shapes: L layers, H heads, T tokens, V vocabulary, N settings of the heads, each a `head_scale` of `BertModel.forward`,
+B rows of a pass, M asked positions. Row i of a weight matrix (T, T) is how much token i attends to each token.
 """
 
 import dataclasses
@@ -10,7 +9,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -56,40 +54,33 @@ class AttentionMaps:
 
 @dataclass(frozen=True)
 class HeadFacts:
-    """facts: each of FACTS, (L, H); nan if no token has such a target. chance: the same for a head that attends to all
-    tokens equally."""
+    """facts: each of FACTS, (L, H); nan if no token has such a target. chance: those of a uniform head."""
 
     facts: dict[str, Tensor]
     chance: dict[str, float]
 
     @property
     def above_chance(self) -> Tensor:
-        """The weight on each target of PATTERNS as a fraction of the way from chance, 0, to 1: (targets, L, H). It is
-        -1 if no token has such a target."""
+        """How far each weight of PATTERNS is from chance, 0, to 1, (targets, L, H); -1 if no token has the target."""
         ways = [(self.facts[name] - self.chance[name]) / max(1 - self.chance[name], 1e-9) for name in _TARGETS]
         return torch.stack(ways).nan_to_num(-1)
 
 
 @dataclass(frozen=True)
 class Answers:
-    """A model's answers under N settings of its heads, each (N,) float32 on the CPU; None for those not requested.
+    """A model's answers under N settings of its heads, each (N,) float32 on the CPU; None for those not requested."""
 
-    word: probability of the token `answer` at the masked position. is_next: P(IsNext) of the pair. loss: MLM loss on
-    a batch, in nats.
-    """
-
-    word: Tensor | None = None
+    word: Tensor | None = None  # probability of the token `answer` at the masked position
     answer: str = ""
-    is_next: Tensor | None = None
-    loss: Tensor | None = None
+    is_next: Tensor | None = None  # P(IsNext) of the pair
+    loss: Tensor | None = None  # MLM loss on a batch, in nats
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """The effect of each head. intact: the answers with all heads on, N = 1. word, is_next, loss: (L, H), the change of
-    that answer when only this head is switched off; None for those not requested."""
+    """The changes of the answers when only one head is switched off, (L, H); None for those not requested."""
 
-    intact: Answers
+    intact: Answers  # with all heads on, N = 1
     word: Tensor | None
     is_next: Tensor | None
     loss: Tensor | None
@@ -138,11 +129,10 @@ def head_names(
 ) -> list[list[str]]:
     """L lists of H names: the target that a head clearly attends to in this input, a key of PATTERNS, or "".
 
-    layers: numbers from 0 of the only ones whose heads are named. `layer_names` yields them one by one.
-
     A head is named after the target that is furthest above chance, among those where its weight is at least NAMED_FROM
     of the way from chance to 1 and exceeds that of RANDOM_HEADS heads with random weights of the same size. In a model
-    with random weights, at most 2 % of the heads get a name. Raises InputError for an empty or too long input.
+    with random weights, at most 2 % of the heads get a name. layers: numbers from 0 of the only ones whose heads are
+    named. Raises InputError for an empty or too long input.
     """
     return list(layer_names(checkpoint, text, text_pair, layers=layers))
 
@@ -155,18 +145,17 @@ def layer_names(
     states = hidden_states(checkpoint, encode_text(checkpoint, text, text_pair)).cpu().double()
     at_once = max(1, _WEIGHTS_AT_ONCE // len(maps.tokens) ** 2)
     blocks = checkpoint.model.bert.encoder.layer
+
+    def above_chance(weights: Tensor) -> Tensor:  # (H, T, T) -> (targets, H)
+        return head_facts(dataclasses.replace(maps, weights=weights[None])).above_chance[:, 0]
+
     for number in range(len(blocks)) if layers is None else layers:
-        own = dataclasses.replace(maps, weights=maps.weights[number : number + 1])
-        above, generator = head_facts(own).above_chance[:, 0], torch.Generator().manual_seed(number)
-        self_attention = blocks[number].attention.self
-        limit = torch.full((len(_TARGETS), 1), NAMED_FROM, dtype=torch.float64)
+        generator, limit = torch.Generator().manual_seed(number), torch.tensor(NAMED_FROM, dtype=torch.float64)
         for first in range(0, RANDOM_HEADS, at_once):
             heads = min(at_once, RANDOM_HEADS - first)
-            random = dataclasses.replace(
-                maps, weights=_random_heads(self_attention, states[number], heads, generator)[None]
-            )
-            ways = head_facts(random).above_chance  # (targets, 1, heads)
-            limit = limit.maximum(ways.amax(2))
+            random = _random_heads(blocks[number].attention.self, states[number], heads, generator)
+            limit = limit.maximum(above_chance(random).amax(1, keepdim=True))
+        above = above_chance(maps.weights[number])
         best, which = above.where(above > limit, -1).max(0)  # (H,)
         yield [list(_TARGETS)[target] if way > 0 else "" for way, target in zip(best.tolist(), which.tolist())]
 
@@ -181,8 +170,8 @@ def average(weights: Tensor) -> Tensor:
 def rollout(weights: Tensor) -> Tensor:
     """Attention multiplied through the layers up to each one, (L, T, T); rows sum to 1.
 
-    Abnar & Zuidema 2020, section 3: half of a layer's input passes by its attention through the residual connection. So
-    each layer's matrix is 0.5 A + 0.5 I, where A is the mean over heads, and successive matrices are multiplied.
+    Each layer's matrix is 0.5 A + 0.5 I, where A is the mean over heads: half of its input passes by its attention
+    through the residual connection (Abnar & Zuidema 2020, section 3).
     """
     mixed = 0.5 * weights.mean(1, dtype=torch.float64) + 0.5 * torch.eye(weights.shape[-1], dtype=torch.float64)
     mixed = mixed / mixed.sum(-1, keepdim=True)
@@ -192,13 +181,10 @@ def rollout(weights: Tensor) -> Tensor:
 @checked
 def across(maps: AttentionMaps) -> tuple[list[str], list[str], Tensor]:
     """How [CLS], which next sentence prediction reads, and the first sentence attend to the second: [CLS] and the first
-    one's words, R in all, the second's C words, and weights (L, H, R, C).
-    """
-    rows, columns = (
-        [i for i, token in enumerate(maps.tokens) if maps.token_type_ids[i] == sentence and token not in SPECIAL]
-        for sentence in (0, 1)
-    )
-    rows = [0, *rows]
+    one's words, R in all, the second's C words, and weights (L, H, R, C)."""
+    words = [i for i, token in enumerate(maps.tokens) if token not in SPECIAL]
+    rows = [0, *(i for i in words if maps.token_type_ids[i] == 0)]
+    columns = [i for i in words if maps.token_type_ids[i] == 1]
     weights = maps.weights[..., rows, :][..., columns]
     return [maps.tokens[i] for i in rows], [maps.tokens[i] for i in columns], weights
 
@@ -227,23 +213,14 @@ def without_special(maps: AttentionMaps) -> AttentionMaps:
 
 
 def without(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Tensor:
-    """The setting (L, H) with some heads, (layer, head) from 0, switched off.
-
-    Raises InputError for a head that the model does not have.
-    """
-    L, H = _heads(checkpoint)
+    """The setting (L, H) with some heads, (layer, head) from 0, off. Raises InputError for one that is missing."""
+    L, H = checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
     scale = torch.ones(L, H)
     for layer, head in heads:
         if not (0 <= layer < L and 0 <= head < H):
             raise InputError(f"The model has {L} layers of {H} heads, and no head {head + 1} in layer {layer + 1}.")
         scale[layer, head] = 0
     return scale
-
-
-def each_alone(checkpoint: Checkpoint) -> Tensor:
-    """The L * H settings with one head switched off, (L * H, L, H)."""
-    L, H = _heads(checkpoint)
-    return 1 - torch.eye(L * H).view(L * H, L, H)
 
 
 @checked
@@ -286,23 +263,25 @@ def answers(
 
 
 @checked
-def ablation_map(checkpoint: Checkpoint, *texts: Any, **options: Any) -> Ablation:
-    """How the answers change when one head at a time is switched off.
-
-    texts: one or two. options: position and batch. Both, and the errors, are those of `answers`.
-    """
-    settings = without(checkpoint, [])[None], each_alone(checkpoint)
-    intact, alone = (answers(checkpoint, each, *texts, **options) for each in settings)
+def ablation_map(
+    checkpoint: Checkpoint,
+    text: str,
+    text_pair: str | None = None,
+    *,
+    position: int | None = None,
+    batch: Batch | None = None,
+) -> Ablation:
+    """How the answers change when one head at a time is switched off. Arguments and errors are those of `answers`."""
+    on = without(checkpoint, [])
+    settings = on[None], 1 - torch.eye(on.numel()).view(-1, *on.shape)  # all heads on, and each one off
+    intact, alone = (answers(checkpoint, each, text, text_pair, position=position, batch=batch) for each in settings)
     pairs = (intact.word, alone.word), (intact.is_next, alone.is_next), (intact.loss, alone.loss)
-    changes = (None if a is None or b is None else (b - a).view(_heads(checkpoint)) for a, b in pairs)
-    return Ablation(intact, *changes)
+    return Ablation(intact, *(None if a is None or b is None else (b - a).view(on.shape) for a, b in pairs))
 
 
 def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int = 16, seed: int = 0) -> Batch:
-    """Sentence pairs of a corpus with each asked token shown as [MASK]; the same pairs at every call.
-
-    Raises CorpusError when the text has no two neighbouring sentences.
-    """
+    """Sentence pairs of a corpus with each asked token shown as [MASK], the same at every call. Raises CorpusError when
+    the text has no two neighbouring sentences."""
     length = min(DataConfig().sequence_length, checkpoint.config.max_position_embeddings)
     config = DataConfig(batch_size=rows, sequence_length=length, mask_share=1.0, random_share=0.0)
     return PretrainingBatches(encode_corpus(corpus, checkpoint.tokenizer), checkpoint.tokenizer, config, seed=seed)[0]
@@ -324,10 +303,6 @@ def _random_heads(attention: BertSelfAttention, inputs: Tensor, heads: int, gene
         projected.append(root @ torch.randn(heads, root.shape[1], width, generator=generator))
     query, key = projected
     return (query @ key.transpose(1, 2) / math.sqrt(width)).softmax(-1)
-
-
-def _heads(checkpoint: Checkpoint) -> tuple[int, int]:
-    return checkpoint.config.num_hidden_layers, checkpoint.config.num_attention_heads
 
 
 @torch.inference_mode()

@@ -26,26 +26,21 @@ Kind = Literal["masked", "replaced", "kept", "untouched", "special", "padding"]
 
 @dataclass(frozen=True)
 class RowView:
-    """A pair of segments A and B, of a sentence or more each, or A alone.
+    """A pair of segments A and B, of a sentence or more each, or A alone."""
 
-    tokens: (T,) as the model reads them. kinds: (T,); masked, replaced and kept tokens are asked, the others are not.
-    segments: (T,) 0 for A and 1 for B. is_next: whether B follows A in the text. labels: the true tokens by asked
-    position.
-    """
-
-    tokens: tuple[str, ...]
-    kinds: tuple[Kind, ...]
-    segments: tuple[int, ...]
-    is_next: bool
-    labels: dict[int, str]
+    tokens: tuple[str, ...]  # (T,) as the model reads them
+    kinds: tuple[Kind, ...]  # (T,); masked, replaced and kept tokens are asked, the others are not
+    segments: tuple[int, ...]  # (T,) 0 for A and 1 for B
+    is_next: bool  # whether B follows A in the text
+    labels: dict[int, str]  # the true tokens by asked position
 
 
 @dataclass(frozen=True)
 class AskedGuess:
-    """A model's best guess at an asked position. loss: -ln of the label's probability, in nats."""
+    """A model's best guess at an asked position."""
 
     position: int
-    loss: float
+    loss: float  # -ln of the label's probability, in nats
     token: str
     probability: float
     is_right: bool
@@ -53,20 +48,19 @@ class AskedGuess:
 
 @dataclass(frozen=True)
 class RowJudgement:
-    """guesses: one for each asked position, in reading order. is_next: the probability that B follows A."""
+    """A model's answers to a row."""
 
-    guesses: tuple[AskedGuess, ...]
-    is_next: float
+    guesses: tuple[AskedGuess, ...]  # one for each asked position, in reading order
+    is_next: float  # the probability that B follows A
 
 
 @dataclass(frozen=True)
 class BatchView:
-    """The batch of a step, or a part of it. step: from 1. rows: one for each pair, in the order of `interleaved`.
-    pairs: their number in the whole batch."""
+    """The batch of a step, or a part of it."""
 
-    step: int
-    rows: tuple[RowView, ...]
-    pairs: int
+    step: int  # from 1
+    rows: tuple[RowView, ...]  # one for each pair, in the order of `interleaved`
+    pairs: int  # in the whole batch
     _batch: Batch
 
     def judge(self, checkpoint: Checkpoint) -> tuple[RowJudgement, ...]:
@@ -89,8 +83,13 @@ def view_batch(batch: Batch, tokenizer: Tokenizer, step: int, rows: slice = slic
     pairs = len(batch.input_ids)
     wanted = interleaved(batch.next_sentence_label)[rows]
     batch = Batch(*(getattr(batch, field.name)[wanted] for field in dataclasses.fields(Batch)))
+    specials, views = special_ids(tokenizer), []
     tensors = batch.input_ids, batch.labels, batch.token_type_ids, batch.next_sentence_label
-    views = [_view_row(tokenizer, *row) for row in zip(*(tensor.tolist() for tensor in tensors))]
+    for ids, labels, segments, label in zip(*(tensor.tolist() for tensor in tensors)):
+        tokens = tuple(token_text(tokenizer, token) for token in ids)
+        kinds = tuple(_kind(token, true, specials) for token, true in zip(ids, labels))
+        asked = {i: token_text(tokenizer, true) for i, true in enumerate(labels) if true != IGNORED}
+        views.append(RowView(tokens, kinds, tuple(segments), label == IS_NEXT, asked))
     return BatchView(step, tuple(views), pairs, batch)
 
 
@@ -103,19 +102,6 @@ def interleaved(next_sentence_label: Tensor) -> Tensor:
         count = int(rows.sum())
         middles[rows] = (torch.arange(count, dtype=torch.double) + 0.5) / count
     return middles.argsort(stable=True)
-
-
-def _view_row(
-    tokenizer: Tokenizer, ids: list[int], labels: list[int], segments: list[int], next_sentence_label: int
-) -> RowView:
-    specials = special_ids(tokenizer)
-    return RowView(
-        tokens=tuple(token_text(tokenizer, token) for token in ids),
-        kinds=tuple(_kind(token, label, specials) for token, label in zip(ids, labels)),
-        segments=tuple(segments),
-        is_next=next_sentence_label == IS_NEXT,
-        labels={i: token_text(tokenizer, label) for i, label in enumerate(labels) if label != IGNORED},
-    )
 
 
 def _kind(token: int, label: int, specials: dict[str, int]) -> Kind:

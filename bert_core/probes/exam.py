@@ -36,11 +36,11 @@ _Pairs = tuple[np.ndarray, np.ndarray]  # numbers of two sentences, (N, 2), and 
 
 @dataclass(frozen=True)
 class Exam:
-    """words, pairs: numbers (right, asked). window: first and last sentence, from 1, if only a part was examined."""
+    """The result of `exam`."""
 
-    words: tuple[int, int]
-    pairs: tuple[int, int]
-    window: tuple[int, int] | None = None
+    words: tuple[int, int]  # right, asked
+    pairs: tuple[int, int]  # right, asked
+    window: tuple[int, int] | None = None  # first and last sentence, from 1, if only a part was examined
 
 
 @checked
@@ -80,20 +80,18 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
 class PartExam(Numbers):
     """Answers to questions about a part of a text.
 
-    words: beside always guessing `frequent`, the most frequent token of the training text. information: nats that the
-    guesses contain about the words around them, the mean divergence of a guess from their mean; nan without a word.
-    pairs: beside always the more frequent label; of neighbours, NotNext. sentences: in the part. repeated: of these,
-    left out because the training text has them too. tokens: of the others, each different sentence once. unknown: of
-    these, left out because they are [UNK] or not in the training text, so that no label was ever this token.
+    information: nats that the guesses contain about the words around them, the mean divergence of a guess from their
+    mean; nan without a word. unknown: tokens left out because they are [UNK] or not in the training text, so that no
+    label was ever this token.
     """
 
-    words: Tally
+    words: Tally  # beside always guessing `frequent`
     information: float
-    pairs: Tally
-    frequent: str
-    sentences: int
-    repeated: int
-    tokens: int
+    pairs: Tally  # beside always the more frequent label; of neighbours, NotNext
+    frequent: str  # the most frequent token of the training text
+    sentences: int  # in the part
+    repeated: int  # of these, left out because the training text has them too
+    tokens: int  # of the others, each different sentence once
     unknown: int
 
 

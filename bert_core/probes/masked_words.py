@@ -25,12 +25,11 @@ from bert_core.training.metrics import Numbers
 
 @dataclass(frozen=True)
 class WordGuess:
-    """A word at a masked position. pieces: its tokens. log_probabilities, ranks: of each piece at its [MASK]; natural
-    logarithms, and rank 1 is the likeliest token of the vocabulary."""
+    """A word at a masked position."""
 
-    pieces: tuple[str, ...]
-    log_probabilities: tuple[float, ...]
-    ranks: tuple[int, ...]
+    pieces: tuple[str, ...]  # its tokens
+    log_probabilities: tuple[float, ...]  # of each piece at its [MASK], natural logarithms
+    ranks: tuple[int, ...]  # of each piece; 1 is the likeliest token of the vocabulary
 
     @property
     def log_probability(self) -> float:
@@ -45,23 +44,21 @@ class WordGuess:
 
 @dataclass(frozen=True)
 class LayerLens:
-    """Each layer's guesses at one [MASK], the embeddings first. candidates: C tokens. probabilities: (L + 1, C). ranks:
-    (L + 1, C), 1 is the likeliest. best: each layer's best guess, (token, probability)."""
+    """Each layer's guesses at one [MASK], the embeddings first."""
 
-    candidates: tuple[str, ...]
-    probabilities: Tensor
-    ranks: Tensor
-    best: tuple[Guess, ...]
+    candidates: tuple[str, ...]  # C tokens
+    probabilities: Tensor  # (L + 1, C)
+    ranks: Tensor  # (L + 1, C), 1 is the likeliest
+    best: tuple[Guess, ...]  # each layer's best guess
 
 
 @dataclass(frozen=True)
 class SweptWord:
-    """A word that was masked. own: the word itself at its position, None if the vocabulary lacks it. rivals: the
-    likeliest tokens for each piece."""
+    """A word that was masked."""
 
     word: Word
-    own: WordGuess | None
-    rivals: tuple[tuple[Guess, ...], ...]
+    own: WordGuess | None  # the word itself at its position, None if the vocabulary lacks it
+    rivals: tuple[tuple[Guess, ...], ...]  # the likeliest tokens for each piece
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,21 +72,19 @@ class Sweep(Numbers):
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """A word at a [MASK] when one more word is masked. answer: its pieces. probability: before any other is masked.
-    words: the N others. without: (N,) probabilities with each of them masked."""
+    """A word at a [MASK] when one more word is masked."""
 
-    answer: tuple[str, ...]
-    probability: float
-    words: tuple[Word, ...]
-    without: Tensor
+    answer: tuple[str, ...]  # its pieces
+    probability: float  # before any other is masked
+    words: tuple[Word, ...]  # the N others
+    without: Tensor  # (N,) probabilities with each of them masked
 
 
 @checked
 def fill_mask(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> list[list[Guess]]:
     """The likeliest tokens at each [MASK], in reading order: (token, probability), the best first.
 
-    text_pair: a second sentence, in segment B. Raises InputError when there is no [MASK], the input is too long, or
-    the model has no masked-word head.
+    Raises InputError when there is no [MASK], the input is too long, or the model has no masked-word head.
     """
     encoding, positions = _find_masks(checkpoint, text, text_pair)
     [(_, scores)] = word_scores(checkpoint, [row_of(encoding)], [positions])
@@ -123,16 +118,15 @@ def layer_lens(
     """The masked-word head applied to every layer's hidden state at one [MASK] ("logit lens", nostalgebraist 2020).
 
     The head was trained on the last layer, where it gives the answer of `fill_mask`. On earlier layers it shows where
-    this head can read that answer, not where the answer appears. mask: number of the [MASK] in reading order, from 0.
-    The candidates are the last layer's `top_k` likeliest tokens and those of `words` that are one known token. Raises
-    InputError as `fill_mask` does, and when there is no [MASK] of this number.
+    this head can read that answer, not where the answer appears. The candidates are the last layer's `top_k` likeliest
+    tokens and those of `words` that are one known token. mask and errors as for `rate_guess`.
     """
     encoding, positions = _find_masks(checkpoint, text, text_pair, mask)
     states = hidden_states(checkpoint, encoding)[:, positions[mask]]  # (L + 1, D)
     scores = log_probabilities(checkpoint, checkpoint.model.score_words(states).float()).cpu()  # (L + 1, V)
     ids = [token_id(checkpoint.tokenizer, token) for token, _ in likeliest(checkpoint, scores[-1], top_k)]
     for word in words:
-        encoded = tokenize(checkpoint, word, None, add_special_tokens=False)
+        encoded = tokenize(checkpoint, word, add_special_tokens=False)
         if len(encoded) == 1 and encoded.tokens != [UNK]:
             ids += [i for i in encoded.ids if i not in ids]
     return LayerLens(
@@ -145,9 +139,9 @@ def layer_lens(
 
 @checked
 def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> Sweep:
-    """Mask each word of one or two sentences, one at a time, and rate it at its position.
+    """Mask each word of one or two sentences, one at a time, and rate it at its position. A [MASK] in the text stays.
 
-    A [MASK] in the text stays masked throughout. Raises InputError for an empty or too long text.
+    Raises InputError for an empty or too long text.
     """
     require(checkpoint, "mlm")
     encoding = encode_text(checkpoint, text, text_pair)
@@ -200,7 +194,7 @@ def _guess_at_mask(
     if word is None:
         ids = [int(scores[mask].argmax())]
     else:
-        pieces = tokenize(checkpoint, word, None, add_special_tokens=False)
+        pieces = tokenize(checkpoint, word, add_special_tokens=False)
         ids, named = pieces.ids, repr(word.strip()[:60])
         if not ids or UNK in pieces.tokens:
             raise InputError(f"The model never learned the word {named}; try another.")

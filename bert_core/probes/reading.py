@@ -1,5 +1,6 @@
 """A text as the model reads it: its tokens, its words, and its row in the input of a forward pass."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,20 +17,16 @@ Row = tuple[list[int], list[int]]  # token ids and segments
 
 @dataclass(frozen=True)
 class Word:
-    """A word as the tokenizer separates it.
+    """A word as the tokenizer separates it."""
 
-    text: spelled as typed. sentence: 0 or 1. start, end: its characters in that sentence, [start, end). first, last:
-    its tokens in the model's input, [first, last). pieces: those tokens. cuts: the first character of each in `text`.
-    """
-
-    text: str
-    sentence: int
-    start: int
+    text: str  # spelled as typed
+    sentence: int  # 0 or 1
+    start: int  # its characters in that sentence, [start, end)
     end: int
-    first: int
+    first: int  # its tokens in the model's input, [first, last)
     last: int
-    pieces: tuple[str, ...]
-    cuts: tuple[int, ...]
+    pieces: tuple[str, ...]  # those tokens
+    cuts: tuple[int, ...]  # the first character of each in `text`
 
     @property
     def is_known(self) -> bool:
@@ -42,7 +39,9 @@ class Word:
         return self.pieces[0] in (CLS, SEP, MASK)
 
 
-def tokenize(checkpoint: Checkpoint, text: str, text_pair: str | None, *, add_special_tokens: bool = True) -> Encoding:
+def tokenize(
+    checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, add_special_tokens: bool = True
+) -> Encoding:
     """The tokens of a text, of any number. Raises InputError above 20,000 characters and for a lone surrogate."""
     for part in (text, text_pair or ""):
         if len(part) > MAX_CHARACTERS:
@@ -67,31 +66,27 @@ def read_words(checkpoint: Checkpoint, text: str, text_pair: str | None = None) 
     """The words of one or two sentences in reading order, without characters that the tokenizer drops."""
     encoding = tokenize(checkpoint, text, text_pair)
     tokens, offsets = encoding.tokens, encoding.offsets  # each is built anew whenever it is read
-    found: list[tuple[int, int, int]] = []  # sentence, first token and end of each word
-    previous: object = None
-    for i, (token, word, sentence) in enumerate(zip(tokens, encoding.word_ids, encoding.sequence_ids)):
+    keys = [  # equal for the tokens of a word; a special token that was typed, such as [MASK], is one of its own
+        (sentence, i if word is None or token in (CLS, SEP, MASK) else f"word {word}")
+        for i, (token, word, sentence) in enumerate(zip(tokens, encoding.word_ids, encoding.sequence_ids))
+    ]
+    words = []
+    for (sentence, _), group in itertools.groupby(range(len(keys)), keys.__getitem__):
         if sentence is None:  # [CLS] and [SEP] around the sentences
             continue
-        # A special token that was typed, such as [MASK], is a word of its own.
-        key = (sentence, word) if token not in (CLS, SEP, MASK) else (sentence, token, i)
-        if found and word is not None and previous == key:
-            found[-1] = (sentence, found[-1][1], i + 1)
-        else:
-            found.append((sentence, i, i + 1))
-        previous = key
-    words = []
-    for sentence, first, last in found:
+        own = list(group)
+        first, last = own[0], own[-1]
         source = (text, text_pair or "")[sentence]
-        start, end = offsets[first][0], end_of_marks(source, offsets[last - 1][1])
-        spelled = source[start:end]
-        cuts = tuple(cut - start for cut, _ in offsets[first:last])
-        words.append(Word(spelled, sentence, start, end, first, last, tuple(tokens[first:last]), cuts))
+        start, end = offsets[first][0], end_of_marks(source, offsets[last][1])
+        cuts = tuple(cut - start for cut, _ in offsets[first : last + 1])
+        pieces = tuple(tokens[first : last + 1])
+        words.append(Word(source[start:end], sentence, start, end, first, last + 1, pieces, cuts))
     return words
 
 
 def unknown_words(checkpoint: Checkpoint, text: str) -> list[str]:
     """The words of a text that the vocabulary lacks, each once, in reading order; the model reads them as [UNK]."""
-    encoding = tokenize(checkpoint, text, None, add_special_tokens=False)
+    encoding = tokenize(checkpoint, text, add_special_tokens=False)
     found = (offsets for token, offsets in zip(encoding.tokens, encoding.offsets) if token == UNK)
     return list(dict.fromkeys(text[start : end_of_marks(text, end)] for start, end in found))
 

@@ -20,16 +20,14 @@ UNLABELLED = -1
 class PairMatrix:
     """S sentences against each other, the first of a pair in the row.
 
-    start: number of the window's first sentence in the text, from 0. numbers: those of the S sentences. probabilities:
-    (S, S), P(IsNext); nan where the pair is longer than the model reads. labels: (S, S), 1 where the second follows the
-    first, 0 where not, UNLABELLED for the pairs between the labelled pairs of a text.
+    labels: 1 where the second follows the first, 0 where not, UNLABELLED between the labelled pairs of a text.
     """
 
-    start: int
-    numbers: tuple[int, ...]
+    start: int  # number of the window's first sentence in the text, from 0
+    numbers: tuple[int, ...]  # of the S sentences
     sentences: tuple[str, ...]
-    probabilities: Tensor
-    labels: Tensor
+    probabilities: Tensor  # (S, S), P(IsNext); nan where the pair is longer than the model reads
+    labels: Tensor  # (S, S)
 
     @property
     def is_asked(self) -> Tensor:
@@ -58,7 +56,7 @@ def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> f
     """
     require(checkpoint, "nsp")
     for which, sentence in (("first", sentence_a), ("second", sentence_b)):
-        if not tokenize(checkpoint, sentence, None, add_special_tokens=False).ids:
+        if not tokenize(checkpoint, sentence, add_special_tokens=False).ids:
             state = "has no word that the model reads" if sentence.strip() else "is empty"
             raise InputError(f"The {which} sentence {state}; next sentence prediction needs two.")
     return pair_scores(checkpoint, [row_of(encode_text(checkpoint, sentence_a, sentence_b))]).item()
@@ -68,10 +66,10 @@ def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> f
 def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, start: int = 0) -> PairMatrix:
     """P(IsNext) for every ordered pair of a text's sentences, a sentence with itself among them.
 
-    Of a text of more than `limit` sentences, a window from number `start` on is judged. A pair is IsNext when its
-    sentences are neighbours anywhere in the window, as in the exam. In a text of labelled pairs, these keep their
-    labels, and all others are unlabelled. Sentences without a word are left out. Raises InputError when the model has
-    no next-sentence head or fewer than two sentences are left.
+    Of more than `limit` sentences, a window from number `start` on is judged. A pair is IsNext when its sentences are
+    neighbours anywhere in the window. Labelled pairs keep their labels, and all others of their text are unlabelled.
+    Sentences without a word are left out. Raises InputError when the model has no next-sentence head or fewer than two
+    sentences are left.
     """
     require(checkpoint, "nsp")
     start, corpus = window(corpus, limit, start)
@@ -79,7 +77,7 @@ def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, star
     read = [
         (number, d, sentence, ids)
         for number, (d, sentence) in enumerate(in_window, start)
-        if (ids := tokenize(checkpoint, sentence, None, add_special_tokens=False).ids)
+        if (ids := tokenize(checkpoint, sentence, add_special_tokens=False).ids)
     ]
     if len(read) < 2:
         raise InputError(f"{corpus.name} has fewer than two sentences with a word; next sentence prediction needs two.")

@@ -30,9 +30,6 @@ PARTS = ("attention", "attention residual", "feed-forward", "feed-forward residu
 class Stages:
     """The numbers of one pass, float32 on the CPU.
 
-    tokens, ids, segments: T each.
-    embeddings: word, position, segment, sum, each (T, D); the LayerNorm of the sum is states[0].
-    states: (L + 1, T, D), the embeddings first, then each layer's output.
     layer: of the chosen layer: query, key, value (H, T, d); products, scores = products / sqrt(d), weights, each
     (H, T, T); context = weights value (H, T, d); joined = the heads side by side, projected, attention_sum = residual +
     projected, attended = its LayerNorm, each (T, D); inner, activated (T, F); fed, output_sum = attended + fed, output,
@@ -40,19 +37,17 @@ class Stages:
     words: at the asked position: dense, activated, transformed, each (D,), and logits and log_probabilities (V,); after
     each layer, by_layer (L + 1, V), the log-probabilities that the same output layer reads there. Empty without an
     asked position or a masked-word head.
-    pair: pooled (D,), logits and probabilities (2,), IsNext first. Empty without a next-sentence head.
-    norms: gain and bias, (2, D), of the LayerNorms after "embeddings", "attention", "output" and "transform".
     """
 
-    tokens: list[str]
+    tokens: list[str]  # T
     ids: list[int]
     segments: list[int]
-    embeddings: Numbers
-    states: Tensor
+    embeddings: Numbers  # word, position, segment, sum, each (T, D); the LayerNorm of the sum is states[0]
+    states: Tensor  # (L + 1, T, D), the embeddings first, then each layer's output
     layer: Numbers
     words: Numbers
-    pair: Numbers
-    norms: Numbers
+    pair: Numbers  # pooled (D,), logits and probabilities (2,), IsNext first; empty without a next-sentence head
+    norms: Numbers  # gain and bias, (2, D), of the LayerNorms "embeddings", "attention", "output" and "transform"
 
     @property
     def is_next(self) -> float | None:

@@ -28,23 +28,22 @@ class HiddenStates:
 
 @dataclass(frozen=True)
 class Occurrence:
-    """An occurrence of a word: the number of its text, and its characters [start, end) there."""
+    """An occurrence of a word."""
 
-    text: int
-    start: int
+    text: int  # its number
+    start: int  # characters there, [start, end)
     end: int
 
 
 @dataclass(frozen=True)
 class WordInContexts:
-    """The N occurrences of a word. vectors: (L + 2, N, D), the word vectors alone first, then the embeddings, which add
-    position and segment, then each layer. cosine: (L + 2, N, N) cosine similarities. points: (L + 2, N, 2), the vectors
-    of each level on a plane. All are float32 on the CPU."""
+    """The N occurrences of a word at L + 2 levels: the word vectors alone, the embeddings, which add position and
+    segment, and each layer. All tensors are float32 on the CPU."""
 
     occurrences: tuple[Occurrence, ...]
-    vectors: Tensor
-    cosine: Tensor
-    points: Tensor
+    vectors: Tensor  # (L + 2, N, D)
+    cosine: Tensor  # (L + 2, N, N) cosine similarities
+    points: Tensor  # (L + 2, N, 2), the vectors of each level on a plane
 
 
 @checked

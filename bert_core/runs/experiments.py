@@ -28,13 +28,12 @@ MAX_SENTENCES = 2000  # of the text, from its start
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of `Marks`. title: heads a column. phrase: stands in a sentence. objective: "mlm", "nsp" or "".
-    unit: "fraction", "nats" or "seconds"."""
+    """A number of `Marks`."""
 
-    title: str
-    phrase: str
-    objective: str
-    unit: str
+    title: str  # of a column
+    phrase: str  # in a sentence
+    objective: str  # "mlm", "nsp" or ""
+    unit: str  # "fraction", "nats" or "seconds"
 
 
 MEASURES = {  # by field of Marks, in the order of the columns
@@ -66,17 +65,15 @@ class Variant:
 
 @dataclass(frozen=True)
 class Contrast:
-    """A comparison of another variant with the first one.
+    """A comparison of another variant with the first one, and the conclusions from it.
 
-    measure: a key of MEASURES. other: index of the other variant. higher, alike, lower: the conclusion if the other's
-    number is higher, about the same, or lower. fallback: the conclusion, for any number of seeds, if the other variant
-    is no better than the most frequent answer while the first one is.
+    fallback: for any number of seeds, if the other is no better than the most frequent answer while the first one is.
     """
 
-    measure: str
-    other: int
-    higher: str
-    alike: str
+    measure: str  # a key of MEASURES
+    other: int  # index of the other variant
+    higher: str  # if its number is higher
+    alike: str  # if it is about the same
     lower: str
     fallback: str = ""
 
@@ -107,11 +104,7 @@ def load_experiments() -> tuple[Experiment, ...]:
 @dataclass(frozen=True)
 class Marks:
     """How a trained model answers the questions that all variants of an experiment get, with dropout off.
-
-    Losses are in nats, accuracies from 0 to 1. masked_accuracy, replaced_accuracy, kept_accuracy: as in `StepMetrics`.
-    seconds: training time. pairs: how many were judged. mlm_baseline, nsp_baseline: accuracies of always the most
-    frequent answer. trained: the objectives, "mlm" and "nsp", that the model was trained on.
-    """
+    Losses are in nats, accuracies from 0 to 1, as in `StepMetrics`."""
 
     mlm_loss: float
     nsp_loss: float
@@ -120,11 +113,11 @@ class Marks:
     masked_accuracy: float
     replaced_accuracy: float
     kept_accuracy: float
-    seconds: float
-    pairs: int
-    mlm_baseline: float
+    seconds: float  # training time
+    pairs: int  # how many were judged
+    mlm_baseline: float  # accuracy of always the most frequent answer
     nsp_baseline: float
-    trained: tuple[str, ...]
+    trained: tuple[str, ...]  # the objectives, "mlm" and "nsp"
 
 
 def examine(
@@ -170,7 +163,7 @@ def spread(marks: Sequence[Marks], measure: str) -> Spread:
 
 
 def outcome(contrast: Contrast, marks: Sequence[Sequence[Marks]]) -> Comparison | Literal["not trained", "fallback"]:
-    """What the numbers carry about a contrast. marks: for each variant those of its runs, one for each seed."""
+    """What the numbers say about a contrast. marks: for each variant those of its runs, one for each seed."""
     measure, sides = MEASURES[contrast.measure], (marks[0], marks[contrast.other])
     if measure.objective and not all(measure.objective in each.trained for side in sides for each in side):
         return "not trained"

@@ -1,4 +1,4 @@
-"""Verdicts: what counted answers, or runs with a few seeds, can carry. Each rule says how often chance alone passes it.
+"""Verdicts on counted answers, and on runs with a few seeds. Each rule states how often chance alone passes it.
 
 A verdict is one word of a small vocabulary, which the page turns into a sentence.
 """
@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 CHANCE = 0.01  # highest probability with which equal answers pass a test on counts
-SEEDS = 3  # fewest for a comparison: two runs that fail by chance would often stand against two that do not
+SEEDS = 3  # the fewest for a comparison: with two, both runs of one side often fail by chance, and none of the other
 # Half the width of the 95 % interval around a difference, in standard errors: Student's t with 2 degrees of freedom,
 # the fewest that Welch's test can get from 3 runs on each side, so unequal spreads do not make it too narrow.
 STANDARD_ERRORS = 4.3
 MARGIN = 0.05  # accuracies that differ by less count as alike
 MARGIN_RATIO = 0.1  # of other numbers, as a fraction of the first
-CONSTANT = 1e-5  # nats that the guesses of a diverged model contain about the words around; of others over 8e-5
+# A diverged model's guesses contain fewer nats about the words around them; those of other models contain over 8e-5.
+CONSTANT = 1e-5
 
 Memory = Literal["not asked", "diverged", "no better", "unmeasured", "memorised", "generalises", "both", "unclear"]
 Comparison = Literal["not asked", "no better", "saturated", "few seeds", "alike", "higher", "lower", "unclear"]
 
 
 class Tally(NamedTuple):
-    """Answers to the same questions: how many are asked, and answered right by the model, by a baseline that always
-    gives one answer, and by both."""
+    """How many questions are asked, and answered right by the model, by one constant answer (baseline), and by both."""
 
     asked: int
     right: int
@@ -49,9 +49,9 @@ class Tally(NamedTuple):
 
 
 def judge_memory(seen: Tally, unseen: Tally | None, information: float) -> Memory:
-    """Whether a model memorises or generalises, from words of its training text and, if there are any, of another.
+    """Whether a model memorises or generalises, by words of its training text and of held-out text, if there is any.
 
-    information: nats that the guesses contain about the words around them, see `Answers`.
+    information: see `PartExam`.
     """
     if not seen.asked:
         return "not asked"
@@ -83,9 +83,8 @@ def compare(first: Spread, other: Spread, baseline: float | None = None) -> Comp
     """How the other numbers compare with the first ones: as many runs on both sides, with the same seeds.
 
     baseline: for accuracies, that of the best constant answer; None for other numbers. Accuracies that are all within
-    MARGIN of it ("no better") or of 1 ("saturated") cannot differ much, whatever is changed. Otherwise the answer is
-    "alike" when the interval around the difference of the means is within MARGIN, "higher" or "lower" when it leaves
-    out 0, and else "unclear".
+    MARGIN of it ("no better") or of 1 ("saturated") cannot differ much. Else the answer is "alike" when the interval
+    around the difference of the means is within MARGIN, "higher" or "lower" when it leaves out 0, or "unclear".
     """
     means = first.mean, other.mean
     if not all(map(math.isfinite, means)):

@@ -163,7 +163,7 @@ def check_words(first: Checkpoint, other: Checkpoint, question: Question) -> Non
 def rated_guess(checkpoint: Checkpoint, question: Question, number: int, guess: str) -> dict[str, Any]:
     """A person's own guess for masked word `number`, which gets as many masks as the guess has pieces."""
     try:
-        pieces = tokenize(checkpoint, guess, None, add_special_tokens=False)
+        pieces = tokenize(checkpoint, guess, add_special_tokens=False)
         masked, words = mask_words(checkpoint, question, {number: max(1, len(pieces))})
         rated = rate_guess(checkpoint, guess, *masked.texts, mask=words[number].mask)
     except InputError as error:
