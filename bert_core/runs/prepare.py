@@ -185,18 +185,9 @@ def _prepare_text(
     wanted = {"validation": recipe.corpus.validation_share, "test": recipe.corpus.test_share}
     shares = {part: share for part, share in wanted.items() if share}
     needs_pairs = recipe.training.nsp_weight > 0
-    texts = dict(zip(("training", *shares), used.split(*shares.values(), needs_pairs=needs_pairs)))
-    share = texts["training"].sampled_share(LEARNED_BYTES)
-    part = f" on {share:.0%} of the text, evenly spread" if share < 1 else ""
-
-    def learned(fraction: float) -> None:
-        if fraction < 1:
-            progress(f"training the tokenizer{part}, {fraction:.0%}")
-        else:
-            progress("making the vocabulary")
-
+    texts = dict(zip(("train", *shares), used.split(*shares.values(), needs_pairs=needs_pairs)))
     if start is None:
-        tokenizer = train_tokenizer(texts["training"], **fields_of(recipe.tokenizer), progress=learned)
+        tokenizer = _learned_tokenizer(recipe, texts["train"], progress)
         model = dataclasses.replace(recipe.model, vocab_size=tokenizer.get_vocab_size())
         recipe = dataclasses.replace(recipe, model=model)
     else:
@@ -208,45 +199,65 @@ def _prepare_text(
 
     def batches_of(part: Corpus) -> PretrainingBatches:
         encoded = encode_corpus(part, tokenizer, progress=lambda share: progress(f"encoding the text, {share:.0%}"))
-        return PretrainingBatches(encoded, tokenizer, recipe.data, seed=recipe.seed, needs_pairs=needs_pairs)
+        return PretrainingBatches(encoded, tokenizer, data, seed=recipe.seed, needs_pairs=needs_pairs)
 
-    batches = {part: batches_of(texts[part]) for part in (*shares, "training")}  # the shorter parts may be refused
-    if recipe.training.epochs is not None:
-        steps = max(1, round(recipe.training.epochs * batches["training"].steps_per_epoch * times))
-        # Of two alternating objectives, each sees every sentence once an epoch.
-        steps *= 2 if recipe.training.alternating else 1
-        recipe = recipe.override({"training.steps": steps, "training.parts": recipe.training.parts})
+    batches = {part: batches_of(texts[part]) for part in (*shares, "train")}  # the shorter parts may be refused
+    train = batches["train"]
+    recipe, late = _scheduled(recipe, train.steps_per_epoch * times)
+    if data.short_length:
+        train.short_steps = round(data.short_share * recipe.training.steps)
     remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
-    notes = corpus.notes + notes_on_unknown(batches["training"].encoded.unknown_share, texts["training"].name, remedy)
+    notes = corpus.notes + notes_on_unknown(train.encoded.unknown_share, texts["train"].name, remedy)
     if start is not None:
         notes += (
             f"Training goes on from {start.name} with a learning rate of {recipe.training.learning_rate:g}; with a "
             f"rate far above {GOING_ON_RATE:g} it forgets what it has learned.",
         )
-    warmup, steps = recipe.training.warmup_steps, recipe.training.steps
-    if warmup >= steps:
-        notes += (f"A warm-up of {warmup:,} steps is too long for {steps:,}; it is shortened to {steps // 10:,}.",)
-        recipe = recipe.override({"training.warmup_steps": steps // 10})
-    if recipe.data.short_length:
-        batches["training"].short_steps = round(recipe.data.short_share * recipe.training.steps)
     with torch.device("meta"):
         bert = BertForPreTraining(recipe.model)
-    parts = TextParts(texts["training"], texts.get("validation"), texts.get("test"))
     prepared = Prepared(
         recipe=recipe,
         source=corpus,
-        parts=parts,
+        parts=TextParts(**texts),
         tokenizer=tokenizer,
         model=bert,
         objective=Pretraining(tokenizer.token_to_id(MASK)),
-        batches=batches["training"],
+        batches=train,
         validation=batches.get("validation"),
         test=batches.get("test"),
         device=device,
         training_bytes=needed,
-        notes=notes,
+        notes=notes + late,
     )
     return _with_evaluations(prepared) if prepared.validation else prepared
+
+
+def _learned_tokenizer(recipe: Recipe, text: Corpus, progress: Callable[[str], None]) -> Tokenizer:
+    share = text.sampled_share(LEARNED_BYTES)
+    part = f" on {share:.0%} of the text, evenly spread" if share < 1 else ""
+
+    def show(fraction: float) -> None:
+        if fraction < 1:
+            progress(f"training the tokenizer{part}, {fraction:.0%}")
+        else:
+            progress("making the vocabulary")
+
+    return train_tokenizer(text, **fields_of(recipe.tokenizer), progress=show)
+
+
+def _scheduled(recipe: Recipe, steps_per_epoch: float) -> tuple[Recipe, tuple[str, ...]]:
+    """A copy with its number of steps and a warm-up that fits, and what is to be said about it."""
+    training = recipe.training
+    if training.epochs is not None:
+        steps = max(1, round(training.epochs * steps_per_epoch))
+        # Of two alternating objectives, each sees every sentence once an epoch.
+        steps *= 2 if training.alternating else 1
+        recipe = recipe.override({"training.steps": steps, "training.parts": training.parts})
+    warmup, steps = training.warmup_steps, recipe.training.steps
+    if warmup < steps:
+        return recipe, ()
+    note = f"A warm-up of {warmup:,} steps is too long for {steps:,}; it is shortened to {steps // 10:,}."
+    return recipe.override({"training.warmup_steps": steps // 10}), (note,)
 
 
 def _with_evaluations(prepared: Prepared) -> Prepared:
