@@ -151,7 +151,7 @@ def test_an_experiment_runs_each_variant_with_each_seed_and_answers(workspaces, 
     assert (news["of"], news["title"]) == (6, experiment.title)
     news = result_of(space)
     runs = list(space.runs.values())
-    assert [(run.seed, space.entries[run.id].variant) for run in runs] == [
+    assert [(run.recipe.seed, space.entries[run.id].variant) for run in runs] == [
         (seed, variant.title) for seed in (5, 6, 7) for variant in experiment.variants
     ]
     assert [run.recipe.model.use_position_embeddings for run in runs] == [True, False] * 3
