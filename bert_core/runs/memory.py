@@ -73,7 +73,7 @@ class Memory:
     limit: above it, memory is freed. capacity: above it, no run is admitted. lock: the service's.
     """
 
-    def __init__(self, limit: float, capacity: int, lock: AbstractContextManager) -> None:
+    def __init__(self, limit: int, capacity: int, lock: AbstractContextManager) -> None:
         self.limit, self.capacity = limit, capacity
         self._lock = lock
         self._budgets: weakref.WeakSet[Budget] = weakref.WeakSet()
@@ -116,7 +116,7 @@ class Memory:
         with self._lock:
             self._free(self.used - self.limit)
 
-    def _free(self, excess: float) -> float:
+    def _free(self, excess: int) -> int:
         """Free this many bytes; returns how many of them could not be freed."""
         held = {budget: budget.used for budget in self._budgets} if excess > 0 else {}
         while excess > 0 and held:

@@ -63,7 +63,7 @@ class TrainingService:
         self.limits = limits
         self.changed = threading.Condition(threading.RLock())
         usable = usable_memory(self.device)
-        self.memory = Memory(min(usable, limits.memory_bytes), usable, self.changed)
+        self.memory = Memory(int(min(usable, limits.memory_bytes)), usable, self.changed)
         self._clock = clock
         self._budgets: weakref.WeakKeyDictionary[Run, Budget] = weakref.WeakKeyDictionary()
         self._active: list[Run] = []

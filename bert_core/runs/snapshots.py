@@ -73,7 +73,7 @@ def _twin(module: Module) -> Module:
     return twin
 
 
-def least_useful(snapshots: Sequence[Snapshot], staying: Container[int] = ()) -> tuple[float, Snapshot] | None:
+def least_useful(snapshots: Sequence[Snapshot], staying: Container[int | None] = ()) -> tuple[float, Snapshot] | None:
     """The snapshot whose neighbours are closest to each other, and the ratio of the neighbours' steps; None where the
     first and the newest one and those of the steps `staying` are all that is left."""
     neighbours = zip(snapshots, snapshots[1:], snapshots[2:])
@@ -81,7 +81,7 @@ def least_useful(snapshots: Sequence[Snapshot], staying: Container[int] = ()) ->
     return min((found for found in ratios if found[1].step not in staying), key=lambda found: found[0], default=None)
 
 
-def thinned(snapshots: Sequence[Snapshot], staying: Container[int] = ()) -> tuple[Snapshot, ...]:
+def thinned(snapshots: Sequence[Snapshot], staying: Container[int | None] = ()) -> tuple[Snapshot, ...]:
     """At most MAX_SNAPSHOTS of one run, dense at the start. staying: steps whose snapshots are not dropped."""
     kept = list(snapshots)
     while len(kept) > MAX_SNAPSHOTS and (least := least_useful(kept, staying)):
