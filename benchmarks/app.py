@@ -33,7 +33,7 @@ from serving import FIRST_LOSS, PATIENCE, ROOT, Server, Visitor, chromium, free_
 
 from bert_core import BertConfig, BertForPreTraining, load_checkpoint, load_recipe, save_checkpoint
 from bert_core.probes.sentence_pairs import pair_matrix
-from bert_core.runs.timing import FREE_AFTER
+from bert_core.runs.run import FREE_AFTER
 from bert_core.storage.checkpoint import Checkpoint
 from ui.server.guard import PAGE_BURST
 

@@ -27,7 +27,8 @@ class Limits:
     a file of others; they bound the time and memory of reading. tokens: of a tokenizer to open. parameters: of a model
     to train or to open. step_seconds: estimated, of a training step. steps: of a run. program_runs: of
     the programs of one address, that have not ended; a visitor of the page has one. probe_seconds: estimated, of a
-    question to a model. ample_bytes: of all visitors' models and runs; above it, snapshots are dropped.
+    question to a model. memory_bytes: of all visitors' models and runs; above it, the least useful is
+    freed.
     """
 
     upload_bytes: int
@@ -38,7 +39,7 @@ class Limits:
     steps: int
     program_runs: int
     probe_seconds: float
-    ample_bytes: float
+    memory_bytes: float
 
 
 LOCAL = Limits(2**30, 5_000_000, 1_000_000, 500_000_000, 600.0, 100_000_000, 64, 120.0, math.inf)

@@ -155,7 +155,7 @@ CHECKED_ELSEWHERE = {
 }
 CHECKED_ELSEWHERE |= {"Run", "recipe_names", "finetuning_recipes", "ablation_map"}
 OF_THE_SERVICE = {"prepare", "begin_slice", "train_slice", "interrupt", "check_lease", "free", "enlist", "queue_ahead"}
-OF_THE_SERVICE |= {"watch", "drop_snapshots", "thin"}
+OF_THE_SERVICE |= {"watch", "admit", "make_room", "drop"}
 
 
 def public_names() -> list[str]:

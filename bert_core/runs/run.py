@@ -5,8 +5,8 @@ never touch the model that is being trained.
 """
 
 import contextlib
-import dataclasses
 import logging
+import math
 import secrets
 import threading
 import time
@@ -18,19 +18,15 @@ from typing import Any, Literal, Protocol
 from bert_core.config import MAX_SEED, Limits
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
-from bert_core.data.encoding import EncodedCorpus
-from bert_core.errors import BertCoreError, RunError, checked, is_out_of_memory, megabytes, one_line
+from bert_core.errors import BertCoreError, ConfigError, RunError, checked, is_out_of_memory, one_line
 from bert_core.probes.batch import BatchView, view_batch
 from bert_core.runs.prepare import SMALLER_STEP, Prepared, check_limits, check_steps, prepare
 from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.saved_state import TrainingState
-from bert_core.runs.snapshots import Budget, Memory, Snapshot, thinned
-from bert_core.runs.timing import Lease, Pace, RunningMean
+from bert_core.runs.snapshots import Snapshot, least_useful, thinned
 from bert_core.runs.worker import Worker
 from bert_core.storage.checkpoint import Checkpoint, pack_checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskParts
-
-ROW_BYTES = 500  # of a step's metrics, which are Python numbers
 
 # None for the recipe's own, a function for one that takes long to read.
 Text = Corpus | TaskParts | Callable[[], Corpus | TaskParts] | None
@@ -39,22 +35,27 @@ TRAINING = ("queued", "running")  # steps come without being asked for
 ACTIVE = (*TRAINING, "paused")
 ENDED = ("finished", "stopped", "failed")
 
+ROW_BYTES = 500  # of a step's metrics, which are Python numbers
 PREPARING = 20  # bytes of memory for each byte of a text while it is prepared
-MEMORY_SECONDS = 600.0  # that a run waits in line for memory
 LONG_STEP_SECONDS = 5.0  # a step in progress that takes longer is mentioned
+FREE_AFTER = 18  # leases without a visitor, after which a run is freed: three hours for a lease of ten minutes
+PACES = (0.05, 1000.0)  # steps a second
 
 _log = logging.getLogger(__name__)
 
 
 class Scheduler(Protocol):
     """What a run needs of its service. changed: guards all runs; a notification wakes the training thread. limits: of
-    this place. memory: of all visitors."""
+    this place."""
 
     changed: threading.Condition
     limits: Limits
-    memory: Memory
 
     def now(self) -> float: ...
+
+    def admit(self, run: "Run", nbytes: int) -> None: ...
+
+    def make_room(self, run: "Run") -> None: ...
 
     def enlist(self, run: "Run") -> None: ...
 
@@ -92,19 +93,20 @@ class Run:
     batch after it; `save` and `pack` also end an evaluation.
 
     id: 128 random bits in hexadecimal. recipe: once prepared, at scale, with its number of steps and every change of
-    the schedule. status: "paused" means that only `step` trains. reason: why it failed, was stopped or paused itself.
-    corpus, training_text, held_out: the text and its parts, None until it was read; held_out stays None if the model
-    can only memorise. parts: instead of these for a task, with the examples that it trains on; validation is never None
-    then. given: the parts as they were given. snapshots: oldest first. best: of a task, the one that did best on the
-    validation part; None before the first epoch is evaluated, and if its recipe keeps the last weights. worker: None
-    until it is prepared and after its state was freed.
+    the schedule. reason: why it failed, was stopped or paused itself. corpus, training_text, held_out: the text and its
+    parts, None until it was read; held_out stays None if the model can only memorise. batches: of the training text,
+    None until it is prepared and after it was freed. parts: instead of these for a task, with the examples that it
+    trains on; validation is never None then. given: the parts as they were given. snapshots: oldest first. best: of a
+    task, the one that did best on the validation part; None before the first epoch is evaluated, and if its recipe
+    keeps the last weights. worker: None until it is prepared and after the state for the next step was freed. pace:
+    steps a second, None for full speed. due: when the pace allows the next step, by the scheduler's clock.
+    training_bytes: estimated, of training it.
     """
 
     def __init__(
         self,
         recipe: Any,  # a Recipe or, for a task, a FinetuningRecipe
         scheduler: Scheduler,
-        budget: Budget,
         *,
         paused: bool = False,
         lease: float | None = None,
@@ -114,49 +116,59 @@ class Run:
     ) -> None:
         """Arguments as for `TrainingService.start`; saved: where a resumed run begins. start: of a task's run."""
         self.id = secrets.token_hex(16)
-        self.recipe, self.budget = recipe, budget
-        self.status: Status = "queued"
-        self.reason = ""
+        self.recipe, self.reason = recipe, ""
         self.corpus: Corpus | None = None
         self.training_text: Corpus | None = None
         self.held_out: Corpus | None = None
+        self.batches: PretrainingBatches | None = None
         self.parts: TaskParts | None = None
         self.given: TaskParts | None = None
         self.snapshots: tuple[Snapshot, ...] = ()
         self.best: Snapshot | None = None
         self.worker: Worker | None = None
-        self._scheduler, self._changed = scheduler, scheduler.changed
-        self._lease, self._pace = Lease(lease, scheduler.now), Pace()
-        self._saved, self._start = saved, saved[0] if saved else start
-        self._keep_step = keep_step
+        self.pace: float | None = None
+        self.due = -math.inf
+        self.training_bytes = self._text_bytes = 0
         self._history: list[Any] = []
         self._evaluations: Sequence[Any] = ()
-        self._batches: PretrainingBatches | None = None
-        self._training_bytes = 0  # that it was admitted with
-        self._text_bytes = 0
+        self._scheduler, self._changed = scheduler, scheduler.changed
+        self._saved, self._start = saved, saved[0] if saved else start
+        self._keep_step = keep_step
+        self._lease, self._renewed = lease, scheduler.now()
         self._stage = ""  # of the preparation
-        self._is_training = False  # a slice is in progress
-        self._slice_began = 0.0
-        self._is_held = False  # a thread needs it at rest for a moment
+        self._ended: Status | None = None
         self._stop_reason: str | None = None  # once it was asked to stop
-        self._paused, self._paused_by_lease = paused, False
+        self._paused_by: Literal["", "command", "lease"] = "command" if paused else ""
         self._single_steps = 0
+        self._is_held = False  # a thread needs it at rest for a moment
+        self._slice_began: float | None = None  # None while no slice is in progress
+        self._is_single = False  # the slice in progress began in a pause
         self._slice_ended = 0.0
-        self._step_seconds = RunningMean(0.2)  # wall clock
-        budget.hold(self)
+        self._step_seconds: float | None = None  # running mean, wall clock
 
     # --- Facts --------------------------------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> Status:
+        """ "paused" means that only `step` trains, and that the newest snapshot is of the last step."""
+        worker = self.worker  # read first: a reader without the lock never sees a freed run as queued
+        if self._ended:
+            return self._ended
+        if worker is None:
+            return "queued"
+        is_at_rest = self._slice_began is None or self._is_single
+        return "paused" if self._paused_by and is_at_rest and not worker.is_trained else "running"
+
+    @property
+    def steps_done(self) -> int:
+        """The number of rows of the history."""
+        return len(self._history)
 
     @checked
     def history(self, since: int = 0) -> list[Any]:
         """The rows, `StepMetrics` or `TaskMetrics`, after the first `since` ones; the next cursor is since +
         len(rows)."""
         return self._history[since:]
-
-    @property
-    def steps_done(self) -> int:
-        """The number of rows of the history."""
-        return len(self._history)
 
     @checked
     def evaluations(self, since: int = 0) -> list[Any]:
@@ -168,19 +180,19 @@ class Run:
         """The progress now."""
         with self._changed:
             done, steps = len(self._history), self.recipe.training.total_steps
-            recent = self._history[-50:]
+            recent, status = self._history[-50:], self.status
             seconds = recent[-1].seconds if recent else 0.0
             spent = seconds - recent[0].seconds if recent else 0.0
             speed = sum(row.tokens for row in recent[1:]) / spent if spent else 0.0
-            is_estimated = self.status == "running" and self._step_seconds.is_known
-            left = (steps - done) * self._step_seconds.value if is_estimated else None
+            is_estimated = status == "running" and self._step_seconds is not None
+            left = (steps - done) * self._step_seconds if is_estimated else None
             ahead, sharing = self._scheduler.queue_ahead(self), self._scheduler.count_sharing()
             reason = self.reason or self._slice_note()
-            return Progress(self.status, reason, done, steps, seconds, speed, left, *ahead, self._stage, sharing)
+            return Progress(status, reason, done, steps, seconds, speed, left, *ahead, self._stage, sharing)
 
     def _slice_note(self) -> str:
         """That it stops after the step in progress, or how long that has taken; else ""."""
-        if self.status in ENDED or not self._is_training:
+        if self._ended or self._slice_began is None:
             return ""
         if self._stop_reason is not None:
             return "Stopping after the step in progress."
@@ -193,7 +205,7 @@ class Run:
 
         again: 1, 2, ... hide other words of the same pairs. Raises RunError without such a step or without batches.
         """
-        batches, last = self._batches, self.recipe.training.total_steps
+        batches, last = self.batches, self.recipe.training.total_steps
         if batches is None:
             raise RunError("The batches of this run are not here: it is not prepared yet, or it was freed.")
         if not 0 <= again <= MAX_SEED:
@@ -201,26 +213,6 @@ class Run:
         if not 1 <= step <= last:
             raise RunError(f"There is no step {step}; this run has the steps 1 to {last}.")
         return view_batch(batches.copy(again)[step - 1], self.snapshots[0].tokenizer, step, rows)
-
-    @property
-    def seed(self) -> int:
-        """The seed of the recipe."""
-        return self.recipe.seed
-
-    @property
-    def encoded(self) -> EncodedCorpus | None:
-        """The training text as token ids; None until it is prepared and after it was freed."""
-        return self._batches.encoded if self._batches else None
-
-    @property
-    def pace(self) -> float | None:
-        """Steps a second, None for full speed."""
-        return self._pace.steps_per_second
-
-    @property
-    def can_continue(self) -> bool:
-        """Whether the state that the next step needs is kept."""
-        return self.worker is not None
 
     @checked
     def save(self, folder: str | Path) -> None:
@@ -243,22 +235,35 @@ class Run:
             if self.worker is None:
                 return (self.best or self.snapshots[-1]).checkpoint(), lambda folder: None
             shown, state = self.worker.to_save(self._history)
-            self.best = self.worker.best
-        return shown.checkpoint(), state.write
+            self._publish(self.worker.newest, self.worker.best)
+            return shown.checkpoint(), state.write
 
     # --- Commands -----------------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
         """Train no more until `resume`; the step in progress is finished. Raises RunError if the run has ended."""
-        self._command(paused=True)
+        self._command("command")
 
     def resume(self) -> None:
         """Continue after a pause. Raises RunError if the run has ended."""
-        self._command(paused=False)
+        self._command("")
 
     def step(self) -> None:
         """Train one step and stay paused. Raises RunError if the run has ended."""
-        self._command(paused=True, single_steps=1)
+        self._command("command", single_steps=1)
+
+    def _command(self, paused_by: Literal["", "command", "lease"], single_steps: int = 0, reason: str = "") -> None:
+        with self._changed:
+            if self._ended:
+                raise RunError(f"This run has ended ({self._ended}); start a new one.")
+            if paused_by != "lease":
+                self._renewed = self._scheduler.now()
+            self.reason = reason
+            if paused_by and self._slice_began is None:
+                self._keep_newest()  # first, for readers who do not take the lock
+            self._single_steps = self._single_steps + single_steps if paused_by else 0
+            self._paused_by = paused_by
+            self._changed.notify_all()
 
     @checked
     def stop(self, reason: str = "", *, wait: bool = True) -> None:
@@ -268,27 +273,30 @@ class Run:
             self._stop_reason = reason
             self._settle_stop()
             self._changed.notify_all()
-            while wait and self.status not in ENDED:
+            while wait and not self._ended:
                 self._changed.wait()
 
     def _settle_stop(self) -> None:
-        """End a run that was asked to stop, if no step is in progress."""
-        if self._stop_reason is not None and not self._is_training and self.status not in ENDED:
+        """End a run that was asked to stop, if no slice is in progress."""
+        if self._stop_reason is not None and self._slice_began is None and not self._ended:
             self._keep_newest()
             self._end("stopped", self._stop_reason or f"Stopped by you at step {len(self._history)}.")
 
     def touch(self) -> None:
         """Renew the lease; a run that was paused at the end of its lease continues."""
         with self._changed:
-            self._lease.renew()
-            if self._paused_by_lease and self.status not in ENDED:
-                self._command(paused=False)
+            self._renewed = self._scheduler.now()
+            if self._paused_by == "lease" and not self._ended:
+                self.resume()
 
     @checked
     def set_pace(self, steps_per_second: float | None) -> None:
         """Train at this many steps a second, or at full speed (None). Raises ConfigError outside 0.05 to 1000."""
+        low, high = PACES
+        if steps_per_second is not None and not low <= steps_per_second <= high:
+            raise ConfigError(f"The pace is {steps_per_second!r}; it must be from {low:g} to {high:g} steps a second.")
         with self._changed:
-            self._pace.set(steps_per_second)
+            self.pace, self.due = steps_per_second, -math.inf
             self._changed.notify_all()
 
     @checked
@@ -298,11 +306,11 @@ class Run:
         Raises RunError unless the run is paused, ConfigError for a value out of range.
         """
         with self._at_rest():
-            self._refuse_if_ended()
+            if self._ended:
+                raise RunError(f"This run has ended ({self._ended}); start a new one.")
             if self.status != "paused" or self.worker is None:
                 raise RunError("The learning rate can be changed while the run is paused; pause it first.")
-            left = self.recipe.training.total_steps - self.worker.trainer.step
-            self.recipe = self.worker.add_part(left, value)
+            self.recipe = self.worker.add_part(self.recipe.training.total_steps - len(self._history), value)
 
     @checked
     def continue_for(self, steps: int, learning_rate: float | None = None) -> None:
@@ -312,35 +320,16 @@ class Run:
         failed or was freed, ConfigError for a number out of range.
         """
         with self._changed:
-            if self.status not in ("finished", "stopped"):
+            if self._ended not in ("finished", "stopped"):
                 raise RunError(f"Only a finished or stopped run can be continued; this one is {self.status}.")
             if self.worker is None:
                 raise RunError("The state that this run needs to continue is no longer kept; start it again.")
             check_steps(len(self._history) + steps, self._scheduler.limits)
             self.recipe = self.worker.add_part(steps, learning_rate)
             self._scheduler.enlist(self)
-            self.status, self.reason, self._stop_reason = "running", "", None
-            self._paused = self._paused_by_lease = False
-            self._single_steps, self._slice_ended = 0, time.monotonic()
+            self.reason, self._stop_reason, self._paused_by, self._single_steps = "", None, "", 0
+            self._ended, self._slice_ended = None, time.monotonic()
             self._changed.notify_all()
-
-    def _command(self, *, paused: bool, single_steps: int = 0) -> None:
-        with self._changed:
-            self._refuse_if_ended()
-            self._lease.renew()
-            self._set_paused(paused, single_steps)
-
-    def _set_paused(self, paused: bool, single_steps: int = 0, reason: str = "") -> None:
-        self._paused, self._paused_by_lease, self.reason = paused, False, reason
-        self._single_steps = self._single_steps + single_steps if paused else 0
-        if self.worker is not None and not paused:
-            self.status = "running"
-        self._settle_pause()
-        self._changed.notify_all()
-
-    def _refuse_if_ended(self) -> None:
-        if self.status in ENDED:
-            raise RunError(f"This run has ended ({self.status}); start a new one.")
 
     @contextlib.contextmanager
     def _at_rest(self) -> Iterator[None]:
@@ -351,7 +340,7 @@ class Run:
                 raise RunError("Another request waits for this run's step in progress; try again when it has ended.")
             self._is_held = True
             try:
-                while self._is_training:
+                while self._slice_began is not None:
                     self._changed.wait()
                 yield
             finally:
@@ -360,14 +349,16 @@ class Run:
 
     def _end(self, status: Status, reason: str) -> None:
         with self._changed:
-            if self.status not in ENDED:
-                self.reason, self._stage, self.status = reason, "", status
-                if status == "failed":
-                    self.give_up()
-                self.budget.make_room()
-                self._changed.notify_all()
+            if self._ended:
+                return
+            self.reason, self._stage = reason, ""
+            self._ended = status
+            if status == "failed":
+                self.worker = None
+            self._scheduler.make_room(self)
+            self._changed.notify_all()
 
-    # --- For the scheduler alone --------------------------------------------------------------------------------------
+    # --- For the service alone ----------------------------------------------------------------------------------------
 
     def prepare(self, text: Text, device: str) -> None:
         """Read and encode the text and build the model; an error ends the run."""
@@ -377,73 +368,50 @@ class Run:
             source: Any = text() if callable(text) else text
             if source is not None:
                 self._text_bytes = source.nbytes
-                self._wait_for_memory(PREPARING * source.nbytes)
+                self._scheduler.admit(self, PREPARING * source.nbytes)
 
-            def admit(text: Prepared) -> None:
-                check_limits(text, self._scheduler.limits, device)
-                self._training_bytes = text.training_bytes
-                self._wait_for_memory(0)
+            def admit(prepared: Prepared) -> None:
+                check_limits(prepared, self._scheduler.limits, device)
+                self.training_bytes = prepared.training_bytes
+                self._scheduler.admit(self, 0)
 
             start = self._start if self.recipe.start or isinstance(self.recipe, FinetuningRecipe) else None
             progress = self._show_stage
             prepared = prepare(self.recipe, source, device=device, start=start, progress=progress, admit=admit)
             worker = Worker(prepared, device, self._saved)
             with self._changed:
-                if self.status in ENDED:
+                if self._ended:
                     return
-                if isinstance(prepared.source, TaskParts):
+                if prepared.head:
                     self.parts, self.given = prepared.parts, prepared.source
-                    self._text_bytes += sum(part.nbytes for part in (prepared.batches, prepared.validation))
+                    self._text_bytes += prepared.batches.nbytes + prepared.validation.nbytes
                 else:
-                    self.corpus, self._batches = prepared.source, prepared.batches
+                    self.corpus, self.batches = prepared.source, prepared.batches
                     self.training_text, self.held_out, _ = prepared.parts
-                self.recipe, self._start = worker.recipe, None
                 self._history = list(self._saved[1].history) if self._saved else []
-                self.worker, self._evaluations, self._saved = worker, worker.evaluations, None
-                self.best = worker.best
-                self._publish(worker.newest)
-                self._stage = ""
-                self.status = "paused" if self._paused else "running"
-                self._slice_ended = time.monotonic()
+                self.recipe, self._evaluations = worker.recipe, worker.evaluations
+                self._start = self._saved = None
+                self._publish(worker.newest, worker.best)
+                self._stage, self._slice_ended = "", time.monotonic()
+                self.worker = worker
                 self._changed.notify_all()
-
-    def _wait_for_memory(self, nbytes: int) -> None:
-        """Wait in line until this run and these bytes have room; RunError when they cannot have it."""
-        memory, needed = self._scheduler.memory, nbytes + self._training_bytes
-        if needed > memory.limit:
-            raise RunError(
-                f"This run needs about {megabytes(needed)} of memory; the limit here is {megabytes(memory.limit)}. "
-                "Choose a smaller model or a shorter text."
-            )
-        with self._changed:
-            deadline = time.monotonic() + MEMORY_SECONDS
-            while not memory.has_room(nbytes):
-                if time.monotonic() > deadline:
-                    raise RunError(f"The machine's memory was full for {MEMORY_SECONDS / 60:.0f} min; try again later.")
-                self._show_stage("waiting until others have freed enough memory")
-                self._changed.wait(1.0)
 
     def _show_stage(self, stage: str) -> None:
         with self._changed:
-            if self.status in ENDED:
+            if self._ended:
                 raise RunError(self.reason)  # it was stopped meanwhile
             self._stage = stage
 
     @property
     def wants_steps(self) -> bool:
         """Whether it would train if it was given the training thread."""
-        if self.worker is None or self.status in ENDED or self._is_held or self._stop_reason is not None:
+        if self.worker is None or self._ended or self._is_held or self._stop_reason is not None:
             return False
-        return not self._paused or self._single_steps > 0 or self.worker.is_trained
-
-    @property
-    def due(self) -> float:
-        """When its pace allows the next step, by the scheduler's clock."""
-        return self._pace.due
+        return not self._paused_by or self._single_steps > 0 or self.worker.is_trained
 
     def begin_slice(self) -> None:
         """Mark the run as training, under the lock; `train_slice` comes next."""
-        self._is_training, self._slice_began = True, time.monotonic()
+        self._slice_began, self._is_single = time.monotonic(), bool(self._paused_by)
 
     def train_slice(self) -> None:
         """Train for a slice of time, publish what it gave and evaluate; an error ends the run."""
@@ -451,17 +419,17 @@ class Run:
             assert self.worker is not None
             self._train(self.worker)
         with self._changed, self._fail_on_error():
-            self.budget.seconds += time.monotonic() - self._slice_began
-            self._is_training = False
             if self.worker is not None and self.worker.is_finished:
                 self._end("finished", "")
+            if self._paused_by:
+                self._keep_newest()
+            self._slice_began = None
             self._settle_stop()
-            self._settle_pause()
             self._changed.notify_all()
 
     def interrupt(self, reason: str) -> None:
         """End the run as failed after an error that `train_slice` did not catch."""
-        self._is_training = False
+        self._slice_began = None
         self._end("failed", reason)
 
     def _train(self, worker: Worker) -> None:
@@ -473,9 +441,9 @@ class Run:
         now = time.monotonic()
         with self._changed:
             if rows:
-                self._step_seconds.add((now - self._slice_ended) / len(rows))
+                self._step_seconds = running_mean(self._step_seconds, (now - self._slice_ended) / len(rows), 0.2)
             self._slice_ended = now
-            if rows and not divergence and (worker.is_snapshot_due or self._is_at_kept_step or not self.wants_steps):
+            if rows and not divergence and (worker.is_snapshot_due or self._lacks_kept_step or not self.wants_steps):
                 self._publish(worker.take_snapshot())
             # Rows come after the snapshot: a reader who sees a step's row finds its weights.
             self._history.extend(rows)
@@ -485,40 +453,34 @@ class Run:
             worker.evaluate()
             if worker.best is not self.best:
                 with self._changed:
-                    self.best = worker.best
-                    self._publish(worker.newest)
+                    self._publish(worker.newest, worker.best)
 
     def _may_step(self) -> bool:
-        """Whether a step may begin now; if so, it is counted."""
+        """Whether a step may begin now; if so, it is counted, and by its pace the next one is due a period later."""
         with self._changed:
-            if self._is_at_kept_step and self.snapshots[-1].step != self._keep_step:
-                return False  # the slice ends here, for a snapshot
-            may_step = self.wants_steps and self._pace.take_step(self._scheduler.now())
-            if may_step:
-                self._single_steps = max(0, self._single_steps - 1)
-            return may_step
+            now = self._scheduler.now()
+            if self._lacks_kept_step or not self.wants_steps or now < self.due:
+                return False
+            if self.pace is not None:
+                # A step that begins a little late does not shift the later ones; a longer delay is not caught up.
+                self.due = (self.due if now - self.due < 1 / self.pace else now) + 1 / self.pace
+            self._single_steps = max(0, self._single_steps - 1)
+            return True
 
     @property
-    def _is_at_kept_step(self) -> bool:
-        return self.worker is not None and self.worker.trainer.step == self._keep_step
-
-    def _settle_pause(self) -> None:
-        is_due = self._paused and not self._single_steps and (self.worker is None or not self.worker.is_trained)
-        if is_due and not self._is_training and self.status == "running":
-            self._keep_newest()  # first, for readers who do not take the lock
-            self.status = "paused"
+    def _lacks_kept_step(self) -> bool:
+        """Whether the training is at the step to keep and its snapshot is still to be taken."""
+        return self.worker is not None and self.worker.trainer.step == self._keep_step != self.snapshots[-1].step
 
     def _keep_newest(self) -> None:
         if self.worker is not None and self.worker.newest.step < self.worker.trainer.step:
             self._publish(self.worker.take_snapshot())
 
-    def _publish(self, snapshot: Snapshot) -> None:
-        kept = [other for other in self.snapshots if other.step != snapshot.step]
-        if snapshot.step == self._keep_step:
-            snapshot = dataclasses.replace(snapshot, stays=True)
-        chosen = {each.step: each for each in (*thinned([*kept, snapshot]), *([self.best] if self.best else []))}
-        self.snapshots = tuple(chosen[step] for step in sorted(chosen))
-        self.budget.make_room()
+    def _publish(self, newest: Snapshot, best: Snapshot | None = None) -> None:
+        self.best = best or self.best
+        by_step = {each.step: each for each in (*self.snapshots, self.best, newest) if each}
+        self.snapshots = thinned([by_step[step] for step in sorted(by_step)], self._staying)
+        self._scheduler.make_room(self)
 
     @contextlib.contextmanager
     def _fail_on_error(self) -> Iterator[None]:
@@ -535,51 +497,84 @@ class Run:
                 reason = f"Training stopped on an internal error ({type(error).__name__}); the log has more."
             self._end("failed", reason)
 
+    def check_lease(self, now: float) -> None:
+        """Pause a run that nobody has visited for longer than its lease; free it after FREE_AFTER leases."""
+        with self._changed:
+            if not self.is_left:
+                return
+            if now - self._renewed > FREE_AFTER * (self._lease or 0):
+                self.free("Stopped and freed, because nobody had visited it for long.")
+            elif not self._paused_by and self.status in TRAINING:
+                done = f"Paused at step {len(self._history)}"
+                self._command("lease", reason=f"{done}, because nobody was watching; it continues when you do.")
+
+    # --- Memory -------------------------------------------------------------------------------------------------------
+
     @property
     def is_left(self) -> bool:
         """Whether nobody has visited it for longer than its lease."""
-        return self._lease.status(self._scheduler.now()) != "valid"
+        return self._lease is not None and self._scheduler.now() - self._renewed > self._lease
 
     @property
     def working_bytes(self) -> int:
         """Estimated bytes of training it, until it has ended."""
-        return 0 if self.status in ENDED else self._training_bytes
-
-    @property
-    def spare_bytes(self) -> int:
-        """Bytes that an ended run keeps only to be continued."""
-        return self.worker.trainer.nbytes if self.worker is not None and self.status in ENDED else 0
+        return 0 if self._ended else self.training_bytes
 
     @property
     def fixed_bytes(self) -> int:
         """Estimated bytes of the history and the encoded text."""
-        encoded = self.encoded
+        encoded = self.batches.encoded if self.batches else None
         arrays = (encoded.ids, encoded.offsets, encoded.texts) if encoded else ()
         # A memory-mapped array does not own its data and takes no memory.
         text = sum(array.nbytes for array in arrays if array.flags.owndata)
-        best = self.best.nbytes if self.best and all(each is not self.best for each in self.snapshots) else 0
-        return ROW_BYTES * len(self._history) + text + self._text_bytes + best
+        return ROW_BYTES * len(self._history) + text + self._text_bytes
 
-    def give_up(self) -> None:
-        """Free what only `continue_for` needs; history and snapshots stay."""
-        self.worker = None
+    @property
+    def spare_bytes(self) -> int:
+        """Bytes that an ended run keeps only to be continued."""
+        return self.worker.trainer.nbytes if self.worker is not None and self._ended else 0
 
-    def check_lease(self, now: float) -> None:
-        """Pause a run whose lease has lapsed; free one whose lease has expired."""
-        with self._changed:
-            status = self._lease.status(now)
-            if status == "expired":
-                self.free("Stopped and freed, because nobody had visited it for long.")
-            elif status == "lapsed" and not self._paused and self.status in TRAINING:
-                reason = f"Paused at step {len(self._history)}, because nobody was watching; it continues when you do."
-                self._set_paused(True, reason=reason)
-                self._paused_by_lease = True
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes that it keeps beside training. All its snapshots are as large: this is asked for all runs of a room
+        twice a second."""
+        snapshots = self.snapshots
+        return self.fixed_bytes + self.spare_bytes + (len(snapshots) * snapshots[0].nbytes if snapshots else 0)
+
+    @property
+    def staying_bytes(self) -> int:
+        """Bytes that stay when all is freed that others may need: text, history, first, newest and best weights."""
+        ends, staying = (*self.snapshots[:1], *self.snapshots[-1:]), self._staying
+        stay = [each for each in self.snapshots if each in ends or each.step in staying]
+        return self.fixed_bytes + sum(each.nbytes for each in stay)
+
+    @property
+    def _staying(self) -> set[int | None]:
+        return {self._keep_step, self.best.step if self.best else None}
+
+    def least_useful(self) -> tuple[float, Snapshot] | None:
+        """Of the snapshots that may be dropped; see `snapshots.least_useful`."""
+        return least_useful(self.snapshots, self._staying)
+
+    def drop(self, snapshot: Snapshot) -> int:
+        """Drop a snapshot; returns its bytes."""
+        self.snapshots = tuple(each for each in self.snapshots if each is not snapshot)
+        return snapshot.nbytes
+
+    def give_up(self) -> int:
+        """Free what only `continue_for` needs; returns its bytes. History and snapshots stay."""
+        freed, self.worker = self.spare_bytes, None
+        return freed
 
     def free(self, reason: str) -> None:
         """Stop and free all but the history; a run with a step in progress only stops, and is freed by a later call."""
         self.stop(reason, wait=False)
-        if self.status in ENDED:
-            self.give_up()
-            self.snapshots, self._batches, self._evaluations = (), None, ()
-            self.corpus = self.training_text = self.held_out = self.parts = self.given = self.best = None
-            self._text_bytes, self._lease.seconds = 0, None
+        if self._ended:
+            self.worker = self.batches = self.best = self._lease = None
+            self.corpus = self.training_text = self.held_out = self.parts = self.given = None
+            self.snapshots, self._evaluations, self._text_bytes = (), (), 0
+
+
+def running_mean(mean: float | None, value: float, weight: float) -> float:
+    """An exponentially weighted mean with a new value; None before the first. weight: of the new value."""
+    return value if mean is None else (1 - weight) * mean + weight * value

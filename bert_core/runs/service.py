@@ -26,11 +26,10 @@ from bert_core.config import LOCAL, Limits
 from bert_core.costs import choose_device, processor_cores, usable_memory
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError, checked_settings, one_line
+from bert_core.runs.memory import BUDGET_BYTES, Budget, Memory
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe
-from bert_core.runs.run import ENDED, Run, Text
+from bert_core.runs.run import ENDED, Run, Text, running_mean
 from bert_core.runs.saved_state import read_training_state
-from bert_core.runs.snapshots import BUDGET_BYTES, Budget, Memory
-from bert_core.runs.timing import RunningMean
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, unpack_checkpoint
 from bert_core.tasks.examples import TaskParts
 
@@ -63,14 +62,16 @@ class TrainingService:
         self.device_name = _describe_device(self.device)
         self.limits = limits
         self.changed = threading.Condition(threading.RLock())
-        self.memory = Memory(usable_memory(self.device), self.changed, limits.ample_bytes)
+        usable = usable_memory(self.device)
+        self.memory = Memory(int(min(usable, limits.memory_bytes)), usable, self.changed)
         self._clock = clock
+        self._budgets: weakref.WeakKeyDictionary[Run, Budget] = weakref.WeakKeyDictionary()
         self._active: list[Run] = []
-        self._waiting: list[tuple[Run, Text]] = []  # for the visitor's earlier runs to end
+        self._waiting: dict[Run, Text] = {}  # for the visitor's earlier runs to end
         self._queue: list[Run] = []  # to be prepared, first come, first served
         self._served = 0.0  # training time of the last visitor to train, before that slice
         self._leased: weakref.WeakSet[Leased] = weakref.WeakSet()
-        self._prepare_seconds = RunningMean(0.3)
+        self._prepare_seconds: float | None = None  # running mean
         self._is_closing = False
         self._in_slice: Run | None = None
         self._preparer = ThreadPoolExecutor(1, thread_name_prefix="prepare", initializer=_give_way)
@@ -101,15 +102,8 @@ class TrainingService:
         Raises ConfigError for an unknown recipe or a seed out of range. An unusable text ends the run as failed.
         """
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
-        run = Run(
-            recipe.with_seed(seed),
-            self,
-            budget or self.budget(),
-            paused=paused,
-            lease=lease,
-            keep_step=keep_step,
-        )
-        return self._add(run, corpus)
+        run = Run(recipe.with_seed(seed), self, paused=paused, lease=lease, keep_step=keep_step)
+        return self._add(run, corpus, budget)
 
     @checked_settings
     def finetune(
@@ -129,7 +123,7 @@ class TrainingService:
         """
         recipe = finetuning_recipe(recipe) if isinstance(recipe, str) else recipe
         recipe = dataclasses.replace(recipe.with_seed(seed), start=start.name)
-        return self._add(Run(recipe, self, budget or self.budget(), start=start, **options), parts)
+        return self._add(Run(recipe, self, start=start, **options), parts, budget)
 
     @checked_settings
     def resume(
@@ -153,12 +147,14 @@ class TrainingService:
             saved = load_checkpoint(folder, limits=self.limits), read_training_state(folder)
         state = saved[1]
         corpus = state.matching(corpus)
-        return self._add(Run(state.recipe, self, budget or self.budget(), saved=saved, **options), corpus)
+        return self._add(Run(state.recipe, self, saved=saved, **options), corpus, budget)
 
-    def _add(self, run: Run, corpus: Text) -> Run:
+    def _add(self, run: Run, text: Text, budget: Budget | None) -> Run:
         with self.changed:
             self.enlist(run)
-            self._waiting.append((run, corpus))
+            self._budgets[run] = budget = budget or self.budget()
+            budget.runs[run] = None
+            self._waiting[run] = text
             self._queue_first_runs()
             self.watch(run)
         return run
@@ -200,6 +196,15 @@ class TrainingService:
 
     # --- The scheduler, as a run sees it ------------------------------------------------------------------------------
 
+    def admit(self, run: Run, nbytes: int) -> None:
+        """See `Memory.admit`."""
+        self.memory.admit(run, nbytes)
+
+    def make_room(self, run: Run) -> None:
+        """Keep what the run's visitor has within the visitor's limit."""
+        if run in self._budgets:
+            self._budgets[run].make_room()
+
     def enlist(self, run: Run) -> None:
         """Train a run once the visitor's earlier runs have ended. Raises RunError while the service is closing."""
         if self._is_closing:
@@ -211,37 +216,38 @@ class TrainingService:
         ahead = 0
         if run in self._queue and run.status not in ENDED:
             ahead = sum(other.status not in ENDED for other in self._queue[: self._queue.index(run)])
-        is_known = self._prepare_seconds.is_known or not ahead
-        return ahead, (ahead and ahead * self._prepare_seconds.value) if is_known else None
+        if ahead and self._prepare_seconds is None:
+            return ahead, None
+        return ahead, ahead * (self._prepare_seconds or 0.0)
 
     def count_sharing(self) -> int:
         """The number of runs that share the training thread now."""
-        return sum(run.wants_steps for run in self._first_runs())
+        return sum(run.wants_steps for run in self._first_runs().values())
 
     # --- The two threads ----------------------------------------------------------------------------------------------
 
-    def _first_runs(self) -> list[Run]:
+    def _first_runs(self) -> dict[Budget, Run]:
         """Of each visitor the first run that has not ended."""
         firsts: dict[Budget, Run] = {}
         for run in self._active:
             if run.status not in ENDED:
-                firsts.setdefault(run.budget, run)
-        return list(firsts.values())
+                firsts.setdefault(self._budgets[run], run)
+        return firsts
 
     def _queue_first_runs(self) -> None:
-        firsts, waiting = self._first_runs(), self._waiting
-        self._waiting = [(run, text) for run, text in waiting if run not in firsts and run.status not in ENDED]
-        for run, text in waiting:
-            if run in firsts:
+        self._active = [run for run in self._active if run.status not in ENDED]
+        self._waiting = {run: text for run, text in self._waiting.items() if run in self._active}
+        for run in self._first_runs().values():
+            if run in self._waiting:
                 self._queue.append(run)
-                self._preparer.submit(self._prepare, run, text)
+                self._preparer.submit(self._prepare, run, self._waiting.pop(run))
 
     def _prepare(self, run: Run, text: Text) -> None:
         started = time.monotonic()
         try:
             if run.status not in ENDED:
                 run.prepare(text, self.device)
-                self._prepare_seconds.add(time.monotonic() - started)
+                self._prepare_seconds = running_mean(self._prepare_seconds, time.monotonic() - started, 0.3)
         finally:
             with self.changed:
                 self._queue.remove(run)
@@ -264,7 +270,9 @@ class TrainingService:
                 return
             self._in_slice = run
             run.begin_slice()
+        began = time.monotonic()
         run.train_slice()
+        self._budgets[run].seconds += time.monotonic() - began
         self._in_slice = None  # a waiting thread does not keep a run whose visitor has left
 
     def _fail_slice(self) -> None:
@@ -279,8 +287,7 @@ class TrainingService:
         while not self._closing.wait(TICK_SECONDS):
             try:
                 self._check_leases()
-                self.memory.has_room()
-                self.memory.tidy()
+                self.memory.make_room()
                 if not self._trainer.is_alive():
                     _log.error("the training thread has died; a new one starts")
                     self._fail_slice()
@@ -311,18 +318,19 @@ class TrainingService:
         A run that was paused does not catch up on missed time: its visitor's time is raised to the last one's.
         """
         now = self.now()
-        self._active = [run for run in self._active if run.status not in ENDED]
         self._queue_first_runs()
-        ready = [run for run in self._first_runs() if run.wants_steps and run.due <= now]
-        run = min(ready, key=lambda run: (run.steps_done > 0, max(run.budget.seconds, self._served)), default=None)
-        if run is not None and run.steps_done:
-            run.budget.seconds = self._served = max(run.budget.seconds, self._served)
-        return run
+        ready = {budget: run for budget, run in self._first_runs().items() if run.wants_steps and run.due <= now}
+        if not ready:
+            return None
+        budget = min(ready, key=lambda each: (ready[each].steps_done > 0, max(each.seconds, self._served)))
+        if ready[budget].steps_done:
+            budget.seconds = self._served = max(budget.seconds, self._served)
+        return ready[budget]
 
     def _idle_seconds(self) -> float | None:
         """The time until a run is due, at most TICK_SECONDS; None to wait for a notification."""
         now = self.now()
-        waits = [run.due - now for run in self._first_runs() if run.wants_steps]
+        waits = [run.due - now for run in self._first_runs().values() if run.wants_steps]
         return max(0.0, min([*waits, TICK_SECONDS])) if waits else None
 
 

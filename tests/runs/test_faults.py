@@ -14,7 +14,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError, is_out_of_memory
 from bert_core.model import BertForPreTraining
 from bert_core.probes import forward, masked_words
-from bert_core.runs import prepare, run, saved_state, service, snapshots, worker
+from bert_core.runs import memory, prepare, run, saved_state, service, worker
 from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService
@@ -76,12 +76,12 @@ IN_A_RUN = [
     *[(prepare, name) for name in ("PretrainingBatches", "BertForPreTraining", "make_trainer")],
     (prepare, "Evaluator"),
     *[(run, name) for name in ("prepare", "Worker", "thinned")],
-    *[(Run, name) for name in ("_publish", "_may_step", "_settle_pause", "_train")],
+    *[(Run, name) for name in ("_publish", "_may_step", "_settle_stop", "_train")],
     *[(worker, name) for name in ("read_metrics", "until_divergence", "Snapshot")],
     *[(Recipe, name) for name in ("source", "content")],
     *[(worker.Worker, name) for name in ("train", "take_snapshot", "evaluate")],
     *[(Trainer, name) for name in ("__next__", "_backward")],
-    *[(prepare, "evaluating"), (evaluation.Evaluator, "begin_if_due"), (snapshots.Budget, "make_room")],
+    *[(prepare, "evaluating"), (evaluation.Evaluator, "begin_if_due"), (memory.Budget, "make_room")],
     *[(PretrainingBatches, "__getitem__"), (losses.Pretraining, "loss"), (optimizer.Optimizer, "step")],
 ]
 
@@ -208,8 +208,8 @@ def test_a_dead_training_thread_is_replaced_and_its_run_has_a_reason(
         made.changed.notify_all()
     made._trainer.join(PATIENCE)
     assert not made._trainer.is_alive()
-    made._in_slice = died = Run(recipe, made, made.budget())
-    died._is_training = True
+    made._in_slice = died = Run(recipe, made)
+    died._slice_began = 0.0
     made._is_closing = False
     wait(lambda: died.status == "failed")
     assert "internal error" in died.reason
@@ -241,7 +241,7 @@ def test_stop_is_a_flag_and_waiting_requests_are_refused(
     tmp_path: Path,
 ) -> None:
     started = service_.start(recipe, TEXT)
-    wait(lambda: started._is_training)
+    wait(lambda: started._slice_began)
     monkeypatch.setattr(run, "LONG_STEP_SECONDS", -1.0)
     assert "has taken 0 s so far" in started.progress().reason
     saver = threading.Thread(target=started.save, args=[tmp_path / "model"])
@@ -268,7 +268,7 @@ def test_a_step_in_progress_does_not_hold_up_closing(
     monkeypatch.setattr(service, "CLOSE_SECONDS", 0.05)
     made = TrainingService("cpu")
     started = made.start(recipe, TEXT)
-    wait(lambda: started._is_training)
+    wait(lambda: started._slice_began)
     made.close()
     assert started.status == "running"
     slow_step.set()

@@ -1,7 +1,8 @@
-"""One budget of bytes for all visitors, and the limits of a place, are checked before the work begins."""
+"""One rule for the memory of all visitors, and the limits of a place, are checked before the work begins."""
 
 import dataclasses
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -14,13 +15,14 @@ import pytest
 from bert_core import costs
 from bert_core.config import LOCAL, PUBLIC, Limits
 from bert_core.data.corpus import Corpus
-from bert_core.errors import ConfigError, RunError
+from bert_core.errors import ConfigError
 from bert_core.runs import run as run_module
+from bert_core.runs.memory import Budget, Memory
 from bert_core.runs.prepare import prepare, preview
 from bert_core.runs.recipe import Recipe, load_recipe
 from bert_core.runs.run import ENDED, Run
 from bert_core.runs.service import TrainingService
-from bert_core.runs.snapshots import Memory
+from bert_core.runs.snapshots import least_useful
 from bert_core.training.trainer import Trainer
 
 PATIENCE = 60
@@ -46,119 +48,129 @@ def ended(run: Run) -> Run:
     return run
 
 
-class Holder:
-    """A run as the budget sees it. calls: what was freed."""
+class Held:
+    """A run as a visitor's budget sees it. freed: what was freed, by name."""
 
-    def __init__(
-        self, budget: Any, calls: list[Any], name: str, *, working: int = 0, spare: int = 0, left: bool = False
-    ):
-        self.snapshots: tuple[Any, ...] = ()
-        self.fixed_bytes, self.working_bytes, self.spare_bytes, self.is_left = 0, working, spare, left
-        self._calls, self._name = calls, name
-        budget.hold(self)
+    def __init__(self, budget: Budget, freed: list[str], name: str, steps: tuple[int, ...] = (), **bytes_: int):
+        self.snapshots, self.best, self.is_left = (
+            tuple(snapshot(step) for step in steps),
+            bytes_.pop("best", None),
+            False,
+        )
+        self.training_bytes = self.working_bytes = bytes_.pop("working", 0)
+        self.spare_bytes, self.fixed_bytes = bytes_.pop("spare", 0), bytes_.pop("fixed", 0)
+        self._freed, self._name = freed, name
+        budget.runs[self] = None  # type: ignore[index]
 
-    def give_up(self) -> None:
-        self._calls.append(self._name)
-        self.spare_bytes = 0
+    @property
+    def steps(self) -> list[int]:
+        return [each.step for each in self.snapshots]
+
+    @property
+    def kept_bytes(self) -> int:
+        return self.fixed_bytes + self.spare_bytes + 40 * len(self.snapshots)
+
+    def least_useful(self) -> Any:
+        return least_useful(self.snapshots, {self.best})
+
+    def drop(self, dropped: Any) -> int:
+        self._freed.append(f"{self._name} {dropped.step}")
+        self.snapshots = tuple(each for each in self.snapshots if each is not dropped)
+        return 40
+
+    def give_up(self) -> int:
+        self._freed.append(f"{self._name} state")
+        freed, self.spare_bytes = self.spare_bytes, 0
+        return freed
 
     def free(self, reason: str) -> None:
-        self.give_up()
-        self.working_bytes, self.is_left = 0, False
+        self._freed.append(f"{self._name} run")
+        self.spare_bytes = self.fixed_bytes = self.working_bytes = 0
+        self.snapshots, self.is_left = (), False
 
 
-def snapshot(step: int, nbytes: int) -> Any:
-    return SimpleNamespace(step=step, stays=False, nbytes=nbytes)
+def snapshot(step: int) -> Any:
+    return SimpleNamespace(step=step, nbytes=40)
 
 
-def test_what_others_hold_and_have_reserved_is_subtracted_and_the_least_useful_goes_first() -> None:
-    memory, calls = Memory(1000, threading.RLock()), []
-    budgets = [memory.budget(500) for _ in range(4)]
-    kept = [
-        Holder(budgets[0], calls, "training", working=300),
-        Holder(budgets[1], calls, "ended", spare=100),
-        Holder(budgets[2], calls, "left", working=200, left=True),
-        Holder(budgets[3], calls, "watched"),
-    ]
-    kept[3].snapshots = tuple(snapshot(step, 40) for step in (0, 1, 2, 9))
-    assert memory.used == 760
-    with memory.reserve(240, "It"):
-        assert (memory.used, calls) == (1000, [])
-        with (
-            pytest.raises(RunError, match=r"This text needs about .* of memory; 0 kB of 1 kB are free .* later"),
-            memory.reserve(500, "This text"),
-        ):
-            pass
-        assert calls == ["left", "ended"]
-        assert [each.step for each in kept[3].snapshots] == [0, 9], "ends stay"
-        assert kept[0].working_bytes == 300
-        assert memory.used == 620
-        with memory.reserve(380, "It"):
-            assert not memory.has_room(1)
-    assert memory.used == 380
+def test_who_holds_the_most_loses_snapshots_then_states_and_those_who_left_their_runs() -> None:
+    memory, freed = Memory(10_000, 10_000, threading.RLock()), list[str]()
+    much, some, little = (memory.budget(500) for _ in range(3))
+    first = Held(much, freed, "first", (0, 9), spare=60)
+    second = Held(much, freed, "second", (0, 1, 2, 9), spare=50)
+    other = Held(some, freed, "other", (0, 1, 9), working=100)
+    left = Held(little, freed, "left", (0, 9))
+    left.is_left = True
+    memory.make_room()
+    assert (memory.used, freed) == (350 + 220 + 80, [])
+    memory.limit = 600
+    memory.make_room()
+    assert freed == ["second 1", "second 2"], "one was too few"
+    memory.limit = 540
+    memory.make_room()
+    assert freed[2:] == ["first state"], "the oldest ended run, before what another visitor holds"
+    memory.limit = 460
+    memory.make_room()
+    assert freed[3:] == ["second state"]
+    memory.limit = 420
+    memory.make_room()
+    assert freed[4:] == ["other 1"]
+    memory.limit = 400
+    memory.make_room()
+    assert freed[5:] == ["left run"]
+    memory.limit = 0
+    memory.make_room()
+    assert len(freed) == 6, "first and newest snapshots and training stay"
+    assert (first.steps, second.steps, other.steps, other.working_bytes) == ([0, 9], [0, 9], [0, 9], 100)
 
 
-def test_above_what_is_ample_no_visitor_keeps_more_than_an_even_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bert_core.runs.snapshots.LEAST_PART", 100)
-    memory, calls = Memory(10_000, threading.RLock(), 740), []
-    budgets = [memory.budget(500) for _ in range(3)]
-    much = Holder(budgets[0], calls, "much", spare=50, working=50)
-    much.snapshots = tuple(snapshot(step, 40) for step in (0, 1, 2, 3, 9, 99))
-    little = Holder(budgets[1], calls, "little", spare=100)
-    little.snapshots = tuple(snapshot(step, 30) for step in (0, 1, 9))
-    memory.tidy()
-    assert (memory.used, calls) == (530, []), "less than is ample"
-    large = Holder(budgets[2], calls, "large", spare=10, working=90)
-    large.snapshots = (snapshot(0, 150), snapshot(9, 150))
-    memory.tidy()  # 600 are left for three
-    assert [each.step for each in much.snapshots] == [0, 9, 99]
-    assert len(little.snapshots) == 3
-    assert calls == ["large"], "its two snapshots and its training stay"
-    assert budgets[0].part == 200
-    assert memory.has_room(9000)
-    large.working_bytes = 900
-    memory.tidy()
-    assert budgets[0].part == 100, "training leaves nothing"
-    assert [each.step for each in much.snapshots] == [0, 99]
-    large.working_bytes = 0
-    memory.tidy()
-    assert not budgets[2].is_exceeded, "there is enough again"
+def test_the_first_the_newest_and_the_best_snapshot_stay() -> None:
+    memory, freed = Memory(0, 10_000, threading.RLock()), list[str]()
+    budget, other = memory.budget(500), memory.budget(130)
+    run = Held(budget, freed, "run", (0, 1, 2, 3, 9), best=2)
+    memory.make_room()
+    assert run.steps == [0, 2, 9]
+    own = Held(other, freed, "own", (0, 1, 2, 9))
+    budget.make_room()
+    assert own.steps == [0, 1, 2, 9]
+    other.make_room()
+    assert own.steps == [0, 2, 9], "a visitor's own limit"
 
 
 def test_the_bytes_of_all_runs_are_added_up_once_however_many_they_are() -> None:
     """It happens twice a second and at each preparation, under the lock of all runs."""
 
-    class Counted(Holder):
+    class Counted(Held):
         fixed_bytes = property(lambda self: calls.append("") or 0, lambda self, value: None)
 
     for limit in (10**9, 0):
         calls: list[str] = []
-        memory = Memory(limit, threading.RLock())
+        memory = Memory(limit, limit, threading.RLock())
         budgets = [memory.budget(500) for _ in range(300)]
-        holders = [Counted(budget, calls, "run", working=1) for budget in budgets]
-        assert memory.has_room() == (limit > 0)
+        holders = [Counted(budget, [], "run", working=1) for budget in budgets]
+        memory.make_room()
         assert len(calls) < 10 * len(holders)
 
 
-def test_a_run_waits_in_line_until_others_have_freed_the_memory(
-    recipe: Recipe, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_refused_while_others_have_the_memory(recipe: Recipe) -> None:
     service = TrainingService("cpu")
-    service.memory.limit = int(1.8 * prepare(recipe, TEXT).training_bytes)
+    service.memory.capacity = service.memory.limit = int(1.8 * prepare(recipe, TEXT).training_bytes)
+    over = ended(service.start(recipe, TEXT))
+    assert over.worker is not None
     first = service.start(recipe, TEXT, paused=True)
     wait(lambda: first.progress().status == "paused")
-    longer = recipe.override({"training.steps": 200})  # so that it still trains when the third one is prepared
-    second, third = service.start(longer, TEXT), service.start(recipe, TEXT)
-    wait(lambda: "freed enough memory" in second.progress().preparing)
-    assert third.progress().runs_ahead == 1
+    refused = ended(service.start(recipe, TEXT))
+    assert refused.status == "failed"
+    assert re.fullmatch(
+        r"This run needs about .* of memory; .* of .* are free on this machine now\. Choose less, or try again later\.",
+        refused.reason,
+    )
+    assert over.worker is None, "its state to continue made room"
+    assert first.status == "paused"
+    assert [each.step for each in first.snapshots] == [0]
     first.stop()
-    assert [ended(run).status for run in (second, third)] == ["finished", "finished"]
-    assert first.worker is None, "its state to continue made room"
-    monkeypatch.setattr(run_module, "MEMORY_SECONDS", 0.0)
-    first = service.start(recipe, TEXT, paused=True)
-    wait(lambda: first.progress().status == "paused")
-    assert "memory was full" in ended(service.start(recipe, TEXT)).reason
-    first.stop()
-    service.memory.limit //= 3
+    assert ended(service.start(recipe, TEXT)).status == "finished", "its state to continue made room"
+    service.memory.capacity //= 3
     assert "Choose a smaller model" in ended(service.start(recipe, TEXT)).reason
     service.close()
 

@@ -427,7 +427,7 @@ def test_a_run_resumed_from_its_files_gives_the_same_losses_at_any_cut(service, 
         (run.pack if number % 2 else run.save)(saved)
         run.stop()
         resumed = finished(service.resume(saved))
-        assert resumed.seed == 5
+        assert resumed.recipe.seed == 5
         assert numbers(resumed.history()) == whole[asked], cut
         assert [row.seconds for row in resumed.history()[:cut]] == [row.seconds for row in run.history()]
     assert other.status == "running"
@@ -603,16 +603,16 @@ def test_a_run_has_its_newest_snapshot_and_its_reason_before_it_is_called_paused
     seen = []
 
     def note(run, name, value):
-        if (name, value) == ("status", "paused"):
-            seen.append((run.snapshots[-1].step == len(run.history()), "nobody was watching" in run.reason))
         object.__setattr__(run, name, value)
+        if vars(run).get("_history") and run.status == "paused":
+            seen.append((run.snapshots[-1].step == len(run.history()), "nobody was watching" in run.reason))
 
     monkeypatch.setattr(Run, "__setattr__", note, raising=False)
     run = slow_service.start(recipe.override({"training.steps": 100_000}), lease=10)
     wait(lambda: run.history())
     clock.now += 10.5
     wait(lambda: seen)
-    assert seen == [(True, True)]
+    assert set(seen) == {(True, True)}
 
 
 def test_a_touch_does_not_resume_a_run_that_a_person_paused(slow_service, clock, recipe):

@@ -123,7 +123,7 @@ def test_a_run_without_pairs_shows_sentences_alone_and_a_packed_run_several_in_a
 
 
 def test_a_run_without_weights_or_batches_is_refused(space: Workspace, run: Run, service: TrainingService) -> None:
-    waiting = Run(RECIPE, service, run.budget)
+    waiting = Run(RECIPE, service)
     with pytest.raises(RunError, match="in a moment"):
         batch_value(space, waiting, None, 0, 0)
     waiting.stop()

@@ -2,7 +2,6 @@
 
 import dataclasses
 import gc
-import math
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -14,8 +13,7 @@ import pytest
 from bert_core import TrainingService, load_recipe
 from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe, finetuning_recipe
-from bert_core.runs.run import ENDED, Run
-from bert_core.runs.timing import FREE_AFTER
+from bert_core.runs.run import ENDED, FREE_AFTER, Run
 from bert_core.storage.checkpoint import Checkpoint
 from ui.server.news import run_news
 from ui.server.workspace import MODEL_BYTES, MOST_RUNS, NOT_YOURS, Model, Workspace
@@ -251,13 +249,13 @@ def test_what_makes_room_is_said_a_named_run_stays_and_names_stay(workspaces: Wo
     assert len(space.runs) == MOST_RUNS
 
 
-def test_old_runs_also_make_room_while_memory_is_scarce(service: TrainingService) -> None:
+def test_old_runs_also_make_room_for_newer_ones_in_a_visitors_memory(service: TrainingService) -> None:
     space = Workspace("a visitor", service.budget())
     recipe = load_recipe("romeo-juliet").override({"training.steps": 2})
     for number in range(3):
         run = service.start(recipe, seed=number, budget=space.budget)
         wait(lambda run=run: run.status == "finished")
-        space.budget.part = 0 if number == 1 else math.inf
+        space.budget.limit = 0 if number == 1 else 2**30
         space.add_run(run)
         assert len(space.runs) == (2 if number == 2 else 1), "the second run takes the place of the first"
 

@@ -192,7 +192,7 @@ def _progress(space: Workspace, runs: list[Run], active: Run) -> dict[str, Any]:
     done = sum(step if run.status in ACTIVE else total for run, (step, total) in zip(runs, steps, strict=True))
     if progress.seconds_left is not None and progress.step < progress.steps:
         left = round(progress.seconds_left * (all_steps - done) / (progress.steps - progress.step), 1)
-    return {"now": f"{entry.variant}, seed {active.seed}", "fraction": round(done / all_steps, 3), "left": left}
+    return {"now": f"{entry.variant}, seed {active.recipe.seed}", "fraction": round(done / all_steps, 3), "left": left}
 
 
 def _result(space: Workspace, trial: Trial) -> dict[str, Any] | None:

@@ -75,7 +75,7 @@ def run_row(space: Workspace, run: Run) -> dict[str, Any]:
         "colour": entry.colour,
         "isDotted": entry.is_dotted,
         "title": space.shown_title(run.id, space.title_of(run)),
-        "seed": str(run.seed),
+        "seed": str(run.recipe.seed),
         "status": progress.status,
         "reason": progress.reason,
         "step": progress.step,

@@ -102,7 +102,7 @@ def description(run: Run) -> dict[str, Any]:
             settings.pop("training.parts", None)
     if "training.parts" in settings:
         return {"missing": "Its learning rate or number of steps was changed while it trained."}
-    return {"recipe": recipe.name, "seed": str(run.seed), "settings": settings}
+    return {"recipe": recipe.name, "seed": str(run.recipe.seed), "settings": settings}
 
 
 def repeated_run(workspaces: Workspaces, space: Workspace, described: Any, step: int | None = None) -> Run:

@@ -123,7 +123,7 @@ class KeptRuns:
 
     def _save(self, folder: Path, run: Run, variant: str) -> None:
         step, corpus = run.steps_done, run.corpus or run.given
-        if corpus is None or not run.can_continue or self._saved.get(folder) == step:
+        if corpus is None or run.worker is None or self._saved.get(folder) == step:
             return
         if not 0 < corpus.nbytes <= LARGEST_TEXT or shutil.disk_usage(self._folder).free < FREE_DISK:
             return

@@ -10,9 +10,9 @@ import threading
 from dataclasses import dataclass, field
 
 from bert_core.errors import RunError, first_three
+from bert_core.runs.memory import Budget
 from bert_core.runs.recipe import FinetuningRecipe
 from bert_core.runs.run import ACTIVE, Run
-from bert_core.runs.snapshots import Budget
 from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import own
 
@@ -208,7 +208,7 @@ class Workspace:
         self.runs[run.id] = run
         ended = [other for other in self.runs.values() if other.status not in ACTIVE and other is not run]
         for old in (other for other in ended if not self.names.get(other.id)):
-            if len(self.runs) <= MOST_RUNS and not self.budget.is_exceeded:
+            if len(self.runs) <= MOST_RUNS and self.budget.used <= self.budget.limit:
                 break
             self.dropped.append(self.title_of(old))
             title, number = self._plain_title(old), self.entries[old.id].number

@@ -16,9 +16,8 @@ from bert_core.costs import give_back_memory
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
-from bert_core.runs.run import TRAINING, Run, Text
+from bert_core.runs.run import FREE_AFTER, TRAINING, Run, Text
 from bert_core.runs.service import TrainingService
-from bert_core.runs.timing import FREE_AFTER
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts
 from ui.handlers import MALFORMED, on_error
@@ -138,7 +137,9 @@ class Workspaces:
         space.refuse_if_active()
         if run.corpus is None:
             raise RunError("The text of this run is no longer kept; start it from the form.")
-        return self.start(space, run.recipe, run.corpus, run.seed, paused=paused, variant=space.entries[run.id].variant)
+        return self.start(
+            space, run.recipe, run.corpus, run.recipe.seed, paused=paused, variant=space.entries[run.id].variant
+        )
 
     def resume(self, space: Workspace, folder: Path, corpus: Corpus | None = None) -> Run:
         """Resume a saved run. Errors as for `start` and `TrainingService.resume`."""

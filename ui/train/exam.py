@@ -61,7 +61,8 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
     """What the exam view shows: `text` on the parts and, unless a run in training is shown live (selected is None),
     `step`, `verdict` (sentences), `rule`, `columns` and `rows` of a name and (right, of how many) for each column.
     """
-    training_text, training, held_out = run.training_text, run.encoded, run.held_out
+    training_text, held_out = run.training_text, run.held_out
+    training = run.batches.encoded if run.batches else None
     found = space.checkpoint(run, selected)
     if training_text is None or training is None or found is None:
         return {"text": WHEN}

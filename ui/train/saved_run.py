@@ -61,7 +61,7 @@ def packed(run: Run | None, link: gr.DownloadButton) -> str:
     """Path of a run's zip file in the component's cache, which deletes old files. Raises RunError."""
     if run is None:
         raise RunError(NO_RUN_YET)
-    if not run.can_continue:
+    if run.worker is None:
         raise RunError(NOT_KEPT)
     return _cached(link, run, "training-state.zip", run.pack)
 
