@@ -30,9 +30,9 @@ from tqdm import tqdm
 
 from bert_core.config import CORPUS_KINDS, check_seed, fields_of
 from bert_core.costs import choose_device
-from bert_core.data.arrays import cache_folder
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
+from bert_core.data.text import cache_folder
 from bert_core.errors import BertCoreError, ConfigError, RunError
 from bert_core.pages.report import report
 from bert_core.probes.exam import EXAM_SENTENCES, exam

@@ -4,10 +4,11 @@ import errno
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from types import CodeType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 
@@ -43,15 +44,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def one_line(error: BaseException) -> str:
     """An error for the log: its type and where it was raised, without its message, which may hold a person's text."""
-    frames = [f"{Path(code.co_filename).name}:{line}" for code, line in _places(error)]
+    places = traceback.walk_tb(error.__traceback__)
+    frames = [f"{Path(frame.f_code.co_filename).name}:{line}" for frame, line in places]
     return f"{type(error).__name__} at {' < '.join(frames[:-6:-1])}"
-
-
-def _places(error: BaseException) -> Iterator[tuple[CodeType, int]]:
-    trace = error.__traceback__
-    while trace is not None:
-        yield trace.tb_frame.f_code, trace.tb_lineno
-        trace = trace.tb_next
 
 
 def first_three(items: Iterable[str]) -> str:
@@ -72,15 +67,8 @@ def megabytes(count: int) -> str:
 
 
 _Function = TypeVar("_Function", bound=Callable)
-_NAMES = {
-    str: "a text",
-    bytes: "bytes",
-    int: "a whole number",
-    float: "a number",
-    bool: "True or False",
-    NoneType: "None",
-}
-_NAMES |= {Path: "the path of a file or a folder", os.PathLike: "a path"}
+_NAMES = {str: "a text", bytes: "bytes", int: "a whole number", float: "a number", bool: "True or False"}
+_NAMES |= {NoneType: "None", Path: "the path of a file or a folder", os.PathLike: "a path"}
 # What makes the objects that a person may confuse with a path or a text.
 _MADE_BY = {"Checkpoint": "load_checkpoint", "Corpus": "read_corpus", "Recipe": "load_recipe", "TaskData": "load_task"}
 _MADE_BY |= {"AttentionMaps": "attention", "Tokenizer": "train_tokenizer"}
@@ -93,21 +81,14 @@ def checked(function: _Function, error: type[BertCoreError] = InputError) -> _Fu
         function.__init__ = checked(function.__init__, ConfigError)  # type: ignore[misc]
         return function
     signature = inspect.signature(function)
-    left_out = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.empty)
-    kinds = {
-        name: each.annotation
-        for name, each in signature.parameters.items()
-        if each.kind not in left_out and each.annotation not in left_out
-    }
 
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
         for name, value in signature.bind(*arguments, **named).arguments.items():
-            kind = kinds.get(name, Any)
-            is_several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
-            for each in value if is_several else [value]:
-                if not _fits(each, kind):
-                    raise error(f"{name} is {_shown(each)}; it must be {_described(kind)}.")
+            parameter = signature.parameters[name]
+            for each in value if parameter.kind is parameter.VAR_POSITIONAL else [value]:
+                if not _fits(each, parameter.annotation):
+                    raise error(f"{name} is {_shown(each)}; it must be {_described(parameter.annotation)}.")
         return function(*arguments, **named)
 
     return call  # type: ignore[return-value]
@@ -119,27 +100,23 @@ def checked_settings(function: _Function) -> _Function:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of the kind that an annotation names; other annotations allow any value."""
+    """Whether a value is of the kind that an annotation names. A protocol, Any and no annotation allow any value."""
     origin, parts = get_origin(kind), get_args(kind)
-    if kind is None:
-        return value is None
     if origin in (Union, UnionType):
         if Path in parts and isinstance(value, str):
             return _is_path(value)
         return any(_fits(value, part) for part in parts)
     if origin is Literal:
         return value in parts
+    if origin in (Sequence, Iterable) and isinstance(value, Sequence):  # nobody means the characters of a text
+        return not isinstance(value, str | bytes) and all(_fits(each, parts[0]) for each in value)
     if kind in (int, float):
         return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
-    if origin in (Sequence, Iterable) and isinstance(value, str | bytes):
-        return False  # a text is a sequence of texts, but nobody means its characters
-    if origin in (Sequence, Iterable) and isinstance(value, Sequence) and get_origin(parts[0]) is not Sequence:
-        return all(_fits(each, *parts) for each in value)
-    wanted = origin or kind
-    is_known = isinstance(wanted, type) and wanted is not Any
-    if is_known and isinstance(value, os.PathLike):
-        return isinstance(value, wanted) and _is_path(value)
-    return not is_known or isinstance(value, wanted)
+    try:
+        is_known = isinstance(value, origin or kind)
+    except TypeError:
+        return True
+    return kind is inspect.Parameter.empty or (is_known and (not isinstance(value, os.PathLike) or _is_path(value)))
 
 
 def _is_path(value: str | os.PathLike) -> bool:
@@ -163,9 +140,9 @@ def _described(kind: Any) -> str:
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         kinds = [part for part in parts if not (part is str and Path in parts)]
-        return " or ".join(dict.fromkeys(_described(part) for part in kinds))
+        return " or ".join(dict.fromkeys(map(_described, kinds)))
     if origin is Literal:
-        return f"one of: {', '.join(map(str, parts))}"
+        return f"one of: {', '.join(parts)}"
     if origin in (Sequence, Iterable):
         return f"a list, each item {_described(parts[0])}"
     name = getattr(origin or kind, "__name__", str(kind))

@@ -278,7 +278,7 @@ def test_recipes(kind_and_content):
 @cases(500)
 @given(
     st.one_of(TEXTS, *(damaged(each.encode()) for each in _TASK_FILES), changed(_SQUAD).map(json_bytes)),
-    st.sampled_from(TASKS),
+    st.sampled_from([*TASKS]),
     st.booleans(),
 )
 def test_task_files(model, content, task, labelled):

@@ -12,7 +12,6 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-import torch
 from helpers import make_model
 
 import bert_core
@@ -40,7 +39,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]
     tokenizer = train_tokenizer(CORPUS)
     model = make_model(BertConfig(tokenizer.get_vocab_size(), 12, 1, 3, 8, max_position_embeddings=32))
     checkpoint = Checkpoint(model, tokenizer)
-    words = CORPUS.sentences
+    words = tuple(CORPUS.sentences)
     task = TaskData("text-classification", [TextExample(each, None, each[:3]) for each in words * 4])
     tuned = finetune(checkpoint, task, validation=task, epochs=1).checkpoint
     service = TrainingService("cpu")
@@ -95,7 +94,7 @@ def arguments_of(name: str, has: dict[str, Any]) -> tuple[Callable, dict[str, An
         "finetune": {**model, "task": task, "validation": task, "test": None, "recipe": None, "seed": 0},
         "fetch_checkpoint": {"name": "not a name", "max_bytes": 10, "cache": folder},
         "load_checkpoint": {"folder": folder / "model", "max_positions": None},
-        "save_checkpoint": {**model, "folder": folder / "new", "dtype": torch.float16},
+        "save_checkpoint": {**model, "folder": folder / "new"},
         "load_recipe": {"name_or_path": "romeo-juliet"},
         "prepare": {"recipe": FEW, "source": CORPUS, "seed": 0, "start": None},
         "preview": {"recipe": FEW, "corpus": CORPUS},

@@ -7,14 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 from helpers import make_model
 
 from bert_core.__main__ import main
 from bert_core.config import ASSETS, BertConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import train_tokenizer
-from bert_core.errors import CheckpointError, ConfigError
+from bert_core.errors import CheckpointError
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 
 ROOT = ASSETS.parent
@@ -119,13 +118,6 @@ def test_an_earlier_model_is_said_to_be_kept_only_where_there_was_one(place, tmp
     save_checkpoint(checkpoint, tmp_path / "old")
     with pytest.raises(CheckpointError, match=r"on device\); the earlier model there is kept\.$"):
         save_checkpoint(checkpoint, tmp_path / "old", also=full)
-
-
-@pytest.mark.parametrize("dtype", [torch.int8, torch.bool, torch.int64, torch.float64, torch.float8_e4m3fn])
-def test_weights_are_written_only_as_what_can_be_read_again(place, tmp_path, dtype):
-    with pytest.raises(ConfigError, match=f"dtype is {dtype}; weights can be written as: torch.float32, torch.float16"):
-        save_checkpoint(load_checkpoint(place / "model"), tmp_path / "new", dtype=dtype)
-    assert not (tmp_path / "new").exists()
 
 
 def test_a_reader_that_closes_the_output_ends_the_command_quietly(place):

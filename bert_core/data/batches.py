@@ -1,8 +1,6 @@
 """From pairs of sentences to batches: truncation and masking (Devlin et al. 2018, sections 3.1 and A.1-A.2).
 
-Batch k is a function of (seed, k) alone, so any batch can be drawn again, in any order, on any machine. A few array
-operations draw a group of batches together, without a Python loop over its rows.
-
+Batch k is a function of (seed, k) alone, so any batch can be drawn again, in any order, on any machine.
 Shapes: S sentences, G batches in a group, B pairs in a batch, R = G * B rows, T tokens, N positions to predict.
 """
 

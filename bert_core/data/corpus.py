@@ -1,8 +1,4 @@
-"""A text as documents of sentences; next-sentence pairs are neighbours in the same document.
-
-A short text is held in memory. A long file is split into sentences once; `bert_core.data.stored_text` keeps them in a
-folder and reads them from there.
-"""
+"""A text as documents of sentences; next-sentence pairs are neighbours in the same document."""
 
 import dataclasses
 import hashlib
@@ -11,55 +7,55 @@ import itertools
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from bert_core.config import LOCAL, Limits
-from bert_core.data.arrays import Append, cache_folder, gather
 from bert_core.data.decoding import END_OF_FILE, control_notes, decoded_blocks, without_controls
 from bert_core.data.sentences import SentenceReader
-from bert_core.data.stored_text import StoredDocuments, StoredSentences, append_text
+from bert_core.data.text import TEXT_ARRAYS, Append, Documents, Sentences, append_text, arrays, cache_folder
 from bert_core.errors import CorpusError, checked, megabytes
 
 MAX_BYTES = 64 * 2**20  # of a visitor's text
 IN_MEMORY_BYTES = 16 * 2**20  # the sentences of a longer file are kept in a folder
 
 _SAMPLED_AT_ONCE = 100  # sentences
-_RULES = 5  # raise this number when the rules of `SentenceReader` change, so that stored texts are split again
+_RULES = 6  # raise this number when the rules of `SentenceReader` or the files change, so that texts are split again
 
 
 @dataclass(frozen=True)
 class Corpus:
     """A text as documents of sentences.
 
-    documents: their sentences as written, without white space at both ends. name: for messages. notes: what the reader
-    changed (encoding, cut words), one sentence each. labels: whether each pair is positive, if every document is a
-    labelled pair; None if the positive pairs are the neighbours in a document. kind, encoding: how it was read; None
-    for a text that was not read here, and for UTF-8.
+    documents: sequences of their sentences as written, without white space at both ends. name: for messages. notes:
+    what the reader changed (encoding, cut words), one sentence each. labels: whether each pair is positive, if every
+    document is a labelled pair; None if the positive pairs are the neighbours in a document. kind, encoding: how it was
+    read; None for a text that was not read here, and for UTF-8. text: the documents as bytes and offsets.
     """
 
     documents: Sequence[Sequence[str]]
     name: str = "the text"
     notes: tuple[str, ...] = ()
-    labels: Sequence[bool] | np.ndarray | None = None
+    labels: Sequence[bool] | None = None
     kind: str | None = None
     encoding: str | None = None
+    text: Documents = field(init=False, repr=False, compare=False)
 
-    @cached_property
-    def sentences(self) -> Sequence[str]:
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", Documents.of(self.documents))
+        object.__setattr__(self, "documents", self.text)
+
+    @property
+    def sentences(self) -> Sentences:
         """All sentences in reading order."""
-        if isinstance(self.documents, StoredDocuments):
-            return self.documents.sentences
-        if len(self.documents) == 1:
-            return self.documents[0]
-        return tuple(sentence for document in self.documents for sentence in document)
+        return self.text.sentences
 
+    @checked
     def sample(self, most_bytes: int) -> Iterable[str]:
-        """All sentences or, of a stored text over `most_bytes`, about that much, spread evenly over the text."""
+        """All sentences or, of a text over `most_bytes`, about that much, spread evenly over the text."""
         sentences, share = self.sentences, self.sampled_share(most_bytes)
         if share == 1:
             return sentences
@@ -67,31 +63,28 @@ class Corpus:
         starts = (int(n * _SAMPLED_AT_ONCE / share) for n in range(parts))
         return (sentence for start in starts for sentence in sentences[start : start + _SAMPLED_AT_ONCE])
 
+    @checked
     def sampled_share(self, most_bytes: int) -> float:
         """The fraction of the sentences that `sample` yields."""
-        sentences = self.sentences
-        return min(1.0, most_bytes / sentences.nbytes) if isinstance(sentences, StoredSentences) else 1.0
+        offsets = self.sentences.offsets
+        return min(1.0, most_bytes / max(1, int(offsets[-1] - offsets[0])))
 
     @cached_property
     def fingerprint(self) -> str:
         """A SHA-256 of the sentences, documents and labels, in hexadecimal; the name does not matter."""
         digest = hashlib.sha256()
-        if isinstance(self.documents, StoredDocuments):
-            blocks = self.documents.sentences.blocks()
-        else:
-            lines = (line for document in self.documents for line in (*document, ""))
-            blocks = (f"{line}\n".encode("utf-8", "surrogatepass") for line in lines)
-        for block in blocks:
-            digest.update(block)
+        for document in self.text:
+            digest.update(document.whole[document.offsets[0] : document.offsets[-1]])
+            digest.update(b"\n")
         if self.labels is not None:
-            digest.update(bytes(bytearray(self.labels)))
+            digest.update(bytes(self.labels))
         return digest.hexdigest()
 
     @property
     def nbytes(self) -> int:
-        """Estimated memory of the sentences in bytes; a stored text takes none."""
-        is_stored = isinstance(self.documents, StoredDocuments)
-        return 0 if is_stored else sum(len(sentence) + 80 for document in self.documents for sentence in document)
+        """Memory of the text in bytes; one in mapped files takes none."""
+        sentences = self.sentences
+        return 0 if sentences.folder else int(sentences.offsets[-1] - sentences.offsets[0]) + sentences.offsets.nbytes
 
     @classmethod
     @checked
@@ -107,10 +100,9 @@ class Corpus:
         if len(data) > (most := min(MAX_BYTES, limits.upload_bytes)):
             raise CorpusError(f"{name} has {megabytes(len(data))}; the limit is {megabytes(most)}. Use a part.")
         notes: list[str] = []
-        # In blocks, because one regular expression over the whole text would block every other thread.
-        reader = SentenceReader(kind, name, limits.items)
-        corpus = cls._read(reader, decoded_blocks(io.BytesIO(data), name, notes, encoding))
-        return dataclasses.replace(corpus, notes=(*notes, *corpus.notes), encoding=encoding)
+        # In blocks, because one regular expression over the whole text would hold the interpreter's lock.
+        blocks = decoded_blocks(io.BytesIO(data), name, notes, encoding)
+        return _read(SentenceReader(kind, name, limits.items), blocks, notes, encoding)
 
     @classmethod
     @checked
@@ -120,20 +112,7 @@ class Corpus:
         if len(text) > (most := min(MAX_BYTES, limits.upload_bytes)):
             raise CorpusError(f"{name} has {len(text):,} characters; the limit is {most:,}. Use a part.")
         text, controls = without_controls(text.rstrip(END_OF_FILE), name)
-        corpus = cls._read(reader, [text.removeprefix("\ufeff")])
-        return dataclasses.replace(corpus, notes=(*control_notes(controls), *corpus.notes))
-
-    @classmethod
-    def _read(cls, reader: SentenceReader, blocks: Iterable[str]) -> "Corpus":
-        documents: list[list[str]] = [[]]
-        kind = reader.kind  # "auto" becomes another while it reads
-        for sentences in reader.read(blocks):
-            if sentences is not None:
-                documents[-1] += sentences
-            elif documents[-1]:
-                documents.append([])
-        texts = tuple(tuple(document) for document in documents if document)
-        return cls(texts, reader.name, reader.notes, tuple(reader.labels) or None, kind)
+        return _read(reader, [text.removeprefix("\ufeff")], control_notes(controls))
 
     @checked
     def first(self, number: int | None) -> "Corpus":
@@ -144,13 +123,11 @@ class Corpus:
     @checked
     def excerpt(self, most: int) -> "Corpus":
         """The first `most` sentences in their documents; one fewer if the last document would have only one."""
-        documents, left = [], most
-        for document in self.documents:
-            if left < 2:
-                break
-            documents.append(document[:left])
-            left -= len(document)
-        return dataclasses.replace(self.first(len(documents)), documents=tuple(documents))
+        end = min(most, len(self.sentences))
+        if end == most and end - 1 in self.text.bounds:
+            end -= 1
+        part = self._part(0, max(0, end))
+        return dataclasses.replace(part, documents=tuple(part.documents))  # in memory
 
     @checked
     def split(self, *shares: float, needs_pairs: bool = True) -> tuple["Corpus", ...]:
@@ -162,7 +139,7 @@ class Corpus:
         """
         if not shares:
             return (self,)
-        bounds, S = self._document_bounds, len(self.sentences)
+        bounds, S = self.text.bounds, len(self.sentences)
         wanted = np.array([S * (1 - sum(shares[i:])) for i in range(len(shares))])
         after = np.searchsorted(bounds, wanted)
         ends = np.where(2 * wanted < bounds[after - 1] + bounds[after], bounds[after - 1], bounds[after])  # the nearest
@@ -173,21 +150,11 @@ class Corpus:
             raise CorpusError(f"{self.name} is too short to be split; set validation_share and test_share to 0.")
         return parts
 
-    @property
-    def _document_bounds(self) -> np.ndarray:
-        """The number of each document's first sentence, and of all sentences, (D + 1,)."""
-        if isinstance(self.documents, StoredDocuments):
-            return self.documents.bounds
-        return np.cumsum([0, *map(len, self.documents)])
-
     def _part(self, start: int, end: int) -> "Corpus":
         """The sentences `start` to `end` in their documents, without the rest of a document that is cut."""
-        bounds = self._document_bounds
-        kept = np.concatenate([[start], bounds[(start < bounds) & (bounds < end)], [end]])
-        if isinstance(self.documents, StoredDocuments):
-            documents: Sequence[Sequence[str]] = self.documents.cut(kept)
-        else:
-            documents = tuple(self.sentences[first:last] for first, last in itertools.pairwise(kept.tolist()))
+        bounds = self.text.bounds
+        kept = np.unique([start, *bounds[(start < bounds) & (bounds < end)], end])
+        documents = dataclasses.replace(self.text, offsets=self.text.offsets[0] + kept)
         labels = None if self.labels is None else self.labels[start // 2 : end // 2]
         return dataclasses.replace(self, documents=documents, labels=labels)
 
@@ -203,21 +170,31 @@ def read_corpus(
     """Read a corpus from a file, or from a string.
 
     path_or_text: a string is a path only if it is one line that names an existing file; for a visitor's text use
-    `Corpus.from_text`, which never opens a file. The sentences of a file of more than 16 MB are stored in the user's
-    cache folder for later runs, and take no more memory than a short text. kind: see `SentenceReader`. encoding: of a
-    file that is not UTF-8, see `decoded_blocks`. progress: called with the fraction of such a file that is read. Raises
-    CorpusError, and ConfigError for another kind or encoding.
+    `Corpus.from_text`, which never opens a file. A file of more than 16 MB is kept as sentences in the user's cache
+    folder for later runs, and takes no more memory than a short one. kind: see `SentenceReader`. encoding: if not
+    UTF-8, see `decoded_blocks`. progress: called with the fraction that is read. Raises CorpusError, and ConfigError
+    for another kind or encoding.
     """
     if isinstance(path_or_text, str) and not _names_a_file(path_or_text):
         return Corpus.from_text(path_or_text, kind)
-    path = Path(path_or_text)
+    path, folder = Path(path_or_text), None
+    notes: list[str] = []
     try:
-        if path.stat().st_size > IN_MEMORY_BYTES:
-            return _stored_corpus(path, kind, encoding, progress)
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > IN_MEMORY_BYTES:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+                folder = cache_folder() / f"text-{content[:32]}-{kind}-{encoding or 'utf-8'}-{_RULES}"
+                file.seek(0)
+
+            def blocks() -> Iterator[str]:
+                for block in decoded_blocks(file, path.name, notes, encoding):
+                    progress(file.tell() / size)
+                    yield block
+
+            return _read(SentenceReader(kind, path.name), blocks(), notes, encoding, folder)
     except OSError as error:
         raise CorpusError(f"The file {path} cannot be read ({error.strerror}); check its name.") from None
-    return Corpus.from_bytes(data, kind, path.name, encoding)
 
 
 def _names_a_file(text: str) -> bool:
@@ -227,31 +204,23 @@ def _names_a_file(text: str) -> bool:
         return False
 
 
-def _stored_corpus(path: Path, kind: str, encoding: str | None, progress: Callable[[float], None]) -> Corpus:
-    """A corpus whose sentences are in the cache folder, written there unless an earlier run did so."""
-    reader = SentenceReader(kind, path.name)
+def _read(
+    reader: SentenceReader,
+    blocks: Iterable[str],
+    notes: list[str],
+    encoding: str | None = None,
+    folder: Path | None = None,
+) -> Corpus:
+    """notes: on the blocks, complete when these are read. folder: see `arrays`."""
+    kind = reader.kind  # "auto" becomes another while it reads
 
-    def fill(append: Append) -> dict[str, Any]:
-        notes: list[str] = []
-        with path.open("rb") as file:
-            size = path.stat().st_size
-            blocks = decoded_blocks(file, path.name, notes, encoding)
-            blocks = _reported(blocks, lambda: progress(file.tell() / size))
-            append_text(reader.read(blocks), append)
-        if reader.labels:
-            append("labels", np.array(reader.labels))
-        return {"notes": [*notes, *reader.notes]}
+    def fill(append: Append) -> None:
+        append_text(reader.read(blocks), append)
+        append("labels", np.array(reader.labels, bool))
+        append("notes", np.array([*notes, *reader.notes], str))
 
-    with path.open("rb") as file:
-        content = hashlib.file_digest(file, "sha256").hexdigest()
-    folder = cache_folder() / f"text-{content[:32]}-{kind}-{encoding or 'utf-8'}-{_RULES}"
-    arrays, facts = gather(fill, folder)
-    sentences = StoredSentences(folder, arrays["sentences"], 0, len(arrays["sentences"]) - 1)
-    documents = StoredDocuments(sentences, arrays["documents"])
-    return Corpus(documents, path.name, tuple(facts["notes"]), arrays.get("labels"), kind, encoding)
-
-
-def _reported(blocks: Iterator[str], report: Callable[[], None]) -> Iterator[str]:
-    for block in blocks:
-        report()
-        yield block
+    found = arrays(fill, folder, (*TEXT_ARRAYS, "labels", "notes"))
+    labels = tuple(found["labels"].tolist()) or None
+    return Corpus(
+        Documents.from_arrays(found, folder), reader.name, tuple(found["notes"].tolist()), labels, kind, encoding
+    )

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from bert_core.errors import ConfigError, CorpusError
 
-BLOCK_BYTES = 2**20  # a decoder and a regular expression stop all other threads for so many at once
+BLOCK_BYTES = 2**20  # so many at once, since a decoder and a regular expression hold the interpreter's lock
 MAX_LINE_BYTES = 64 * 2**20
 
 _BYTE_ORDER_MARKS = (
@@ -23,8 +23,7 @@ END_OF_FILE = "\x1a"  # of DOS programs
 _NEVER_TEXT = re.compile("[\0\ud800-\udfff]")  # the latter are lone surrogates, which UTF-8 cannot represent
 _CONTROLS = re.compile("[\x01-\x08\x0e-\x1f\x7f]")
 _MOST_CONTROLS = 1 / 16  # of the characters of a text; a binary file has more
-# Marks without width inside words: the soft hyphen, the space without width, signs of direction, the byte order mark;
-# also joiners, unless a letter of Arabic, an Indic script or the like, or an emoji stands before them.
+# Marks without width inside words, also joiners unless a letter of Arabic, an Indic script or an emoji is before them.
 _INVISIBLE = re.compile(
     "[\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]|(?<![\u0590-\U0010ffff])[\u200c\u200d]"
 )
@@ -120,20 +119,13 @@ def with_plain_line_ends(text: str) -> str:
 
 
 def without_controls(text: str, name: str, start: int = 0, encoding: str = "utf-8") -> tuple[str, int]:
-    """A text that begins at byte `start` without its control characters, and their number.
-
-    Raises CorpusError if they are so many, or such, that this is no text.
-    """
-    parts, count = [], 0
-    for first in range(0, len(text), BLOCK_BYTES):
-        part = text[first : first + BLOCK_BYTES]
-        kept, controls = _CONTROLS.subn("", part)
-        pattern = _CONTROLS if controls > _MOST_CONTROLS * len(part) else _NEVER_TEXT
-        if wrong := pattern.search(part):
-            raise _not_text(name, start + len(text[: first + wrong.start()].encode(encoding, "surrogatepass")))
-        parts.append(kept)
-        count += controls
-    return "".join(parts), count
+    """A text that begins at byte `start` without its control characters, and their number. Raises CorpusError if they
+    are so many, or such, that this is no text."""
+    kept, count = _CONTROLS.subn("", text)
+    pattern = _CONTROLS if count > _MOST_CONTROLS * len(text) else _NEVER_TEXT
+    if wrong := pattern.search(text):
+        raise _not_text(name, start + len(text[: wrong.start()].encode(encoding, "surrogatepass")))
+    return kept, count
 
 
 def control_notes(count: int) -> list[str]:
@@ -142,10 +134,7 @@ def control_notes(count: int) -> list[str]:
 
 
 def without_invisible(text: str) -> tuple[str, int]:
-    """A text without marks that have no width and divide or change words, and their number.
-
-    Joiners that Persian, Indic scripts or emoji need are kept.
-    """
+    """A text without marks that have no width and divide words, and their number; needed joiners are kept."""
     return _INVISIBLE.subn("", text)
 
 
@@ -154,11 +143,8 @@ def _not_text(name: str, byte: int) -> CorpusError:
 
 
 def _likely_encodings(data: bytes, wrong: int) -> dict[str, str]:
-    """The encodings that a part of the data may have, and how they read it, the likeliest first.
-
-    All read it in one script, and no two of them alike. wrong: the first byte that is not UTF-8. If many bytes before
-    it are, the data is damaged UTF-8.
-    """
+    """The encodings that the data may have, the likeliest first, and how each reads a part of it: all in one script, no
+    two alike. wrong: the first byte that is not UTF-8. If many bytes before it are, the data is damaged UTF-8."""
     import chardet  # its models take memory, and most files are UTF-8
 
     if wrong - len(data[:wrong].decode()) > _DAMAGED:
@@ -184,10 +170,8 @@ def _likely_encodings(data: bytes, wrong: int) -> dict[str, str]:
 
 
 def _script(text: str) -> str:
-    """The script of most words that are not ASCII, by the first word of their letters' names in Unicode.
-
-    Words of two scripts, unless one is East Asian, are a sign of the wrong encoding.
-    """
+    """The script of most words that are not ASCII, by the first word of their letters' names in Unicode. Words of two
+    scripts, unless one is East Asian, are a sign of the wrong encoding."""
     counts: Counter[str] = Counter()
     for word in _WORD.findall(text):
         if not word.isascii():

@@ -7,14 +7,12 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
 
-from bert_core.data.arrays import Append, gather
 from bert_core.data.corpus import Corpus
-from bert_core.data.stored_text import StoredSentences
+from bert_core.data.text import Append, arrays
 from bert_core.data.tokenizer import UNK, plain
 from bert_core.errors import CorpusError, checked
 
@@ -22,7 +20,7 @@ IS_NEXT, NOT_NEXT = 0, 1
 MANY_UNKNOWN, MOST_UNKNOWN = 0.1, 0.95  # of a text's words: said above the one, refused above the other
 
 _ENCODED_AT_ONCE = 10_000  # sentences
-_CHARACTERS_AT_ONCE = 2**17  # or a pair; the words of a group stop all other threads while they become Python objects
+_CHARACTERS_AT_ONCE = 2**17  # or a pair; a group holds the interpreter's lock while its words become Python objects
 _MOST_CACHED = 500_000  # words
 
 
@@ -93,21 +91,23 @@ def encode_corpus(
     The ids of a stored text are stored beside it, for each tokenizer. progress: called with the fraction of the
     sentences that are encoded.
     """
+    names = ["ids", "offsets", "documents", "texts", "unknown_share"]
+    names += [] if corpus.labels is None else ["pair_labels"]
     folder = _ids_folder(corpus, tokenizer)
-    arrays, facts = gather(lambda append: _encode(corpus, tokenizer, append, progress), folder)
-    return EncodedCorpus(**arrays, unknown_share=facts["unknown_share"])
+    found = arrays(lambda append: _encode(corpus, tokenizer, append, progress), folder, names)
+    return EncodedCorpus(unknown_share=float(found.pop("unknown_share")[0]), **found)
 
 
 def _ids_folder(corpus: Corpus, tokenizer: Tokenizer) -> Path | None:
-    """The folder for the ids of a stored text; None for a text in memory."""
+    """The folder for the ids of a text in files, beside these; None for a text in memory."""
     sentences = corpus.sentences
-    if not isinstance(sentences, StoredSentences):
+    if sentences.folder is None:
         return None
     vocabulary = hashlib.sha256(tokenizer.to_str().encode()).hexdigest()[:32]
-    return sentences.folder / f"ids-{vocabulary}-{sentences.start}-{sentences.stop}"
+    return sentences.folder / f"ids-{vocabulary}-{sentences.offsets[0]}-{sentences.offsets[-1]}"
 
 
-def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Callable[[float], None]) -> dict[str, Any]:
+def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Callable[[float], None]) -> None:
     unknown = tokenizer.token_to_id(UNK)
     dtype = np.min_scalar_type(tokenizer.get_vocab_size())
     tokenizer = plain(tokenizer)
@@ -143,9 +143,8 @@ def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Call
         start, end, unknowns = start + len(rows), end + len(ids), unknowns + int((ids == unknown).sum())
     _empty(ids_of)
     kept_before = np.concatenate([[0], np.concatenate(kept_parts).cumsum()])
-    lengths = np.fromiter((len(document) for document in corpus.documents), np.int64, len(corpus.documents))
-    append("documents", kept_before[np.concatenate([[0], lengths.cumsum()])])
-    return {"unknown_share": unknowns / end if end else 0.0}
+    append("documents", kept_before[corpus.text.bounds])
+    append("unknown_share", np.array([unknowns / end if end else 0.0]))
 
 
 def _groups(sentences: Iterable[str]) -> Iterator[list[str]]:
@@ -164,7 +163,7 @@ def _groups(sentences: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _empty(ids_of: dict[str, Sequence[int]]) -> None:
-    """Free a dict item by item: `clear` stops all other threads until the last of its lists is freed."""
+    """Free a dict item by item: `clear` holds the interpreter's lock until the last of its lists is freed."""
     while ids_of:
         ids_of.popitem()
 
@@ -172,8 +171,7 @@ def _empty(ids_of: dict[str, Sequence[int]]) -> None:
 def text_hashes(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """A 64-bit hash of each sentence, (S,), from its ids and their positions.
 
-    Two of ten million different sentences have the same hash with a probability of 3 in a million. Then one or two
-    pairs are never drawn as NotNext; nothing else changes.
+    Two of ten million sentences share one with a probability of 3 in a million; they are then never a NotNext pair.
     """
     starts = lengths.cumsum() - lengths
     positions = np.arange(len(ids), dtype=np.uint64) - starts.astype(np.uint64).repeat(lengths)

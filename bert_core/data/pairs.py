@@ -10,6 +10,7 @@ import copy
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from bert_core.config import DataConfig
 from bert_core.data.encoding import IS_NEXT, NOT_NEXT, EncodedCorpus, mix
@@ -17,8 +18,8 @@ from bert_core.errors import CorpusError
 
 Array = np.ndarray
 
-# This fraction of the pairs has the last sentence of a document as A, or the first one as B. These are always NotNext,
-# so they are few; without them a model does not learn that nothing follows the last sentence.
+# This fraction of the pairs, always NotNext, has the last sentence of a document as A, or the first one as B; without
+# them a model does not learn that nothing follows the last sentence.
 OUTSIDE = 0.01
 SHORT = 0.1  # fraction of packed pairs that are shorter, as in create_pretraining_data of google-research/bert
 
@@ -39,9 +40,9 @@ class Pairs(NamedTuple):
     label: Array
 
 
-def generator(seed: int, stream: int, index: int, masks: int = 0) -> np.random.Generator:
+def generator(seed: int, stream: int, index: int, masks: int = 0) -> Generator:
     """A generator that depends on nothing but its arguments."""
-    return np.random.Generator(np.random.Philox(key=seed, counter=[0, masks, stream, index]))
+    return Generator(np.random.Philox(key=seed, counter=[0, masks, stream, index]))
 
 
 class PairSampler:
@@ -102,7 +103,7 @@ class PairSampler:
         """Number of pairs in one pass."""
         return len(self._starts[self.config.sequence_length])
 
-    def draw(self, steps: Array, longest: Array, rng: np.random.Generator) -> Pairs:
+    def draw(self, steps: Array, longest: Array, rng: Generator) -> Pairs:
         """The pairs of consecutive steps, (G,). longest: (G,) the most tokens that a pair of each step may have."""
         B = self.config.batch_size
         lengths, first_steps, counts = np.unique(longest, return_index=True, return_counts=True)
@@ -140,8 +141,7 @@ class PairSampler:
         return np.concatenate(taken)
 
     def _starts_of(self, possible: Array, longest: int) -> Array:
-        """Of the possible sentences those that begin A. When packing: the ones from which the document fills a pair of
-        `longest` tokens, and the first one of a shorter document."""
+        """Those that begin A; when packing, where the document fills `longest` tokens, or at a shorter one's start."""
         if not self._is_packed:
             return possible
         offsets, documents = self.encoded.offsets, self.encoded.documents
@@ -155,7 +155,7 @@ class PairSampler:
         end = np.maximum(np.searchsorted(offsets, offsets[start] + tokens), start + 2) if self._is_packed else start + 2
         return np.minimum(end, documents[np.searchsorted(documents, start, "right")])
 
-    def _cut(self, start: Array, room: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    def _cut(self, start: Array, room: Array, rng: Generator) -> tuple[Array, Array]:
         """The ends of A, at a random sentence, and of the B that follows; both are equal for a sentence alone."""
         if self._is_packed:
             room = np.where(rng.random(len(start)) < SHORT, rng.integers(2, room + 1), room)
@@ -167,9 +167,9 @@ class PairSampler:
         cut[can_pair] = self._lasts[chosen[can_pair]].astype(np.int64) + 1
         return cut, np.where(can_pair, end, cut)
 
-    def _draw_negatives(self, cut: Array, end: Array, longest: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Start and end of a B for each A that ends at `cut`: it does not follow A anywhere in the text, and when
-        packing it is about as long as the B from `cut` to `end`."""
+    def _draw_negatives(self, cut: Array, end: Array, longest: Array, rng: Generator) -> tuple[Array, Array]:
+        """Start and end of a B for each A that ends at `cut`: it never follows A, and when packing it is about as long
+        as the B from `cut` to `end`."""
         last, tokens = cut - 1, self.encoded.offsets[end] - self.encoded.offsets[cut]
         start, ends = np.empty_like(cut), np.empty_like(cut)
         draw = self._draw_window_ends if self._is_packed else self._draw_sentences
@@ -187,9 +187,7 @@ class PairSampler:
             ends[rows] = self._end(start[rows], tokens[rows]) if self._is_packed else start[rows] + 1
         return start, ends
 
-    def _draw_sentences(
-        self, last: Array, tokens: Array, longest: Array, rng: np.random.Generator
-    ) -> tuple[Array, Array]:
+    def _draw_sentences(self, last: Array, tokens: Array, longest: Array, rng: Generator) -> tuple[Array, Array]:
         """Random sentences that fit."""
         fitting: Array | int = len(self._seconds)
         if np.isfinite(self._longest):
@@ -197,9 +195,7 @@ class PairSampler:
         start = self._seconds[rng.integers(fitting, size=len(last))].astype(np.int64)
         return start, start + 1
 
-    def _draw_window_ends(
-        self, last: Array, tokens: Array, longest: Array, rng: np.random.Generator
-    ) -> tuple[Array, Array]:
+    def _draw_window_ends(self, last: Array, tokens: Array, longest: Array, rng: Generator) -> tuple[Array, Array]:
         """The last sentences, with at least `tokens` tokens if possible, of random windows such as IsNext pairs are."""
         offsets, window = self.encoded.offsets, np.empty_like(last)
         for length, starts in self._starts.items():
@@ -209,7 +205,7 @@ class PairSampler:
         start = np.searchsorted(offsets, offsets[end] - tokens, "right") - 1
         return np.minimum(np.maximum(start, window + 1), np.maximum(end - 1, window)), end
 
-    def _draw_outside(self, pairs: Pairs, rows: Array, rng: np.random.Generator) -> None:
+    def _draw_outside(self, pairs: Pairs, rows: Array, rng: Generator) -> None:
         """Replace some of the NotNext pairs, in `rows`, by such as OUTSIDE describes."""
         chance = rng.random(len(rows)) / 2  # half of all pairs are NotNext
         chosen, is_last = rows[chance < OUTSIDE], (chance < OUTSIDE / 2)[chance < OUTSIDE]

@@ -15,7 +15,7 @@ from bert_core.errors import ConfigError, CorpusError
 MAX_WORD_CHARACTERS = 100  # WordPiece takes quadratic time in the length of a word
 MAX_RUN_CHARACTERS = 1000  # without white space, such as an address on the web
 
-MAX_LINE_CHARACTERS = 100_000  # regular expressions stop all other threads for one line
+MAX_LINE_CHARACTERS = 100_000  # a regular expression holds the interpreter's lock for a line
 
 _CUT_LINES = f"Line breaks added to lines of more than {MAX_LINE_CHARACTERS:,} characters"
 _CUT_WORDS = f"Words cut after {MAX_WORD_CHARACTERS} characters"
@@ -118,11 +118,9 @@ class SentenceReader:
         "lines": one sentence per line; a blank line ends a document.
         "documents": each line is a paragraph, which is split into sentences; a blank line ends a document. Headings are
             left out: short lines directly above a paragraph, and Markdown headings, which also end a document. In a
-            text that begins with a Markdown heading, a blank line ends only a paragraph. Lines that are parts of
-            sentences, since the text is wrapped at some width, are joined, and words that a hyphen divides there.
-        "auto": "documents" for wrapped text, which is known by the first 1,000 lines: the next word would make a line
-            wider than all others; also if their median has more than 200 characters or at least three sentences; else
-            "lines".
+            text that begins with one, a blank line ends only a paragraph. The lines of a wrapped text are joined.
+        "auto": "documents" where the next word would make most of the first 1,000 lines too wide, or their median has
+            more than 200 characters or at least three sentences; else "lines".
         "wikitext": each line of at least two sentences, separated by " . ", is a document; headings are left out.
         "pairs": `text<TAB>text<TAB>label` per line, label 1 for positive and 0 for negative, or MRPC's five columns.
 
@@ -183,7 +181,7 @@ class SentenceReader:
             yield block
 
     def _laid_out(self, blocks: Iterator[str]) -> Iterator[str]:
-        """The text with the lines of a wrapped one joined; `kind` is no longer "auto"."""
+        """The text with the lines of a wrapped one joined; `kind` is then not "auto"."""
         if self.kind not in ("auto", "documents"):
             yield from blocks
             return
@@ -327,18 +325,14 @@ def split_sentences(paragraph: str) -> list[str]:
 
 def _split_at_marks(paragraph: str) -> list[str]:
     sentences: list[str] = []
-    start, has_capitals = 0, _begins_with_capital(paragraph)
+    letters = (character for character in paragraph[:_FIRST_LETTER] if character.lower() != character.upper())
+    start, has_capitals = 0, next(letters, "").isupper()
     for end in _SENTENCE_END.finditer(paragraph):
         if _ends_sentence(paragraph, start, end, has_capitals):
             sentences.append(paragraph[start : end.end()].strip())
             start = end.end()
     rest = paragraph[start:].strip()
     return [*sentences, rest] if rest else sentences
-
-
-def _begins_with_capital(paragraph: str) -> bool:
-    letters = (character for character in paragraph[:_FIRST_LETTER] if character.lower() != character.upper())
-    return next(letters, "").isupper()
 
 
 def _ends_sentence(paragraph: str, start: int, end: re.Match[str], has_capitals: bool) -> bool:
@@ -409,11 +403,8 @@ class _Wrapping(NamedTuple):
 
 
 def _wrapping(block: str) -> _Wrapping | None:
-    """How a text is wrapped; None unless many lines seem to end amid a sentence.
-
-    They do if most lines without a final mark are full; also, where sentences begin with capitals, if small letters
-    follow.
-    """
+    """How a text is wrapped; None unless many lines seem to end amid a sentence: most lines without a final mark are
+    full or, where sentences begin with capitals, small letters follow."""
     lines = list(itertools.islice(_lines([block]), _LINES_TESTED))
     inner = [(line, after) for line, after in itertools.pairwise(lines) if line and after]
     broken = [pair for pair in inner if not _FINAL_MARK.search(pair[0][-4:])]
@@ -473,10 +464,7 @@ def _wikitext(blocks: Iterable[str]) -> Iterator[list[str] | None]:
 
 
 def _has_headings_with_stop(lines: list[str]) -> bool:
-    """Whether short lines with a full stop are headings, as in some extracts of Wikipedia, and not short sentences.
-
-    Headings have few words, and no document ends with one.
-    """
+    """Whether short lines with a full stop are headings, as in some of Wikipedia's: no document ends with one."""
     few = others = 0
     for line, after in itertools.pairwise([*lines, ""]):
         if line.endswith(".") and _may_be_heading(split_sentences(line), _HEADING_WORDS):

@@ -1,7 +1,6 @@
-"""Tokenizers: trained on a text, or built from a vocabulary.
+"""Tokenizers: trained on a text, or built from a vocabulary and a `Scheme`.
 
-`build_tokenizer` makes every `tokenizers.Tokenizer` here from a vocabulary and a `Scheme`. An untrusted tokenizer.json
-is read as JSON (see `bert_core.storage`), because the library's loader can abort the process on a malicious file.
+The library's loader can abort the process on a malicious file, so `bert_core.storage` reads tokenizer.json as JSON.
 """
 
 import json
@@ -47,11 +46,10 @@ class Scheme:
     """Everything about a tokenizer except its vocabulary.
 
     model: "WordLevel", "WordPiece" or "BPE". normalizer: "words" (removes DROPPED_MARKS, splits at white space), "bert"
-    (Google's BasicTokenizer) or "steps" (NFD, then lower case and accents if they are set; marks that follow each other
-    are one word, as in the documentation of `tokenizers`). lowercase, strip_accents, handle_chinese_chars: as in
-    `BertNormalizer`; a strip_accents of None follows lowercase. any_script: characters are composed first (NFC), and
-    all scripts without spaces are split into characters, not only Han. Without it, "bert" is BERT's own, and "words" is
-    that of earlier versions, which has only lowercase; "steps" has neither this nor handle_chinese_chars.
+    (Google's BasicTokenizer) or "steps" (NFD, then lower case and accents if they are set; neighbouring marks are one
+    word, as in the documentation of `tokenizers`). lowercase, strip_accents, handle_chinese_chars: as in
+    `BertNormalizer`, where None follows lowercase. any_script: composed characters (NFC), and all scripts without
+    spaces are split into characters, not only Han; without it, "words" is that of earlier versions.
     """
 
     model: str = "WordLevel"
@@ -76,13 +74,11 @@ def train_tokenizer(
     """Learn a vocabulary from a text. The same corpus and settings give the same ids in every process.
 
     corpus: of more than 100 MB, an even sample of that size is used. kind: "word" (a token per word), "wordpiece"
-    (Schuster & Nakajima 2012) or "bpe" (Sennrich et al. 2016; it knows every character of the text). In all three, a
-    character of a script without spaces, with its marks, is a word. vocab_size: maximum number of tokens, including the
-    special ones; None keeps every word, or 30,000 pieces. min_frequency: how often a word or piece must occur.
-    lowercase, strip_accents: as in BERT, where a strip_accents of None follows lowercase. progress: called with the
-    fraction of the sentences that are read; at 1, the vocabulary is made of them, which can take longer. Raises
-    ConfigError for settings out of range, or if vocab_size is too small for the characters of "bpe", and CorpusError
-    without any word.
+    (Schuster & Nakajima 2012) or "bpe" (Sennrich et al. 2016; it knows every character of the text); in all three, a
+    character of a script without spaces, with its marks, is a word. vocab_size: at most so many tokens, with the
+    special ones; None keeps every word, or 30,000 pieces. min_frequency: of a word or piece. lowercase, strip_accents:
+    see `Scheme`. progress: called with the fraction of the sentences that are read; at 1, the vocabulary is made of
+    them. Raises ConfigError for settings out of range or too few tokens for "bpe", CorpusError without a word.
     """
     config = TokenizerConfig(kind, vocab_size, min_frequency, lowercase, strip_accents)
     model, normalizer, train = _KINDS[kind]
@@ -111,7 +107,7 @@ def _train_words(corpus: Corpus, sentences: Iterable[str], config: TokenizerConf
     tokenizer = _without_special_tokens(models.WordLevel(unk_token=UNK), scheme)
     tokenizer.train_from_iterator(sentences, trainer)
     if [tokenizer.token_to_id(token) for token in SPECIAL_TOKENS] == list(range(len(SPECIAL_TOKENS))):
-        # Without its vocabulary as a dict, which for many words stops all other threads for seconds.
+        # Without its vocabulary as a dict, which for many words holds the interpreter's lock for seconds.
         return _with_special_tokens(tokenizer, scheme)
     ids = tokenizer.get_vocab()  # a word of the text has the name of a special token
     words = sorted(ids.keys() - set(SPECIAL_TOKENS), key=ids.__getitem__)
@@ -188,7 +184,7 @@ def _count_words(tokenizer: Tokenizer, sentences: Iterable[str]) -> Counter[str]
 
 
 def _repeated(words: Counter[str]) -> Iterator[str]:
-    """Yield every word as often as it was counted, at most 1000 at once."""
+    """Every word as often as it was counted, at most 1000 at once."""
     for word, count in words.items():
         for done in range(0, count, _REPEATED_AT_ONCE):
             yield " ".join([word] * min(_REPEATED_AT_ONCE, count - done))
@@ -250,18 +246,17 @@ def _with_special_tokens(tokenizer: Tokenizer, scheme: Scheme) -> Tokenizer:
 
 def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
     """A tokenizer with the scheme's normalizer and pre-tokenizer. A "[MASK]" in a text is a word to it."""
-    tokenizer = Tokenizer(model)
-    is_words = scheme.normalizer == "words"
+    tokenizer, is_words = Tokenizer(model), scheme.normalizer == "words"
+    lowercase = [normalizers.Lowercase()] if scheme.lowercase else []
     if scheme.normalizer == "steps":
-        lowercase = [normalizers.Lowercase()] if scheme.lowercase else []
         accents = [normalizers.StripAccents()] if scheme.strip_accents else []
         tokenizer.normalizer = normalizers.Sequence([normalizers.NFD(), *lowercase, *accents])
         tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
         return tokenizer
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if is_words else pre_tokenizers.BertPreTokenizer()
     if is_words and not scheme.any_script:
-        steps = [normalizers.Lowercase()] if scheme.lowercase else []
-        tokenizer.normalizer = normalizers.Sequence([*steps, normalizers.Replace(Regex(_EARLIER_DROPPED_MARKS), "")])
-        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        marks = normalizers.Replace(Regex(_EARLIER_DROPPED_MARKS), "")
+        tokenizer.normalizer = normalizers.Sequence([*lowercase, marks])
         return tokenizer
     tokenizer.normalizer = normalizers.BertNormalizer(
         clean_text=not is_words,  # it would drop the joiners inside words of Indic scripts and Persian
@@ -269,10 +264,9 @@ def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
         strip_accents=scheme.strip_accents,
         lowercase=scheme.lowercase,
     )
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if is_words else pre_tokenizers.BertPreTokenizer()
     if scheme.any_script:
-        marks = [normalizers.Replace(Regex(DROPPED_MARKS), "")] if is_words else []
-        tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), tokenizer.normalizer, *marks])
+        dropped = [normalizers.Replace(Regex(DROPPED_MARKS), "")] if is_words else []
+        tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), tokenizer.normalizer, *dropped])
         characters = pre_tokenizers.Split(Regex(rf"[{UNSPACED}]\p{{M}}*"), "isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([tokenizer.pre_tokenizer, characters])
     return tokenizer
@@ -295,8 +289,7 @@ def _checked_merges(merges: Sequence[Sequence[str]], vocabulary: dict[str, int])
 
 
 def plain(tokenizer: Tokenizer) -> Tokenizer:
-    """A tokenizer of the same vocabulary, which they share, without special tokens: a "[MASK]" in a text is a word like
-    any other. As a whole word it is [UNK], since the vocabulary has its name for the special token."""
+    """The same vocabulary, shared, without special tokens: a "[MASK]" in a text is a word like any other, or [UNK]."""
     twin = Tokenizer(tokenizer.model)
     twin.normalizer, twin.pre_tokenizer = tokenizer.normalizer, tokenizer.pre_tokenizer
     if isinstance(tokenizer.model, models.WordLevel):
@@ -317,8 +310,7 @@ def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def end_of_marks(text: str, end: int) -> int:
-    """The end of a word with the marks and parts of Hangul behind it, which the tokenizer joins to its last character
-    or removes."""
+    """The end of a word with the marks and parts of Hangul behind it, which the tokenizer joins to it or removes."""
     while end < len(text) and (unicodedata.category(text[end])[0] == "M" or "\u1160" <= text[end] <= "\u11ff"):
         end += 1
     return end

@@ -25,15 +25,10 @@ from bert_core.config import LOCAL, BertConfig, Limits
 from bert_core.costs import choose_device
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
 from bert_core.errors import CheckpointError, ConfigError, checked, first_three, quoted
-from bert_core.model import BertForPreTraining, draw, set_parameter
-from bert_core.storage.tokenizer_file import (
-    bert_flags,
-    check_special_tokens,
-    load_tokenizer,
-    save_tokenizer,
-)
-from bert_core.storage.untrusted import read_json, unzip
-from bert_core.storage.weights import CONFIG, INDEX, PARTS, TASK_HEADS, WEIGHTS, check_finite, read_weights
+from bert_core.model import BertForPreTraining, draw
+from bert_core.storage.tokenizer_file import bert_flags, check_special_tokens, load_tokenizer, save_tokenizer
+from bert_core.storage.untrusted import Json, part, read_json, unzip
+from bert_core.storage.weights import CONFIG, INDEX, PARTS, POSITIONS, TASK_HEADS, WEIGHTS, check_finite, read_weights
 
 TOKENIZER = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -169,29 +164,20 @@ def _is_of_model(name: str) -> bool:
 
 @checked
 def save_checkpoint(
-    checkpoint: Checkpoint,
-    folder: str | Path,
-    *,
-    dtype: torch.dtype = torch.float32,
-    also: Callable[[Path], None] = lambda folder: None,
+    checkpoint: Checkpoint, folder: str | Path, *, also: Callable[[Path], None] = lambda folder: None
 ) -> None:
     """Write a model as a Hugging Face folder, without the parts that are `missing`.
 
-    dtype: of the written weights, one of FLOATS; torch.float16 halves the file. also: called with the folder to write
-    more files of the model into, such as its training state.
-
-    After a kill or on a full disk the folder holds the old model or the new one, never a mixture (see
-    `atomic_folder.replacing`). Other files in the folder, such as metrics.csv, stay. Raises CheckpointError if weights
-    are not finite or the folder cannot be written, ConfigError for another dtype.
+    also: called with the folder to write more files into, such as the training state. After a kill or on a full disk
+    the folder holds the old model or the new one (see `atomic_folder.replacing`); other files there stay. Raises
+    CheckpointError if weights are not finite or the folder cannot be written.
     """
-    if dtype not in (kinds := (torch.float32, torch.float16, torch.bfloat16)):
-        raise ConfigError(f"dtype is {dtype}; weights can be written as: {', '.join(map(str, kinds))}.")
     folder = Path(folder).resolve()
     kept = "; the earlier model there is kept" if (folder / CONFIG).exists() else ""
-    tensors = _tensors_to_write(checkpoint, dtype)
+    tensors = _tensors_to_write(checkpoint)
     try:
         with replacing(folder, last=CONFIG, is_member=_is_of_model) as new:
-            _write_files(checkpoint, tensors, dtype, new)
+            _write_files(checkpoint, tensors, new)
             also(new)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"The model was not saved to {folder.name} ({_reason(error)}){kept}.") from None
@@ -211,12 +197,12 @@ def pack_checkpoint(
     """Write a model as a zip of its Hugging Face folder, `folder_name`. also, errors: as in `save_checkpoint`."""
     zip_path = Path(zip_path).resolve()
     top = folder_name(checkpoint.name)
-    tensors = _tensors_to_write(checkpoint, torch.float32)
+    tensors = _tensors_to_write(checkpoint)
     try:
         with tempfile.TemporaryDirectory(dir=zip_path.parent, prefix=".pack-") as temporary:
             folder, archive_path = Path(temporary, top), Path(temporary, f"{top}.zip")
             folder.mkdir()
-            _write_files(checkpoint, tensors, torch.float32, folder)
+            _write_files(checkpoint, tensors, folder)
             also(folder)
             with zipfile.ZipFile(archive_path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
                 for path in sorted(folder.iterdir()):
@@ -234,20 +220,18 @@ def folder_name(name: str) -> str:
 def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, limits: Limits = LOCAL) -> None:
     """Unpack the files of a model from an untrusted zip; `load_checkpoint(folder)` then checks their content.
 
-    folder: created here, and removed after an error. The files may be at the top of the archive or in one folder there;
-    files that do not belong to a model are skipped. Raises CheckpointError, also for files over the limits, of which
-    nothing is written.
+    folder: created here, and removed after an error. Files may be at the top of the archive or in one folder there;
+    those that belong to no model are skipped. Raises CheckpointError.
     """
     zip_path, folder = Path(zip_path), Path(folder)
     try:
         folder.mkdir(parents=True)
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
             unzip(zip_path, folder, MODEL_FILES, min(MAX_ARCHIVE_BYTES, _MAX_RATIO * limits.upload_bytes))
             if not (folder / CONFIG).exists():
                 raise CheckpointError(f"{zip_path.name} has no {CONFIG}; pack a model folder.")
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+            undo.pop_all()
     except OSError as error:
         raise CheckpointError(f"{zip_path.name} cannot be unpacked ({_reason(error)}).") from None
 
@@ -257,11 +241,11 @@ def _reason(error: Exception) -> str:
     return of_system[1].strip() if of_system else getattr(error, "strerror", None) or str(error)
 
 
-def _tensors_to_write(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, Tensor]:
+def _tensors_to_write(checkpoint: Checkpoint) -> dict[str, Tensor]:
     head = checkpoint.head
     left_out = tuple(PARTS[part] for part in checkpoint.missing)
     tensors = {
-        name: tensor.detach().to("cpu", dtype).contiguous()
+        name: tensor.detach().to("cpu", torch.float32).contiguous()
         for name, tensor in {**checkpoint.model.state_dict(), **(head.tensors() if head else {})}.items()
         if not name.startswith(left_out)
     }
@@ -269,7 +253,7 @@ def _tensors_to_write(checkpoint: Checkpoint, dtype: torch.dtype) -> dict[str, T
     return tensors
 
 
-def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], dtype: torch.dtype, folder: Path) -> None:
+def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], folder: Path) -> None:
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     (folder / WEIGHTS).chmod(0o644)  # the library makes it private
     save_tokenizer(checkpoint.tokenizer, folder / TOKENIZER)
@@ -286,7 +270,7 @@ def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], dtype: torc
     if checkpoint.recipe is not None:
         _write_json(folder / RECIPE, checkpoint.recipe)
     head = checkpoint.head
-    task: dict[str, Any] = {}
+    task: Json = {}
     if head and head.labels:
         task = {"id2label": dict(enumerate(head.labels)), "label2id": {name: i for i, name in enumerate(head.labels)}}
     elif head and head.is_regression:
@@ -299,7 +283,7 @@ def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], dtype: torc
         **dataclasses.asdict(checkpoint.config),
         **task,
         "tie_word_embeddings": True,
-        "dtype": str(dtype).removeprefix("torch."),
+        "dtype": "float32",
     }
     _write_json(folder / CONFIG, config)
 
@@ -330,8 +314,9 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
         raise CheckpointError(f"There is no folder {folder.name!r}; give the folder that holds {CONFIG}.")
     content = read_json(folder / CONFIG, limits)
     config = _read_config(content, limits)
+    known = config.max_position_embeddings
     if max_positions is not None:
-        _check_positions(config, max_positions, limits)
+        config = _with_positions(config, max_positions, limits)
     notes: list[str] = []
     tokenizer = _read_tokenizer(folder, content.get("tokenizer_class"), limits, notes)
     tokens = tokenizer.get_vocab_size()
@@ -342,33 +327,21 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
         )
     if unused := config.vocab_size - tokens:
         notes.append(f"The tokenizer has no text for the last {unused:,} of {config.vocab_size:,} ids.")
-    config = dataclasses.replace(config, pad_token_id=token_id(tokenizer, PAD))
     with torch.device("meta"):
-        model = BertForPreTraining(config)
+        model = BertForPreTraining(dataclasses.replace(config, pad_token_id=token_id(tokenizer, PAD)))
     head = _read_head(content, config, notes)
-    missing, head = _fill(model, head, folder, tied=content.get("tie_word_embeddings") in (True, None), limits=limits)
+    is_tied = content.get("tie_word_embeddings") in (True, None)
+    missing, head = _fill(model, head, folder, known, tied=is_tied, limits=limits)
     if missing:
         *others, last = [title for part, title in _PART_TITLES.items() if part in missing]
         parts, are = (f"{', '.join(others)} and {last}", "they are") if others else (last, "it is")
         notes.append(f"The files lack {parts}; {are} new and untrained here.")
-    known = config.max_position_embeddings
-    if max_positions is not None and max_positions > known:
-        _extend_positions(model, max_positions)
-        notes.append(f"The weights have {known:,} positions; {known + 1:,} to {max_positions:,} are new and untrained.")
+    if (positions := config.max_position_embeddings) > known:
+        notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
     return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, _read_recipe(folder, limits), head)
 
 
-def _extend_positions(model: BertForPreTraining, positions: int) -> None:
-    """Let a model read more tokens than before: its position vectors stay, and new ones are drawn."""
-    table = model.bert.embeddings.position_embeddings
-    shape, generator = (positions - table.num_embeddings, table.embedding_dim), torch.Generator().manual_seed(0)
-    new = draw("new_positions", shape, model.config, generator) * model.config.use_position_embeddings
-    set_parameter(table, "weight", torch.cat([table.weight, new]), model.config.use_position_embeddings)
-    table.num_embeddings = positions
-    model.config = model.bert.config = dataclasses.replace(model.config, max_position_embeddings=positions)
-
-
-def _read_config(content: dict[str, Any], limits: Limits) -> BertConfig:
+def _read_config(content: Json, limits: Limits) -> BertConfig:
     if "model_type" not in content and content.keys() >= _BERT_FIELDS:
         content = {**content, "model_type": "bert"}
     for field, allowed in _FIXED_FIELDS.items():
@@ -392,7 +365,7 @@ def _check_size(config: BertConfig, subject: str, limits: Limits) -> None:
         raise CheckpointError(f"{subject} {count:,} parameters; the limit is {most:,}. Use a smaller model.")
 
 
-def _check_positions(config: BertConfig, max_positions: int, limits: Limits) -> None:
+def _with_positions(config: BertConfig, max_positions: int, limits: Limits) -> BertConfig:
     try:
         longer = dataclasses.replace(config, max_position_embeddings=max_positions)
     except ConfigError as error:
@@ -403,12 +376,13 @@ def _check_positions(config: BertConfig, max_positions: int, limits: Limits) -> 
             "Choose at least as many."
         )
     _check_size(longer, f"{max_positions:,} positions make", limits)
+    return longer
 
 
 def _read_tokenizer(folder: Path, tokenizer_class: Any, limits: Limits, notes: list[str]) -> Tokenizer:
     """tokenizer_class: that in config.json, for a folder whose tokenizer_config.json has none. notes: to add to."""
 
-    def read(name: str) -> dict[str, Any]:
+    def read(name: str) -> Json:
         return read_json(folder / name, limits) if (folder / name).exists() else {}
 
     check_special_tokens({"added_tokens_decoder": [*read(ADDED_TOKENS)]}, ADDED_TOKENS)
@@ -427,12 +401,11 @@ def _read_recipe(folder: Path, limits: Limits) -> Mapping[str, Any] | None:
     return None
 
 
-def _read_head(content: dict[str, Any], config: BertConfig, notes: list[str]) -> TaskHead | None:
+def _read_head(content: Json, config: BertConfig, notes: list[str]) -> TaskHead | None:
     """The output layer that a config describes, with weights on the meta device, if it is one of a task. notes: to add
     to."""
-    architectures = content.get("architectures")
-    architecture = architectures[0] if isinstance(architectures, list) and architectures else None
-    if not isinstance(architecture, str) or architecture not in TASK_HEADS:
+    architecture = next(iter(part(content, "architectures", list, [])), None)
+    if architecture not in tuple(TASK_HEADS):  # a file may have something that is no text
         return None
     is_regression = content.get("problem_type") == "regression"
     is_multi_label = content.get("problem_type") == "multi_label_classification"
@@ -447,18 +420,18 @@ def _read_head(content: dict[str, Any], config: BertConfig, notes: list[str]) ->
     return TaskHead(architecture, () if is_regression else labels, is_regression, weight, weight[:, 0], is_multi_label)
 
 
-def _read_labels(content: dict[str, Any], notes: list[str]) -> tuple[str, ...]:
+def _read_labels(content: Json, notes: list[str]) -> tuple[str, ...]:
     """The names of the outputs, as many and as `transformers` finds them; each is made to occur once."""
-    names, count = content.get("id2label"), content.get("num_labels")
+    names, count = part(content, "id2label", dict, {}), content.get("num_labels")
     if count is not None and (type(count) is not int or count < 1):
         raise CheckpointError(f"{CONFIG} has num_labels {quoted(count)}; it must be a whole number from 1.")
     if count is None:
-        count = len(names) if isinstance(names, dict) else 2
+        count = len(names) or 2
     if count > MAX_OUTPUTS:
         raise CheckpointError(f"{CONFIG} has {count:,} labels; the limit is {MAX_OUTPUTS:,}.")
-    if names is None:
+    if content.get("id2label") is None:
         return tuple(f"LABEL_{i}" for i in range(count))
-    if not isinstance(names, dict) or not names or {*names} != {str(i) for i in range(count)}:
+    if {*names} != {str(i) for i in range(count)}:
         raise CheckpointError(f"{CONFIG} must have a name for each of its {count:,} outputs, from 0, in id2label.")
     given = [str(names[str(i)]) for i in range(count)]
     taken, seen, numbered = {*given}, Counter[str](), []
@@ -476,17 +449,24 @@ def _read_labels(content: dict[str, Any], notes: list[str]) -> tuple[str, ...]:
 
 
 def _fill(
-    model: BertForPreTraining, head: TaskHead | None, folder: Path, *, tied: bool, limits: Limits
+    model: BertForPreTraining, head: TaskHead | None, folder: Path, positions: int, *, tied: bool, limits: Limits
 ) -> tuple[frozenset[str], TaskHead | None]:
-    """Load the weights into a model on the meta device and draw the missing parts; returns their names and the head
-    with its weights."""
+    """Load the weights into a model on the meta device and draw what the files lack; returns the missing parts and the
+    head with its weights. positions: in the files."""
+    config, generator = model.config, torch.Generator()
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    wanted = {name: tuple(tensor.shape) for name, tensor in head.tensors().items()} if head else {}
-    tensors, missing = read_weights(folder, {**shapes, **wanted}, tied=tied, limits=limits)
+    of_head = {name: tuple(tensor.shape) for name, tensor in head.tensors().items()} if head else {}
+    in_files = {**shapes, **of_head, POSITIONS: (positions, config.hidden_size)}
+    tensors, missing = read_weights(folder, in_files, tied=tied, limits=limits)
     if head:
-        weight, bias = (tensors.pop(name) for name in wanted)
+        weight, bias = (tensors.pop(name) for name in of_head)
         head = dataclasses.replace(head, weight=weight, bias=bias)
-    generator = torch.Generator().manual_seed(0)
-    new = {name: draw(name, shape, model.config, generator) for name, shape in shapes.items() if name not in tensors}
-    model.load_state_dict({**tensors, **new}, assign=True)
+    if more := config.max_position_embeddings - positions:
+        new = draw("new_positions", (more, config.hidden_size), config, generator.manual_seed(0))
+        tensors[POSITIONS] = torch.cat([tensors[POSITIONS], new * config.use_position_embeddings])
+    generator.manual_seed(0)
+    for name, shape in shapes.items():
+        if name not in tensors:
+            tensors[name] = draw(name, shape, config, generator)
+    model.load_state_dict(tensors, assign=True)
     return missing, head

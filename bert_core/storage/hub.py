@@ -1,7 +1,4 @@
-"""Downloads models from the Hugging Face Hub; `load_checkpoint` then checks the files as in any untrusted folder.
-
-Only `fetch_checkpoint` makes connections, when a person asks for a model.
-"""
+"""Downloads models from the Hugging Face Hub when a person asks for one; nothing else here makes connections."""
 
 import contextlib
 import os
@@ -40,13 +37,10 @@ def fetch_checkpoint(
     """Download a model from the Hub and return the folder that `load_checkpoint` opens.
 
     name: owner/model. progress: called with the downloaded and the total number of bytes, also from other threads.
-    max_bytes: limit for all files together. cache: a folder; None means huggingface_hub's own. Files in the cache are
-    not downloaded again and need no network.
-
-    Only config.json, the tokenizer's files and safetensors are downloaded. No credentials are sent, because a visitor
-    of a shared page must not read its owner's private models. Raises CheckpointError for a malformed name, an unknown,
-    private or gated model, one without safetensors or over the limit, a download that takes more than DEADLINE_SECONDS,
-    and if the Hub cannot be reached.
+    max_bytes: limit for all files together. cache: a folder; None means huggingface_hub's own. Its files need no
+    network. Only config.json, the tokenizer's files and safetensors are downloaded, and no credentials are sent: a
+    visitor of a shared page must not read its owner's private models. Raises CheckpointError for a name or model that
+    cannot be used, after DEADLINE_SECONDS, and if the Hub cannot be reached.
     """
     if not is_hub_name(name):
         raise CheckpointError(

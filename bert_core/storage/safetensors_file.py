@@ -1,8 +1,7 @@
 """Reads untrusted safetensors files.
 
-A file has eight bytes (the header's length, little endian), a JSON header (name -> dtype, shape, offsets) and the
-numbers. The library checks the header; this module limits it before, because the library needs seconds and hundreds of
-megabytes for one of megabytes, and accepts repeated names.
+A file has eight bytes (the header's length, little endian), a JSON header and the numbers. The library checks the
+header; its size is limited here before, because the library needs seconds for megabytes and accepts repeated names.
 """
 
 from dataclasses import dataclass
@@ -33,11 +32,8 @@ class TensorEntry:
 
 
 def read_header(path: Path) -> dict[str, TensorEntry]:
-    """All tensors of a safetensors file by name.
-
-    Raises CheckpointError if the file is incomplete, its header is too large or malformed, a name is repeated, or the
-    tensors overlap, leave holes or do not end with the file.
-    """
+    """All tensors of a safetensors file by name. Raises CheckpointError if the file is incomplete, its header is too
+    large or malformed, a name is repeated, or the tensors overlap, leave holes or do not end with the file."""
     try:
         if not path.is_file():
             raise CheckpointError(f"{path.name} is missing; download the model folder again.")

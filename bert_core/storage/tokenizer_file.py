@@ -1,11 +1,10 @@
 """Writes tokenizer.json, and reads an untrusted tokenizer.json or vocab.txt."""
 
 import contextlib
-import functools
-import itertools
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,13 @@ from bert_core.data.tokenizer import (
     token_id,
 )
 from bert_core.errors import CheckpointError, first_three, quoted
-from bert_core.storage.untrusted import MAX_JSON_BYTES, read_json, read_limited
+from bert_core.storage.untrusted import MAX_JSON_BYTES, Json, part, read_json, read_limited
 
 # The classes of `transformers` that split words as a vocab.txt alone describes it; None: not named.
 _VOCAB_TXT_CLASSES = (None, "BertTokenizer", "BertTokenizerFast", "BertTokenizerLegacy")
+_FLAGS = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+# The normalizer of a scheme by its pre-tokenizer.
+_STYLES = {"BertPreTokenizer": "bert", "WhitespaceSplit": "words", "Whitespace": "steps"}
 
 
 def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
@@ -39,16 +41,12 @@ def save_tokenizer(tokenizer: Tokenizer, path: Path) -> None:
 def bert_flags(tokenizer: Tokenizer) -> dict[str, bool | None]:
     """The settings of a BertTokenizer in tokenizer_config.json, as this tokenizer has them."""
     scheme = _read_scheme(json.loads(tokenizer.to_str()), "WordLevel")
-    return {
-        "do_lower_case": scheme.lowercase,
-        "strip_accents": scheme.strip_accents,
-        "tokenize_chinese_chars": scheme.handle_chinese_chars,
-    }
+    return dict(zip(_FLAGS, (scheme.lowercase, scheme.strip_accents, scheme.handle_chinese_chars)))
 
 
 def load_tokenizer(
     path: Path,
-    settings: dict[str, Any] | None = None,
+    settings: Json | None = None,
     limits: Limits = LOCAL,
     note: Callable[[str], None] = lambda sentence: None,
 ) -> Tokenizer:
@@ -86,7 +84,7 @@ def load_tokenizer(
                 f"{path.name} divides texts in a way of its own. As in transformers, BERT's is used, because "
                 "tokenizer_config.json names BertTokenizer or no class."
             )
-        if not from_settings and not _is_bert_frame(content.get("post_processor"), tokenizer):
+        if not from_settings and not _is_bert_frame(part(content, "post_processor", dict, {}), tokenizer):
             note(f"{path.name} does not put [CLS] and [SEP] around texts as BERT does; here they are.")
         return tokenizer
     except CheckpointError as error:
@@ -119,7 +117,7 @@ def _read_vocab_txt(data: bytes, most: int, note: Callable[[str], None]) -> dict
     return vocabulary
 
 
-def _read_tokenizer_json(content: dict[str, Any], most: int) -> tuple[dict[str, int], str]:
+def _read_tokenizer_json(content: Json, most: int) -> tuple[dict[str, int], str]:
     """The vocabulary and the kind of model ("WordLevel", "WordPiece" or "BPE")."""
     model = _mapping(content, "model")
     vocabulary = _mapping(model, "vocab")
@@ -142,21 +140,19 @@ def _read_tokenizer_json(content: dict[str, Any], most: int) -> tuple[dict[str, 
     return vocabulary, kind
 
 
-def _read_merges(model: dict[str, Any]) -> list[list[str]]:
+def _read_merges(model: Json) -> list[list[str]]:
     """The merges of a BPE: pairs or, in older files, strings such as "a ##b". Refuses unsupported settings."""
     for field in ("dropout", "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges"):
         if model.get(field):
             raise CheckpointError(f"its {field} is {quoted(model[field])}, which cannot be used here.")
-    stored = model.get("merges")
-    merges: list[Any] = stored if isinstance(stored, list) else [None]
+    merges = part(model, "merges", list, [None])
     merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
-    for merge in merges:
-        if not (isinstance(merge, list) and len(merge) == 2 and all(isinstance(piece, str) for piece in merge)):
-            raise CheckpointError("its merges must be pairs of pieces.")
+    if not all(isinstance(merge, list) and [*map(type, merge)] == [str, str] for merge in merges):
+        raise CheckpointError("its merges must be pairs of pieces.")
     return merges
 
 
-def check_special_tokens(settings: dict[str, Any], name: str) -> None:
+def check_special_tokens(settings: Json, name: str) -> None:
     """Raise CheckpointError for tokens other than BERT's five in the settings of a tokenizer. name: their file's."""
     try:
         for field, token in NAMED_TOKENS.items():
@@ -186,9 +182,8 @@ def _content(token: Any) -> Any:
     return token.get("content") if isinstance(token, dict) else token
 
 
-def _is_bert_frame(written: Any, tokenizer: Tokenizer) -> bool:
+def _is_bert_frame(written: Json, tokenizer: Tokenizer) -> bool:
     """Whether the post-processor of a tokenizer.json puts [CLS] and [SEP] around texts as this tokenizer does."""
-    written = written if isinstance(written, dict) else {}
     ids = {token: token_id(tokenizer, token) for token in (CLS, SEP)}
     if written.get("type") == "BertProcessing":
         return [written.get("cls"), written.get("sep")] == [[token, i] for token, i in ids.items()]
@@ -197,48 +192,55 @@ def _is_bert_frame(written: Any, tokenizer: Tokenizer) -> bool:
     return written == ours
 
 
-def _has_scheme(content: dict[str, Any], scheme: Scheme) -> bool:
+def _has_scheme(content: Json, scheme: Scheme) -> bool:
     with contextlib.suppress(CheckpointError):
         return _read_scheme(content, scheme.model) == scheme
     return False
 
 
-def _written_like(scheme: Scheme) -> dict[str, Any]:
+def _written_like(scheme: Scheme) -> Json:
     """The tokenizer.json of a scheme, with no words."""
     return json.loads(build_tokenizer({token: i for i, token in enumerate(SPECIAL_TOKENS)}, scheme).to_str())
 
 
-def _scheme_of_settings(settings: dict[str, Any]) -> Scheme:
+def _scheme_of_settings(settings: Json) -> Scheme:
     """The scheme of a BertTokenizer with the flags in tokenizer_config.json."""
-    lowercase, chinese = settings.get("do_lower_case", True), settings.get("tokenize_chinese_chars", True)
-    strip_accents = settings.get("strip_accents")
-    if not (isinstance(lowercase, bool) and isinstance(chinese, bool) and isinstance(strip_accents, bool | None)):
-        raise CheckpointError(
-            "do_lower_case, strip_accents and tokenize_chinese_chars of tokenizer_config.json must be true or false."
-        )
-    return Scheme("WordPiece", "bert", lowercase, strip_accents, chinese)
+    problem = "do_lower_case, strip_accents and tokenize_chinese_chars of tokenizer_config.json must be true or false."
+    flags = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True, **settings}
+    return _with_flags(Scheme("WordPiece", "bert"), [flags[name] for name in _FLAGS], problem)
 
 
-def _read_scheme(content: dict[str, Any], kind: str) -> Scheme:
-    """The scheme of a tokenizer.json: BERT's normalizer with its flags, or one of this project's."""
-    normalizer = _mapping(content, "normalizer")
-    pre_tokenizer = _mapping(content, "pre_tokenizer").get("type")
-    if normalizer.get("type") == "BertNormalizer" and pre_tokenizer == "BertPreTokenizer":
-        lowercase, strip_accents, chinese = map(normalizer.get, ("lowercase", "strip_accents", "handle_chinese_chars"))
-        flags_are_valid = isinstance(strip_accents, bool | None) and isinstance(chinese, bool | None)
-        if not isinstance(lowercase, bool) or not flags_are_valid:
-            raise CheckpointError("its normalizer's flags must be true or false.")
-        return Scheme(kind, "bert", lowercase, strip_accents, chinese is not False)
-    flags = itertools.product(("words", "bert", "steps"), (True, False), (False, True, None), (True,), (True, False))
-    for scheme in itertools.starmap(functools.partial(Scheme, kind), flags):
-        ours = _written_like(scheme)
-        if (normalizer, content.get("pre_tokenizer")) == (ours["normalizer"], ours["pre_tokenizer"]):
-            return scheme
-    raise CheckpointError("its normalizer or pre-tokenizer is neither BERT's nor one of this project's.")
+def _with_flags(scheme: Scheme, flags: list[Any], problem: str) -> Scheme:
+    lowercase, strip_accents, chinese = flags
+    if not isinstance(lowercase, bool) or not all(isinstance(flag, bool | None) for flag in flags):
+        raise CheckpointError(problem)
+    return replace(scheme, lowercase=lowercase, strip_accents=strip_accents, handle_chinese_chars=chinese is not False)
 
 
-def _mapping(content: Any, key: str) -> dict[str, Any]:
-    value = content.get(key) if isinstance(content, dict) else None
-    if not isinstance(value, dict):
+def _read_scheme(content: Json, kind: str) -> Scheme:
+    """The scheme that a tokenizer.json names by the type of its pre-tokenizer and the flags of its normalizer."""
+    normalizer, pre_tokenizer = _mapping(content, "normalizer"), _mapping(content, "pre_tokenizer")
+    steps, splits = _steps(normalizer, "normalizers"), _steps(pre_tokenizer, "pretokenizers")
+    style = next((style for name, style in _STYLES.items() if name in splits), "bert")
+    scheme = Scheme(kind, style, "Lowercase" in steps, "StripAccents" in steps, any_script="Split" in splits)
+    if bert := steps.get("BertNormalizer"):
+        flags = [bert.get(name) for name in ("lowercase", "strip_accents", "handle_chinese_chars")]
+        scheme = _with_flags(scheme, flags, "its normalizer's flags must be true or false.")
+    ours = _written_like(scheme)
+    is_berts = (normalizer.get("type"), pre_tokenizer.get("type")) == ("BertNormalizer", "BertPreTokenizer")
+    if not is_berts and (normalizer, pre_tokenizer) != (ours["normalizer"], ours["pre_tokenizer"]):
+        raise CheckpointError("its normalizer or pre-tokenizer is neither BERT's nor one of this project's.")
+    return scheme
+
+
+def _steps(whole: Json, name: str) -> dict[str, Json]:
+    """The steps of a normalizer or pre-tokenizer by their types; a single one is its only step."""
+    steps = part(whole, name, list, [whole])
+    return {str(step.get("type")): step for step in steps if isinstance(step, dict)}
+
+
+def _mapping(content: Json, key: str) -> Json:
+    value = part(content, key, dict, {})
+    if not value:
         raise CheckpointError(f"its part {key!r} is missing or is not an object.")
     return value

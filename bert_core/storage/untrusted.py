@@ -10,10 +10,13 @@ import zipfile
 import zlib
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, megabytes, quoted
+
+Json = dict[str, Any]  # an object in a JSON file
+Kind = TypeVar("Kind")
 
 MAX_JSON_BYTES = 32 * 2**20  # a tokenizer.json of 250,000 tokens has about 10 MB
 MAX_ZIP_ENTRIES = 1000
@@ -34,16 +37,14 @@ def read_limited(path: Path, limit: int) -> bytes:
     return data
 
 
-def read_json(path: Path, limits: Limits = LOCAL, most_bytes: int = MAX_JSON_BYTES) -> dict[str, Any]:
+def read_json(path: Path, limits: Limits = LOCAL, most_bytes: int = MAX_JSON_BYTES) -> Json:
     """The object in a JSON file of at most `most_bytes`. Raises CheckpointError as `parse_json` does."""
     return parse_json(read_limited(path, min(most_bytes, limits.upload_bytes)), path.name, limits.items)
 
 
-def parse_json(data: bytes, name: str, most_values: int = LOCAL.items) -> dict[str, Any]:
-    """The object in JSON bytes of at most `most_values` values. name: the file's, for the message.
-
-    Raises CheckpointError for what `parse_value` refuses and for anything but an object.
-    """
+def parse_json(data: bytes, name: str, most_values: int = LOCAL.items) -> Json:
+    """The object in JSON bytes of at most `most_values` values. Raises CheckpointError with the name of
+    the file for what `parse_value` refuses and for anything but an object."""
     try:
         content = parse_value(data.decode("utf-8"), most_values)
     except ValueError as error:
@@ -78,11 +79,17 @@ def parse_value(text: str, most_values: int) -> Any:
         raise Refused("its values are nested too deep") from None
 
 
+def part(content: Json, name: str, kind: type[Kind], default: Kind) -> Kind:
+    """An entry of an object if it is of this kind."""
+    value = content.get(name)
+    return value if isinstance(value, kind) else default
+
+
 class Refused(ValueError):
     """JSON that Python's reader accepts and this program does not, with the reason."""
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeats(pairs: list[tuple[str, Any]]) -> Json:
     content = dict(pairs)
     if len(content) != len(pairs):
         repeated = Counter(name for name, _ in pairs).most_common(1)[0][0]
@@ -120,10 +127,7 @@ def unzip(zip_path: Path, folder: Path, wanted: re.Pattern[str], max_bytes: int)
 
 
 class _ZipFile(io.FileIO):
-    """A zip whose list of files is refused before it is read if the end record gives it more than MAX_ZIP_LIST_BYTES.
-
-    Contents are read in smaller parts.
-    """
+    """A zip that refuses to read a list of files of more than MAX_ZIP_LIST_BYTES; its contents are read in parts."""
 
     def read(self, size: int | None = -1) -> bytes:
         if size is not None and size > MAX_ZIP_LIST_BYTES:

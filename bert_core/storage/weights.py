@@ -10,11 +10,13 @@ from torch import Tensor
 from bert_core.config import LOCAL, Limits
 from bert_core.errors import CheckpointError, first_three, quoted
 from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header, read_tensor
-from bert_core.storage.untrusted import read_json
+from bert_core.storage.untrusted import part, read_json
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+
+POSITIONS = "bert.embeddings.position_embeddings.weight"
 
 MAX_SHARDS = 16
 
@@ -78,8 +80,7 @@ def _read_headers(folder: Path, limits: Limits) -> dict[str, TensorEntry]:
             f"The folder has no {WEIGHTS}; weights in .bin, .pt and .ckpt files are never opened, because such a file "
             "can run programs: save the model again as safetensors."
         )
-    weight_map = read_json(folder / INDEX, limits).get("weight_map")
-    files = {str(name) for name in weight_map.values()} if isinstance(weight_map, dict) else {""}
+    files = {str(name) for name in part(read_json(folder / INDEX, limits), "weight_map", dict, {"": ""}).values()}
     if not all(re.fullmatch(r"\w[\w.-]*\.safetensors", name) for name in files):
         raise CheckpointError(f"{INDEX} must map every tensor to the name of a .safetensors file beside it.")
     if len(files) > MAX_SHARDS:

@@ -5,7 +5,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -82,9 +82,10 @@ class TextClassification(LabelTask[TextExample]):
     form = "a text and a label on each line, between tabs or commas"
     columns = ("one or two texts", "the label")
     has_pairs = True
+    is_number: ClassVar[bool] = False  # the label
 
     def read(self, file: TaskFile) -> list[TextExample]:
-        table = TextTable(file, is_number=self.name == "text-regression")
+        table = TextTable(file, is_number=self.is_number)
         if not table.first:
             return []
         columns, label, is_named = table.columns()
@@ -173,6 +174,7 @@ class TextRegression(TextClassification):
     name = "text-regression"
     form = "one or two texts and a number on each line"
     measure = "pearson"
+    is_number = True
 
     def label_in(self, field: str, file: TaskFile, line: int) -> float:
         number = number_in(field)

@@ -47,7 +47,7 @@ class TaskMetrics(Numbers):
 class EpochMetrics(Numbers):
     """The validation part after a step, measured without dropout; nan for measures that the task does not have.
 
-    epoch: passes through the training part so far. loss: as in `TaskMetrics`. The others: see `metrics`.
+    epoch: passes through the training part so far. loss: as in `TaskMetrics`. The others: see `Task.measures`.
     """
 
     step: int

@@ -324,7 +324,7 @@ def test_the_shares_are_of_the_sentences_and_a_long_document_is_cut(lengths, tra
     corpus = Corpus(tuple(tuple(itertools.islice(words, length)) for length in lengths))
     parts = corpus.split(0.1)
     assert [[*map(len, part.documents)] for part in parts] == [training, held_out]
-    assert parts[0].sentences + parts[1].sentences == corpus.sentences
+    assert (*parts[0].sentences, *parts[1].sentences) == corpus.sentences
 
 
 @settings(max_examples=100, deadline=None)
@@ -336,7 +336,7 @@ def test_every_part_of_a_split_has_about_its_share_of_the_sentences(lengths, val
         parts = corpus.split(*shares)
     except CorpusError:
         return
-    assert sum((part.sentences for part in parts), ()) == corpus.sentences
+    assert tuple(sentence for part in parts for sentence in part.sentences) == corpus.sentences
     wanted = [share * len(corpus.sentences) for share in (1 - sum(shares), *shares)]
     for part, size in zip(parts, wanted):
         assert abs(len(part.sentences) - size) < min(wanted) + 1

@@ -12,13 +12,12 @@ from bert_core.config import DataConfig
 from bert_core.data import corpus as corpus_module
 from bert_core.data import decoding as decoding_module
 from bert_core.data import encoding as encoding_module
-from bert_core.data import stored_text as stored_module
-from bert_core.data.arrays import cache_folder
+from bert_core.data import text as text_module
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import decoded_blocks
 from bert_core.data.encoding import encode_corpus, mix, text_hashes
-from bert_core.data.stored_text import StoredSentences
+from bert_core.data.text import cache_folder
 from bert_core.data.tokenizer import plain, train_tokenizer
 from bert_core.errors import CorpusError
 from bert_core.runs.prepare import prepare
@@ -32,7 +31,7 @@ def few_bytes(monkeypatch, tmp_path):
     """Files of more than 100 bytes count as long, and blocks are so small that many are needed."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(corpus_module, "IN_MEMORY_BYTES", 100)
-    monkeypatch.setattr(stored_module, "_READ_AT_ONCE", 7)
+    monkeypatch.setattr(text_module, "_AT_ONCE", 7)
     monkeypatch.setattr(encoding_module, "_ENCODED_AT_ONCE", 6)
     monkeypatch.setattr(decoding_module.decoded_blocks, "__defaults__", (None, 37))
 
@@ -53,7 +52,7 @@ def written(path, documents=9, seed=0, kind="lines"):
 
 
 def same_text(stored, held):
-    assert isinstance(stored.sentences, StoredSentences)
+    assert stored.sentences.folder is not None
     assert [tuple(document) for document in stored.documents] == list(held.documents)
     assert (list(stored.sentences), stored.notes, stored.name) == (list(held.sentences), held.notes, held.name)
     assert stored.fingerprint == held.fingerprint
@@ -103,7 +102,7 @@ def test_a_file_that_is_not_text_is_refused_with_the_byte_and_leaves_nothing(few
     path.write_bytes(("ü 123456\n" * 30).encode() + wrong + b"ab\n" * 50)
     with pytest.raises(CorpusError, match=rf"long\.txt is not plain text \(byte {byte}\)"):
         read_corpus(path, kind="lines")
-    assert [*cache_folder().rglob("*.bin")] == []
+    assert [*cache_folder().rglob("*.npy")] == []
     path.write_bytes(b"\n" * 200)
     with pytest.raises(CorpusError, match=r"long\.txt is empty"):
         read_corpus(path, kind="lines")

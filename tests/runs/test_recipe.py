@@ -315,7 +315,7 @@ def test_a_tenth_of_a_longer_text_is_held_out_unless_the_recipe_overrides_it(rec
     assert (facts.held_out_documents, facts.held_out_sentences) == (documents, sentences)
     assert (prepared.parts.validation is None, prepared.validation is None) == (documents == 0, documents == 0)
     held_out = prepared.parts.validation.sentences if prepared.parts.validation else ()
-    assert prepared.parts.train.sentences + held_out == corpus.sentences
+    assert (*prepared.parts.train.sentences, *held_out) == corpus.sentences
     again = prepare(prepared.recipe, corpus)  # the recipe that is saved states the share
     assert again.recipe == prepared.recipe
     assert again.parts.train == prepared.parts.train

@@ -734,7 +734,7 @@ def test_the_held_out_curve_begins_untrained_and_ends_with_the_run(service, reci
     text = "\n\n".join("\n".join(" ".join(rng.choices(words, k=4)) for _ in range(4)) for _ in range(40))
     run = finished(service.start(recipe, Corpus.from_text(text, "lines"), seed=5))
     assert len(run.held_out.documents) == 4
-    assert run.training_text.documents + run.held_out.documents == run.corpus.documents
+    assert (*run.training_text.documents, *run.held_out.documents) == run.corpus.documents
     points = run.evaluations()
     assert points[0].step == 0
     assert points[-1].step == 60

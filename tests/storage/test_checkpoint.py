@@ -641,15 +641,6 @@ def test_weights_that_are_views_of_one_tensor_are_written(tiny_checkpoint, tmp_p
         assert torch.equal(tensor, expected[name]), name
 
 
-def test_half_precision_halves_the_file(tiny_checkpoint, folder, tmp_path):
-    save_checkpoint(tiny_checkpoint, tmp_path / "half", dtype=torch.float16)
-    assert json.loads((tmp_path / "half" / "config.json").read_text())["dtype"] == "float16"
-    numbers = load_checkpoint(tmp_path / "half").model.state_dict()
-    for name, tensor in tiny_checkpoint.model.state_dict().items():
-        torch.testing.assert_close(numbers[name], tensor, rtol=1e-3, atol=1e-6)
-    assert {tensor.dtype for tensor in load_file(tmp_path / "half" / "model.safetensors").values()} == {torch.float16}
-
-
 def test_numbers_that_are_not_finite_are_not_written(tiny_checkpoint, folder):
     before = (folder / "model.safetensors").read_bytes()
     with torch.no_grad():

@@ -58,6 +58,9 @@ def test_choices_of_swag_and_codah(tmp_path):
     swag = ',video-id,sent1,sent2,ending0,ending1,label\n0,v,He sits.,He,"eats, then sleeps.",flies.,0\n'
     expected = ChoiceExample("He sits.", ("He eats, then sleeps.", "He flies."), 0, 2)
     assert read(tmp_path, swag, "multiple-choice").examples == [expected]
+    twice = read(tmp_path, swag + swag, "multiple-choice")
+    assert [each.line for each in twice.examples] == [2, 4]
+    assert "Repeated headers left out: 1." in twice.notes
     codah = "o\tA boy runs. He\tsmiles.\tmelts.\ttalks.\t2\n"
     expected = ChoiceExample("A boy runs. He", ("smiles.", "melts.", "talks."), 2, 1)
     assert read(tmp_path, codah, "multiple-choice").examples == [expected]
