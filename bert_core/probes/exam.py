@@ -4,7 +4,6 @@
 right, so training text and held-out text can be compared.
 """
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -60,7 +59,7 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
     first = first // 2 * 2 if has_labels else first  # a labelled pair stays whole
     numbers = np.arange(first, min(S, first + EXAM_SENTENCES))
     sentences = [_ids_of(encoded, s) for s in numbers.tolist()]
-    adjacent = [i for i in range(len(sentences) - 1) if encoded.has_next[first + i]]
+    adjacent = np.flatnonzero(encoded.has_next[numbers[:-1]])
     questions: list[_Question] = []
     for a, b in (sentences[i : i + 2] for i in adjacent):
         row = pair_row(checkpoint, a, b)
@@ -172,7 +171,8 @@ def _new_pairs(part: EncodedCorpus, is_new: np.ndarray, has_labels: bool) -> _Pa
 
 def _ordered_pairs(part: EncodedCorpus, numbers: np.ndarray, asked: np.ndarray) -> _Pairs:
     """The ordered pairs of the sentences `numbers` (S,) at which `asked` (S, S) is true."""
-    following = {i: 1 for i, (s, t) in enumerate(itertools.pairwise(numbers)) if t == s + 1 and part.has_next[s]}
+    is_followed = part.has_next[numbers[:-1]] & (numbers[1:] == numbers[:-1] + 1)
+    following = dict.fromkeys(np.flatnonzero(is_followed).tolist(), 1)
     labels = label_pairs(part.texts[numbers].tolist(), following, other=0).numpy()
     return numbers[np.argwhere(asked)], labels[asked] == 1
 

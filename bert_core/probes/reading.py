@@ -67,11 +67,11 @@ def read_words(checkpoint: Checkpoint, text: str, text_pair: str | None = None) 
     encoding = tokenize(checkpoint, text, text_pair)
     tokens, offsets = encoding.tokens, encoding.offsets  # each is built anew whenever it is read
     keys = [  # equal for the tokens of a word; a special token that was typed, such as [MASK], is one of its own
-        (sentence, i if word is None or token in (CLS, SEP, MASK) else f"word {word}")
+        (sentence, word, i if word is None or token in (CLS, SEP, MASK) else None)
         for i, (token, word, sentence) in enumerate(zip(tokens, encoding.word_ids, encoding.sequence_ids))
     ]
     words = []
-    for (sentence, _), group in itertools.groupby(range(len(keys)), keys.__getitem__):
+    for (sentence, *_), group in itertools.groupby(range(len(keys)), keys.__getitem__):
         if sentence is None:  # [CLS] and [SEP] around the sentences
             continue
         own = list(group)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from bert_core.config import FinetuningData, build
-from bert_core.costs import probe_operations, threads_for, using_threads
+from bert_core.costs import threads_for_pass
 from bert_core.errors import CheckpointError, ConfigError, InputError, checked, quoted
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import SEVERAL_LABELS, TASKS, TaskData, learned_columns
@@ -51,7 +51,7 @@ def predicting(
     done, sums, counts = 0, *torch.zeros(2, 2, device=device)
     for numbers, batch in batches.in_order():
         batch = batch.to(device)
-        with using_threads(threads_for(probe_operations(model.config, batch.input_ids.numel()))):
+        with threads_for_pass(model.config, batch.input_ids.numel()):
             logits = batch.logits(model)
         if batch.target is not None and len(batch.target):
             fractions = task.numbers(logits, batch.target)

@@ -148,7 +148,7 @@ def test_an_error_while_saving_has_a_reason_and_the_run_goes_on(
 
 IN_PROBING = [
     *[(masked_words, name) for name in ("_find_masks", "word_scores", "likeliest", "require")],
-    *[(forward, name) for name in ("_forward", "forward_pass", "suitable_threads", "probe_seconds")],
+    *[(forward, name) for name in ("_forward", "forward_pass", "threads_for_pass", "probe_seconds")],
     (BertForPreTraining, "forward"),
 ]
 
