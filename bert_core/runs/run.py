@@ -420,13 +420,15 @@ class Run:
         with self._fail_on_error():
             assert self.worker is not None
             self._train(self.worker)
-        with self._changed, self._fail_on_error():
-            if self.worker is not None and self.worker.is_finished:
-                self._end("finished", "")
-            if self._paused_by:
-                self._keep_newest()
+        with self._changed:
+            with self._fail_on_error():
+                if self.worker is not None and self.worker.is_finished:
+                    self._end("finished", "")
+                if self._paused_by:
+                    self._keep_newest()
             self._slice_began = None
-            self._settle_stop()
+            with self._fail_on_error():
+                self._settle_stop()
             self._changed.notify_all()
 
     def interrupt(self, reason: str) -> None:
