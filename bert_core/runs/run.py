@@ -186,9 +186,9 @@ class Run:
             speed = sum(row.tokens for row in recent[1:]) / spent if spent else 0.0
             is_estimated = status == "running" and self._step_seconds is not None
             left = (steps - done) * self._step_seconds if is_estimated else None
-            ahead, sharing = self._scheduler.queue_ahead(self), self._scheduler.count_sharing()
-            reason = self.reason or self._slice_note()
-            return Progress(status, reason, done, steps, seconds, speed, left, *ahead, self._stage, sharing)
+            ahead, wait = self._scheduler.queue_ahead(self)
+            sharing, reason = self._scheduler.count_sharing(), self.reason or self._slice_note()
+            return Progress(status, reason, done, steps, seconds, speed, left, ahead, wait, self._stage, sharing)
 
     def _slice_note(self) -> str:
         """That it stops after the step in progress, or how long that has taken; else ""."""
@@ -418,13 +418,15 @@ class Run:
         with self._fail_on_error():
             assert self.worker is not None
             self._train(self.worker)
-        with self._changed, self._fail_on_error():
-            if self.worker is not None and self.worker.is_finished:
-                self._end("finished", "")
-            if self._paused_by:
-                self._keep_newest()
+        with self._changed:
+            with self._fail_on_error():
+                if self.worker is not None and self.worker.is_finished:
+                    self._end("finished", "")
+                if self._paused_by:
+                    self._keep_newest()
             self._slice_began = None
-            self._settle_stop()
+            with self._fail_on_error():
+                self._settle_stop()
             self._changed.notify_all()
 
     def interrupt(self, reason: str) -> None:
@@ -536,15 +538,15 @@ class Run:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes that it keeps beside training. All its snapshots are as large: this is asked for all runs of a room
-        twice a second."""
+        """Bytes that it keeps beside training. The service asks every run twice a second; the snapshots of a run have
+        the same size, so only one is measured."""
         snapshots = self.snapshots
         return self.fixed_bytes + self.spare_bytes + (len(snapshots) * snapshots[0].nbytes if snapshots else 0)
 
     @property
     def staying_bytes(self) -> int:
         """Bytes that stay when all is freed that others may need: text, history, first, newest and best weights."""
-        ends, staying = (*self.snapshots[:1], *self.snapshots[-1:]), self._staying
+        ends, staying = self.snapshots[:1] + self.snapshots[-1:], self._staying
         stay = [each for each in self.snapshots if each in ends or each.step in staying]
         return self.fixed_bytes + sum(each.nbytes for each in stay)
 
