@@ -27,7 +27,6 @@ NAMED_TOKENS = {f"{token.strip('[]').lower()}_token": token for token in SPECIAL
 # counterparts in other scripts, also the Greek question mark ; and the space without width.
 DROPPED_MARKS = rf"(?:[.,!?\-…{ENDS}，､、،՝፣၊\u200b]|(?<![^{GREEK}]);)"
 _EARLIER_DROPPED_MARKS = r"[.,!?\-]"
-WORD = rf"[{UNSPACED}]|[^\s{UNSPACED}]+"
 
 _WRITTEN_SPECIAL = rf"(?<![^\s{UNSPACED}])\[(?:PAD|CLS|SEP|MASK)\](?![^\s{UNSPACED}])"
 
