@@ -36,7 +36,8 @@ from bert_core import BertConfig, BertForPreTraining, load_recipe, prepare, read
 from bert_core.data.batches import PretrainingBatches
 from bert_core.data.tokenizer import CLS, MASK, PAD, SEP, UNK
 from bert_core.runs.prepare import Prepared
-from bert_core.training.evaluation import EvaluationPoint, evaluate
+from bert_core.training.evaluation import evaluate
+from bert_core.training.metrics import StepMetrics
 
 _EVALUATION_BATCHES = 40
 _ASKED = 0.15  # of the held-out tokens, as in the paper
@@ -47,7 +48,7 @@ class Contestant:
 
     def __init__(self, name: str, held_out: PretrainingBatches) -> None:
         self.name, self.seconds, self.steps = name, 0.0, 0
-        self.points: list[tuple[float, EvaluationPoint]] = []
+        self.points: list[tuple[float, StepMetrics]] = []
         self._held_out = held_out
 
     def record(self, model: BertForPreTraining) -> None:

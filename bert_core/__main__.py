@@ -12,23 +12,21 @@ python -m bert_core predict DIR --input FILE
 import argparse
 import contextlib
 import csv
-import dataclasses
 import json
-import math
 import os
 import re
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
 from tqdm import tqdm
 
-from bert_core.config import CORPUS_KINDS, check_seed, fields_of
+from bert_core.config import CORPUS_KINDS, check_seed
 from bert_core.costs import choose_device
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
@@ -52,9 +50,9 @@ from bert_core.storage.checkpoint import CONFIG, Checkpoint, check_saving, load_
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.tasks.examples import TASKS, load_task
 from bert_core.tasks.prediction import predict, task_of
-from bert_core.tasks.tuning import TaskMetrics
 from bert_core.training.distributed import any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import evaluate
+from bert_core.training.losses import DETAILS
 from bert_core.training.metrics import StepMetrics
 
 _FIRST_LINE, _LINES = 0.5, 5.0  # seconds until the first line of progress, and between two
@@ -219,7 +217,7 @@ def _print_results(prepared: Prepared, worker: Worker, last: Any) -> None:
     if prepared.test:
         batches = (prepared.test[k] for k in range(_TEST_BATCHES))
         result = evaluate(worker.newest.checkpoint().model, batches, last.step)
-        print(json.dumps({"test": dataclasses.asdict(result)}))
+        print(json.dumps({"test": {"step": result.step, **result.values}}))
     summary = {"steps": last.step, "seconds": round(last.seconds, 3)}
     print(json.dumps({**summary, "mlm_loss": last.mlm_loss, "nsp_loss": last.nsp_loss}))
 
@@ -290,14 +288,10 @@ def _save(worker: Worker, rows: Sequence[Any], output: Path) -> None:
 
 
 def _write_curves(output: Path, rows: Sequence[Any], evaluations: Sequence[Any], precision: str) -> None:
-    """Write metrics.csv, without the numbers that a step may lack, and validation.csv, if there is anything for it."""
-    names = [item.name for item in dataclasses.fields(rows[0]) if item.default is dataclasses.MISSING]
-    table = ([*(getattr(row, name) for name in names), precision] for row in rows)
-    _write_csv(output / "metrics.csv", (*names, "precision"), table)
+    """Write metrics.csv and, if there is anything for it, validation.csv."""
+    _write_csv(output / "metrics.csv", rows, precision)
     if evaluations:
-        measured = [name for name, value in fields_of(evaluations[-1]).items() if not math.isnan(value)]
-        points = ([getattr(point, name) for name in measured] for point in evaluations)
-        _write_csv(output / "validation.csv", measured, points)
+        _write_csv(output / "validation.csv", evaluations)
 
 
 def _read(options: argparse.Namespace, show_stage: _Show, recipe: Recipe | None = None) -> Corpus | None:
@@ -349,11 +343,13 @@ def _check_file(path: Path) -> None:
         raise RunError(f"{path} cannot be written ({error.strerror}); choose another file.") from None
 
 
-def _write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[float | str]]) -> None:
+def _write_csv(path: Path, rows: Sequence[StepMetrics], *more: str) -> None:
+    """Write a line for each row, its details left out."""
+    names = [name for name in rows[0].values if name not in DETAILS]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(names)
-        writer.writerows(rows)
+        writer.writerow(["step", *names, *("precision" for _ in more)])
+        writer.writerows([row.step, *(row.values[name] for name in names), *more] for row in rows)
 
 
 @contextlib.contextmanager
@@ -493,7 +489,7 @@ def _finetune(options: argparse.Namespace) -> None:
     settings: dict[str, Any] = dict(_setting(text) for text in options.set)
     with _progress_bar(desc="fine-tuning", unit=" steps") as bar:
 
-        def show(row: TaskMetrics, steps: int) -> None:
+        def show(row: StepMetrics, steps: int) -> None:
             bar.total = steps
             bar.set_postfix_str(f"loss {row.loss:.3f}", refresh=False)
             bar.update(row.step - bar.n)

@@ -41,7 +41,7 @@ def make_batch(config: BertConfig, seed: int = 0) -> dict[str, torch.Tensor]:
 
 
 def numbers_of(model, batch, mask_token_id=None):
-    """The numbers of a pre-training batch, () each, in the order of `StepMetrics.measured`."""
+    """The numbers of a pre-training batch, () each, in the order of `Pretraining.names`."""
     sums, counts = Pretraining(mask_token_id).measure(model, DeviceBatch.of(batch))
     return (sums / counts).unbind()
 

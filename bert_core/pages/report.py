@@ -22,8 +22,6 @@ from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts
 from bert_core.tasks.prediction import Review
-from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
-from bert_core.training.evaluation import EvaluationPoint
 from bert_core.training.metrics import StepMetrics
 
 MOST_POINTS = 300  # of a curve; of more steps, each point is the mean of several
@@ -45,7 +43,7 @@ def report(
     checkpoint: Checkpoint,
     recipe: Recipe,
     rows: Sequence[StepMetrics],
-    points: Sequence[EvaluationPoint] = (),
+    points: Sequence[StepMetrics] = (),
     corpus: Corpus | None = None,
     *,
     verdict: Sequence[str] = (),
@@ -79,8 +77,8 @@ def task_report(
     checkpoint: Checkpoint,
     recipe: FinetuningRecipe,
     parts: TaskParts,
-    rows: Sequence[TaskMetrics],
-    points: Sequence[EpochMetrics],
+    rows: Sequence[StepMetrics],
+    points: Sequence[StepMetrics],
     found: Review,
 ) -> str:
     """The report of a fine-tuning run, as that of `report`.

@@ -19,7 +19,7 @@ from bert_core.errors import CorpusError
 from bert_core.runs.recipe import Recipe
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.evaluation import measured
-from bert_core.training.metrics import StepMetrics
+from bert_core.training.losses import Pretraining
 from bert_core.training.verdicts import MARGIN, Comparison, Spread, compare
 
 PAIRS = 512  # that each model judges, down to whole batches
@@ -104,7 +104,7 @@ def load_experiments() -> tuple[Experiment, ...]:
 @dataclass(frozen=True)
 class Marks:
     """How a trained model answers the questions that all variants of an experiment get, with dropout off.
-    Losses are in nats, accuracies from 0 to 1, as in `StepMetrics`."""
+    Losses are in nats, accuracies from 0 to 1, as in `Pretraining`."""
 
     mlm_loss: float
     nsp_loss: float
@@ -142,7 +142,7 @@ def examine(
     fractions = [torch.stack(each) for each in measured(checkpoint.model, batches, tokenizer.token_to_id(MASK))]
     sums, counts = torch.stack(fractions).cpu().double().sum(0)  # nan where nothing is asked
     return Marks(
-        **dict(zip(StepMetrics.measured, (sums / counts).tolist())),
+        **dict(zip(Pretraining.names, (sums / counts).tolist())),
         seconds=seconds,
         pairs=len(batches) * data.batch_size,
         mlm_baseline=_most_frequent([batch.asked()[1] for batch in batches]),

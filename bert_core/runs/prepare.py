@@ -26,9 +26,9 @@ from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.prediction import model_of
 from bert_core.tasks.task import Layout, TaskBatches
 from bert_core.training.distributed import make_trainer, rank
-from bert_core.training.evaluation import EvaluationPoint, Evaluator, evaluating, evaluation_plan
+from bert_core.training.evaluation import Evaluator, evaluating, evaluation_plan
 from bert_core.training.losses import Pretraining
-from bert_core.training.metrics import Objective
+from bert_core.training.metrics import Objective, StepMetrics
 from bert_core.training.trainer import Trainer
 
 # Unless the recipe says otherwise, a tenth is held out of a text of at least this many documents or sentences.
@@ -265,7 +265,7 @@ def _with_evaluations(prepared: Prepared) -> Prepared:
     every, count = evaluation_plan(prepared.recipe.training.steps, prepared.validation.steps_per_epoch)
     batches = [prepared.validation[k] for k in range(count)]
 
-    def evaluate(snapshot: Any) -> Generator[None, None, EvaluationPoint]:
+    def evaluate(snapshot: Any) -> Generator[None, None, StepMetrics]:
         return evaluating(snapshot.checkpoint().model, batches, snapshot.step)
 
     return dataclasses.replace(prepared, evaluate=evaluate, evaluate_every=every)
@@ -298,7 +298,7 @@ def _prepare_task(
         training=dataclasses.replace(training, steps=steps, warmup_steps=warmup_steps),
     )
 
-    def evaluate(snapshot: Any) -> Generator[float, None, tuning.EpochMetrics]:
+    def evaluate(snapshot: Any) -> Generator[float, None, StepMetrics]:
         assert used.validation is not None
         return tuning.evaluating(snapshot, used.validation, held_out, layout, batches.steps_per_epoch)
 

@@ -32,9 +32,9 @@ from bert_core.config import (
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import ConfigError, CorpusError, checked, quoted
 from bert_core.tasks.examples import TASKS, TaskParts, load_task
-from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
-from bert_core.training.evaluation import EvaluationPoint
-from bert_core.training.metrics import StepMetrics
+from bert_core.tasks.tuning import TaskObjective
+from bert_core.training.losses import Pretraining
+from bert_core.training.metrics import OF_EVERY_STEP
 
 SCALES = (0.001, 1.0)
 DEFAULT_RECIPE = "romeo-juliet"
@@ -47,7 +47,7 @@ class _Settings:
 
     seed: int
     sections: ClassVar[dict[str, type]]
-    tables: ClassVar[dict[str, type]]  # the rows of a run's history and of its held-out curve
+    names: ClassVar[Sequence[str]]  # of the numbers of a step
 
     def source(self) -> Any:
         """The recipe's own text or examples."""
@@ -137,7 +137,7 @@ class Recipe(_Settings):
     data: DataConfig = field(default_factory=DataConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
-    tables: ClassVar = {"history": StepMetrics, "evaluations": EvaluationPoint}
+    names: ClassVar = (*Pretraining.names, *OF_EVERY_STEP)
     sections: ClassVar = {
         "corpus": CorpusConfig,
         "tokenizer": TokenizerConfig,
@@ -257,7 +257,7 @@ class FinetuningRecipe(_Settings):
     data: FinetuningData = field(default_factory=FinetuningData)
     training: FinetuningConfig = field(default_factory=FinetuningConfig)
 
-    tables: ClassVar = {"history": TaskMetrics, "evaluations": EpochMetrics}
+    names: ClassVar = (*TaskObjective.names, *OF_EVERY_STEP)
     sections: ClassVar = {"data": FinetuningData, "training": FinetuningConfig}
 
     def __post_init__(self) -> None:

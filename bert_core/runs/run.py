@@ -27,6 +27,7 @@ from bert_core.runs.snapshots import Snapshot, least_useful, thinned
 from bert_core.runs.worker import Worker
 from bert_core.storage.checkpoint import Checkpoint, pack_checkpoint, save_checkpoint
 from bert_core.tasks.examples import TaskParts
+from bert_core.training.metrics import StepMetrics
 
 # None for the recipe's own, a function for one that takes long to read.
 Text = Corpus | TaskParts | Callable[[], Corpus | TaskParts] | None
@@ -129,8 +130,8 @@ class Run:
         self.pace: float | None = None
         self.due = -math.inf
         self.training_bytes = self._text_bytes = 0
-        self._history: list[Any] = []
-        self._evaluations: Sequence[Any] = ()
+        self._history: list[StepMetrics] = []
+        self._evaluations: Sequence[StepMetrics] = ()
         self._scheduler, self._changed = scheduler, scheduler.changed
         self._saved, self._start = saved, saved[0] if saved else start
         self._keep_step = keep_step
@@ -165,15 +166,13 @@ class Run:
         return len(self._history)
 
     @checked
-    def history(self, since: int = 0) -> list[Any]:
-        """The rows, `StepMetrics` or `TaskMetrics`, after the first `since` ones; the next cursor is since +
-        len(rows)."""
+    def history(self, since: int = 0) -> list[StepMetrics]:
+        """The rows after the first `since` ones; the next cursor is since + len(rows)."""
         return self._history[since:]
 
     @checked
-    def evaluations(self, since: int = 0) -> list[Any]:
-        """The held-out curve of `EvaluationPoint` or `EpochMetrics` after its first `since` points; empty where nothing
-        is held out."""
+    def evaluations(self, since: int = 0) -> list[StepMetrics]:
+        """The held-out curve after its first `since` points; empty where nothing is held out."""
         return list(self._evaluations[since:])
 
     def progress(self) -> Progress:

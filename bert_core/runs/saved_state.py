@@ -8,6 +8,7 @@ holds the settings and the seed.
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ from bert_core.storage.checkpoint import (
 from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header, read_tensor
 from bert_core.storage.untrusted import read_json
 from bert_core.storage.weights import CONFIG, WEIGHTS, check_finite
+from bert_core.training.metrics import StepMetrics
 from bert_core.training.trainer import Trainer, TrainerState
 
 _LAST = "last"  # the weights of the last step, in one tensor as the averages, where the model has others
@@ -105,9 +107,11 @@ class TrainingState:
         """Write the two files into a folder that has the model's files and no others, for `save_checkpoint`."""
         check_finite(self.trainer.averages, "The training was not saved", "train it again with a lower learning rate")
         tensors = {name: average.contiguous() for name, average in self.trainer.averages.items()}
-        for name in self.recipe.tables:
-            if rows := getattr(self, name):
-                tensors[name] = torch.tensor([dataclasses.astuple(row) for row in rows], dtype=torch.float64)
+        tables = {"history": self.history, "evaluations": self.evaluations}
+        for name, rows in tables.items():
+            if rows:
+                table = [[row.step, *row.values.values()] for row in rows]
+                tensors[name] = torch.tensor(table, dtype=torch.float64)
         if self.last is not None:
             tensors[_LAST] = self.last.cpu()
         save_file(tensors, folder / TRAINING_TENSORS)
@@ -117,7 +121,7 @@ class TrainingState:
             "seconds": self.trainer.seconds,
             "updates": self.trainer.updates,
             "text": self.text,
-            "columns": _columns(self.recipe),
+            "columns": {name: list(rows[0].values) if rows else [] for name, rows in tables.items()},
             "sha256": {path.name: _sha256(path) for path in sorted(folder.iterdir())},
         }
         (folder / TRAINING_STATE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
@@ -133,14 +137,15 @@ def read_training_state(folder: str | Path) -> TrainingState:
     facts, settings = (read_json(folder / name, most_bytes=_MAX_SETTINGS_BYTES) for name in (TRAINING_STATE, RECIPE))
     check_seed(settings.get("seed"))
     recipe = (FinetuningRecipe if "task" in settings else Recipe).from_dict("saved", settings)
-    values: list[Any] = [facts.get(name) for name in ("step", "seconds", "updates", "text", "sha256")]
-    step, seconds, updates, text, hashes = values
+    values: list[Any] = [facts.get(name) for name in ("step", "seconds", "updates", "text", "sha256", "columns")]
+    step, seconds, updates, text, hashes, columns = values
     if (
         not (_is_count(step) and step <= recipe.training.total_steps)
         or not isinstance(seconds, float | int)
         or not (isinstance(updates, list) and all(map(_is_count, updates)))
         or not isinstance(text, str)
-        or facts.get("columns") != _columns(recipe)
+        or not (isinstance(columns, dict) and columns.get("history") == (list(recipe.names) if step else []))
+        or not (isinstance(columns.get("evaluations"), list) and all(map(_is_name, columns["evaluations"])))
         or not (isinstance(hashes, dict) and {CONFIG, WEIGHTS, TOKENIZER, RECIPE, TRAINING_TENSORS} <= hashes.keys())
     ):
         raise _mismatch()
@@ -155,9 +160,9 @@ def read_training_state(folder: str | Path) -> TrainingState:
     entries = read_header(folder / TRAINING_TENSORS)
     if not all(entry.dtype in (*FLOATS, "F64") for entry in entries.values()):
         raise _mismatch()
-    averages = {name: read_tensor(entry) for name, entry in entries.items() if name not in recipe.tables}
+    averages = {name: read_tensor(entry) for name, entry in entries.items() if name not in columns}
     check_finite(averages, "The training cannot continue", "save the model again")
-    history, evaluations = (_rows(row, entries.get(name), step + 1) for name, row in recipe.tables.items())
+    history, evaluations = (_rows(columns[name], entries.get(name), step + 1) for name in ("history", "evaluations"))
     if [row.step for row in history] != list(range(1, step + 1)):
         raise _mismatch()
     last = averages.pop(_LAST, None)
@@ -170,21 +175,25 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _columns(recipe: Recipe | FinetuningRecipe) -> dict[str, list[str]]:
-    return {name: [item.name for item in dataclasses.fields(row)] for name, row in recipe.tables.items()}
-
-
-def _rows(row: type, entry: TensorEntry | None, most: int) -> list[Any]:
+def _rows(names: Sequence[str], entry: TensorEntry | None, most: int) -> list[StepMetrics]:
     """The rows of a table in the file; the size is checked before the numbers are read."""
     if entry is None:
         return []
-    whole = [item.type is int for item in dataclasses.fields(row)]
-    if len(entry.shape) != 2 or entry.shape[0] > most or entry.shape[1] != len(whole):
+    if len(entry.shape) != 2 or entry.shape[0] > most or entry.shape[1] != 1 + len(names):
         raise _mismatch()
-    table = read_tensor(entry, torch.float64)
-    if not table[:, whole].isfinite().all():
-        raise _mismatch()
-    return [row(*(int(x) if is_whole else x for x, is_whole in zip(numbers, whole))) for numbers in table.tolist()]
+    rows = []
+    for step, *numbers in read_tensor(entry, torch.float64).tolist():
+        values = dict(zip(names, numbers))
+        if not math.isfinite(step + values.get("tokens", 0)):
+            raise _mismatch()
+        if "tokens" in values:
+            values["tokens"] = int(values["tokens"])
+        rows.append(StepMetrics(int(step), values))
+    return rows
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value.isidentifier()
 
 
 def _is_count(value: Any) -> bool:

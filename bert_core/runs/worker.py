@@ -23,9 +23,8 @@ from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.prediction import review
 from bert_core.tasks.task import Metrics
-from bert_core.tasks.tuning import EpochMetrics, TaskMetrics
 from bert_core.training.distributed import LostProcess
-from bert_core.training.metrics import PendingMetrics, read_metrics, until_divergence
+from bert_core.training.metrics import PendingMetrics, StepMetrics, read_metrics, until_divergence
 
 SLICE_SECONDS = 0.03
 TRIM_SECONDS = 30.0  # between two returns of free memory
@@ -101,7 +100,7 @@ class Worker:
         """Whether this step has a snapshot in any case: the last one, and those to evaluate."""
         return self.is_trained or self._evaluator.is_one_of(self.trainer.step)
 
-    def slices(self, may_step: Callable[[], bool] = lambda: True) -> Iterator[list[Any]]:
+    def slices(self, may_step: Callable[[], bool] = lambda: True) -> Iterator[list[StepMetrics]]:
         """Train and evaluate until all is done, `may_step` refuses a step or another process is lost.
 
         Yields the rows of each slice. Raises RunError when the loss stops being a number.
@@ -117,7 +116,7 @@ class Worker:
             self.evaluate()
             yield rows
 
-    def train(self, may_step: Callable[[], bool]) -> tuple[list[Any], str]:
+    def train(self, may_step: Callable[[], bool]) -> tuple[list[StepMetrics], str]:
         """Train for SLICE_SECONDS, for one step where that takes longer, and no further than a task's next evaluation.
 
         may_step: called before each step; False ends the slice. Returns the steps' rows, as `until_divergence` does.
@@ -145,7 +144,7 @@ class Worker:
             now = time.monotonic()
             self._step_seconds = (now - started) / len(rows)
             self.trainer.seconds += now - read
-            rows[-1] = dataclasses.replace(rows[-1], seconds=self.trainer.seconds)
+            rows[-1] = StepMetrics(rows[-1].step, {**rows[-1].values, "seconds": self.trainer.seconds})
         return rows, divergence
 
     @property
@@ -169,7 +168,7 @@ class Worker:
         name, content = f"{recipe.title}, step {step}", recipe.content()
         return Snapshot(step, weights, trainer.model.config, prepared.tokenizer, name, content, prepared.head)
 
-    def to_save(self, rows: Sequence[Any]) -> tuple[Snapshot, TrainingState]:
+    def to_save(self, rows: Sequence[StepMetrics]) -> tuple[Snapshot, TrainingState]:
         """The model to show to others, that of a task's best epoch, and all that the training needs to continue.
 
         rows: the metrics of all steps so far. It ends an evaluation first.
@@ -201,8 +200,8 @@ class Finetuned:
     test: Metrics
     examples: int
     precision: str
-    history: Sequence[TaskMetrics]
-    evaluations: Sequence[EpochMetrics]
+    history: Sequence[StepMetrics]
+    evaluations: Sequence[StepMetrics]
     notes: Sequence[str]
 
 
@@ -217,7 +216,7 @@ def finetune(
     seed: int | None = None,
     random_weights: bool | None = None,
     device: str = "auto",
-    progress: Callable[[TaskMetrics, int], None] = lambda row, steps: None,
+    progress: Callable[[StepMetrics, int], None] = lambda row, steps: None,
     tell: Callable[[str], None] = lambda note: None,
     **settings: Any,
 ) -> Finetuned:
@@ -240,13 +239,13 @@ def finetune(
     prepared = prepare(recipe.override(settings), parts, seed, device, start=checkpoint)
     for note in prepared.notes:
         tell(note)
-    worker, history = Worker(prepared, device), list[TaskMetrics]()
+    worker, history = Worker(prepared, device), list[StepMetrics]()
     for rows in worker.slices():
         history += rows
         progress(history[-1], worker.trainer.config.total_steps)
     result = worker.best or worker.newest
     kept = next(point for point in worker.evaluations if point.step == result.step)
     tuned, held_out = result.checkpoint(), prepared.parts.test
-    measures = review(tuned, held_out).measures if held_out else {}
+    tested = review(tuned, held_out).measures if held_out else {}
     examples, precision = len(prepared.parts.train.examples), worker.trainer.config.precision
-    return Finetuned(tuned, kept.measures, measures, examples, precision, history, worker.evaluations, prepared.notes)
+    return Finetuned(tuned, kept.measures, tested, examples, precision, history, worker.evaluations, prepared.notes)

@@ -6,9 +6,7 @@ result.validation["accuracy"], predict(result.checkpoint, ["a fine film"])
 """
 
 import dataclasses
-import math
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -19,60 +17,18 @@ from bert_core.errors import ConfigError
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskData
 from bert_core.tasks.prediction import model_of, predicting, score
-from bert_core.tasks.task import BertForTask, Layout, Metrics, Task, TaskBatch, TaskBatches
-from bert_core.training.metrics import Fractions, Numbers
+from bert_core.tasks.task import BertForTask, Layout, Task, TaskBatch, TaskBatches
+from bert_core.training.metrics import Fractions, StepMetrics
 
 
-@dataclass(frozen=True, eq=False)
-class TaskMetrics(Numbers):
-    """The numbers of one step; see `StepMetrics`.
+class TaskObjective:
+    """The `Objective` of fine-tuning for a kind of task.
 
     loss: in nats, for regression the mean squared error. accuracy: fraction right; nan for regression. Of an answer,
     start and end count on their own; several labels are right if all of them are.
     """
 
-    step: int
-    loss: float
-    accuracy: float
-    learning_rate: float
-    grad_norm: float
-    tokens: int
-    seconds: float
-
-    losses: ClassVar = ("loss",)
-    measured: ClassVar = ("loss", "accuracy")
-
-
-@dataclass(frozen=True, eq=False)
-class EpochMetrics(Numbers):
-    """The validation part after a step, measured without dropout; nan for measures that the task does not have.
-
-    epoch: passes through the training part so far. loss: as in `TaskMetrics`. The others: see `Task.measures`.
-    """
-
-    step: int
-    epoch: float
-    loss: float
-    accuracy: float = math.nan
-    precision: float = math.nan
-    recall: float = math.nan
-    f1: float = math.nan
-    exact_match: float = math.nan
-    matthews_correlation: float = math.nan
-    pearson: float = math.nan
-    spearman: float = math.nan
-
-    @property
-    def measures(self) -> Metrics:
-        """The measures that the task has, by name."""
-        values = dataclasses.asdict(self)
-        return {name: values[name] for name in list(values)[3:] if not math.isnan(values[name])}
-
-
-class TaskObjective:
-    """The `Objective` of fine-tuning for a kind of task."""
-
-    metrics: ClassVar = TaskMetrics
+    names: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -131,7 +87,12 @@ def initial_model(
 
 def evaluating(
     snapshot: Any, part: TaskData, batches: TaskBatches, layout: Layout, steps_per_epoch: int
-) -> Generator[float, None, EpochMetrics]:
-    """Evaluate a snapshot on the validation part, a batch at a time: yields the done fraction."""
+) -> Generator[float, None, StepMetrics]:
+    """Evaluate a snapshot on the validation part, a batch at a time: yields the done fraction.
+
+    epoch: passes through the training part so far. loss: as of a step, without dropout. The others: see
+    `Task.measures`.
+    """
     found, loss = yield from predicting(part.kind, model_of(snapshot.checkpoint()), batches, part.examples, layout)
-    return EpochMetrics(snapshot.step, snapshot.step / steps_per_epoch, loss, **score(part, found, layout.labels))
+    values = {"epoch": snapshot.step / steps_per_epoch, "loss": loss, **score(part, found, layout.labels)}
+    return StepMetrics(snapshot.step, values)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -10,8 +9,8 @@ import torch
 from bert_core.costs import threads_for_pass
 from bert_core.data.batches import Batch
 from bert_core.model import BertForPreTraining
-from bert_core.training.losses import Pretraining
-from bert_core.training.metrics import Fractions
+from bert_core.training.losses import HELD_OUT, Pretraining
+from bert_core.training.metrics import Fractions, StepMetrics
 
 Result = TypeVar("Result")
 
@@ -33,17 +32,6 @@ def evaluation_plan(steps: int, steps_per_epoch: float) -> tuple[int, int]:
     return max(round(batches * _COST / _TIME_SHARE), math.ceil(steps / MAX_EVALUATIONS)), batches
 
 
-@dataclass(frozen=True)
-class EvaluationPoint:
-    """Losses in nats and accuracies on held-out text after a step, without dropout; means over batches."""
-
-    step: int
-    mlm_loss: float
-    nsp_loss: float
-    mlm_accuracy: float
-    nsp_accuracy: float
-
-
 @torch.no_grad()
 def measured(
     model: BertForPreTraining, batches: Iterable[Batch], mask_token_id: int | None = None
@@ -59,18 +47,16 @@ def measured(
         yield fractions
 
 
-def evaluating(
-    model: BertForPreTraining, batches: Iterable[Batch], step: int
-) -> Generator[None, None, EvaluationPoint]:
+def evaluating(model: BertForPreTraining, batches: Iterable[Batch], step: int) -> Generator[None, None, StepMetrics]:
     """Evaluate a model in eval mode, as it is after `step`, on one batch at a time."""
     found = []
     for sums, counts in measured(model, batches):
-        found.append((sums / counts)[:4])
+        found.append((sums / counts)[: len(HELD_OUT)])
         yield
-    return EvaluationPoint(step, *torch.stack(found).mean(0).tolist())  # one transfer from the device
+    return StepMetrics(step, dict(zip(HELD_OUT, torch.stack(found).mean(0).tolist())))  # one transfer from the device
 
 
-def evaluate(model: BertForPreTraining, batches: Iterable[Batch], step: int) -> EvaluationPoint:
+def evaluate(model: BertForPreTraining, batches: Iterable[Batch], step: int) -> StepMetrics:
     """Evaluate a model, as it is after `step`, on held-out batches, without dropout."""
     was_training = model.training
     point = result_of(evaluating(model.eval(), batches, step))
@@ -98,9 +84,9 @@ class Evaluator:
 
     def __init__(
         self,
-        evaluate: Callable[[Any], Generator[object, None, Any]] | None,
+        evaluate: Callable[[Any], Generator[object, None, StepMetrics]] | None,
         every: int,
-        points: Sequence[Any] = (),
+        points: Sequence[StepMetrics] = (),
         *,
         first: int = 0,
         best_by: str | None = None,
@@ -109,7 +95,7 @@ class Evaluator:
         self._begun = points[-1].step if points else first - 1  # the step of the last evaluation that has begun
         self.best: Any = None
         self._snapshot: Any = None  # that is being evaluated, by `_work`
-        self._work: Generator[object, None, Any] | None = None
+        self._work: Generator[object, None, StepMetrics] | None = None
 
     @property
     def is_running(self) -> bool:
@@ -155,4 +141,4 @@ class Evaluator:
         name = self._best_by
         if name is None or not self.points:
             return None
-        return max(self.points, key=lambda point: (getattr(point, name), point.step)).step
+        return max(self.points, key=lambda point: (point.values.get(name, -math.inf), point.step)).step

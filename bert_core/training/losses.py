@@ -13,7 +13,10 @@ from torch import Tensor
 from bert_core.config import TrainingConfig
 from bert_core.data.batches import Batch
 from bert_core.model import BertForPreTraining, Packing
-from bert_core.training.metrics import Fractions, StepMetrics
+from bert_core.training.metrics import Fractions
+
+DETAILS = ("masked_accuracy", "replaced_accuracy", "kept_accuracy")
+HELD_OUT = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")  # what is measured on held-out text, too
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,14 @@ class DeviceBatch:
 
 @dataclass(frozen=True)
 class Pretraining:
-    """The `Objective` of pre-training. mask_token_id: the id of [MASK]; without it, masked_accuracy and
-    replaced_accuracy are nan."""
+    """The `Objective` of pre-training. Its numbers are means over the asked words and over the pairs of a batch.
 
-    metrics: ClassVar = StepMetrics
+    mask_token_id: the id of [MASK]; without it, masked_accuracy and replaced_accuracy are nan. These and kept_accuracy:
+    fraction correct of the asked words shown as [MASK], as another word, and unchanged (a word replaced by itself
+    counts as kept); nan where the batch has none.
+    """
+
+    names: ClassVar[tuple[str, ...]] = (*HELD_OUT, *DETAILS)
     mask_token_id: int | None = None
 
     def send(self, batch: Batch, device: torch.device) -> DeviceBatch:
@@ -66,7 +73,7 @@ class Pretraining:
         return 2 if config.alternating else 1  # each with running averages of its own objective
 
     def measure(self, model: BertForPreTraining, batch: DeviceBatch) -> Fractions:
-        """Run the model and compare its answers with the labels; see `StepMetrics.measured` for the numbers."""
+        """Run the model and compare its answers with the labels; see `names` for the numbers."""
         inputs = batch.input_ids, batch.attention_mask, batch.token_type_ids
         output = model(*inputs, asked_positions=batch.asked, packing=batch.packing)
         # One copy in float32 where autocast would make it for the loss only: the search below is slow in bfloat16.

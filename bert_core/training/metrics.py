@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -12,6 +12,11 @@ from torch import Tensor
 # The K numbers of a batch as sums and as counts, (K,) each on the model's device: each number is its sum divided by its
 # count. Several processes add both up. The sums of losses have gradients.
 Fractions = tuple[Tensor, Tensor]
+
+
+# The numbers of every step, beside those that the objective names: seconds is the training time up to its end, tokens
+# counts the real tokens of its batch, and grad_norm is before clipping.
+OF_EVERY_STEP = ("learning_rate", "grad_norm", "tokens", "seconds")
 
 
 class Numbers:
@@ -26,77 +31,65 @@ class Numbers:
 
 
 def _fields(numbers: Any) -> tuple:
-    values = (getattr(numbers, field.name) for field in dataclasses.fields(numbers))
-    return tuple("nan" if isinstance(value, float) and math.isnan(value) else value for value in values)
+    values = [getattr(numbers, field.name) for field in dataclasses.fields(numbers)]
+    values = [each for value in values for each in (value.items() if isinstance(value, Mapping) else [value])]
+    return tuple(str(value) for value in values)  # so nan equals nan
 
 
 @dataclass(frozen=True, eq=False)
 class StepMetrics(Numbers):
-    """The numbers of one step. Losses are in nats, means over the asked words and over the pairs of the batch.
+    """The numbers of a training step, or of held-out data after it. Each is also an attribute, such as `row.mlm_loss`.
 
-    step: counted from 1. mlm_accuracy, nsp_accuracy: fraction correct in the batch. grad_norm: before clipping.
-    tokens: real tokens of the batch. seconds: training time up to the end of this step. masked_accuracy,
-    replaced_accuracy, kept_accuracy: fraction correct of the asked words shown as [MASK], as another word, and
-    unchanged (a word replaced by itself counts as kept); nan where the batch has none.
+    Losses are in nats, means over a batch or over several; accuracies are fractions.
     """
 
-    step: int
-    mlm_loss: float
-    nsp_loss: float
-    mlm_accuracy: float
-    nsp_accuracy: float
-    learning_rate: float
-    grad_norm: float
-    tokens: int
-    seconds: float
-    masked_accuracy: float = math.nan
-    replaced_accuracy: float = math.nan
-    kept_accuracy: float = math.nan
+    step: int  # counted from 1
+    values: Mapping[str, float]
 
-    # The names of the losses, and of all numbers that the objective measures, in their order.
-    losses: ClassVar = ("mlm_loss", "nsp_loss")
-    measured: ClassVar = (
-        *losses,
-        "mlm_accuracy",
-        "nsp_accuracy",
-        "masked_accuracy",
-        "replaced_accuracy",
-        "kept_accuracy",
-    )
+    def __getattr__(self, name: str) -> float:
+        if name.startswith("__") or name not in self.values:
+            raise AttributeError(name)
+        return self.values[name]
+
+    @property
+    def losses(self) -> dict[str, float]:
+        """The losses by name."""
+        return {name: value for name, value in self.values.items() if name.endswith("loss")}
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """Of held-out examples, all numbers that are neither a loss nor the epoch."""
+        return {name: value for name, value in self.values.items() if name != "epoch" and name not in self.losses}
 
 
 @dataclass(frozen=True)
 class PendingMetrics:
-    """A step's metrics with the measured numbers and the gradient's norm still on the device, (K + 1,). `read_metrics`
-    fetches those of many steps at once."""
+    """A step's metrics with the objective's numbers and the gradient's norm still on the device, (K + 1,).
+    `read_metrics` fetches those of many steps at once."""
 
     step: int
     learning_rate: float
     tokens: int
     seconds: float
-    values: Tensor
-    kind: Any = StepMetrics
+    numbers: Tensor
+    names: Sequence[str]
 
 
-def read_metrics(block: Sequence[PendingMetrics]) -> list[Any]:
+def read_metrics(block: Sequence[PendingMetrics]) -> list[StepMetrics]:
     """Fetch a block of metrics from the device in one transfer."""
     if not block:
         return []
-    facts = ("step", "learning_rate", "tokens", "seconds")
-    rows = torch.stack([pending.values for pending in block]).tolist()
-    return [
-        pending.kind(
-            **{name: getattr(pending, name) for name in facts},
-            **dict(zip((*pending.kind.measured, "grad_norm"), row)),
-        )
-        for pending, row in zip(block, rows)
-    ]
+    rows = []
+    for each, (*numbers, grad_norm) in zip(block, torch.stack([each.numbers for each in block]).tolist()):
+        of_every = each.learning_rate, grad_norm, each.tokens, each.seconds
+        rows.append(StepMetrics(each.step, dict(zip((*each.names, *OF_EVERY_STEP), (*numbers, *of_every)))))
+    return rows
 
 
-def until_divergence(rows: Sequence[Any]) -> tuple[list[Any], str]:
+def until_divergence(rows: Sequence[StepMetrics]) -> tuple[list[StepMetrics], str]:
     """The rows before the first one whose loss or gradient is not finite, and a message about that one, or ""."""
     for i, row in enumerate(rows):
-        if not math.isfinite(sum(getattr(row, name) for name in row.losses) + row.grad_norm):
+        if not math.isfinite(sum(row.losses.values()) + row.grad_norm):
             return list(rows[:i]), (
                 f"The loss stopped being a number at step {row.step} (learning rate {row.learning_rate:.3g}); "
                 "the last model before it is kept. Start again with a lower learning rate."
@@ -108,10 +101,10 @@ def until_divergence(rows: Sequence[Any]) -> tuple[list[Any], str]:
 class Objective(Protocol):
     """What a trainer minimises. The types of batch and config are the objective's own; a batch has attention_mask.
 
-    metrics: the class of a step's numbers, with `losses` and `measured` as `StepMetrics` has them.
+    names: of the numbers of a step, the losses first.
     """
 
-    metrics: ClassVar[Any]
+    names: ClassVar[tuple[str, ...]]
 
     def send(self, batch: Any, device: torch.device, /) -> Any:
         """The batch on a device."""
@@ -123,7 +116,7 @@ class Objective(Protocol):
         """The number of optimizers, which alternate from step to step."""
 
     def measure(self, model: Any, batch: Any, /) -> Fractions:
-        """The numbers of a batch on the device, as `metrics.measured` names them."""
+        """The numbers of a batch on the device, in the order of `names`."""
 
     def loss(self, numbers: Tensor, config: Any, step: int, /) -> Tensor:
         """The loss to minimise, (), from the numbers (K,) of a step, counted from 0."""

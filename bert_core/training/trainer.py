@@ -101,7 +101,7 @@ class Trainer:
         self.step += 1
         self.seconds += time.perf_counter() - started
         tokens, values = int(batch.attention_mask.sum()), torch.cat([numbers, grad_norm[None]])
-        return PendingMetrics(self.step, rate, tokens, self.seconds, values, self.objective.metrics)
+        return PendingMetrics(self.step, rate, tokens, self.seconds, values, self.objective.names)
 
     @contextlib.contextmanager
     def _seeded_dropout(self) -> Iterator[None]:

@@ -743,9 +743,9 @@ def test_the_held_out_curve_begins_untrained_and_ends_with_the_run(service, reci
     prepared = prepare(run.recipe, run.corpus, seed=5)
     count = 8  # the text has so many batches for more than one pass over the sentences
     before = evaluate(prepared.model, [prepared.validation[k] for k in range(count)], 0)
-    assert dataclasses.astuple(points[0]) == pytest.approx(dataclasses.astuple(before), abs=1e-5)
+    assert points[0].values == pytest.approx(before.values, abs=1e-5)
     after = evaluate(run.snapshots[-1].checkpoint().model, [prepared.validation[k] for k in range(count)], 60)
-    assert dataclasses.astuple(points[-1]) == pytest.approx(dataclasses.astuple(after), abs=1e-5)
+    assert points[-1].values == pytest.approx(after.values, abs=1e-5)
     # Evaluating has changed nothing.
     assert numbers(run.history()) == numbers(read_metrics(list(prepared.trainer())))
 

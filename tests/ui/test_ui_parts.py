@@ -22,7 +22,8 @@ from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.runs.prepare import prepare, preview
 from bert_core.runs.recipe import recipe_names
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.training.evaluation import EvaluationPoint
+from bert_core.training.losses import HELD_OUT
+from bert_core.training.metrics import StepMetrics
 from ui.masked_words.closer_view import LENS, MATTERED, SWEEP, VIEWS, closer_code, closer_numbers, closer_value
 from ui.masked_words.tab import all_guesses, beside_value, guesses_code, guesses_value, put_guess, still_hidden
 from ui.models_tab import name_in_files, open_files
@@ -363,7 +364,7 @@ def test_a_loss_is_compared_with_baselines(finished) -> None:
 
 
 def test_the_numbers_of_a_run_are_given_as_files(finished) -> None:
-    rows, held_out = finished.history(), [EvaluationPoint(20, 1.5, 0.5, 0.25, math.nan)]
+    rows, held_out = finished.history(), [StepMetrics(20, dict(zip(HELD_OUT, (1.5, 0.5, 0.25, math.nan))))]
     content, table = (write(kind, history_numbers(rows, held_out)) for kind in ("json", "csv"))
     content = json.loads(content)
     assert [row["mlm_loss"] for row in content["training"]] == [row.mlm_loss for row in rows]

@@ -7,7 +7,6 @@ has the token again. Numbers are never changed.
 """
 
 import csv
-import dataclasses
 import io
 import json
 import math
@@ -153,7 +152,7 @@ def guesses_numbers(text: str, text_pair: str | None, guesses: Sequence[Sequence
 
 
 def history_numbers(rows: Sequence[Any], held_out: Sequence[Any]) -> Numbers:
-    """A row for each step (StepMetrics) and for each evaluation on held-out text (EvaluationPoint).
+    """A row for each step and for each evaluation on held-out text.
 
     JSON: {"training": rows, "held_out": rows}; null where nothing was measured.
     """
@@ -169,7 +168,7 @@ def history_numbers(rows: Sequence[Any], held_out: Sequence[Any]) -> Numbers:
 def _numbers(record: Any) -> dict[str, Any]:
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in dataclasses.asdict(record).items()
+        for name, value in {"step": record.step, **record.values}.items()
     }
 
 
