@@ -293,7 +293,7 @@ class Task(ABC, Generic[E, P]):
         """The rows of one example. number: its index. texts: its `inputs`, encoded."""
 
     def numbers(self, logits: Tensor, target: Tensor) -> Fractions:
-        """Loss and accuracy as the task classes of `transformers` have them; see `TaskBatch` and `TaskMetrics`."""
+        """Loss and accuracy as the task classes of `transformers` have them; see `TaskBatch` and `TaskObjective`."""
         right = (logits.detach().argmax(1) == target).sum()
         return fractions(F.cross_entropy(logits, target, reduction="sum"), len(target), right, len(target))
 
