@@ -52,19 +52,19 @@ class Prepared:
     """A text or a task that is ready to train.
 
     recipe: at scale, with its number of steps, sizes, held-out fraction and seed. source: the text or the examples as
-    they were given. parts: of them; the validation part of a task is never None. batches, validation, test: of the
-    parts; None for a missing part and for the test part of a task. model: without weights in a preview. device: to
-    train on. training_bytes: estimated, of training beside snapshots and text. notes: what was changed in the text and
-    in the settings, and what else is to be known, one sentence each. evaluate: what an `Evaluator` does, None where
-    nothing is held out. evaluate_every: steps from one evaluation to the next. head: of a task, without its weights.
-    best_by: the measure by which the best epoch of a task is chosen; None to keep the last weights.
+    they were given. parts: of them; the validation part of a task is never None. config: sizes of the model. batches,
+    validation, test: of the parts; None for a missing part and for the test part of a task. device: to train on.
+    training_bytes: estimated, of training beside snapshots and text. notes: what was changed in the text and in the
+    settings, and what else is to be known, one sentence each. evaluate: what an `Evaluator` does, None where nothing is
+    held out. evaluate_every: steps from one evaluation to the next. head: of a task, without its weights. best_by: the
+    measure by which the best epoch of a task is chosen; None to keep the last weights. model: None in a preview.
     """
 
     recipe: Any  # a Recipe or, for a task, a FinetuningRecipe
     source: Any  # a Corpus or, for a task, TaskParts
     parts: Any  # TextParts or, for a task, TaskParts
     tokenizer: Tokenizer
-    model: Any
+    config: BertConfig
     objective: Objective
     batches: Any
     validation: Any
@@ -76,11 +76,7 @@ class Prepared:
     evaluate_every: int = 1
     head: TaskHead | None = None
     best_by: str | None = None
-
-    @property
-    def config(self) -> BertConfig:
-        """The sizes of the model."""
-        return self.model.config
+    model: Any = None
 
     def seconds(self, steps: int, device: str) -> float:
         """Estimated training time of so many steps."""
@@ -156,7 +152,7 @@ def _model(prepared: Prepared, start: Checkpoint | None) -> torch.nn.Module:
     """The model with its initial weights: drawn by the seed, or those of the start."""
     recipe, head = prepared.recipe, prepared.head
     if head is not None and start is not None:
-        kind, outputs, random = type(prepared.model), len(head.weight), recipe.random_weights
+        kind, outputs, random = prepared.parts.train.kind.model, len(head.weight), recipe.random_weights
         return tuning.initial_model(start, kind, outputs, recipe.training, recipe.seed, random=random)
     model = BertForPreTraining(prepared.config, generator=torch.Generator().manual_seed(recipe.seed))
     if start is not None:
@@ -213,14 +209,12 @@ def _prepare_text(
             f"Training goes on from {start.name} with a learning rate of {recipe.training.learning_rate:g}; with a "
             f"rate far above {GOING_ON_RATE:g} it forgets what it has learned.",
         )
-    with torch.device("meta"):
-        bert = BertForPreTraining(recipe.model)
     prepared = Prepared(
         recipe=recipe,
         source=corpus,
         parts=TextParts(**texts),
         tokenizer=tokenizer,
-        model=bert,
+        config=recipe.model,
         objective=Pretraining(tokenizer.token_to_id(MASK)),
         batches=train,
         validation=batches.get("validation"),
@@ -302,16 +296,15 @@ def _prepare_task(
         assert used.validation is not None
         return tuning.evaluating(snapshot, used.validation, held_out, layout, batches.steps_per_epoch)
 
-    with torch.device("meta"):
-        model = train.kind.model(start.config, len(labels) or None)
-    shape, several = model.output_layer.weight.shape, train.is_multi_label
-    weight = torch.empty(shape, device="meta")
+    model = train.kind.model
+    weight = torch.empty(len(labels) or model.usual_outputs, start.config.hidden_size, device="meta")
+    is_number, several = recipe.task == "text-regression", train.is_multi_label
     prepared = Prepared(
         recipe=recipe,
         source=given,
         parts=used,
         tokenizer=start.tokenizer,
-        model=model,
+        config=start.config,
         objective=tuning.TaskObjective(train.kind),
         batches=batches,
         validation=held_out,
@@ -321,7 +314,7 @@ def _prepare_task(
         notes=_task_notes(used, batches, start.tokenizer),
         evaluate=evaluate,
         evaluate_every=training.evaluate_every * batches.steps_per_epoch,
-        head=TaskHead(type(model).__name__, labels, recipe.task == "text-regression", weight, weight[:, 0], several),
+        head=TaskHead(model.__name__, labels, is_number, weight, weight[:, 0], several),
         best_by=train.kind.measure if training.keep_best else None,
     )
     check_size(prepared.config, prepared.training_bytes, device)
