@@ -144,11 +144,13 @@ def read_training_state(folder: str | Path) -> TrainingState:
         or not isinstance(seconds, float | int)
         or not (isinstance(updates, list) and all(map(_is_count, updates)))
         or not isinstance(text, str)
-        or not (isinstance(columns, dict) and columns.get("history") == (list(recipe.names) if step else []))
-        or not (isinstance(columns.get("evaluations"), list) and all(map(_is_name, columns["evaluations"])))
+        or not (isinstance(columns, dict) and columns.keys() == {"history", "evaluations"})
+        or not (isinstance(columns["evaluations"], list) and all(map(_is_name, columns["evaluations"])))
         or not (isinstance(hashes, dict) and {CONFIG, WEIGHTS, TOKENIZER, RECIPE, TRAINING_TENSORS} <= hashes.keys())
     ):
         raise _mismatch()
+    if columns["history"] != (list(recipe.names) if step else []):
+        raise CheckpointError("Another version of this program has saved this training; start it again.")
     for name, digest in hashes.items():
         if not MODEL_FILES.fullmatch(name) or not (folder / name).is_file() or _sha256(folder / name) != digest:
             raise CheckpointError(

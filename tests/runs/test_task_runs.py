@@ -205,6 +205,10 @@ def test_a_saved_run_asks_for_its_own_examples(service, tiny_checkpoint, tmp_pat
     (tmp_path / "training_state.json").write_text(json.dumps(content | {"columns": {}}))
     with pytest.raises(CheckpointError, match="do not belong together"):
         read_training_state(tmp_path)
+    columns = {name: ["step", *names] for name, names in content["columns"].items()}
+    (tmp_path / "training_state.json").write_text(json.dumps(content | {"columns": columns}))
+    with pytest.raises(CheckpointError, match="Another version of this program has saved this training"):
+        read_training_state(tmp_path)
 
 
 def test_mistakes_come_first_and_the_confusion_counts_them(whole):
