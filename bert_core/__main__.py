@@ -289,7 +289,7 @@ def _save(worker: Worker, rows: Sequence[Any], output: Path) -> None:
 
 def _write_curves(output: Path, rows: Sequence[Any], evaluations: Sequence[Any], precision: str) -> None:
     """Write metrics.csv and, if there is anything for it, validation.csv."""
-    _write_csv(output / "metrics.csv", rows, precision)
+    _write_csv(output / "metrics.csv", rows, precision=precision)
     if evaluations:
         _write_csv(output / "validation.csv", evaluations)
 
@@ -343,13 +343,13 @@ def _check_file(path: Path) -> None:
         raise RunError(f"{path} cannot be written ({error.strerror}); choose another file.") from None
 
 
-def _write_csv(path: Path, rows: Sequence[StepMetrics], *more: str) -> None:
-    """Write a line for each row, its details left out."""
+def _write_csv(path: Path, rows: Sequence[StepMetrics], **constant: str) -> None:
+    """Write a line for each row, its details left out. constant: columns at the end, by name, with one value each."""
     names = [name for name in rows[0].values if name not in DETAILS]
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["step", *names, *("precision" for _ in more)])
-        writer.writerows([row.step, *(row.values[name] for name in names), *more] for row in rows)
+        writer.writerow(["step", *names, *constant])
+        writer.writerows([row.step, *(row.values[name] for name in names), *constant.values()] for row in rows)
 
 
 @contextlib.contextmanager

@@ -51,6 +51,7 @@ class _Settings:
 
     def source(self) -> Any:
         """The recipe's own text or examples."""
+        raise NotImplementedError
 
     def describing(self, source: Any) -> Self:
         """A copy that describes another text or other examples, and says how they were read."""

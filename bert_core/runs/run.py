@@ -253,8 +253,7 @@ class Run:
 
     def _command(self, paused_by: Literal["", "command", "lease"], single_steps: int = 0, reason: str = "") -> None:
         with self._changed:
-            if self._ended:
-                raise RunError(f"This run has ended ({self._ended}); start a new one.")
+            self._refuse_if_ended()
             if paused_by != "lease":
                 self._renewed = self._scheduler.now()
             self.reason = reason
@@ -305,8 +304,7 @@ class Run:
         Raises RunError unless the run is paused, ConfigError for a value out of range.
         """
         with self._at_rest():
-            if self._ended:
-                raise RunError(f"This run has ended ({self._ended}); start a new one.")
+            self._refuse_if_ended()
             if self.status != "paused" or self.worker is None:
                 raise RunError("The learning rate can be changed while the run is paused; pause it first.")
             self.recipe = self.worker.add_part(self.recipe.training.total_steps - len(self._history), value)
@@ -329,6 +327,10 @@ class Run:
             self.reason, self._stop_reason, self._paused_by, self._single_steps = "", None, "", 0
             self._ended, self._slice_ended = None, time.monotonic()
             self._changed.notify_all()
+
+    def _refuse_if_ended(self) -> None:
+        if self._ended:
+            raise RunError(f"This run has ended ({self._ended}); start a new one.")
 
     @contextlib.contextmanager
     def _at_rest(self) -> Iterator[None]:
