@@ -5,7 +5,6 @@ step, the fingerprint of the text and the SHA-256 of all other files of the save
 holds the settings and the seed.
 """
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -20,6 +19,7 @@ from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
 from bert_core.config import check_seed
+from bert_core.data.corpus import Corpus
 from bert_core.errors import CheckpointError, CorpusError, quoted
 from bert_core.runs.prepare import Prepared
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
@@ -35,6 +35,7 @@ from bert_core.storage.checkpoint import (
 from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header, read_tensor
 from bert_core.storage.untrusted import read_json
 from bert_core.storage.weights import CONFIG, WEIGHTS, check_finite
+from bert_core.tasks.examples import TaskParts
 from bert_core.training.metrics import StepMetrics
 from bert_core.training.trainer import Trainer, TrainerState
 
@@ -62,16 +63,16 @@ class TrainingState:
     @classmethod
     def of(
         cls,
-        prepared: Prepared,
+        recipe: Recipe | FinetuningRecipe,
+        source: Corpus | TaskParts,
         trainer: Trainer,
         history: Sequence[Any],
         points: Sequence[Any],
         last: Snapshot | None = None,
     ) -> "TrainingState":
         """A copy of the state of a trainer, with the rows and the held-out curve so far."""
-        recipe = dataclasses.replace(prepared.recipe, training=trainer.config)
         flat = parameters_to_vector(last.weights.values()).cpu() if last else None
-        return cls(recipe, prepared.source.fingerprint, trainer.state(), list(history), list(points), flat)
+        return cls(recipe, source.fingerprint, trainer.state(), list(history), list(points), flat)
 
     def matching(self, source: Any) -> Any:
         """The given text or task, or the recipe's own for None. Raises CorpusError if the run was trained on another

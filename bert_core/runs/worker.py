@@ -179,7 +179,9 @@ class Worker:
         if self.best:
             last, shown = shown, dataclasses.replace(self.best, recipe=shown.recipe)
         with self._turn:
-            return shown, TrainingState.of(self.prepared, self.trainer, rows, self.evaluations, last)
+            return shown, TrainingState.of(
+                self.recipe, self.prepared.source, self.trainer, rows, self.evaluations, last
+            )
 
     def evaluate(self) -> None:
         """Evaluate one held-out batch, of the last model that was due."""
