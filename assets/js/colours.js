@@ -2,21 +2,26 @@
 
 import { el } from "./parts/elements.js";
 
-const FULL = 60;  // per cent of a colour at most, so that letters before it stay readable
+const FULL = 60; // per cent of a colour at most, so that letters before it stay readable
 
 /** The 256 colours between those of a variable of the style sheet, red, green and blue of each. @param {string} variable */
 function between(variable) {
-  const stops = getComputedStyle(/** @type {Element} */ (document.querySelector(".gradio-container"))).getPropertyValue(variable)
-    .trim().split(" ").map((stop) => [1, 3, 5].map((at) => parseInt(stop.slice(at, at + 2), 16)));
+  const stops = getComputedStyle(/** @type {Element} */ (document.querySelector(".gradio-container")))
+    .getPropertyValue(variable)
+    .trim()
+    .split(" ")
+    .map((stop) => [1, 3, 5].map((at) => parseInt(stop.slice(at, at + 2), 16)));
   return Array.from({ length: 256 }, (_, level) => {
-    const at = (level / 255) * (stops.length - 1), from = Math.min(stops.length - 2, Math.floor(at));
+    const at = (level / 255) * (stops.length - 1),
+      from = Math.min(stops.length - 2, Math.floor(at));
     return stops[from].map((part, index) => Math.round(part + (at - from) * (stops[from + 1][index] - part)));
   });
 }
 
 /** The colours of the theme of now: of numbers from 0 to 1, and from 0 to -1. */
 function scale() {
-  const more = between("--b-map"), less = between("--b-opposite");
+  const more = between("--b-map"),
+    less = between("--b-opposite");
   /** @param {number} level -1 to 1 */
   return (level) => (level < 0 ? less : more)[Math.round(255 * Math.min(1, Math.abs(level)))];
 }
@@ -29,17 +34,19 @@ export function colours() {
 
 /** The pixel of each byte. */
 export function pixels() {
-  const of = scale(), parts = new Uint8ClampedArray(256 * 4);
+  const of = scale(),
+    parts = new Uint8ClampedArray(256 * 4);
   for (let byte = 0; byte < 256; byte += 1) parts.set([...of(byte / 255), 255], byte * 4);
   return new Uint32Array(parts.buffer);
 }
 
 /** Small weights and changes stay visible: the level of a number is its root. @param {number} value */
 export const level = (value) => Math.sign(value) * Math.sqrt(Math.abs(value));
-export const WEIGHTS = [0, 0.01, 0.1, 0.5, 1];  // in the legend of a map of weights
+export const WEIGHTS = [0, 0.01, 0.1, 0.5, 1]; // in the legend of a map of weights
 
 /** @param {number} value -1 to 1; the colour of a number that stands before it as text */
-export const behindText = (value) => `color-mix(in srgb, var(--b-${value < 0 ? "less" : "more"}) ${FULL * Math.min(1, Math.abs(value))}%, transparent)`;
+export const behindText = (value) =>
+  `color-mix(in srgb, var(--b-${value < 0 ? "less" : "more"}) ${FULL * Math.min(1, Math.abs(value))}%, transparent)`;
 
 /**
  * The colour behind a word or a head, by the change of an answer without it: one colour where it helped, another where it
@@ -58,7 +65,10 @@ export function repaint() {
 }
 
 /** Call back when the theme changes while the view is on the page. @param {HTMLElement} root @param {() => void} redraw */
-export const onTheme = (root, redraw) => redraws.add(() => { if (root.isConnected) redraw(); });
+export const onTheme = (root, redraw) =>
+  redraws.add(() => {
+    if (root.isConnected) redraw();
+  });
 
 /** @param {string} colour @param {string} text */
 function swatch(colour, text) {
@@ -71,8 +81,14 @@ function swatch(colour, text) {
 export function effectLegend(words) {
   /** @param {number} loss */
   const sample = (loss) => swatch(effect(loss), words(Math.abs(loss)));
-  return el("div", { class: "b-legend" },
-    el("b", {}, "Helped"), ...[0.5, 0.1, 0.01].map(sample), el("b", {}, "Hindered"), ...[-0.01, -0.1, -0.5].map(sample));
+  return el(
+    "div",
+    { class: "b-legend" },
+    el("b", {}, "Helped"),
+    ...[0.5, 0.1, 0.01].map(sample),
+    el("b", {}, "Hindered"),
+    ...[-0.01, -0.1, -0.5].map(sample),
+  );
 }
 
 /**
@@ -81,6 +97,10 @@ export function effectLegend(words) {
  */
 export function legend(name, values, of) {
   const colour = colours();
-  return el("div", { class: "b-legend" }, el("span", {}, name),
-    ...values.map((value) => swatch(colour(of(value)), `${value}`.replace("-", "\u2212"))));
+  return el(
+    "div",
+    { class: "b-legend" },
+    el("span", {}, name),
+    ...values.map((value) => swatch(colour(of(value)), `${value}`.replace("-", "\u2212"))),
+  );
 }

@@ -26,16 +26,36 @@ import { similarityMap } from "./vectors/words_in_context.js";
 
 /** @type {Record<string, View>} */
 const views = {
-  exam, exporter, facts, frame, guesses, headDetail, headGrid, lessonBar, messages, plot, runMonitor, sentenceBar, similarityMap,
-  textPreview, unfoldedCell, verdict, visitorToken,
+  exam,
+  exporter,
+  facts,
+  frame,
+  guesses,
+  headDetail,
+  headGrid,
+  lessonBar,
+  messages,
+  plot,
+  runMonitor,
+  sentenceBar,
+  similarityMap,
+  textPreview,
+  unfoldedCell,
+  verdict,
+  visitorToken,
 };
 /** The modules of those that are fetched when they are first shown. @type {Record<string, () => Promise<any>>} */
 const later = {
-  batch: () => import("./compare/batch.js"), classRoom: () => import("./class/room.js"), closer: () => import("./masked_words/closer_view.js"),
-  experiment: () => import("./compare/experiments.js"), fineTune: () => import("./finetune/run.js"),
+  batch: () => import("./compare/batch.js"),
+  classRoom: () => import("./class/room.js"),
+  closer: () => import("./masked_words/closer_view.js"),
+  experiment: () => import("./compare/experiments.js"),
+  fineTune: () => import("./finetune/run.js"),
   headSwitches: () => import("./attention/head_switches.js"),
-  pairAcross: () => import("./next_sentence/pair_views.js"), pairMatrix: () => import("./next_sentence/pair_views.js"),
-  runsList: () => import("./compare/runs_list.js"), stepByStep: () => import("./vectors/step_by_step.js"),
+  pairAcross: () => import("./next_sentence/pair_views.js"),
+  pairMatrix: () => import("./next_sentence/pair_views.js"),
+  runsList: () => import("./compare/runs_list.js"),
+  stepByStep: () => import("./vectors/step_by_step.js"),
   transfer: () => import("./finetune/transfer.js"),
 };
 
@@ -59,7 +79,13 @@ for (const view of waiting) mountByName(...view);
 // A key that belongs to an input method, and half a word that it still composes, are nothing that a field has to know.
 // In Safari the key that ends a word comes after it, and has this number.
 for (const name of ["keydown", "input"]) {
-  addEventListener(name, (/** @type {any} */ event) => { if (event.isComposing || event.keyCode === 229) event.stopImmediatePropagation(); }, true);
+  addEventListener(
+    name,
+    (/** @type {any} */ event) => {
+      if (event.isComposing || event.keyCode === 229) event.stopImmediatePropagation();
+    },
+    true,
+  );
 }
 addEventListener("compositionend", ({ target }) => target?.dispatchEvent(new Event("input", { bubbles: true })), true);
 
@@ -72,7 +98,9 @@ document.addEventListener("keydown", ({ key, target }) => {
 
 /** Why Gradio's buttons cannot be pressed, which have no title of their own. */
 const WHY = {
-  reset: "There is no run yet; press Start.", stop: "No run trains.", keep: "Only a step of your own run can be kept.",
+  reset: "There is no run yet; press Start.",
+  stop: "No run trains.",
+  keep: "Only a step of your own run can be kept.",
   remove: "Only a model that you opened or kept can be removed.",
 };
 new MutationObserver(() => {

@@ -32,12 +32,16 @@ export function receive(number, values, isMore) {
 
 /** A question stays without an answer. @param {string[]} ids @param {number} number @param {string} why said above the first component */
 export function lose(ids, number, why) {
-  ids.forEach((id, index) => { if (asked[id]?.number === number) asked[id].failure = index ? "" : why; });
+  ids.forEach((id, index) => {
+    if (asked[id]?.number === number) asked[id].failure = index ? "" : why;
+  });
   announce("answers", null);
 }
 
 // Questions without an answer are asked again when the page is online and seen, or when the person says so.
-const again = () => { if (document.visibilityState === "visible") announce("again", null); };
+const again = () => {
+  if (document.visibilityState === "visible") announce("again", null);
+};
 addEventListener("online", again);
 document.addEventListener("visibilitychange", again);
 
@@ -80,7 +84,9 @@ export function asking(part, work) {
     }
     tell(part, lost && NO_ANSWER);
   });
-  on("again", () => { if (lost) ask(...lost); });
+  on("again", () => {
+    if (lost) ask(...lost);
+  });
   return ask;
 }
 
@@ -94,19 +100,38 @@ export function mount(name, view, component) {
   const { element, props, trigger, watch } = component;
   const root = /** @type {HTMLElement} */ (element.querySelector(".b-view"));
   // Gradio returns nothing for a request that failed.
-  const server = Object.fromEntries(Object.entries(component.server).map(([key, call]) => [key, async (/** @type {any[]} */ ...values) => {
-    const found = await call(...values);
-    if (found === undefined) throw Error(NO_ANSWER);
-    return found;
-  }]));
-  const draw = view(root, { trigger, server, options: props.options || {}, setValue: (value) => { props.value = value; } });
+  const server = Object.fromEntries(
+    Object.entries(component.server).map(([key, call]) => [
+      key,
+      async (/** @type {any[]} */ ...values) => {
+        const found = await call(...values);
+        if (found === undefined) throw Error(NO_ANSWER);
+        return found;
+      },
+    ]),
+  );
+  const draw = view(root, {
+    trigger,
+    server,
+    options: props.options || {},
+    setValue: (value) => {
+      props.value = value;
+    },
+  });
   const { id } = /** @type {HTMLElement} */ (element.closest(".block"));
   /** @type {object | undefined} */
   let shown;
   /** @param {any} value */
-  const redraw = (value) => { try { draw(value); } catch (error) { console.error(`Balcony.${name}`, error); } };
+  const redraw = (value) => {
+    try {
+      draw(value);
+    } catch (error) {
+      console.error(`Balcony.${name}`, error);
+    }
+  };
   const update = () => {
-    const question = asked[id], answer = answers[id];
+    const question = asked[id],
+      answer = answers[id];
     if (question) {
       const isBehind = question.number > (answer?.number ?? -1);
       root.ariaBusy = `${isBehind && question.failure === null}`;

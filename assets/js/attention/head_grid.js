@@ -29,28 +29,45 @@ import { bytesOf, change, onChange, settings } from "./heads.js";
 /** @type {Record<string, string>} */
 const GLYPHS = { next: "→", previous: "←", same: "=", cls: "C", sep: "S", other: "⇄" };
 const INSET = 3;
-const FRAME = 0.14;  // of a head's side, in the colour of its fact
+const FRAME = 0.14; // of a head's side, in the colour of its fact
 const SMALLEST_WITH_NUMBER = 44;
 
 /** @type {View} */
 export function headGrid(root) {
   const choose = el("select", { "aria-label": "Colour the heads by" });
   const sort = el("button", { class: "b-small" }, "Sort");
-  const layer = el("select", { "aria-label": "Layer" }), layerTool = el("label", {}, "Layer ", layer);
-  const tools = el("div", { class: "b-tools", "data-no-picture": "" }, layerTool, el("label", {}, "Colour by ", choose), sort);
-  const title = el("h3", {}), frame = el("div", {}), key = el("div", {}), notes = el("div", {});
+  const layer = el("select", { "aria-label": "Layer" }),
+    layerTool = el("label", {}, "Layer ", layer);
+  const tools = el(
+    "div",
+    { class: "b-tools", "data-no-picture": "" },
+    layerTool,
+    el("label", {}, "Colour by ", choose),
+    sort,
+  );
+  const title = el("h3", {}),
+    frame = el("div", {}),
+    key = el("div", {}),
+    notes = el("div", {});
   const canvas = el("canvas", { "aria-hidden": "true" });
   const thumb = el("canvas", {});
   /** @type {Heads} */
   let value;
   let bytes = new Uint8Array();
-  let built = "";  // the heads whose buttons are on the page, "" for none
+  let built = ""; // the heads whose buttons are on the page, "" for none
 
-  choose.addEventListener("change", () => change({ fact: choose.value, sorted: settings.sorted && choose.value !== "" }));
+  choose.addEventListener("change", () =>
+    change({ fact: choose.value, sorted: settings.sorted && choose.value !== "" }),
+  );
   layer.addEventListener("change", () => change({ picked: [Number(layer.value), settings.picked[1]] }));
   sort.addEventListener("click", () => change({ sorted: !settings.sorted }));
-  new ResizeObserver(() => { if (built) paint(); }).observe(frame);
-  for (const when of [onChange, onTheme]) when(root, () => { if (built) show(); });
+  new ResizeObserver(() => {
+    if (built) paint();
+  }).observe(frame);
+  for (const when of [onChange, onTheme])
+    when(root, () => {
+      if (built) show();
+    });
 
   /** The fact that colours the heads; only the second model has the one that compares two models. */
   const fact = () => (settings.fact in value.facts ? settings.fact : "");
@@ -71,8 +88,12 @@ export function headGrid(root) {
 
   /** @param {number} layer @param {number} head */
   function button(layer, head) {
-    const item = el("button", { class: "b-head", "data-layer": layer, "data-head": head },
-      el("span", { class: "b-head-badge", "aria-hidden": "true" }), el("span", { class: "b-head-value", "aria-hidden": "true" }));
+    const item = el(
+      "button",
+      { class: "b-head", "data-layer": layer, "data-head": head },
+      el("span", { class: "b-head-badge", "aria-hidden": "true" }),
+      el("span", { class: "b-head-value", "aria-hidden": "true" }),
+    );
     item.addEventListener("click", () => change({ picked: [layer, head], active: new Set([head]) }));
     return item;
   }
@@ -81,7 +102,11 @@ export function headGrid(root) {
   function build(heads) {
     const focused = /** @type {HTMLElement | null} */ (frame.querySelector("button:focus"));
     const inRows = !(settings.sorted && fact());
-    const grid = el("div", { class: inRows ? "b-heads" : "b-heads is-sorted", role: "group", "aria-label": "Attention heads" }, canvas);
+    const grid = el(
+      "div",
+      { class: inRows ? "b-heads" : "b-heads is-sorted", role: "group", "aria-label": "Attention heads" },
+      canvas,
+    );
     heads.forEach(([layer, head], index) => {
       if (inRows && index % value.heads === 0) {
         grid.append(el("span", { class: "b-heads-label", "aria-hidden": "true" }, `Layer ${layer + 1}`));
@@ -101,23 +126,30 @@ export function headGrid(root) {
 
   /** @param {Head} head */
   function nameOf([layer, head]) {
-    const number = factOf([layer, head]), pattern = patternOf([layer, head]);
-    return `Layer ${layer + 1}, head ${head + 1}${pattern ? `: ${value.patterns[pattern]}` : ""}` +
-      (fact() ? `. ${value.titles[fact()]}: ${number === null ? "none" : number.toFixed(3)}` : "");
+    const number = factOf([layer, head]),
+      pattern = patternOf([layer, head]);
+    return (
+      `Layer ${layer + 1}, head ${head + 1}${pattern ? `: ${value.patterns[pattern]}` : ""}` +
+      (fact() ? `. ${value.titles[fact()]}: ${number === null ? "none" : number.toFixed(3)}` : "")
+    );
   }
 
   function show() {
-    const heads = headsInOrder(), wanted = `${value.first}.${value.layers}.${value.heads}.${settings.sorted && fact() ? heads.join(" ") : ""}`;
+    const heads = headsInOrder(),
+      wanted = `${value.first}.${value.layers}.${value.heads}.${settings.sorted && fact() ? heads.join(" ") : ""}`;
     if (wanted !== built) build(heads);
     built = wanted;
     choose.value = fact();
     layerTool.hidden = value.layers === value.of;
-    if (layer.length !== value.of) layer.replaceChildren(...Array.from({ length: value.of }, (_, at) => el("option", { value: at }, `${at + 1}`)));
+    if (layer.length !== value.of)
+      layer.replaceChildren(...Array.from({ length: value.of }, (_, at) => el("option", { value: at }, `${at + 1}`)));
     layer.value = `${value.first}`;
     disable(sort, !fact() && "Choose another colour first: weights have no order.");
     sort.setAttribute("aria-pressed", `${settings.sorted && fact() !== ""}`);
     for (const item of frame.querySelectorAll("button")) {
-      const [layer, head] = headOf(item), name = nameOf([layer, head]), number = factOf([layer, head]);
+      const [layer, head] = headOf(item),
+        name = nameOf([layer, head]),
+        number = factOf([layer, head]);
       const [badge, small] = item.children;
       item.setAttribute("aria-label", name);
       item.title = name;
@@ -129,18 +161,48 @@ export function headGrid(root) {
     for (const pattern of value.names?.flat() ?? []) if (pattern) counts.set(pattern, (counts.get(pattern) || 0) + 1);
     const most = value.most[fact()] ?? 1;
     key.replaceChildren(
-      ...(fact() ? [legend(`Frame: ${value.titles[fact()]}`, [0, 0.25, 0.5, 0.75, 1].map((part) => Number((part * most).toFixed(2))), (number) => number / most)] : []),
-      ...(counts.size ? [el("div", { class: "b-legend" }, ...[...counts].map(([pattern, count]) =>
-        el("span", {}, el("b", {}, GLYPHS[pattern]), ` ${value.patterns[pattern]}: ${count === 1 ? "1 head" : `${count} heads`}`)),
-      el("span", {}, value.label_hint))] : []),
-      ...(value.names ? [] : [value.unnamed ? note(value.unnamed, true) : el("p", { class: "b-empty", "data-no-picture": "" }, "The heads get their names…")]));
+      ...(fact()
+        ? [
+            legend(
+              `Frame: ${value.titles[fact()]}`,
+              [0, 0.25, 0.5, 0.75, 1].map((part) => Number((part * most).toFixed(2))),
+              (number) => number / most,
+            ),
+          ]
+        : []),
+      ...(counts.size
+        ? [
+            el(
+              "div",
+              { class: "b-legend" },
+              ...[...counts].map(([pattern, count]) =>
+                el(
+                  "span",
+                  {},
+                  el("b", {}, GLYPHS[pattern]),
+                  ` ${value.patterns[pattern]}: ${count === 1 ? "1 head" : `${count} heads`}`,
+                ),
+              ),
+              el("span", {}, value.label_hint),
+            ),
+          ]
+        : []),
+      ...(value.names
+        ? []
+        : [
+            value.unnamed
+              ? note(value.unnamed, true)
+              : el("p", { class: "b-empty", "data-no-picture": "" }, "The heads get their names…"),
+          ]),
+    );
     paint();
   }
 
   function paint() {
     const grid = /** @type {HTMLElement} */ (frame.firstChild);
     if (!grid.offsetWidth) return;
-    const ratio = window.devicePixelRatio || 1, size = value.size;
+    const ratio = window.devicePixelRatio || 1,
+      size = value.size;
     canvas.width = grid.scrollWidth * ratio;
     canvas.height = grid.scrollHeight * ratio;
     canvas.style.width = `${grid.scrollWidth}px`;
@@ -150,12 +212,19 @@ export function headGrid(root) {
     pen.scale(ratio, ratio);
     pen.imageSmoothingEnabled = false;
     thumb.width = thumb.height = size;
-    const image = new ImageData(size, size), cells = new Uint32Array(image.data.buffer), weights = pixels(), colour = colours();
+    const image = new ImageData(size, size),
+      cells = new Uint32Array(image.data.buffer),
+      weights = pixels(),
+      colour = colours();
     for (const item of grid.querySelectorAll("button")) {
-      const [layer, head] = headOf(item), offset = ((layer - value.first) * value.heads + head) * size * size;
+      const [layer, head] = headOf(item),
+        offset = ((layer - value.first) * value.heads + head) * size * size;
       for (let cell = 0; cell < cells.length; cell += 1) cells[cell] = weights[bytes[offset + cell]];
       small.putImageData(image, 0, 0);
-      const x = item.offsetLeft, y = item.offsetTop, side = item.offsetWidth, number = factOf([layer, head]);
+      const x = item.offsetLeft,
+        y = item.offsetTop,
+        side = item.offsetWidth,
+        number = factOf([layer, head]);
       const inset = number === null ? INSET : Math.max(INSET, Math.round(FRAME * side));
       if (number !== null) {
         pen.fillStyle = colour(number / (value.most[fact()] ?? 1));
@@ -168,16 +237,23 @@ export function headGrid(root) {
   return function draw(/** @type {Heads & {error?: string, hidden?: boolean} | null} */ next) {
     if (!next?.size) {
       built = "";
-      root.replaceChildren(...(next?.error ? [note(next.error, true)]
-        : next?.hidden ? [] : [el("p", { class: "b-empty" }, "Type a sentence to see which words each head attends to.")]));
+      root.replaceChildren(
+        ...(next?.error
+          ? [note(next.error, true)]
+          : next?.hidden
+            ? []
+            : [el("p", { class: "b-empty" }, "Type a sentence to see which words each head attends to.")]),
+      );
       return;
     }
     value = next;
     bytes = bytesOf(value.weights);
     if (!tools.isConnected) root.replaceChildren(title, tools, frame, key, notes);
     if (choose.options.length !== 1 + Object.keys(value.titles).length) {
-      choose.replaceChildren(el("option", { value: "" }, "weights only"),
-        ...Object.entries(value.titles).map(([key, text]) => el("option", { value: key }, text)));
+      choose.replaceChildren(
+        el("option", { value: "" }, "weights only"),
+        ...Object.entries(value.titles).map(([key, text]) => el("option", { value: key }, text)),
+      );
     }
     const all = value.layers === value.of ? "All heads" : `Heads of layer ${value.first + 1} of ${value.of}`;
     title.replaceChildren(...nodes(value.caption || all));

@@ -20,7 +20,8 @@ import { asking } from "../views.js";
  */
 
 const MINUS = "\u2212";
-const input = () => JSON.stringify(["model", "step", "newest", "text", "pair", "hidden", "off"].map((key) => question[key]));
+const input = () =>
+  JSON.stringify(["model", "step", "newest", "text", "pair", "hidden", "off"].map((key) => question[key]));
 
 /** @param {number} change @param {number} digits */
 function signed(change, digits) {
@@ -44,21 +45,50 @@ function fill(select, pairs) {
 /** @type {View} */
 export function headSwitches(root, { server, options }) {
   const measure = el("select", { "aria-label": "What the map shows" });
-  const table = el("tbody", {}), without = el("th", { scope: "col" });
+  const table = el("tbody", {}),
+    without = el("th", { scope: "col" });
   const allOn = el("button", { class: "b-small" }, "Switch all on");
   const each = el("button", { class: "b-small" }, "Switch off one head at a time");
-  const grid = el("div", {}), caption = el("p", { class: "b-empty" }), notes = el("div", {});
-  const panel = el("div", { class: "b-switches" },
-    el("section", {},
+  const grid = el("div", {}),
+    caption = el("p", { class: "b-empty" }),
+    notes = el("div", {});
+  const panel = el(
+    "div",
+    { class: "b-switches" },
+    el(
+      "section",
+      {},
       el("h3", {}, "What the model answers"),
       el("div", { class: "b-tools", "data-no-picture": "" }, allOn),
-      el("table", { class: "b-answers" },
-        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Answer"), el("th", { scope: "col" }, "All heads"), without, el("th", { scope: "col" }, "Change"))),
-        table)),
-    el("section", {},
+      el(
+        "table",
+        { class: "b-answers" },
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            el("th", { scope: "col" }, "Answer"),
+            el("th", { scope: "col" }, "All heads"),
+            without,
+            el("th", { scope: "col" }, "Change"),
+          ),
+        ),
+        table,
+      ),
+    ),
+    el(
+      "section",
+      {},
       el("h3", {}, "Without each head alone"),
       el("div", { class: "b-tools", "data-no-picture": "" }, el("label", {}, "Change of ", measure), each),
-      grid, effectLegend(String), caption, notes));
+      grid,
+      effectLegend(String),
+      caption,
+      notes,
+    ),
+  );
   /** @type {Switches} */
   let value;
   let shape = "";
@@ -79,14 +109,20 @@ export function headSwitches(root, { server, options }) {
   /** @param {Head} head */
   const isThere = ([layer, head]) => layer < value.layers && head < value.heads;
   const count = () => question.off.filter(isThere).length;
-  on("question", ({ changed }) => { if (changed.has("off") && panel.isConnected) show(); });
+  on("question", ({ changed }) => {
+    if (changed.has("off") && panel.isConnected) show();
+  });
 
   /** @param {number} layer @param {number} head */
   const isOff = (layer, head) => question.off.some(([l, h]) => l === layer && h === head);
 
   /** @param {number} layer @param {number} head */
   function toggle(layer, head) {
-    ask({ off: isOff(layer, head) ? question.off.filter(([l, h]) => l !== layer || h !== head) : [...question.off, [layer, head]] });
+    ask({
+      off: isOff(layer, head)
+        ? question.off.filter(([l, h]) => l !== layer || h !== head)
+        : [...question.off, [layer, head]],
+    });
   }
 
   function build() {
@@ -109,16 +145,25 @@ export function headSwitches(root, { server, options }) {
     const [before, after] = value.rows[name];
     const digits = name === "loss" ? 3 : 4;
     /** @param {string} text */
-    const measured = (text) => el("td", {}, !count() ? "" : `${value.off}` === `${question.off.filter(isThere)}` ? text : "…");
-    return el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, title)), el("td", {}, before.toFixed(digits)),
-      measured(after.toFixed(digits)), measured(signed(after - before, digits)));
+    const measured = (text) =>
+      el("td", {}, !count() ? "" : `${value.off}` === `${question.off.filter(isThere)}` ? text : "…");
+    return el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, el("bdi", {}, title)),
+      el("td", {}, before.toFixed(digits)),
+      measured(after.toFixed(digits)),
+      measured(signed(after - before, digits)),
+    );
   }
 
   /** @param {number[][] | undefined} changes */
   function showSwitches(changes) {
     const better = measure.value === "loss" ? -1 : 1;
     for (const item of grid.querySelectorAll("button")) {
-      const layer = Number(item.dataset.layer), head = Number(item.dataset.head), change = changes?.[layer][head] ?? null;
+      const layer = Number(item.dataset.layer),
+        head = Number(item.dataset.head),
+        change = changes?.[layer][head] ?? null;
       item.textContent = change === null || item.offsetWidth < 40 ? "" : signed(change, 3);
       item.style.setProperty("--tint", effect(-better * (change ?? 0)));
       item.setAttribute("aria-pressed", `${isOff(layer, head)}`);

@@ -15,7 +15,14 @@
 
 /** @type {Settings} */
 export const FIRST = {
-  picked: [0, 0], active: null, mode: "map", threshold: 0, filter: "all", mean: "heads", fact: "", sorted: false,
+  picked: [0, 0],
+  active: null,
+  mode: "map",
+  threshold: 0,
+  filter: "all",
+  mean: "heads",
+  fact: "",
+  sorted: false,
 };
 export const settings = { ...FIRST };
 const changes = new EventTarget();

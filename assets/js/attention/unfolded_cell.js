@@ -14,7 +14,10 @@ export function unfoldedCell(root, { server }) {
     const number = (asked += 1);
     const found = await orError(server.unfold(visitor.token, { ...question, hidden: question.hidden ?? [], head }));
     if (number !== asked) return;
-    if (found.error) { root.replaceChildren(note(found.error, true)); return; }
+    if (found.error) {
+      root.replaceChildren(note(found.error, true));
+      return;
+    }
     // Hidden [CLS] and [SEP] take part in the row all the same.
     const shown = found.tokens.length === tokens ? found.tokens.map((_, at) => at) : found.words;
     const [query, key, value] = [found.query, found.key, found.value].map(floats);

@@ -40,20 +40,50 @@ export function frame(root, { server, options }) {
   const name = el("input", { id: "model-name", "aria-label": "Name of the model", maxlength: 60, hidden: "" });
   const rename = button("model-rename", "✎", "Rename this model", edit);
   const detail = el("span", { class: "b-model-detail", id: "model-step" });
-  const slider = el("input", { type: "range", id: "time-slider", min: 0, max: 0, step: 1, "aria-label": "Step of the run" });
-  const drawing = svg("svg", { class: "b-time-curve", viewBox: "0 0 100 20", preserveAspectRatio: "none", "aria-hidden": "true" });
-  const live = button("time-live", "Live", "Follow the newest step", () => { stop(); select(null); });
+  const slider = el("input", {
+    type: "range",
+    id: "time-slider",
+    min: 0,
+    max: 0,
+    step: 1,
+    "aria-label": "Step of the run",
+  });
+  const drawing = svg("svg", {
+    class: "b-time-curve",
+    viewBox: "0 0 100 20",
+    preserveAspectRatio: "none",
+    "aria-hidden": "true",
+  });
+  const live = button("time-live", "Live", "Follow the newest step", () => {
+    stop();
+    select(null);
+  });
   const replay = button("time-replay", "Replay", "Show each kept step in turn", () => (playing ? stop() : play()));
-  const time = el("div", { class: "b-time is-empty", role: "group", "aria-label": "Time" }, replay,
-    el("div", { class: "b-time-track" }, drawing, slider), live);
+  const time = el(
+    "div",
+    { class: "b-time is-empty", role: "group", "aria-label": "Time" },
+    replay,
+    el("div", { class: "b-time-track" }, drawing, slider),
+    live,
+  );
   const copied = el("span", { class: "b-unseen", role: "status" });
   const copy = button("copy-link", "Copy link", "Copy a link that shows the same", copyLink);
   const theme = button("theme", "◐", "Light or dark", () => setTheme(!document.body.classList.contains("dark")));
-  const help = el("details", { class: "b-help" }, el("summary", { id: "help", "aria-label": "Help" }, "?"),
-    el("div", {}, ...options.help.map((text) => el("p", {}, text))));
+  const help = el(
+    "details",
+    { class: "b-help" },
+    el("summary", { id: "help", "aria-label": "Help" }, "?"),
+    el("div", {}, ...options.help.map((text) => el("p", {}, text))),
+  );
   const notice = el("p", { class: "b-note", id: "link-notice", role: "status", hidden: "" });
   const model = el("div", { class: "b-model" }, picker, name, rename, detail);
-  root.append(el("h1", { id: "title" }, "Balcony"), model, time, el("div", { class: "b-frame-tools" }, copy, copied, languages(), theme, help), notice);
+  root.append(
+    el("h1", { id: "title" }, "Balcony"),
+    model,
+    time,
+    el("div", { class: "b-frame-tools" }, copy, copied, languages(), theme, help),
+    notice,
+  );
 
   /** @type {ShownModel | null} */
   let shown = null;
@@ -67,7 +97,9 @@ export function frame(root, { server, options }) {
 
   function show() {
     if (!shown) return;
-    const all = steps(), last = Math.max(0, all.length - 1), { step } = question;
+    const all = steps(),
+      last = Math.max(0, all.length - 1),
+      { step } = question;
     slider.max = `${last}`;
     slider.value = `${step === null ? last : nearest(step)}`;
     slider.disabled = all.length < 2;
@@ -84,13 +116,20 @@ export function frame(root, { server, options }) {
 
   /** The loss curve behind the slider and a tick for each step, in the slider's own scale: one place for each step. */
   function draw() {
-    const all = steps(), places = Math.max(1, all.length - 1);
+    const all = steps(),
+      places = Math.max(1, all.length - 1);
     const points = (shown?.curve ?? []).flatMap(([step, loss]) => (loss === null ? [] : [[nearest(step, all), loss]]));
     const top = Math.max(...points.map(([, loss]) => loss), 1e-9);
-    const line = points.map(([place, loss]) => `${((100 * place) / places).toFixed(2)},${(20 - (18 * loss) / top).toFixed(2)}`);
+    const line = points.map(
+      ([place, loss]) => `${((100 * place) / places).toFixed(2)},${(20 - (18 * loss) / top).toFixed(2)}`,
+    );
     drawing.replaceChildren(
-      svg("path", { class: "b-time-ticks", d: all.map((_, place) => `M${((100 * place) / places).toFixed(2)} 20v-4`).join("") }),
-      ...(line.length > 1 ? [svg("polyline", { class: "b-time-loss", points: line.join(" ") })] : []));
+      svg("path", {
+        class: "b-time-ticks",
+        d: all.map((_, place) => `M${((100 * place) / places).toFixed(2)} 20v-4`).join(""),
+      }),
+      ...(line.length > 1 ? [svg("polyline", { class: "b-time-loss", points: line.join(" ") })] : []),
+    );
   }
 
   /** @param {number} step @returns {number} */
@@ -111,7 +150,10 @@ export function frame(root, { server, options }) {
     // A run has its text when it has its first step.
     const isNew = shown?.key !== answer.key || (!steps().length && answer.steps.length > 0);
     shown = answer;
-    ask({ recipe: answer.recipe ?? null, ...(answer.at !== null && step === question.step ? { step: answer.at } : {}) });
+    ask({
+      recipe: answer.recipe ?? null,
+      ...(answer.at !== null && step === question.step ? { step: answer.at } : {}),
+    });
     show();
     if (isNew) announce("shown", { key: answer.key });
   });
@@ -131,10 +173,15 @@ export function frame(root, { server, options }) {
     if (shown?.key === question.model) {
       turn(`${own(shown.name)} is gone. ${options.losses} The page shows a model that comes with Balcony.`);
     } else if (missing) {
-      turn(`The model of this link is not here. ${missing} Its sender can download it under Models, and you can open it there.`);
+      turn(
+        `The model of this link is not here. ${missing} Its sender can download it under Models, and you can open it there.`,
+      );
     } else {
       const run = await server.repeat(visitor.token, recipe, question.step);
-      if (run.error) { turn(`The model of this link cannot be trained again: ${run.error}`); return; }
+      if (run.error) {
+        turn(`The model of this link cannot be trained again: ${run.error}`);
+        return;
+      }
       turn("The model of this link is being trained again, with the same recipe and seed.", run);
       announce("elsewhere", null);
     }
@@ -146,8 +193,9 @@ export function frame(root, { server, options }) {
     if (answer.error) return;
     const listed = JSON.stringify(answer.models);
     if (picker.dataset.listed !== listed) {
-      picker.replaceChildren(...answer.models.map(([key, title, state]) =>
-        el("option", { value: key, title: state }, title)));
+      picker.replaceChildren(
+        ...answer.models.map(([key, title, state]) => el("option", { value: key, title: state }, title)),
+      );
       picker.dataset.listed = listed;
     }
     picker.value = shown?.key ?? question.model;
@@ -180,8 +228,10 @@ export function frame(root, { server, options }) {
     try {
       await navigator.clipboard.writeText(address);
       copy.textContent = copied.textContent = "Copied";
-    } catch { // browsers allow it only over https or on this machine
-      copy.textContent = copied.textContent = window === window.parent ? "It is in the address bar" : "It is selected below";
+    } catch {
+      // browsers allow it only over https or on this machine
+      copy.textContent = copied.textContent =
+        window === window.parent ? "It is in the address bar" : "It is selected below";
       if (window !== window.parent) {
         notice.replaceChildren(el("code", {}, address));
         notice.hidden = false;
@@ -189,7 +239,9 @@ export function frame(root, { server, options }) {
         getSelection()?.selectAllChildren(notice);
       }
     }
-    setTimeout(() => { copy.textContent = "Copy link"; }, 2000);
+    setTimeout(() => {
+      copy.textContent = "Copy link";
+    }, 2000);
   }
 
   /** @param {boolean} isDark */
@@ -224,10 +276,16 @@ export function frame(root, { server, options }) {
     const index = Number(slider.value);
     select(index === steps().length - 1 ? null : steps()[index]);
   });
-  picker.addEventListener("change", () => { stop(); ask({ model: picker.value, step: null }); });
+  picker.addEventListener("change", () => {
+    stop();
+    ask({ model: picker.value, step: null });
+  });
   picker.addEventListener("focus", () => list().catch(console.warn));
   name.addEventListener("keydown", ({ key }) => {
-    if (key === "Enter" || key === "Escape") edited(key === "Enter").then(() => picker.focus()).catch(console.warn);
+    if (key === "Enter" || key === "Escape")
+      edited(key === "Enter")
+        .then(() => picker.focus())
+        .catch(console.warn);
   });
   name.addEventListener("blur", () => edited(true).catch(console.warn));
 
@@ -249,14 +307,18 @@ export function frame(root, { server, options }) {
     if (isFirst) announce("shown", { key: shown.key });
     clearTimeout(following);
     if (question.step === null) {
-      following = setTimeout(() => {
-        lastFollowed = performance.now();
-        ask({ newest: steps().at(-1) });
-      }, Math.max(0, lastFollowed + LIVE_MS - performance.now()));
+      following = setTimeout(
+        () => {
+          lastFollowed = performance.now();
+          ask({ newest: steps().at(-1) });
+        },
+        Math.max(0, lastFollowed + LIVE_MS - performance.now()),
+      );
     }
     if (steps().length > MOST_STEPS && !slider.matches(":active")) refresh();
   });
-  for (const name of /** @type {const} */ (["status", "failed"])) on(name, () => refresh().then(list).catch(console.warn));
+  for (const name of /** @type {const} */ (["status", "failed"]))
+    on(name, () => refresh().then(list).catch(console.warn));
   addEventListener("hashchange", () => {
     const found = parsed(location.hash);
     if (!found) return;
@@ -270,13 +332,19 @@ export function frame(root, { server, options }) {
     const found = parsed(location.hash);
     current = value.run ?? null;
     meet(value.visitor);
-    if (found) { restore(found); announce("restored", null); } else if (current) ask({ model: current });
+    if (found) {
+      restore(found);
+      announce("restored", null);
+    } else if (current) ask({ model: current });
     refresh().then(list).catch(console.warn);
   }
 
   return function drawn(/** @type {{visitor: string, run?: string | null, show?: string} | null} */ value) {
     if (!value) return;
-    if (current === undefined) { begin(value); return; }
+    if (current === undefined) {
+      begin(value);
+      return;
+    }
     if (value.visitor !== visitor.token) refresh().catch(console.warn); // another visitor has other models
     meet(value.visitor);
     const before = current;

@@ -9,7 +9,8 @@ import { announce, on } from "../parts/page.js";
 
 const LOST = "The server does not answer. Check that it still runs and that this machine is online.";
 const NO_ANSWER = "The server did not answer; try again.";
-const FORGETS = "This browser lets the page keep nothing here, so a reload forgets your runs and models. Download what you want to keep.";
+const FORGETS =
+  "This browser lets the page keep nothing here, so a reload forgets your runs and models. Download what you want to keep.";
 const FOLLOW_MS = 400;
 
 /** @type {View} */
@@ -30,7 +31,10 @@ export function messages(root) {
     if (closed.has(text) || shown.has(text)) return;
     const close = el("button", { class: "b-small-button", "aria-label": "Close this message" }, "✕");
     const message = el("div", { class: "b-message" }, note(text, until !== "closed"), close);
-    close.addEventListener("click", () => { closed.add(text); remove(text); });
+    close.addEventListener("click", () => {
+      closed.add(text);
+      remove(text);
+    });
     shown.set(text, [message, until]);
     root.append(message);
     follow();
@@ -55,15 +59,23 @@ export function messages(root) {
 
   on("said", say);
   on("reached", () => end("answer"));
-  addEventListener("click", ({ target }) => {
-    if (target instanceof Node && root.contains(target)) return;
-    closed.clear();
-    end("press");
-  }, true);
-  addEventListener("keydown", ({ key }) => { if (key === "Escape") for (const text of shown.keys()) remove(text); });
+  addEventListener(
+    "click",
+    ({ target }) => {
+      if (target instanceof Node && root.contains(target)) return;
+      closed.clear();
+      end("press");
+    },
+    true,
+  );
+  addEventListener("keydown", ({ key }) => {
+    if (key === "Escape") for (const text of shown.keys()) remove(text);
+  });
   if (window.Balcony.forgets) say({ text: FORGETS, until: "closed" });
 
-  return function draw(/** @type {{text: string} | null} */ value) { if (value) say(value); };
+  return function draw(/** @type {{text: string} | null} */ value) {
+    if (value) say(value);
+  };
 }
 
 /** Say when the server does not answer a request, or refuses it, whoever asked: a view, or Gradio for a button. */
@@ -86,5 +98,9 @@ export function watchRequests() {
 async function refusal(answer) {
   const text = await answer.text().catch(() => "");
   if (answer.headers.get("content-type")?.startsWith("text/plain")) return text || NO_ANSWER;
-  try { return JSON.parse(text).error || NO_ANSWER; } catch { return NO_ANSWER; }
+  try {
+    return JSON.parse(text).error || NO_ANSWER;
+  } catch {
+    return NO_ANSWER;
+  }
 }

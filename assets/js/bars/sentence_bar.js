@@ -8,7 +8,7 @@ import { expect, lose, receive } from "../views.js";
 
 const UNKNOWN = "The model never learned this word";
 const TYPING_MS = 300;
-const REST_MS = 100;  // between an answer and the next question of its kind
+const REST_MS = 100; // between an answer and the next question of its kind
 /** What a press on a word does, by tab. */
 const PRESSES = {
   "masked-words": "Click a word to hide it from the model; double-click to hide only that one.",
@@ -39,19 +39,19 @@ const NONE = { words: [], cuts: [], known: [], second: 0, typed: [], hidden: [] 
 /** @type {View} */
 export function sentenceBar(root, { trigger, server, setValue, options }) {
   let words = NONE;
-  let read = "";  // the model and the texts that the words belong to
-  let isLost = false;  // the words of the texts were asked for, and there was no answer
+  let read = ""; // the model and the texts that the words belong to
+  let isLost = false; // the words of the texts were asked for, and there was no answer
   let built = "";
   /** @type {string[]} */
   let sentences = [];
   /** @type {Record<string, string>} */
-  const asked = {};  // by event, the parts of the question when it was last asked
-  const fetching = {};  // by event
+  const asked = {}; // by event, the parts of the question when it was last asked
+  const fetching = {}; // by event
   /** @type {{text: string, pair: string, hidden: number[] | null} | null} */
   let before = null;
   let typing = 0;
-  let isGiven = false;  // the hidden words were given together with their sentences
-  let offered = "";  // the model of the sentences
+  let isGiven = false; // the hidden words were given together with their sentences
+  let offered = ""; // the model of the sentences
 
   const hint = el("p", { class: "b-empty", id: "sentence-hint" });
   const problem = el("div", {});
@@ -65,15 +65,27 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   root.classList.add("b-bar-view");
   root.append(
     el("div", { class: "b-sentences" }, fields.text.element, swap, fields.pair.element),
-    el("div", { class: "b-bar-line" }, hint, undo, beside), problem);
+    el("div", { class: "b-bar-line" }, hint, undo, beside),
+    problem,
+  );
 
   /** One sentence: its words, an editor in their place, and a list of sentences from the text. @param {"text" | "pair"} key */
   function field(key) {
     const chips = el("div", { class: "b-chips", role: "group", "aria-label": `Words of: ${LABELS[key]}` });
-    const editor = el("textarea", { id: `sentence-${key}`, rows: 1, "aria-label": LABELS[key], hidden: "",
-      placeholder: key === "text" ? "Type a sentence" : "A second sentence" });
+    const editor = el("textarea", {
+      id: `sentence-${key}`,
+      rows: 1,
+      "aria-label": LABELS[key],
+      hidden: "",
+      placeholder: key === "text" ? "Type a sentence" : "A second sentence",
+    });
     const edit = el("button", { class: "b-icon", id: `edit-${key}`, ...named(`Edit: ${LABELS[key]}`) }, "✎");
-    const list = el("select", { class: "b-from-text", id: `choose-${key}`, title: "A sentence from the text", "aria-label": `${LABELS[key]} from the text` });
+    const list = el("select", {
+      class: "b-from-text",
+      id: `choose-${key}`,
+      title: "A sentence from the text",
+      "aria-label": `${LABELS[key]} from the text`,
+    });
     const element = el("div", { class: "b-field", "data-field": key }, chips, editor, edit, list);
     const open = () => {
       editor.value = question[key];
@@ -82,9 +94,16 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
       grow();
       editor.focus();
     };
-    const grow = () => { editor.style.height = "auto"; editor.style.height = `${editor.scrollHeight}px`; };
-    let earlier = "", hiddenEarlier = question.hidden;  // before the edit
-    editor.addEventListener("focus", () => { earlier = question[key]; hiddenEarlier = question.hidden; });
+    const grow = () => {
+      editor.style.height = "auto";
+      editor.style.height = `${editor.scrollHeight}px`;
+    };
+    let earlier = "",
+      hiddenEarlier = question.hidden; // before the edit
+    editor.addEventListener("focus", () => {
+      earlier = question[key];
+      hiddenEarlier = question.hidden;
+    });
     const take = () => {
       clearTimeout(typing);
       if (editor.value === question[key]) return;
@@ -92,13 +111,32 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
       ask({ [key]: editor.value });
     };
     edit.addEventListener("click", () => (editor.hidden ? open() : close()));
-    chips.addEventListener("click", ({ target }) => { if (!(target instanceof Element) || !target.closest("button")) open(); });
-    editor.addEventListener("input", () => { grow(); clearTimeout(typing); typing = setTimeout(take, TYPING_MS); });
-    editor.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && !event.isComposing) { event.preventDefault(); take(); close(); edit.focus(); }
-      if (event.key === "Escape") { editor.value = earlier; give({ [key]: earlier, hidden: hiddenEarlier }); close(); edit.focus(); }
+    chips.addEventListener("click", ({ target }) => {
+      if (!(target instanceof Element) || !target.closest("button")) open();
     });
-    editor.addEventListener("blur", () => { take(); close(); });
+    editor.addEventListener("input", () => {
+      grow();
+      clearTimeout(typing);
+      typing = setTimeout(take, TYPING_MS);
+    });
+    editor.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && !event.isComposing) {
+        event.preventDefault();
+        take();
+        close();
+        edit.focus();
+      }
+      if (event.key === "Escape") {
+        editor.value = earlier;
+        give({ [key]: earlier, hidden: hiddenEarlier });
+        close();
+        edit.focus();
+      }
+    });
+    editor.addEventListener("blur", () => {
+      take();
+      close();
+    });
     list.addEventListener("change", () => {
       if (list.value) ask({ [key]: sentences[Number(list.value)] });
       list.value = "";
@@ -121,18 +159,25 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     if (question.tab === "words-in-context") {
       ask({ word: words.words[index] });
       setValue(value());
-      trigger("restored");  // the tab's own box shows the word
+      trigger("restored"); // the tab's own box shows the word
       return;
     }
     const hidden = new Set(question.hidden);
-    if (alone) { hidden.clear(); hidden.add(index); } else if (!hidden.delete(index)) hidden.add(index);
+    if (alone) {
+      hidden.clear();
+      hidden.add(index);
+    } else if (!hidden.delete(index)) hidden.add(index);
     ask({ hidden: [...hidden].sort((a, b) => a - b) });
   }
 
   /** A word, with a thin line between its pieces; one that the vocabulary lacks is dotted. @param {number} index */
   function chip(index) {
-    const word = words.words[index], cuts = words.cuts[index], known = words.known[index];
-    const pieces = cuts.map((cut, i) => el("span", { class: "b-piece", translate: "no" }, word.slice(cut, cuts[i + 1])));
+    const word = words.words[index],
+      cuts = words.cuts[index],
+      known = words.known[index];
+    const pieces = cuts.map((cut, i) =>
+      el("span", { class: "b-piece", translate: "no" }, word.slice(cut, cuts[i + 1])),
+    );
     const item = el("button", { class: known ? "b-word" : "b-word is-unknown", dir: "auto" }, ...pieces);
     // The second click of a double click picks this word alone.
     item.addEventListener("click", (event) => press(index, event.detail === 2));
@@ -140,25 +185,47 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   }
 
   /** About the words of a text, which keep room for those that the server finds. @param {string} text */
-  const early = (text) => (text.match(/[\p{L}\p{M}\p{N}]+|[^\s]/gu) ?? []).map((word) => el("span", { class: "b-early", translate: "no" }, word));
+  const early = (text) =>
+    (text.match(/[\p{L}\p{M}\p{N}]+|[^\s]/gu) ?? []).map((word) =>
+      el("span", { class: "b-early", translate: "no" }, word),
+    );
 
   function paint() {
     // Gradio has no place between its strip of tabs and their content.
-    const strip = document.querySelector("#tabs > .tab-wrapper"), block = root.closest("#question");
+    const strip = document.querySelector("#tabs > .tab-wrapper"),
+      block = root.closest("#question");
     if (strip && block && strip.nextElementSibling !== block) strip.after(block);
-    const isShown = question.tab in PRESSES, pressable = Boolean(PRESSES[question.tab]);
+    const isShown = question.tab in PRESSES,
+      pressable = Boolean(PRESSES[question.tab]);
     root.hidden = !isShown;
     if (!isShown) return;
-    const shape = JSON.stringify([words.words, words.cuts, words.known, words.second, words.typed, read && !isLost ? 0 : [question.text, question.pair]]);
+    const shape = JSON.stringify([
+      words.words,
+      words.cuts,
+      words.known,
+      words.second,
+      words.typed,
+      read && !isLost ? 0 : [question.text, question.pair],
+    ]);
     // The same words keep their buttons, and with them the keyboard focus.
     if (shape !== built) {
       const all = words.words.map((_, index) => chip(index));
       for (const [sentence, key] of FIELDS.entries()) {
-        const [start, end] = sentence ? [words.second, all.length] : [0, words.second], part = all.slice(start, end);
+        const [start, end] = sentence ? [words.second, all.length] : [0, words.second],
+          part = all.slice(start, end);
         const items = [...part, ""].flatMap((item, i) => [
-          ...words.typed.filter(([of, index]) => of === sentence && index === start + i).map(() => el("span", { class: "b-typed" }, "[MASK]")),
-          item]);
-        fields[key].chips.replaceChildren(...(words.error ? [el("span", { translate: "no" }, question[key])] : read && !isLost ? items : early(question[key])));
+          ...words.typed
+            .filter(([of, index]) => of === sentence && index === start + i)
+            .map(() => el("span", { class: "b-typed" }, "[MASK]")),
+          item,
+        ]);
+        fields[key].chips.replaceChildren(
+          ...(words.error
+            ? [el("span", { translate: "no" }, question[key])]
+            : read && !isLost
+              ? items
+              : early(question[key])),
+        );
         fields[key].chips.dir = direction(part.map((item) => item.textContent ?? ""));
         if (part.length) roam(fields[key].chips);
       }
@@ -166,10 +233,14 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     }
     const hidden = new Set(question.tab === "words-in-context" ? [] : question.hidden);
     [...root.querySelectorAll(".b-word")].forEach((item, index) => {
-      const isWord = question.tab === "words-in-context" && words.words[index].toLowerCase() === question.word?.trim().toLowerCase();
+      const isWord =
+        question.tab === "words-in-context" && words.words[index].toLowerCase() === question.word?.trim().toLowerCase();
       item.setAttribute("aria-pressed", `${pressable && (hidden.has(index) || isWord)}`);
-      disable(/** @type {HTMLButtonElement} */ (item), !pressable && "In this tab a press on a word does nothing.",
-        item.classList.contains("is-unknown") ? UNKNOWN : "");
+      disable(
+        /** @type {HTMLButtonElement} */ (item),
+        !pressable && "In this tab a press on a word does nothing.",
+        item.classList.contains("is-unknown") ? UNKNOWN : "",
+      );
     });
     // A field that scrolls can be reached by keyboard, by its words or by itself.
     for (const { chips } of Object.values(fields)) pressable ? chips.removeAttribute("tabindex") : (chips.tabIndex = 0);
@@ -188,17 +259,18 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
 
   /** Read the words of new texts. Returns false when these have changed meanwhile. */
   async function readWords() {
-    const { text, pair, hidden } = question, wanted = textsKey();
+    const { text, pair, hidden } = question,
+      wanted = textsKey();
     if (wanted === read || (!text && !pair && hidden === null)) return true;
     const known = hidden === null ? null : read ? { ...words, hidden } : NONE;
     const found = /** @type {Words} */ (await server.words(visitor.token, value(), known));
     const isTheirs = !read || isGiven;
     // A word may have been pressed meanwhile.
     if (question.text !== text || question.pair !== pair || question.hidden !== hidden) return false;
-    read = found.error ? "" : wanted;  // the hidden words wait for a model that is not here yet
+    read = found.error ? "" : wanted; // the hidden words wait for a model that is not here yet
     words = { ...NONE, ...found };
     const kept = hidden !== null && isTheirs ? hidden.filter((index) => index < words.words.length) : words.hidden;
-    ask({ hidden: found.error ? hidden ?? [] : kept });
+    ask({ hidden: found.error ? (hidden ?? []) : kept });
     return true;
   }
 
@@ -227,23 +299,38 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     if (parts(event) === parts(event, now)) trigger(event);
     const later = Object.keys(values).filter((id) => values[id]?.more);
     if (later.length) complete(event, later, values[later[0]].more, now);
-    await new Promise((resolve) => { setTimeout(resolve, REST_MS); });
+    await new Promise((resolve) => {
+      setTimeout(resolve, REST_MS);
+    });
   }
 
   /** Ask for what components show later than the rest of an answer. */
-  const complete = latest(async (/** @type {string} */ event, /** @type {string[]} */ ids, /** @type {string} */ more, /** @type {any} */ now) => {
-    const values = await server.answer(visitor.token, more, now)
-      .catch((/** @type {Error} */ { message }) => Object.fromEntries(ids.map((id) => [id, { unnamed: message }])));
-    if (Object.values(values).some(({ unnamed }) => unnamed) && asked[event] === parts(event, now)) delete asked[event];
-    receive(now.number, values, true);
-  });
+  const complete = latest(
+    async (
+      /** @type {string} */ event,
+      /** @type {string[]} */ ids,
+      /** @type {string} */ more,
+      /** @type {any} */ now,
+    ) => {
+      const values = await server
+        .answer(visitor.token, more, now)
+        .catch((/** @type {Error} */ { message }) => Object.fromEntries(ids.map((id) => [id, { unnamed: message }])));
+      if (Object.values(values).some(({ unnamed }) => unnamed) && asked[event] === parts(event, now))
+        delete asked[event];
+      receive(now.number, values, true);
+    },
+  );
 
   /** The events of the open tab that have no answer to this question. */
-  const due = (now = value()) => Object.keys(options.events).filter((event) => options.events[event][0] === now.tab && asked[event] !== parts(event, now));
+  const due = (now = value()) =>
+    Object.keys(options.events).filter(
+      (event) => options.events[event][0] === now.tab && asked[event] !== parts(event, now),
+    );
 
   /** Ask for the answers that are due. */
   function answer() {
-    const now = value(), events = due(now);
+    const now = value(),
+      events = due(now);
     setValue(now);
     for (const event of events) {
       asked[event] = parts(event, now);
@@ -278,8 +365,16 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     const earlier = new Set(sentences);
     sentences = found.all;
     for (const each of FIELDS) {
-      fields[each].list.replaceChildren(el("option", { value: "" }, "from the text"),
-        ...sentences.map((sentence, index) => el("option", { value: index, translate: "no" }, sentence.length > 90 ? `${sentence.slice(0, 89)}…` : sentence)));
+      fields[each].list.replaceChildren(
+        el("option", { value: "" }, "from the text"),
+        ...sentences.map((sentence, index) =>
+          el(
+            "option",
+            { value: index, translate: "no" },
+            sentence.length > 90 ? `${sentence.slice(0, 89)}…` : sentence,
+          ),
+        ),
+      );
     }
     const isOther = (text) => earlier.has(text) && !sentences.includes(text);
     if (!question.text && !question.pair) ask({ text: found.first[0], pair: found.first[1] });
@@ -289,23 +384,38 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
   });
 
   swap.addEventListener("click", () => {
-    const { length } = words.words, { second } = words;
-    const hidden = question.hidden?.map((index) => (index < second ? index + length - second : index - second)).sort((a, b) => a - b);
+    const { length } = words.words,
+      { second } = words;
+    const hidden = question.hidden
+      ?.map((index) => (index < second ? index + length - second : index - second))
+      .sort((a, b) => a - b);
     give({ text: question.pair, pair: question.text, hidden: hidden ?? null });
   });
-  undo.addEventListener("click", () => { const earlier = before; before = null; if (earlier) give(earlier); });
+  undo.addEventListener("click", () => {
+    const earlier = before;
+    before = null;
+    if (earlier) give(earlier);
+  });
   compare.addEventListener("change", () => ask({ other: compare.value }));
   on("draw", () => {
     if (sentences.length < 2) return;
-    const pick = () => Math.floor(Math.random() * (sentences.length - 1)), at = pick();
+    const pick = () => Math.floor(Math.random() * (sentences.length - 1)),
+      at = pick();
     const isNext = question.tab !== "next-sentence" || Math.random() < 0.5;
     ask({ text: sentences[at], pair: sentences[isNext ? at + 1 : pick() + 1], hidden: null });
   });
-  on("replaced", (earlier) => { before = earlier; });
+  on("replaced", (earlier) => {
+    before = earlier;
+  });
   on("shown", ({ key }) => offer(key).catch(console.warn));
   on("models", ({ others }) => {
-    const missing = question.other && !others.some(([key]) => key === question.other) ? [[question.other, "a model that is gone"]] : [];
-    compare.replaceChildren(...[["", "Nothing"], ...others, ...missing].map(([key, title]) => el("option", { value: key }, title)));
+    const missing =
+      question.other && !others.some(([key]) => key === question.other)
+        ? [[question.other, "a model that is gone"]]
+        : [];
+    compare.replaceChildren(
+      ...[["", "Nothing"], ...others, ...missing].map(([key, title]) => el("option", { value: key }, title)),
+    );
     compare.value = question.other;
   });
   on("question", ({ changed }) => {
@@ -314,8 +424,16 @@ export function sentenceBar(root, { trigger, server, setValue, options }) {
     paint();
     respond().catch(console.warn);
   });
-  const open = () => { setValue(value()); trigger("open"); };
-  on("restored", () => { read = ""; open(); trigger("restored"); if (offered) offer(offered).catch(console.warn); });
+  const open = () => {
+    setValue(value());
+    trigger("open");
+  };
+  on("restored", () => {
+    read = "";
+    open();
+    trigger("restored");
+    if (offered) offer(offered).catch(console.warn);
+  });
   on("again", () => respond().catch(console.warn));
   // Tabs that a narrow window does not show have no button to press.
   on("open", open);

@@ -15,12 +15,15 @@ export function visitorToken(root, { trigger, setValue }) {
     setValue(token);
     trigger("enter");
   }
-  addEventListener("storage", () => { if ((choice(NAME) ?? token) !== token) enter(); });
+  addEventListener("storage", () => {
+    if ((choice(NAME) ?? token) !== token) enter();
+  });
   enter();
   return function draw(/** @type {string | null} */ given) {
     if (!given || given === token) return;
     const kept = choice(NAME);
-    if (kept && kept !== token) enter(); // another tab was first
+    if (kept && kept !== token)
+      enter(); // another tab was first
     else token = choice(NAME, given) ?? given;
   };
 }

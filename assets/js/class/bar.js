@@ -16,18 +16,38 @@ export function button(id, text, press) {
 
 /** How often each word was guessed, for each mask. @param {import("./state.js").Round} round */
 function histogram({ bars, count }) {
-  return bars.map((words, k) => el("table", { class: "class-histogram" },
-    el("caption", {}, bars.length > 1 ? `Mask ${k + 1}: ` : "", `${count} ${count === 1 ? "guess" : "guesses"}`),
-    el("tbody", {}, ...words.map(([word, times]) => el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, word)),
-      el("td", {}, fill(times / words[0][1], "mlm")), el("td", { class: "b-number" }, `${times}`))))));
+  return bars.map((words, k) =>
+    el(
+      "table",
+      { class: "class-histogram" },
+      el("caption", {}, bars.length > 1 ? `Mask ${k + 1}: ` : "", `${count} ${count === 1 ? "guess" : "guesses"}`),
+      el(
+        "tbody",
+        {},
+        ...words.map(([word, times]) =>
+          el(
+            "tr",
+            {},
+            el("th", { scope: "row" }, el("bdi", {}, word)),
+            el("td", {}, fill(times / words[0][1], "mlm")),
+            el("td", { class: "b-number" }, `${times}`),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 /** Whether the page asks what the room is asked. */
 function isAsked() {
   if (!room.round) return false;
   const parts = new URLSearchParams(room.round.link);
-  return question.tab === "masked-words" && (parts.get("text") ?? "") === question.text
-    && (parts.get("pair") ?? "") === question.pair && (parts.get("hidden") ?? "") === (question.hidden ?? []).join(",");
+  return (
+    question.tab === "masked-words" &&
+    (parts.get("text") ?? "") === question.text &&
+    (parts.get("pair") ?? "") === question.pair &&
+    (parts.get("hidden") ?? "") === (question.hidden ?? []).join(",")
+  );
 }
 
 /** @returns {Promise<HTMLInputElement | null>} */
@@ -54,8 +74,13 @@ let passing = false;
 async function uncover() {
   const boxes = form();
   if (!boxes || !isAsked()) return;
-  if (!room.round?.own) { (await guessFirst())?.click(); return; }
-  boxes.querySelectorAll("input").forEach((box, k) => { box.value = room.round?.own?.[k] ?? ""; });
+  if (!room.round?.own) {
+    (await guessFirst())?.click();
+    return;
+  }
+  boxes.querySelectorAll("input").forEach((box, k) => {
+    box.value = room.round?.own?.[k] ?? "";
+  });
   passing = true;
   boxes.requestSubmit();
   passing = false;
@@ -71,48 +96,109 @@ function asked() {
 export function bar(view) {
   const root = el("section", { class: "b-lesson", "aria-label": "Class", hidden: "" });
   view.append(root);
-  const status = el("p", { role: "status" }), lesson = el("div", { class: "b-tools" }), round = el("div", { class: "class-round" });
+  const status = el("p", { role: "status" }),
+    lesson = el("div", { class: "b-tools" }),
+    round = el("div", { class: "class-round" });
   const here = el("span", { class: "b-model-detail" });
   /** @param {Promise<any>} answer @param {string} [text] */
-  const report = async (answer, text = "") => { status.textContent = (await answer).error ?? text; };
-  const sendView = button("class-send-view", "Send this view", () => report(teach("send", "", location.hash), "Sent to all pages."));
+  const report = async (answer, text = "") => {
+    status.textContent = (await answer).error ?? text;
+  };
+  const sendView = button("class-send-view", "Send this view", () =>
+    report(teach("send", "", location.hash), "Sent to all pages."),
+  );
   const ask = button("class-ask", "Ask: what stands here?", () => report(teach("ask", `#${asked()}`)));
-  root.append(...(room.teacher ? [el("div", { class: "b-lesson-head" }, el("h2", {}, "Class"), here, sendView, ask)] : []), lesson, round, status);
+  root.append(
+    ...(room.teacher ? [el("div", { class: "b-lesson-head" }, el("h2", {}, "Class"), here, sendView, ask)] : []),
+    lesson,
+    round,
+    status,
+  );
 
   let drawn = { lesson: -1, round: "" };
-  let covered = 0;  // number of the question for which this page has covered the guesses
+  let covered = 0; // number of the question for which this page has covered the guesses
 
   function paint() {
-    const { lesson: sent, round: now } = room, isTeacher = Boolean(room.teacher);
+    const { lesson: sent, round: now } = room,
+      isTeacher = Boolean(room.teacher);
     here.textContent = `${room.here} here`;
     const number = sent && room.kept.get("seen") !== sent.number ? sent.number : 0;
     if (number !== drawn.lesson) {
       drawn.lesson = number;
-      const close = () => { room.kept.set("seen", sent?.number); paint(); };
-      lesson.replaceChildren(...(!sent || !number ? [] : [
-        el("span", { role: "status" }, isTeacher ? "All pages are offered " : "Your teacher shows ",
-          ...(sent.title ? ["“", el("bdi", { translate: "yes" }, sent.title), "”"] : ["a view"])),
-        ...(isTeacher ? [button("class-unsend", "Take it back", () => report(teach("send", "", "")))]
-          : [button("class-open", "Open", () => { show(sent.link); close(); }), button("class-close", "Not now", close)])]));
+      const close = () => {
+        room.kept.set("seen", sent?.number);
+        paint();
+      };
+      lesson.replaceChildren(
+        ...(!sent || !number
+          ? []
+          : [
+              el(
+                "span",
+                { role: "status" },
+                isTeacher ? "All pages are offered " : "Your teacher shows ",
+                ...(sent.title ? ["“", el("bdi", { translate: "yes" }, sent.title), "”"] : ["a view"]),
+              ),
+              ...(isTeacher
+                ? [button("class-unsend", "Take it back", () => report(teach("send", "", "")))]
+                : [
+                    button("class-open", "Open", () => {
+                      show(sent.link);
+                      close();
+                    }),
+                    button("class-close", "Not now", close),
+                  ]),
+            ]),
+      );
     }
     const shown = JSON.stringify(now);
     if (shown !== drawn.round) {
       const had = round.contains(document.activeElement) ? document.activeElement?.id : "";
       drawn.round = shown;
       const seesBars = now && (isTeacher || now.own || !now.open);
-      round.replaceChildren(...(!now ? [] : [
-        el("div", { class: "b-tools" }, el("strong", {}, now.open ? "What stands here?" : "What the room thought stands here"),
-          ...(isTeacher ? [...(now.open ? [button("class-uncover", "Uncover", () => report(teach("uncover")))] : []), button("class-end", "End", () => report(teach("end")))]
-            : now.open && !now.own ? [button("class-answer", "Answer", () => { show(now.link); join(); })] : []),
-          el("span", { class: "b-model-detail" }, now.own && now.open ? "Your guess has arrived; the model's is covered until your teacher uncovers it." : "")),
-        ...(seesBars ? histogram(now) : [])]));
+      round.replaceChildren(
+        ...(!now
+          ? []
+          : [
+              el(
+                "div",
+                { class: "b-tools" },
+                el("strong", {}, now.open ? "What stands here?" : "What the room thought stands here"),
+                ...(isTeacher
+                  ? [
+                      ...(now.open ? [button("class-uncover", "Uncover", () => report(teach("uncover")))] : []),
+                      button("class-end", "End", () => report(teach("end"))),
+                    ]
+                  : now.open && !now.own
+                    ? [
+                        button("class-answer", "Answer", () => {
+                          show(now.link);
+                          join();
+                        }),
+                      ]
+                    : []),
+                el(
+                  "span",
+                  { class: "b-model-detail" },
+                  now.own && now.open
+                    ? "Your guess has arrived; the model's is covered until your teacher uncovers it."
+                    : "",
+                ),
+              ),
+              ...(seesBars ? histogram(now) : []),
+            ]),
+      );
       if (had) document.getElementById(had)?.focus();
       if (now?.open && isTeacher) join();
-      if (now && !now.open && covered === now.number) { covered = 0; uncover().catch(console.warn); }
+      if (now && !now.open && covered === now.number) {
+        covered = 0;
+        uncover().catch(console.warn);
+      }
     }
     const isReady = question.tab === "masked-words" && (question.hidden?.length || question.text.includes("[MASK]"));
     disable(ask, !isReady && "Hide a word in the tab Masked words first.");
-    const asks = Boolean(now?.open) && isAsked(), send = form()?.querySelector("#uncover");
+    const asks = Boolean(now?.open) && isAsked(),
+      send = form()?.querySelector("#uncover");
     document.body.classList.toggle("class-asks", asks);
     if (asks && send) send.textContent = "Send my guess";
     root.hidden = !isTeacher && !number && !now;
@@ -125,14 +211,24 @@ export function bar(view) {
     cover().catch(console.warn);
   }
 
-  document.addEventListener("submit", (event) => {
-    const boxes = form();
-    if (!boxes || event.target !== boxes || passing || !room.round?.open || !isAsked()) return;
-    event.preventDefault();
-    event.stopImmediatePropagation();
-    covered = room.round.number;
-    report(act("guess", room.round.number, [...boxes.querySelectorAll("input")].map(({ value }) => value)));
-  }, true);
+  document.addEventListener(
+    "submit",
+    (event) => {
+      const boxes = form();
+      if (!boxes || event.target !== boxes || passing || !room.round?.open || !isAsked()) return;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      covered = room.round.number;
+      report(
+        act(
+          "guess",
+          room.round.number,
+          [...boxes.querySelectorAll("input")].map(({ value }) => value),
+        ),
+      );
+    },
+    true,
+  );
   on("question", paint);
   follow(paint);
   return function drawn() {};

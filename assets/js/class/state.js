@@ -22,12 +22,23 @@ if (location.hash.includes("teacher=")) {
 /** Values of this browser tab that a reload finds: teacher, seen (number of the lesson that was closed), name, run. */
 const kept = {
   /** @param {string} key @returns {any} */
-  get(key) { try { return JSON.parse(sessionStorage.getItem(KEPT) ?? "{}")[key]; } catch { return undefined; } },
+  get(key) {
+    try {
+      return JSON.parse(sessionStorage.getItem(KEPT) ?? "{}")[key];
+    } catch {
+      return undefined;
+    }
+  },
   /** @param {string} key @param {any} value */
   set(key, value) {
     try {
-      sessionStorage.setItem(KEPT, JSON.stringify({ ...JSON.parse(sessionStorage.getItem(KEPT) ?? "{}"), [key]: value }));
-    } catch (error) { console.warn(error); }
+      sessionStorage.setItem(
+        KEPT,
+        JSON.stringify({ ...JSON.parse(sessionStorage.getItem(KEPT) ?? "{}"), [key]: value }),
+      );
+    } catch (error) {
+      console.warn(error);
+    }
   },
 };
 if (given) kept.set("teacher", given);
@@ -60,7 +71,8 @@ export function follow(listener) {
 /** @param {string} path @param {any[]} values */
 async function send(path, ...values) {
   const answer = await fetch(new URL(`balcony/class${path}`, document.baseURI), {
-    method: "POST", body: JSON.stringify([visitor.token, ...values]),
+    method: "POST",
+    body: JSON.stringify([visitor.token, ...values]),
   });
   if (!answer.ok) throw new Error(`Class: ${answer.status}`);
   return answer.json();
@@ -112,5 +124,7 @@ export function show(link) {
   dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
-document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") poll(); });
+document.addEventListener("visibilitychange", () => {
+  if (document.visibilityState === "visible") poll();
+});
 visitor.known.then(poll);

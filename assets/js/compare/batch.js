@@ -19,7 +19,13 @@ function guessed(kind, { label, token, probability, loss, is_right: isRight }) {
   return [
     el("small", { class: "b-token-kind" }, kind),
     el("small", {}, "true: ", el("bdi", {}, label)),
-    el("small", { class: isRight ? null : "b-wrong" }, isRight ? "✓ " : "✗ ", el("bdi", {}, token), ` ${percent(probability)}`),
+    el(
+      "small",
+      { class: isRight ? null : "b-wrong" },
+      isRight ? "✓ " : "✗ ",
+      el("bdi", {}, token),
+      ` ${percent(probability)}`,
+    ),
     el("small", {}, `loss ${loss.toFixed(2)}`),
   ];
 }
@@ -43,26 +49,63 @@ function pair(row, number, label) {
   const hasB = row.segments.includes(1); // without next sentence prediction, a sentence may stand alone
   const second = hasB ? row.segments.indexOf(1) : end;
   const follows = label === "IsNext";
-  const actual = row.is_next ? (follows ? "B follows A (IsNext)" : label) : (follows ? "B is from elsewhere (NotNext)" : `not ${label}`);
-  const isRight = (row.is_next_probability >= 0.5) === row.is_next;
+  const actual = row.is_next
+    ? follows
+      ? "B follows A (IsNext)"
+      : label
+    : follows
+      ? "B is from elsewhere (NotNext)"
+      : `not ${label}`;
+  const isRight = row.is_next_probability >= 0.5 === row.is_next;
   const probability = row.is_next ? row.is_next_probability : 1 - row.is_next_probability;
-  const line = (name, [from, to], segment) => el("div", { class: "b-segment" },
-    el("span", { class: "b-segment-name", title: segment }, name),
-    el("ol", { "aria-label": name ? `${name}, ${segment}` : segment, dir: direction(row.tokens.slice(from, to)) },
-      ...words(row, from, to)));
-  return el("section", { class: "b-pair" },
-    el("h4", {}, `Pair ${number}: ${hasB ? actual : "A alone, without B"}. `, ...(hasB
-      ? [el("span", { class: isRight ? null : "b-wrong" }, `${isRight ? "✓" : "✗"} the model's probability: ${percent(probability)}`)]
-      : [])),
+  const line = (name, [from, to], segment) =>
+    el(
+      "div",
+      { class: "b-segment" },
+      el("span", { class: "b-segment-name", title: segment }, name),
+      el(
+        "ol",
+        { "aria-label": name ? `${name}, ${segment}` : segment, dir: direction(row.tokens.slice(from, to)) },
+        ...words(row, from, to),
+      ),
+    );
+  return el(
+    "section",
+    { class: "b-pair" },
+    el(
+      "h4",
+      {},
+      `Pair ${number}: ${hasB ? actual : "A alone, without B"}. `,
+      ...(hasB
+        ? [
+            el(
+              "span",
+              { class: isRight ? null : "b-wrong" },
+              `${isRight ? "✓" : "✗"} the model's probability: ${percent(probability)}`,
+            ),
+          ]
+        : []),
+    ),
     line("A", [0, second], "segment 0"),
     ...(hasB ? [line("B", [second, end], "segment 1")] : []),
-    ...(end < row.tokens.length ? [line("", [end, row.tokens.length], "padding")] : []));
+    ...(end < row.tokens.length ? [line("", [end, row.tokens.length], "padding")] : []),
+  );
 }
 
 function legend(entries) {
   const sample = { masked: "[MASK]", special: "[CLS]", padding: "[PAD]" };
-  return el("dl", { class: "b-batch-legend" }, ...entries.map(([kind, text]) => el("div", {},
-    el("dt", { class: `b-token is-${kind}` }, sample[kind] || "word"), el("dd", {}, el("strong", {}, kind), ": ", text))));
+  return el(
+    "dl",
+    { class: "b-batch-legend" },
+    ...entries.map(([kind, text]) =>
+      el(
+        "div",
+        {},
+        el("dt", { class: `b-token is-${kind}` }, sample[kind] || "word"),
+        el("dd", {}, el("strong", {}, kind), ": ", text),
+      ),
+    ),
+  );
 }
 
 function summary(value) {
@@ -70,9 +113,14 @@ function summary(value) {
   const right = guesses.filter((guess) => guess.is_right).length;
   const kinds = value.right.map(([kind, some, all]) => `${kind} ${some} of ${all}`).join(", ");
   const loss = guesses.reduce((sum, guess) => sum + guess.loss, 0) / guesses.length;
-  const before = value.step === 0 ? "The first batch, with guesses of the untrained model" : `Batch of step ${value.step.toLocaleString("en")}, with guesses of the model after the step`;
+  const before =
+    value.step === 0
+      ? "The first batch, with guesses of the untrained model"
+      : `Batch of step ${value.step.toLocaleString("en")}, with guesses of the model after the step`;
   const drawn = value.again ? `; masks drawn again (${value.again})` : "";
-  const asks = guesses.length ? ` ${right} of ${guesses.length} asked words right (${kinds}), mean loss ${loss.toFixed(2)}.` : "";
+  const asks = guesses.length
+    ? ` ${right} of ${guesses.length} asked words right (${kinds}), mean loss ${loss.toFixed(2)}.`
+    : "";
   return `${before}${drawn}.${asks}`;
 }
 
@@ -87,7 +135,9 @@ export function batch(root, { server, setValue, options }) {
   };
   const back = button("◀", "batch-back", "Previous pairs", () => page(-1));
   const next = button("▶", "batch-next", "Next pairs", () => page(1));
-  const draw = button("Draw again", "batch-again", "Draw new masks for the same pairs, as a later step would", () => hold(again + 1));
+  const draw = button("Draw again", "batch-again", "Draw new masks for the same pairs, as a later step would", () =>
+    hold(again + 1),
+  );
   const own = button("The step's own masks", "batch-own", "The words that were asked in this step", () => hold(0));
   back.setAttribute("aria-label", "Previous pairs");
   next.setAttribute("aria-label", "Next pairs");
@@ -98,7 +148,12 @@ export function batch(root, { server, setValue, options }) {
   root.append(
     el("h2", {}, "What does one training step look like?"),
     el("p", { class: "b-empty" }, options.hint),
-    pairing, tools, summaryLine, pairs, key);
+    pairing,
+    tools,
+    summaryLine,
+    pairs,
+    key,
+  );
   /** @type {{step: number} | null} */
   let shown = null;
   let first = 0;
@@ -130,7 +185,11 @@ export function batch(root, { server, setValue, options }) {
       return;
     }
     // This run has smaller batches than the one before.
-    if (!value.rows.length && first) { first = 0; ask(); return; }
+    if (!value.rows.length && first) {
+      first = 0;
+      ask();
+      return;
+    }
     shown = value;
     summaryLine.textContent = summary(value);
     pairing.textContent = value.label === "IsNext" ? options.pairing : "";

@@ -13,8 +13,17 @@ export function experiment(root, { server }) {
   const question = el("p", { class: "b-empty" });
   const status = el("p", { class: "b-reason", role: "status", id: "experiment-status" });
   const fill = el("span", { class: "b-bar-fill" });
-  const bar = el("div", { class: "b-bar", role: "progressbar", "aria-label": "Progress of the experiment",
-    "aria-valuemin": 0, "aria-valuemax": 100 }, fill);
+  const bar = el(
+    "div",
+    {
+      class: "b-bar",
+      role: "progressbar",
+      "aria-label": "Progress of the experiment",
+      "aria-valuemin": 0,
+      "aria-valuemax": 100,
+    },
+    fill,
+  );
   const result = el("div", { id: "experiment-result" });
   const shown = el("div", { class: "b-experiment" }, title, question, status, bar, result);
   root.append(shown);
@@ -24,23 +33,50 @@ export function experiment(root, { server }) {
   let number = 0;
   let cursor = 0;
   let timer = 0;
-  let ticked = /** @type {string[]} */ ([]);  // runs of the experiment that are drawn over the curves
+  let ticked = /** @type {string[]} */ ([]); // runs of the experiment that are drawn over the curves
 
   function table({ columns, rows, answer, how }) {
     return [
       el("p", { class: "b-answer", id: "experiment-answer" }, answer),
-      el("div", { class: "b-scroll" }, el("table", { class: "b-sides" },
-        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, el("span", { class: "b-unseen" }, "Variant")),
-          ...columns.map((name) => el("th", { scope: "col", class: "b-number" }, name)))),
-        el("tbody", {}, ...rows.map((row) => el("tr", {},
-          el("th", { scope: "row" }, el("span", { class: "b-side" }, dot(row), row.title)),
-          ...row.cells.map((cell, index) => el("td", { class: "b-number", "data-name": columns[index] }, cell))))))),
+      el(
+        "div",
+        { class: "b-scroll" },
+        el(
+          "table",
+          { class: "b-sides" },
+          el(
+            "thead",
+            {},
+            el(
+              "tr",
+              {},
+              el("th", { scope: "col" }, el("span", { class: "b-unseen" }, "Variant")),
+              ...columns.map((name) => el("th", { scope: "col", class: "b-number" }, name)),
+            ),
+          ),
+          el(
+            "tbody",
+            {},
+            ...rows.map((row) =>
+              el(
+                "tr",
+                {},
+                el("th", { scope: "row" }, el("span", { class: "b-side" }, dot(row), row.title)),
+                ...row.cells.map((cell, index) => el("td", { class: "b-number", "data-name": columns[index] }, cell)),
+              ),
+            ),
+          ),
+        ),
+      ),
       el("p", { class: "b-empty" }, how),
     ];
   }
 
   function take(news) {
-    if (news.error || !news.number) { shown.hidden = true; return false; }
+    if (news.error || !news.number) {
+      shown.hidden = true;
+      return false;
+    }
     if (news.title) {
       title.textContent = news.title;
       question.textContent = news.question;
@@ -78,15 +114,27 @@ export function experiment(root, { server }) {
 
   const ask = latest(async () => {
     clearTimeout(timer);
-    if (visitor !== runs.visitor) { visitor = runs.visitor; number = cursor = 0; ticked = kept("experiment", visitor)?.[2] ?? []; }
+    if (visitor !== runs.visitor) {
+      visitor = runs.visitor;
+      number = cursor = 0;
+      ticked = kept("experiment", visitor)?.[2] ?? [];
+    }
     if (!visitor) return;
     const isActive = take(await server.news(visitor, number, cursor));
     if (isActive && document.visibilityState === "visible") timer = setTimeout(poll, ASK_MS);
   });
-  const poll = () => ask().catch((error) => { console.warn(error); timer = setTimeout(poll, 2 * ASK_MS); });
+  const poll = () =>
+    ask().catch((error) => {
+      console.warn(error);
+      timer = setTimeout(poll, 2 * ASK_MS);
+    });
 
   on("runs", poll);
-  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") poll(); });
+  document.addEventListener("visibilitychange", () => {
+    if (document.visibilityState === "visible") poll();
+  });
   poll();
-  return function draw() { poll(); };
+  return function draw() {
+    poll();
+  };
 }

@@ -40,7 +40,7 @@ import { ask, question } from "../parts/question.js";
  */
 
 const COLOURS = ["#1f6fd6", "#a86200", "#0f766e", "#825fcb", "#b42318", "#64748b"];
-const MOST_LABELS = 60;  // in the picture
+const MOST_LABELS = 60; // in the picture
 /** The kinds that have a colour, in the order of the colours. @type {string[]} */
 const kinds = [];
 
@@ -60,9 +60,23 @@ export function answered({ guess, bars, marked }) {
   return [
     ...(guess === undefined ? [] : [el("p", { class: "b-verdict" }, el("bdi", {}, guess))]),
     ...(marked ? [el("p", { dir: "auto" }, ...text(marked))] : []),
-    ...(bars?.length ? [el("ol", {}, ...bars.map(([name, probability]) => el("li", { class: "b-guess" },
-      el("bdi", { class: "b-guess-word", title: name }, name), bar(probability, "mlm"),
-      el("span", { class: "b-number" }, percent(probability)))))] : []),
+    ...(bars?.length
+      ? [
+          el(
+            "ol",
+            {},
+            ...bars.map(([name, probability]) =>
+              el(
+                "li",
+                { class: "b-guess" },
+                el("bdi", { class: "b-guess-word", title: name }, name),
+                bar(probability, "mlm"),
+                el("span", { class: "b-number" }, percent(probability)),
+              ),
+            ),
+          ),
+        ]
+      : []),
   ];
 }
 
@@ -75,15 +89,30 @@ function line(example) {
     ask({ text: example.text, pair: pair ?? "", hidden: [], choices: choices ?? null });
   });
   const certain = bars?.length && bars[0][0] === guess ? ` (${percent(bars[0][1])})` : "";
-  const said = guess === undefined ? [] : [right === null ? "predicted " : "", el("bdi", {}, guess), certain,
-    ...(right ? [] : ["; label ", el("b", {}, el("bdi", {}, label ?? ""))])];
+  const said =
+    guess === undefined
+      ? []
+      : [
+          right === null ? "predicted " : "",
+          el("bdi", {}, guess),
+          certain,
+          ...(right ? [] : ["; label ", el("b", {}, el("bdi", {}, label ?? ""))]),
+        ];
   const sentence = marked && !pair ? text(marked) : [example.text];
-  return el("li", { class: "b-pair", "data-right": right },
+  return el(
+    "li",
+    { class: "b-pair", "data-right": right },
     el("p", { dir: "auto" }, ...sentence),
     ...(pair ? [el("p", { dir: "auto" }, ...(marked ? text(marked) : [pair]))] : []),
     ...(example.true && !right ? [el("p", { dir: "auto" }, "Label: ", ...text(example.true))] : []),
-    el("p", { class: "b-tools" }, ...(right === null ? [] : [el("b", { class: right ? null : "b-wrong" }, right ? "✓ right" : "✗ wrong")]),
-      el("span", {}, ...said), press));
+    el(
+      "p",
+      { class: "b-tools" },
+      ...(right === null ? [] : [el("b", { class: right ? null : "b-wrong" }, right ? "✓ right" : "✗ wrong")]),
+      el("span", {}, ...said),
+      press,
+    ),
+  );
 }
 
 /**
@@ -92,16 +121,20 @@ function line(example) {
  */
 export function results(root) {
   const readout = el("p", { class: "b-readout", "aria-live": "polite" });
-  const map = heatMap(readout), picture = el("div", { id: "task-confusion" }, el("h3", {}, "Labels and predictions"), map.element, readout);
+  const map = heatMap(readout),
+    picture = el("div", { id: "task-confusion" }, el("h3", {}, "Labels and predictions"), map.element, readout);
   const measures = el("dl", { class: "b-tiles", id: "task-measures" });
-  const head = el("h3", { dir: "auto" }), list = el("ol", { id: "task-examples" });
+  const head = el("h3", { dir: "auto" }),
+    list = el("ol", { id: "task-examples" });
   const show = el("button", { class: "b-next", id: "task-show" }, "Show this model in all tabs");
   const body = el("div", { class: "b-beside" }, el("div", {}, el("h3", {}, "Mistakes first"), list), picture);
   /** @type {Results} */
   let value;
   let width = 0;
   show.addEventListener("click", () => ask({ model: value.key, step: value.step, other: value.before }));
-  new ResizeObserver(() => { if (value && picture.clientWidth && picture.clientWidth !== width) draw(); }).observe(picture);
+  new ResizeObserver(() => {
+    if (value && picture.clientWidth && picture.clientWidth !== width) draw();
+  }).observe(picture);
 
   function draw() {
     const { labels, confusion } = value;
@@ -110,11 +143,21 @@ export function results(root) {
     if (picture.hidden) return;
     const totals = confusion.map((row) => row.reduce((sum, each) => sum + each, 0));
     map.draw({
-      rows: labels, columns: labels, values: confusion.flatMap((row, i) => row.map((each) => (totals[i] ? each / totals[i] : null))),
-      measure: "Fraction of a label's examples", ticks: [0, 0.25, 0.5, 0.75, 1], room: width || 400, largest: 56,
+      rows: labels,
+      columns: labels,
+      values: confusion.flatMap((row, i) => row.map((each) => (totals[i] ? each / totals[i] : null))),
+      measure: "Fraction of a label's examples",
+      ticks: [0, 0.25, 0.5, 0.75, 1],
+      room: width || 400,
+      largest: 56,
       hint: "A row is a label, a column what the model predicted; point at a cell to read it.",
       label: "Labels and predictions; the arrow keys go from cell to cell",
-      describe: (i, j) => [el("bdi", {}, labels[i]), " predicted as ", el("bdi", {}, labels[j]), `: ${confusion[i][j]} of ${totals[i]}`],
+      describe: (i, j) => [
+        el("bdi", {}, labels[i]),
+        " predicted as ",
+        el("bdi", {}, labels[j]),
+        `: ${confusion[i][j]} of ${totals[i]}`,
+      ],
       outlined: (i, j) => i === j,
     });
   }
@@ -122,14 +165,22 @@ export function results(root) {
   return {
     /** @param {Results} next */
     show(next) {
-      if (next.error || !next.key) { root.replaceChildren(...(next.error ? [note(next.error, true)] : [])); return; }
+      if (next.error || !next.key) {
+        root.replaceChildren(...(next.error ? [note(next.error, true)] : []));
+        return;
+      }
       value = next;
       const isHere = question.model === value.key;
       const isJudged = value.part && value.examples[0]?.right !== null;
-      head.replaceChildren(...nodes(value.name), isJudged ? `: ${value.mistakes} of ${value.part} wrong` : value.part ? `: ${value.part}` : "");
+      head.replaceChildren(
+        ...nodes(value.name),
+        isJudged ? `: ${value.mistakes} of ${value.part} wrong` : value.part ? `: ${value.part}` : "",
+      );
       root.replaceChildren(head, ...(value.part ? [measures, body] : []), ...(isHere ? [] : [show]));
       if (!value.part) return;
-      measures.replaceChildren(...value.measures.map(([name, number]) => el("div", {}, el("dt", {}, name), el("dd", {}, number.toFixed(3)))));
+      measures.replaceChildren(
+        ...value.measures.map(([name, number]) => el("div", {}, el("dt", {}, name), el("dd", {}, number.toFixed(3)))),
+      );
       list.replaceChildren(...value.examples.map(line));
       draw();
     },

@@ -12,7 +12,7 @@ import { answered, results } from "./results.js";
 
 const FIRST = [0, -1, 0];
 const RETRY_MS = 2000;
-const HIDDEN_MS = 60000;  // a hidden page only renews the lease
+const HIDDEN_MS = 60000; // a hidden page only renews the lease
 const TYPING_MS = 300;
 
 /** @type {View} */
@@ -20,21 +20,39 @@ export function fineTune(root, { server, options }) {
   const status = el("p", { class: "b-status", role: "status", id: "task-status" }, "No run yet");
   const reason = el("p", { class: "b-reason", dir: "auto" }, "Choose a task and press Fine-tune.");
   const fill = el("span", { class: "b-bar-fill" });
-  const bar = el("div", { class: "b-bar b-progress", role: "progressbar", "aria-label": "Fine-tuning progress",
-    "aria-valuemin": 0, "aria-valuemax": 100 }, fill);
+  const bar = el(
+    "div",
+    {
+      class: "b-bar b-progress",
+      role: "progressbar",
+      "aria-label": "Fine-tuning progress",
+      "aria-valuemin": 0,
+      "aria-valuemax": 100,
+    },
+    fill,
+  );
   const pause = button("task-pause", "Pause", () => command(state === "paused" ? "resume" : "pause"));
   const stop = button("task-stop", "Stop", () => command("stop"));
-  const drawing = el("div", {}), judged = el("div", { id: "task-results" });
-  const choices = el("textarea", { id: "task-choices", rows: 4, "aria-label": "Choices, one on each line", placeholder: "Choices, one on each line" });
+  const drawing = el("div", {}),
+    judged = el("div", { id: "task-results" });
+  const choices = el("textarea", {
+    id: "task-choices",
+    rows: 4,
+    "aria-label": "Choices, one on each line",
+    placeholder: "Choices, one on each line",
+  });
   const answer = el("div", { id: "task-answer", "aria-live": "polite" });
   const trial = el("section", { class: "b-card" }, el("h3", {}, "Try it: the sentences above"), choices, answer);
   root.append(el("div", { class: "b-status-line" }, status, reason, pause, stop), bar, drawing, trial, judged);
   const panel = results(judged);
   /** @type {ReturnType<typeof curves> | null} */
-  let chart = null;  // drawn when it is visible
+  let chart = null; // drawn when it is visible
   /** @type {string | null} */
   let run = null;
-  let state = "", begun = false, timer = 0, typing = 0;
+  let state = "",
+    begun = false,
+    timer = 0,
+    typing = 0;
   let cursors = [...FIRST];
   bar.hidden = drawing.hidden = trial.hidden = pause.hidden = stop.hidden = choices.hidden = true;
 
@@ -81,7 +99,9 @@ export function fineTune(root, { server, options }) {
     cursors = fresh.cursors;
     status.textContent = STATUS_NAMES[fresh.status];
     status.dataset.status = fresh.status;
-    reason.textContent = fresh.reason || `Step ${count(fresh.step)} of ${count(fresh.steps)}${fresh.left ? `, about ${duration(fresh.left)} left` : ""}`;
+    reason.textContent =
+      fresh.reason ||
+      `Step ${count(fresh.step)} of ${count(fresh.steps)}${fresh.left ? `, about ${duration(fresh.left)} left` : ""}`;
     fill.style.width = `${fresh.steps ? (100 * fresh.step) / fresh.steps : 0}%`;
     bar.setAttribute("aria-valuenow", `${Math.round(fresh.steps ? (100 * fresh.step) / fresh.steps : 0)}`);
     pause.hidden = stop.hidden = hasEnded(fresh.status);
@@ -117,8 +137,13 @@ export function fineTune(root, { server, options }) {
     if (question.tab !== "fine-tune" || trial.hidden) return;
     const found = await server.tried(visitor.token, value());
     if (document.activeElement !== choices) choices.value = (question.choices ?? []).join("\n");
-    answer.replaceChildren(...(found.error ? [note(found.error, true)] : found.hint ? [el("p", { class: "b-empty" }, found.hint)]
-      : [...answered(found), ...(found.notes ?? []).map((text) => note(text))]));
+    answer.replaceChildren(
+      ...(found.error
+        ? [note(found.error, true)]
+        : found.hint
+          ? [el("p", { class: "b-empty" }, found.hint)]
+          : [...answered(found), ...(found.notes ?? []).map((text) => note(text))]),
+    );
   });
 
   choices.addEventListener("input", () => {
@@ -130,7 +155,9 @@ export function fineTune(root, { server, options }) {
     else if (["text", "pair", "choices"].some((part) => changed.has(part))) attempt();
   });
 
-  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") poll().catch(console.warn); });
+  document.addEventListener("visibilitychange", () => {
+    if (document.visibilityState === "visible") poll().catch(console.warn);
+  });
 
   return function draw(/** @type {{run: string | null} | null} */ shown) {
     if (shown?.run && shown.run !== run) {

@@ -8,20 +8,36 @@ const ASK_MS = 1000;
 
 /** @type {View} */
 export function transfer(root, { server }) {
-  const title = el("h3", { dir: "auto" }), status = el("p", { class: "b-reason", role: "status", id: "transfer-status" });
+  const title = el("h3", { dir: "auto" }),
+    status = el("p", { class: "b-reason", role: "status", id: "transfer-status" });
   const fill = el("span", { class: "b-bar-fill" });
-  const bar = el("div", { class: "b-bar", role: "progressbar", "aria-label": "Progress of the comparison",
-    "aria-valuemin": 0, "aria-valuemax": 100 }, fill);
+  const bar = el(
+    "div",
+    {
+      class: "b-bar",
+      role: "progressbar",
+      "aria-label": "Progress of the comparison",
+      "aria-valuemin": 0,
+      "aria-valuemax": 100,
+    },
+    fill,
+  );
   const stop = el("button", { class: "b-small-button", id: "transfer-stop" }, "Stop");
-  const answer = el("p", { class: "b-answer", id: "transfer-answer" }), how = el("p", { class: "b-empty" });
+  const answer = el("p", { class: "b-answer", id: "transfer-answer" }),
+    how = el("p", { class: "b-empty" });
   const box = el("div", { class: "b-chart b-transfer", id: "transfer-chart" });
   root.append(title, status, bar, stop, answer, box, how);
   const chart = newChart(box);
-  let number = 0, done = 0, timer = 0;
+  let number = 0,
+    done = 0,
+    timer = 0;
   root.hidden = true;
 
   function take(news) {
-    if (news.error || !news.number) { root.hidden = true; return; }
+    if (news.error || !news.number) {
+      root.hidden = true;
+      return;
+    }
     root.hidden = false;
     const isActive = news.fraction !== undefined;
     title.textContent = news.title;
@@ -45,7 +61,11 @@ export function transfer(root, { server }) {
     await visitor.known;
     take(await server.comparison(visitor.token, number, done));
   });
-  const poll = () => ask().catch((error) => { console.warn(error); timer = setTimeout(poll, 2 * ASK_MS); });
+  const poll = () =>
+    ask().catch((error) => {
+      console.warn(error);
+      timer = setTimeout(poll, 2 * ASK_MS);
+    });
   stop.addEventListener("click", () => orError(server.stop(visitor.token)).then(poll));
 
   return function draw(/** @type {object | null} */ value) {

@@ -12,8 +12,11 @@ const CODES = /** @type {(keyof typeof LANGUAGES)[]} */ (Object.keys(LANGUAGES))
 /** @type {typeof import("./translator.js") | null} */
 let translator = null;
 
-const control = el("select", { id: "language", "aria-label": "Language" },
-  ...CODES.map((code) => el("option", { value: code, lang: code, translate: "no" }, LANGUAGES[code])));
+const control = el(
+  "select",
+  { id: "language", "aria-label": "Language" },
+  ...CODES.map((code) => el("option", { value: code, lang: code, translate: "no" }, LANGUAGES[code])),
+);
 
 /** The control for the bar at the top. */
 export const languages = () => control;
@@ -40,7 +43,10 @@ async function speak(code) {
  */
 export async function saveFile({ path, orig_name: name }) {
   const url = `gradio_api/file=${path.split("/").map(encodeURIComponent).join("/")}`;
-  if (!name.endsWith(".html")) { el("a", { href: url, download: name }).click(); return; }
+  if (!name.endsWith(".html")) {
+    el("a", { href: url, download: name }).click();
+    return;
+  }
   const html = await (await fetch(url)).text();
   save(new Blob([translator?.saved(html) ?? html], { type: "text/html" }), name);
 }

@@ -48,7 +48,9 @@ export async function translate(code, ready) {
  */
 export function show(translations, ready) {
   texts = translations;
-  patterns = Object.entries(texts).filter(([key]) => /\{[a-z]/i.test(key)).sort(([a], [b]) => literal(b) - literal(a))
+  patterns = Object.entries(texts)
+    .filter(([key]) => /\{[a-z]/i.test(key))
+    .sort(([a], [b]) => literal(b) - literal(a))
     .map(([key, translation]) => pattern(key, translation));
   found.clear();
   ready?.();
@@ -71,8 +73,11 @@ export function saved(html) {
 /** A text in the language of the page; null if it has none. @param {string} english @returns {string | null} */
 export function translated(english) {
   /** @type {string[]} */
-  const words = [], text = english.trim().replace(OWN, (each) => String.fromCharCode(FIRST_SIGN + words.push(each) - 1));
-  const result = words.length ? ofPage(text)?.replace(SIGNS, (sign) => words[sign.charCodeAt(0) - FIRST_SIGN] ?? sign) : ofPage(text);
+  const words = [],
+    text = english.trim().replace(OWN, (each) => String.fromCharCode(FIRST_SIGN + words.push(each) - 1));
+  const result = words.length
+    ? ofPage(text)?.replace(SIGNS, (sign) => words[sign.charCodeAt(0) - FIRST_SIGN] ?? sign)
+    : ofPage(text);
   return result === undefined || result === null ? null : english.replace(english.trim(), () => result);
 }
 
@@ -106,8 +111,15 @@ function matched(text) {
     if (!parts) continue;
     /** @type {Record<string, string>} */
     const words = {};
-    holes.forEach((hole, k) => { if (hole) words[hole] = /[A-Z]/.test(hole) ? ours(parts[k]) ?? "" : parts[k]; });
-    if (holes.every((hole) => !hole || words[hole])) return fill(translation, parts.filter((_, k) => !holes[k]), words);
+    holes.forEach((hole, k) => {
+      if (hole) words[hole] = /[A-Z]/.test(hole) ? (ours(parts[k]) ?? "") : parts[k];
+    });
+    if (holes.every((hole) => !hole || words[hole]))
+      return fill(
+        translation,
+        parts.filter((_, k) => !holes[k]),
+        words,
+      );
   }
   return null;
 }
@@ -115,12 +127,15 @@ function matched(text) {
 /** By its parts, if one of them has a translation. The last one goes first: a name may have a comma. @param {string} text */
 function split(text) {
   for (const separator of SEPARATORS) {
-    const at = text.lastIndexOf(separator), end = at + separator.trimEnd().length;
+    const at = text.lastIndexOf(separator),
+      end = at + separator.trimEnd().length;
     if (at < 0) continue;
     // A sentence keeps its mark.
-    const isMark = /[.?]/.test(separator), parts = [text.slice(0, isMark ? end : at), text.slice(at + separator.length)];
+    const isMark = /[.?]/.test(separator),
+      parts = [text.slice(0, isMark ? end : at), text.slice(at + separator.length)];
     const [before, after] = parts.map(ours);
-    if (before !== null && after !== null) return before + (isMark ? (/[。？]$/.test(before) ? "" : " ") : texts[separator] ?? separator) + after;
+    if (before !== null && after !== null)
+      return before + (isMark ? (/[。？]$/.test(before) ? "" : " ") : (texts[separator] ?? separator)) + after;
     const [first, last] = parts.map(translated);
     if (first !== null || last !== null) return (first ?? parts[0]) + (isMark ? " " : separator) + (last ?? parts[1]);
   }
@@ -156,8 +171,10 @@ function pattern(key, translation) {
  * @param {string} value that stands there @param {(value: string) => void} write
  */
 function put(node, name, value, write) {
-  const of = originals.get(node) ?? {}, [english, shown] = of[name] ?? [];
-  const text = value === shown ? /** @type {string} */ (english) : value, next = translated(text) ?? text;
+  const of = originals.get(node) ?? {},
+    [english, shown] = of[name] ?? [];
+  const text = value === shown ? /** @type {string} */ (english) : value,
+    next = translated(text) ?? text;
   // A term that is marked cuts a text in two; the whole one is remembered until the mark is taken away.
   if (next !== text) originals.set(node, Object.assign(of, { [name]: [text, next] }));
   if (next !== value) write(next);
@@ -175,13 +192,19 @@ function showField(field) {
   if (!of?.get || !of.set) return;
   const { get, set } = of;
   if (!Object.hasOwn(field, "value")) {
-    let english = get.call(field), shown = english;
+    let english = get.call(field),
+      shown = english;
     Object.defineProperty(field, "value", {
       get: () => (get.call(field) === shown ? english : get.call(field)),
-      set: (value) => { english = value; shown = translated(`${value}`) ?? value; set.call(field, shown); },
+      set: (value) => {
+        english = value;
+        shown = translated(`${value}`) ?? value;
+        set.call(field, shown);
+      },
     });
   }
-  field.value = field.value;
+  const { value } = field;
+  field.value = value;
 }
 
 /** @param {Node} root */
@@ -191,7 +214,10 @@ function all(root) {
   let node = root;
   for (; node; node = walker.nextNode()) {
     if (node instanceof Text) {
-      if (!node.parentElement?.closest(NOT_OURS)) put(node, "", node.data, (text) => { /** @type {Text} */ (node).data = text; });
+      if (!node.parentElement?.closest(NOT_OURS))
+        put(node, "", node.data, (text) => {
+          /** @type {Text} */ (node).data = text;
+        });
     } else if (node instanceof Element) {
       for (const name of ATTRIBUTES) showAttribute(node, name);
       if (node.matches(FIELDS)) showField(/** @type {HTMLInputElement} */ (node));

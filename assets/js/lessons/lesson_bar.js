@@ -46,13 +46,30 @@ export function lessonBar(root, { server, options }) {
 
   const file = el("input", { type: "file", accept: ".json", id: "lesson-file", hidden: "" });
   const problem = el("div", {});
-  const list = el("details", { class: "b-help", id: "lessons" }, el("summary", { id: "lessons-list" }, "Lessons"),
-    el("div", {}, ...options.lessons.map(([name, title]) => button(`lesson-${name}`, title, () => begin(name))),
-      button("lesson-open", "Open a file…", () => file.click()), button("lesson-new", "Make a lesson", make),
-      button("take-tour", "Tour of the page", () => { list.open = false; tour(options.tour); })));
+  const list = el(
+    "details",
+    { class: "b-help", id: "lessons" },
+    el("summary", { id: "lessons-list" }, "Lessons"),
+    el(
+      "div",
+      {},
+      ...options.lessons.map(([name, title]) => button(`lesson-${name}`, title, () => begin(name))),
+      button("lesson-open", "Open a file…", () => file.click()),
+      button("lesson-new", "Make a lesson", make),
+      button("take-tour", "Tour of the page", () => {
+        list.open = false;
+        tour(options.tour);
+      }),
+    ),
+  );
   const body = el("section", { class: "b-lesson", id: "lesson-body", hidden: "" });
   root.append(problem, body);
-  list.addEventListener("keydown", ({ key }) => { if (key === "Escape") { list.open = false; list.querySelector("summary")?.focus(); } });
+  list.addEventListener("keydown", ({ key }) => {
+    if (key === "Escape") {
+      list.open = false;
+      list.querySelector("summary")?.focus();
+    }
+  });
 
   /** A text of the lesson; one that a person wrote stays as it is. @param {string} text */
   const theirs = (text) => ([OWN, options.begin].includes(question.lesson) ? own(text) : text);
@@ -62,18 +79,28 @@ export function lessonBar(root, { server, options }) {
 
   /** Open the lesson of the question. */
   async function open() {
-    if (question.lesson === opened) { paint(); return; }
-    const name = opened = question.lesson;
+    if (question.lesson === opened) {
+      paint();
+      return;
+    }
+    const name = (opened = question.lesson);
     await visitor.known;
     /** @type {Lesson | null} */
-    let found = name === OWN ? kept("lesson", "") : name && await server.lesson(visitor.token, name);
+    let found = name === OWN ? kept("lesson", "") : name && (await server.lesson(visitor.token, name));
     if (name !== question.lesson) return;
-    if (name === OWN && !found) found = { title: "", steps: [], error: "A link does not carry the lesson of a file. Open the file under Lessons." };
+    if (name === OWN && !found)
+      found = {
+        title: "",
+        steps: [],
+        error: "A link does not carry the lesson of a file. Open the file under Lessons.",
+      };
     complain(found?.error ?? "");
     lesson = found?.error ? null : found || null;
     editing &&= name === OWN;
-    if (found?.error) { opened = ""; ask({ lesson: "", at: 0 }); }
-    else if (whole && lesson) go(question.at);
+    if (found?.error) {
+      opened = "";
+      ask({ lesson: "", at: 0 });
+    } else if (whole && lesson) go(question.at);
     else paint();
     whole = false;
   }
@@ -98,7 +125,8 @@ export function lessonBar(root, { server, options }) {
   /** Show a step with its view. @param {number} at */
   function go(at) {
     if (!lesson) return;
-    const last = Math.max(0, lesson.steps.length - 1), to = Math.min(at, last);
+    const last = Math.max(0, lesson.steps.length - 1),
+      to = Math.min(at, last);
     going = true;
     restore({ ...lesson.steps[to]?.question, lesson: question.lesson, at: to });
     announce("restored", null);
@@ -127,7 +155,7 @@ export function lessonBar(root, { server, options }) {
 
   /** Draw the lesson, and hide what its step hides: not while it is made, for its maker sets the page. */
   function paint() {
-    const hide = lesson && !editing ? step()?.hide ?? [] : [];
+    const hide = lesson && !editing ? (step()?.hide ?? []) : [];
     hiding.textContent = hide.map((part) => `${options.parts[part]} { display: none !important; }`).join("\n");
     body.hidden = !lesson;
     if (!lesson) return;
@@ -137,7 +165,8 @@ export function lessonBar(root, { server, options }) {
 
   /** The buttons between steps. @param {Lesson} from */
   function moves(from) {
-    const back = button("lesson-back", "Back", () => move(-1)), next = button("lesson-next", "Next", () => move(1));
+    const back = button("lesson-back", "Back", () => move(-1)),
+      next = button("lesson-next", "Next", () => move(1));
     disable(back, question.at === 0 && "This is the first step.");
     disable(next, question.at >= from.steps.length - 1 && "This is the last step.");
     return [back, next];
@@ -158,13 +187,33 @@ export function lessonBar(root, { server, options }) {
     if (now.ask) {
       const answer = el("p", { role: "status", dir: "auto" });
       const choices = now.choices.length ? now.choices.map(theirs) : now.answer ? ["Show the answer"] : [];
-      parts.push(el("p", { class: "b-lesson-ask", dir: "auto" }, theirs(now.ask)), el("div", { class: "b-tools" }, ...choices.map((choice, k) => {
-        const judged = now.choices.length && now.right !== null ? k === now.right ? "Right. " : "Not this one. " : "";
-        return button(`lesson-choice-${k}`, choice, () => { answer.replaceChildren(judged, ...(judged.startsWith("Not") ? [] : nodes(theirs(now.answer)))); });
-      })), answer);
+      parts.push(
+        el("p", { class: "b-lesson-ask", dir: "auto" }, theirs(now.ask)),
+        el(
+          "div",
+          { class: "b-tools" },
+          ...choices.map((choice, k) => {
+            const judged =
+              now.choices.length && now.right !== null ? (k === now.right ? "Right. " : "Not this one. ") : "";
+            return button(`lesson-choice-${k}`, choice, () => {
+              answer.replaceChildren(judged, ...(judged.startsWith("Not") ? [] : nodes(theirs(now.answer))));
+            });
+          }),
+        ),
+        answer,
+      );
     }
-    return [el("div", { class: "b-lesson-head" }, el("h2", { dir: "auto" }, theirs(from.title)),
-      el("span", { id: "lesson-step" }, `Step ${question.at + 1} of ${from.steps.length}`), ...moves(from), button("lesson-close", "Close", close)), ...parts];
+    return [
+      el(
+        "div",
+        { class: "b-lesson-head" },
+        el("h2", { dir: "auto" }, theirs(from.title)),
+        el("span", { id: "lesson-step" }, `Step ${question.at + 1} of ${from.steps.length}`),
+        ...moves(from),
+        button("lesson-close", "Close", close),
+      ),
+      ...parts,
+    ];
   }
 
   /**
@@ -173,35 +222,99 @@ export function lessonBar(root, { server, options }) {
    */
   function editor(from) {
     const now = step();
-    const area = (/** @type {string} */ label, /** @type {string} */ id, /** @type {string} */ value, /** @type {(text: string) => void} */ change) => {
+    const area = (
+      /** @type {string} */ label,
+      /** @type {string} */ id,
+      /** @type {string} */ value,
+      /** @type {(text: string) => void} */ change,
+    ) => {
       const box = el("textarea", { id, rows: 2, "aria-label": label, placeholder: label });
       box.value = value;
-      box.addEventListener("input", () => { change(box.value); keep("lesson", "", from); });
+      box.addEventListener("input", () => {
+        change(box.value);
+        keep("lesson", "", from);
+      });
       return box;
     };
-    const title = area("Title", "lesson-title", from.title, (text) => { from.title = text; });
+    const title = area("Title", "lesson-title", from.title, (text) => {
+      from.title = text;
+    });
     title.rows = 1;
     const choices = (now?.choices ?? []).map((choice, k) => (k === now.right ? `* ${choice}` : choice)).join("\n");
-    const changed = (/** @type {() => void} */ work) => () => { work(); keep("lesson", "", from); paint(); };
+    const changed = (/** @type {() => void} */ work) => () => {
+      work();
+      keep("lesson", "", from);
+      paint();
+    };
     return [
-      el("div", { class: "b-lesson-head" }, title, el("span", { id: "lesson-step" }, now ? `Step ${question.at + 1} of ${from.steps.length}` : "No step yet"),
+      el(
+        "div",
+        { class: "b-lesson-head" },
+        title,
+        el("span", { id: "lesson-step" }, now ? `Step ${question.at + 1} of ${from.steps.length}` : "No step yet"),
         ...moves(from),
-        button("lesson-add", "Add this view", changed(() => {
-          const { lesson: _, at: __, ...view } = changes();
-          from.steps.splice(question.at + (now ? 1 : 0), 0, { question: view, text: "", ask: "", choices: [], right: null, answer: "", hide: [] });
-          ask({ at: now ? question.at + 1 : 0 });
-        })),
-        ...(now ? [button("lesson-remove", "Remove step", changed(() => { from.steps.splice(question.at, 1); ask({ at: Math.max(0, question.at - 1) }); }))] : []),
-        button("lesson-save", "Save as a file", () => save(new Blob([JSON.stringify(from, written, 2)]), "lesson.json")),
-        button("lesson-try", "Try it", () => { editing = false; go(0); }), button("lesson-close", "Close", close)),
-      ...(now ? [area("Text of this step", "lesson-text", now.text, (text) => { now.text = text; }),
-        area("A question to answer", "lesson-ask", now.ask, (text) => { now.ask = text; }),
-        area("Choices, one on each line, * before the right one", "lesson-choices", choices, (text) => {
-          const lines = text.split("\n").map((line) => line.trim()).filter((line) => line.replace(/^\*\s*/, "")), right = lines.findIndex((line) => line.startsWith("*"));
-          now.choices = lines.map((line) => line.replace(/^\*\s*/, ""));
-          now.right = right < 0 ? null : right;
+        button(
+          "lesson-add",
+          "Add this view",
+          changed(() => {
+            const view = changes();
+            delete view.lesson;
+            delete view.at;
+            from.steps.splice(question.at + (now ? 1 : 0), 0, {
+              question: view,
+              text: "",
+              ask: "",
+              choices: [],
+              right: null,
+              answer: "",
+              hide: [],
+            });
+            ask({ at: now ? question.at + 1 : 0 });
+          }),
+        ),
+        ...(now
+          ? [
+              button(
+                "lesson-remove",
+                "Remove step",
+                changed(() => {
+                  from.steps.splice(question.at, 1);
+                  ask({ at: Math.max(0, question.at - 1) });
+                }),
+              ),
+            ]
+          : []),
+        button("lesson-save", "Save as a file", () =>
+          save(new Blob([JSON.stringify(from, written, 2)]), "lesson.json"),
+        ),
+        button("lesson-try", "Try it", () => {
+          editing = false;
+          go(0);
         }),
-        area("The answer", "lesson-answer", now.answer, (text) => { now.answer = text; }), hides(from, now)]
+        button("lesson-close", "Close", close),
+      ),
+      ...(now
+        ? [
+            area("Text of this step", "lesson-text", now.text, (text) => {
+              now.text = text;
+            }),
+            area("A question to answer", "lesson-ask", now.ask, (text) => {
+              now.ask = text;
+            }),
+            area("Choices, one on each line, * before the right one", "lesson-choices", choices, (text) => {
+              const lines = text
+                  .split("\n")
+                  .map((line) => line.trim())
+                  .filter((line) => line.replace(/^\*\s*/, "")),
+                right = lines.findIndex((line) => line.startsWith("*"));
+              now.choices = lines.map((line) => line.replace(/^\*\s*/, ""));
+              now.right = right < 0 ? null : right;
+            }),
+            area("The answer", "lesson-answer", now.answer, (text) => {
+              now.answer = text;
+            }),
+            hides(from, now),
+          ]
         : [el("p", { class: "b-empty" }, "Set the page as the lesson should show it, and press Add this view.")]),
     ];
   }
@@ -209,9 +322,14 @@ export function lessonBar(root, { server, options }) {
   /** Boxes for the parts of the page that a step hides. @param {Lesson} from @param {Step} now */
   function hides(from, now) {
     const boxes = Object.keys(options.parts).map((part) =>
-      el("input", { type: "checkbox", value: part, checked: now.hide.includes(part) ? "" : null }));
-    const all = el("div", { class: "b-tools", role: "group", "aria-label": "Hide" }, "Hide: ",
-      ...boxes.map((box) => el("label", { class: "b-toggle" }, box, box.value)));
+      el("input", { type: "checkbox", value: part, checked: now.hide.includes(part) ? "" : null }),
+    );
+    const all = el(
+      "div",
+      { class: "b-tools", role: "group", "aria-label": "Hide" },
+      "Hide: ",
+      ...boxes.map((box) => el("label", { class: "b-toggle" }, box, box.value)),
+    );
     all.addEventListener("change", () => {
       now.hide = boxes.filter(({ checked }) => checked).map(({ value }) => value);
       keep("lesson", "", from);
@@ -220,22 +338,30 @@ export function lessonBar(root, { server, options }) {
   }
 
   /** Parts that are empty stay out of a file. @param {string} key @param {any} value */
-  const written = (key, value) => (value === null || value === "" || (Array.isArray(value) && !value.length && key !== "hidden") ? undefined : value);
+  const written = (key, value) =>
+    value === null || value === "" || (Array.isArray(value) && !value.length && key !== "hidden") ? undefined : value;
 
   file.addEventListener("change", async () => {
     const chosen = file.files?.[0];
     list.open = false;
     if (!chosen) return;
     file.value = "";
-    const found = /** @type {Lesson} */ (await orError(server.lesson(visitor.token, chosen.name, await chosen.slice(0, options.most).text())));
-    if (found.error) { complain(found.error); return; }
+    const found = /** @type {Lesson} */ (
+      await orError(server.lesson(visitor.token, chosen.name, await chosen.slice(0, options.most).text()))
+    );
+    if (found.error) {
+      complain(found.error);
+      return;
+    }
     editing = false;
     take(found);
     ask({ lesson: OWN, at: 0 });
     go(0);
   });
 
-  on("question", ({ changed }) => { if (changed.has("lesson")) open().catch(console.warn); });
+  on("question", ({ changed }) => {
+    if (changed.has("lesson")) open().catch(console.warn);
+  });
   on("restored", () => {
     // An address with nothing but a lesson shows the view of its step; one with more shows that.
     const parts = Object.keys(parsed(location.hash) ?? {});

@@ -7,16 +7,27 @@ import { el } from "../parts/elements.js";
 import { on } from "../parts/page.js";
 
 // Text that the page writes; what a person or a model wrote is never underlined.
-const WHERE = ".b-view :is(h2, h3, dt, th, caption, .b-empty, .b-lesson-text), .b-view dd:not(bdi *), .b-hint p, .b-heading h2";
+const WHERE =
+  ".b-view :is(h2, h3, dt, th, caption, .b-empty, .b-lesson-text), .b-view dd:not(bdi *), .b-hint p, .b-heading h2";
 const NOT = "button, a, summary, label, svg, bdi, mark, dfn, [data-field], [aria-hidden=true]";
 const WAIT_MS = 400;
 
 /** @param {Record<string, string>} all by term; several names of one are divided by | */
 export function terms(all) {
   const tip = el("div", { class: "b-tip", "aria-hidden": "true", hidden: "" });
-  const find = () => Object.keys(all).map(named).map((names, k) => ({ k, find: new RegExp(`(?<![\\w[-])(?:${names})(?![\\w\\]-])`, /[A-Z]/.test(names) ? "" : "i") }));
+  const find = () =>
+    Object.keys(all)
+      .map(named)
+      .map((names, k) => ({
+        k,
+        find: new RegExp(`(?<![\\w[-])(?:${names})(?![\\w\\]-])`, /[A-Z]/.test(names) ? "" : "i"),
+      }));
   let words = find();
-  const described = el("div", { hidden: "" }, ...Object.values(all).map((text, k) => el("p", { id: `term-${k}` }, text)));
+  const described = el(
+    "div",
+    { hidden: "" },
+    ...Object.values(all).map((text, k) => el("p", { id: `term-${k}` }, text)),
+  );
   document.querySelector(".gradio-container")?.append(tip, described);
 
   /** @param {Element} place @param {typeof words[0]} word */
@@ -35,7 +46,7 @@ export function terms(all) {
     return false;
   }
 
-  const read = new WeakMap();  // place to the text that was looked through: only news is read again
+  const read = new WeakMap(); // place to the text that was looked through: only news is read again
 
   function scan() {
     for (const panel of document.querySelectorAll("[role=tabpanel], #lesson")) {
@@ -55,13 +66,17 @@ export function terms(all) {
     tip.hidden = !term;
     if (!term) return;
     tip.textContent = document.getElementById(term.getAttribute("aria-describedby") ?? "")?.textContent ?? "";
-    const { left, bottom, top } = term.getBoundingClientRect(), { width, height } = tip.getBoundingClientRect();
+    const { left, bottom, top } = term.getBoundingClientRect(),
+      { width, height } = tip.getBoundingClientRect();
     tip.style.left = `${Math.max(8, Math.min(left, document.documentElement.clientWidth - width - 8))}px`;
     tip.style.top = `${bottom + height + 12 > innerHeight ? top - height - 6 : bottom + 6}px`;
   }
-  for (const event of ["pointerover", "focusin", "click"]) document.addEventListener(event, ({ target }) => show(target));
+  for (const event of ["pointerover", "focusin", "click"])
+    document.addEventListener(event, ({ target }) => show(target));
   for (const event of ["focusout", "scroll"]) document.addEventListener(event, () => show(null), true);
-  document.addEventListener("keydown", ({ key }) => { if (key === "Escape") show(null); });
+  document.addEventListener("keydown", ({ key }) => {
+    if (key === "Escape") show(null);
+  });
 
   on("language", () => {
     words = find();
@@ -73,7 +88,10 @@ export function terms(all) {
   });
   let waiting = 0;
   new MutationObserver(() => {
-    waiting ||= setTimeout(() => { waiting = 0; scan(); }, WAIT_MS);
+    waiting ||= setTimeout(() => {
+      waiting = 0;
+      scan();
+    }, WAIT_MS);
   }).observe(document.body, { childList: true, subtree: true, attributeFilter: ["hidden", "style"] });
   scan();
 }

@@ -9,19 +9,25 @@ import { choice } from "../parts/page.js";
  * @param {[where: string, text: string][]} stops @param {boolean} [first] only if this browser has not seen it
  */
 export function tour(stops, first) {
-  if (document.querySelector(".b-tour") || first && (window.Balcony.forgets || choice("tour"))) return;
+  if (document.querySelector(".b-tour") || (first && (window.Balcony.forgets || choice("tour")))) return;
   choice("tour", "seen");
   let at = 0;
   const listening = new AbortController();
-  const text = el("p", { "aria-live": "polite" }), count = el("span", { class: "b-number" });
+  const text = el("p", { "aria-live": "polite" }),
+    count = el("span", { class: "b-number" });
   const button = (/** @type {string} */ name, /** @type {() => void} */ press) => {
     const item = el("button", { class: "b-small-button" }, name);
     item.onclick = press;
     return item;
   };
-  const back = button("Back", () => go(-1)), next = button("Next", () => go(1));
-  const box = el("div", { class: "b-view b-tour", role: "dialog", "aria-label": "Tour of the page" }, text,
-    el("div", { class: "b-tools" }, count, back, next, button("Skip", end)));
+  const back = button("Back", () => go(-1)),
+    next = button("Next", () => go(1));
+  const box = el(
+    "div",
+    { class: "b-view b-tour", role: "dialog", "aria-label": "Tour of the page" },
+    text,
+    el("div", { class: "b-tools" }, count, back, next, button("Skip", end)),
+  );
 
   /** @param {number} start @param {number} last */
   const inside = (start, last) => `${Math.max(8, Math.min(start, last - 8))}px`;
@@ -31,8 +37,12 @@ export function tour(stops, first) {
   function go(by) {
     unmark();
     at += by;
-    if (!stops[at]) { end(); return; }
-    const [where, what] = stops[at], place = /** @type {Element} */ (document.querySelector(where));
+    if (!stops[at]) {
+      end();
+      return;
+    }
+    const [where, what] = stops[at],
+      place = /** @type {Element} */ (document.querySelector(where));
     place.classList.add("b-toured");
     place.scrollIntoView({ block: "nearest" });
     text.textContent = what;
@@ -49,11 +59,21 @@ export function tour(stops, first) {
     listening.abort();
     box.remove();
   }
-  addEventListener("keydown", ({ key }) => { if (key === "Escape") end(); }, listening);
-  addEventListener("click", (/** @type {any} */ { target }) => {
-    if (target.closest("button")?.closest(stops[at][0])) go(1);
-    else if (target.closest(".tab-wrapper")) end();
-  }, listening);
+  addEventListener(
+    "keydown",
+    ({ key }) => {
+      if (key === "Escape") end();
+    },
+    listening,
+  );
+  addEventListener(
+    "click",
+    (/** @type {any} */ { target }) => {
+      if (target.closest("button")?.closest(stops[at][0])) go(1);
+      else if (target.closest(".tab-wrapper")) end();
+    },
+    listening,
+  );
   document.querySelector(".gradio-container")?.append(box);
   go(0);
   next.focus({ preventScroll: true });

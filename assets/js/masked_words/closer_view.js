@@ -47,36 +47,84 @@ function points(change) {
  * @param {Word[]} words @param {(word: Word) => Node} item
  */
 function sentences(words, item) {
-  return [0, 1].map((sentence) => words.filter((word) => word.sentence === sentence)).filter((line) => line.length)
+  return [0, 1]
+    .map((sentence) => words.filter((word) => word.sentence === sentence))
+    .filter((line) => line.length)
     .map((line) => el("div", { class: "b-words", dir: direction(line.map(({ word }) => word)) }, ...line.map(item)));
 }
 
 /** @param {Lens} value */
 function lens(value) {
-  const rows = value.rows.map((row, layer) => el("tr", {},
-    el("th", { scope: "row" }, layer ? `Layer ${layer}` : "Embeddings"),
-    el("td", {}, el("bdi", {}, row.best[0]), ` ${percent(row.best[1])}`),
-    el("td", { class: "b-number" }, row.rank.toLocaleString("en")),
-    ...row.cells.map((probability) => tint(el("td", { class: "b-number" }, percent(probability)), behindText(probability)))));
+  const rows = value.rows.map((row, layer) =>
+    el(
+      "tr",
+      {},
+      el("th", { scope: "row" }, layer ? `Layer ${layer}` : "Embeddings"),
+      el("td", {}, el("bdi", {}, row.best[0]), ` ${percent(row.best[1])}`),
+      el("td", { class: "b-number" }, row.rank.toLocaleString("en")),
+      ...row.cells.map((probability) =>
+        tint(el("td", { class: "b-number" }, percent(probability)), behindText(probability)),
+      ),
+    ),
+  );
   const names = value.candidates.map((name) =>
-    el("th", { scope: "col", class: "b-number" }, el("bdi", { class: name === value.watched ? "b-hidden-word" : null }, name)));
-  return el("div", { class: "b-scroll", tabindex: "0", role: "region", "aria-label": "Layer lens" },
-    el("table", { class: "b-lens" },
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }), el("th", { scope: "col" }, "Best guess"),
-        el("th", { scope: "col", class: "b-number" }, "Rank of ", el("bdi", { class: "b-hidden-word" }, value.watched)), ...names)),
-      el("tbody", {}, ...rows)));
+    el(
+      "th",
+      { scope: "col", class: "b-number" },
+      el("bdi", { class: name === value.watched ? "b-hidden-word" : null }, name),
+    ),
+  );
+  return el(
+    "div",
+    { class: "b-scroll", tabindex: "0", role: "region", "aria-label": "Layer lens" },
+    el(
+      "table",
+      { class: "b-lens" },
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          el("th", { scope: "col" }),
+          el("th", { scope: "col" }, "Best guess"),
+          el(
+            "th",
+            { scope: "col", class: "b-number" },
+            "Rank of ",
+            el("bdi", { class: "b-hidden-word" }, value.watched),
+          ),
+          ...names,
+        ),
+      ),
+      el("tbody", {}, ...rows),
+    ),
+  );
 }
 
 /** @param {Common & LeaveOneOut} value */
 function mattered(value) {
-  const answer = el("bdi", { class: "b-hidden-word" }, value.answer), probability = percent(value.probability);
-  return el("div", {},
-    value.masks && value.masks.length > 1 ? el("p", {}, "With these masks, ", answer, ` has ${probability}.`)
+  const answer = el("bdi", { class: "b-hidden-word" }, value.answer),
+    probability = percent(value.probability);
+  return el(
+    "div",
+    {},
+    value.masks && value.masks.length > 1
+      ? el("p", {}, "With these masks, ", answer, ` has ${probability}.`)
       : el("p", {}, "With only ", answer, ` hidden: ${probability}.`),
-    ...sentences(value.words, (word) => tint(
-      el("span", { class: "b-seen" }, el("bdi", {}, word.word), el("small", { class: "b-number" }, points(word.change))),
-      effect(-word.change))),
-    effectLegend((size) => `${size * 100}`));
+    ...sentences(value.words, (word) =>
+      tint(
+        el(
+          "span",
+          { class: "b-seen" },
+          el("bdi", {}, word.word),
+          el("small", { class: "b-number" }, points(word.change)),
+        ),
+        effect(-word.change),
+      ),
+    ),
+    effectLegend((size) => `${size * 100}`),
+  );
 }
 
 /**
@@ -88,8 +136,12 @@ function mattered(value) {
 function sweep(value, open, press) {
   const rivals = el("div", { class: "b-rivals", "aria-live": "polite" });
   const buttons = value.words.map((word, index) => {
-    const button = el("button", { class: "b-seen", "aria-pressed": "false" }, el("bdi", {}, word.word),
-      el("small", { class: "b-number" }, word.probability === null ? "unknown" : percent(word.probability)));
+    const button = el(
+      "button",
+      { class: "b-seen", "aria-pressed": "false" },
+      el("bdi", {}, word.word),
+      el("small", { class: "b-number" }, word.probability === null ? "unknown" : percent(word.probability)),
+    );
     button.addEventListener("click", () => show(index));
     return tint(button, behindText(word.probability ?? 0));
   });
@@ -99,13 +151,29 @@ function sweep(value, open, press) {
     press(index);
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", `${i === index}`));
     const word = value.words[index];
-    rivals.replaceChildren(...word.rivals.map((guesses, i) => el("p", {},
-      "Guesses for ", el("bdi", { class: "b-hidden-word" }, word.pieces[i]), ": ",
-      ...guesses.flatMap(([token, probability], rank) => [rank ? ", " : "", el("bdi", {}, token), ` ${percent(probability)}`]))));
+    rivals.replaceChildren(
+      ...word.rivals.map((guesses, i) =>
+        el(
+          "p",
+          {},
+          "Guesses for ",
+          el("bdi", { class: "b-hidden-word" }, word.pieces[i]),
+          ": ",
+          ...guesses.flatMap(([token, probability], rank) => [
+            rank ? ", " : "",
+            el("bdi", {}, token),
+            ` ${percent(probability)}`,
+          ]),
+        ),
+      ),
+    );
   }
 
-  const group = el("div", { role: "group", "aria-label": "Words by how likely they are" },
-    ...sentences(value.words, (word) => buttons[value.words.indexOf(word)]));
+  const group = el(
+    "div",
+    { role: "group", "aria-label": "Words by how likely they are" },
+    ...sentences(value.words, (word) => buttons[value.words.indexOf(word)]),
+  );
   if (buttons.length) {
     roam(group);
     if (open < buttons.length) show(open);
@@ -121,12 +189,20 @@ export function closer(root) {
   /** The masked words as buttons, of which one is shown. @param {string[]} names @param {number} [shown] */
   function masks(names, shown) {
     const buttons = names.map((name, mask) => {
-      const button = el("button", { class: "b-small", "aria-pressed": mask === shown },
-        `Mask ${mask + 1}: `, el("bdi", {}, name));
+      const button = el(
+        "button",
+        { class: "b-small", "aria-pressed": mask === shown },
+        `Mask ${mask + 1}: `,
+        el("bdi", {}, name),
+      );
       button.addEventListener("click", () => ask({ mask }));
       return button;
     });
-    const group = el("div", { class: "b-tools", role: "group", "aria-label": "The masked word to show", "data-no-picture": "" }, ...buttons);
+    const group = el(
+      "div",
+      { class: "b-tools", role: "group", "aria-label": "The masked word to show", "data-no-picture": "" },
+      ...buttons,
+    );
     roam(group);
     return group;
   }
@@ -134,14 +210,32 @@ export function closer(root) {
   /** @param {Closer} value */
   function parts(value) {
     if (value.kind === "lens") {
-      const follow = el("button", { class: "b-small-button" }, "Follow it step by step"), shown = value.words.length;
-      follow.addEventListener("click", () => { ask({ tab: "step-by-step", stage: "layers", token: null }); announce("open", null); });
-      return [lens(value), bars(`${shown < value.size ? `The likeliest ${shown} of` : "All"} ${value.size} words: `,
-        value.words.map(([, probability]) => probability), undefined, undefined, value.words.map(([word]) => word)).box,
-      el("div", { class: "b-tools", "data-no-picture": "" }, follow)];
+      const follow = el("button", { class: "b-small-button" }, "Follow it step by step"),
+        shown = value.words.length;
+      follow.addEventListener("click", () => {
+        ask({ tab: "step-by-step", stage: "layers", token: null });
+        announce("open", null);
+      });
+      return [
+        lens(value),
+        bars(
+          `${shown < value.size ? `The likeliest ${shown} of` : "All"} ${value.size} words: `,
+          value.words.map(([, probability]) => probability),
+          undefined,
+          undefined,
+          value.words.map(([word]) => word),
+        ).box,
+        el("div", { class: "b-tools", "data-no-picture": "" }, follow),
+      ];
     }
     if (value.kind === "mattered") return [mattered(value)];
-    return value.kind === "sweep" ? [sweep(value, open, (index) => { open = index; })] : [];
+    return value.kind === "sweep"
+      ? [
+          sweep(value, open, (index) => {
+            open = index;
+          }),
+        ]
+      : [];
   }
 
   return function draw(/** @type {Closer | null} */ value) {
@@ -152,6 +246,7 @@ export function closer(root) {
     root.replaceChildren(
       ...(value.masks && value.masks.length > 1 ? [masks(value.masks, value.mask)] : []),
       ...parts(value),
-      value.error ? note(value.error, true) : el("p", { class: "b-empty" }, value.text));
+      value.error ? note(value.error, true) : el("p", { class: "b-empty" }, value.text),
+    );
   };
 }

@@ -31,7 +31,10 @@ export function guesses(root, { server }) {
     const { text, pair, hidden } = question;
     const edited = await orError(server.put(visitor.token, { ...question, hidden: hidden ?? [] }, mask, piece, token));
     if (question.text !== text || question.pair !== pair || question.hidden !== hidden) return;
-    if (edited.error) { root.append(note(edited.error, true)); return; }
+    if (edited.error) {
+      root.append(note(edited.error, true));
+      return;
+    }
     announce("replaced", { text, pair, hidden });
     ask(edited);
   }
@@ -42,17 +45,27 @@ export function guesses(root, { server }) {
    */
   function row([token, probability], isHidden, mask) {
     const word = el("bdi", { class: "b-guess-word", title: token }, token);
-    const parts = [word, bar(probability, "mlm"),
+    const parts = [
+      word,
+      bar(probability, "mlm"),
       el("span", { class: "b-number" }, percent(probability)),
-      el("span", { class: "b-mark" }, isHidden ? "hidden" : "")];
+      el("span", { class: "b-mark" }, isHidden ? "hidden" : ""),
+    ];
     const item = el("li", { class: isHidden ? "b-guess is-own" : "b-guess" }, ...parts);
     if (!mask) return item;
-    const button = el("button", { class: "b-small b-put", "data-no-picture": "", "aria-label": `Insert ${token} into the sentence` }, "insert");
+    const button = el(
+      "button",
+      { class: "b-small b-put", "data-no-picture": "", "aria-label": `Insert ${token} into the sentence` },
+      "insert",
+    );
     button.addEventListener("click", () => put(mask, token).catch(console.warn));
     item.append(button);
-    if (mask.piece) return item;  // the lens shows the first piece of a word
+    if (mask.piece) return item; // the lens shows the first piece of a word
     const path = el("button", { class: "b-path", "aria-label": `The path of ${token} through the layers` });
-    path.addEventListener("click", () => { ask({ view: "lens", mask: mask.mask, guess: token }); announce("restored", null); });
+    path.addEventListener("click", () => {
+      ask({ view: "lens", mask: mask.mask, guess: token });
+      announce("restored", null);
+    });
     word.replaceWith(path);
     path.append(word);
     return item;
@@ -66,16 +79,23 @@ export function guesses(root, { server }) {
       return line;
     }
     const several = guess.pieces.length > 1;
-    line.append(`: ${percent(guess.probability)}, `,
-      several ? `its ${guess.pieces.length} pieces together; ranks ` : "rank ", guess.ranks.map((rank) => rank.toLocaleString("en")).join(", "));
+    line.append(
+      `: ${percent(guess.probability)}, `,
+      several ? `its ${guess.pieces.length} pieces together; ranks ` : "rank ",
+      guess.ranks.map((rank) => rank.toLocaleString("en")).join(", "),
+    );
     return line;
   }
 
   /** @param {Comparison} comparison */
   function compare({ word, here, there }) {
     const points = Math.round(100 * (here - there));
-    return el("p", { class: "b-empty" }, el("bdi", {}, word),
-      `: ${percent(here)} with this model, ${percent(there)} with the first, ${points > 0 ? "+" : points < 0 ? "−" : ""}${Math.abs(points)} percentage points.`);
+    return el(
+      "p",
+      { class: "b-empty" },
+      el("bdi", {}, word),
+      `: ${percent(here)} with this model, ${percent(there)} with the first, ${points > 0 ? "+" : points < 0 ? "−" : ""}${Math.abs(points)} percentage points.`,
+    );
   }
 
   /** @param {Mask} mask @param {number} number @param {boolean} [isBeside] */
@@ -85,7 +105,11 @@ export function guesses(root, { server }) {
     const several = mask.pieces.length > 1;
     const lists = mask.pieces.flatMap(({ answer, guesses }, piece) => [
       ...(several ? [el("h4", {}, `Piece ${piece + 1} of ${mask.pieces.length}`)] : []),
-      el("ol", {}, ...guesses.map((guess) => row(guess, guess[0] === answer, isBeside ? null : { mask: number, piece }))),
+      el(
+        "ol",
+        {},
+        ...guesses.map((guess) => row(guess, guess[0] === answer, isBeside ? null : { mask: number, piece })),
+      ),
     ]);
     return el("section", { class: "b-card" }, title, ...lists, ...(mask.own ? [own(mask.own)] : []));
   }
@@ -96,13 +120,31 @@ export function guesses(root, { server }) {
 
   /** A box for the person's own guess at each mask. @param {Mask[]} masks */
   function guessing(masks) {
-    const boxes = masks.map((_, k) => el("input", { type: "text", "aria-label": `Your word for mask ${k + 1}`, placeholder: "Your word", autocomplete: "off" }));
-    const form = el("form", { class: "b-card" }, ...masks.flatMap((_, k) => [el("h3", {}, `Mask ${k + 1}`), boxes[k]]),
-      el("button", { type: "submit", class: "b-small", id: "uncover" }, "Show the model's guesses"));
+    const boxes = masks.map((_, k) =>
+      el("input", {
+        type: "text",
+        "aria-label": `Your word for mask ${k + 1}`,
+        placeholder: "Your word",
+        autocomplete: "off",
+      }),
+    );
+    const form = el(
+      "form",
+      { class: "b-card" },
+      ...masks.flatMap((_, k) => [el("h3", {}, `Mask ${k + 1}`), boxes[k]]),
+      el("button", { type: "submit", class: "b-small", id: "uncover" }, "Show the model's guesses"),
+    );
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      const known = (last?.masks ?? masks).map(({ word = "", pieces }, k) => (pieces.every(({ answer }) => answer !== null)
-        ? [boxes[k].value.trim().toLowerCase() === word.toLowerCase(), pieces.every((piece) => piece.guesses[0]?.[0] === piece.answer), true] : []));
+      const known = (last?.masks ?? masks).map(({ word = "", pieces }, k) =>
+        pieces.every(({ answer }) => answer !== null)
+          ? [
+              boxes[k].value.trim().toLowerCase() === word.toLowerCase(),
+              pieces.every((piece) => piece.guesses[0]?.[0] === piece.answer),
+              true,
+            ]
+          : [],
+      );
       game.uncover([0, 1, 2].map((column) => known.filter((each) => each[column]).length));
     });
     return form;
@@ -115,10 +157,16 @@ export function guesses(root, { server }) {
     if (!value) return;
     const parts = [...(value.comparison || []).map(compare), ...value.notes.map((text) => note(text))];
     if (value.error) parts.unshift(note(value.error, true));
-    if (value.masks.length) parts.unshift(el("div", { class: "b-cards" }, ...value.masks.map((mask, number) => card(mask, number, value.beside))));
+    if (value.masks.length)
+      parts.unshift(
+        el("div", { class: "b-cards" }, ...value.masks.map((mask, number) => card(mask, number, value.beside))),
+      );
     if (value.hint) parts.unshift(el("p", { class: "b-empty" }, value.hint));
     if (value.caption) parts.unshift(el("h3", { class: "b-caption", dir: "auto" }, value.caption));
-    if (!server.put) { root.replaceChildren(...parts); return; } // the model beside
+    if (!server.put) {
+      root.replaceChildren(...parts);
+      return;
+    } // the model beside
     const covers = game.covers() && value.masks.length ? question.text + value.masks.map(({ word }) => word) : "";
     if (covers && covers === covered) return; // what was typed stays
     covered = covers;

@@ -42,28 +42,42 @@ const showError = (root, value) => root.replaceChildren(...(value?.error ? [note
 
 /** @type {View} */
 export function pairAcross(root, { options }) {
-  const heads = el("select", {}), summary = el("p", { class: "b-empty" });
+  const heads = el("select", {}),
+    summary = el("p", { class: "b-empty" });
   const readout = el("p", { class: "b-readout", "aria-live": "polite" });
   const tools = el("div", { class: "b-tools", "data-no-picture": "" }, el("label", {}, "Attention of ", heads));
-  const title = el("h3", {}), map = heatMap(readout);
+  const title = el("h3", {}),
+    map = heatMap(readout);
   /** @type {Across} */
   let value;
   let width = 0;
   heads.addEventListener("change", () => ask({ across: value.choices[heads.selectedIndex][0] }));
-  new ResizeObserver(() => { if (tools.isConnected && root.clientWidth && root.clientWidth !== width) show(); }).observe(root);
+  new ResizeObserver(() => {
+    if (tools.isConnected && root.clientWidth && root.clientWidth !== width) show();
+  }).observe(root);
 
   function show() {
     width = root.clientWidth;
     const { rows, columns, weights } = value;
     map.draw({
-      rows, columns, values: weights.flat(), measure: "Weight", level, room: width || 500, largest: 44, hint: options.hint,
+      rows,
+      columns,
+      values: weights.flat(),
+      measure: "Weight",
+      level,
+      room: width || 500,
+      largest: 44,
+      hint: options.hint,
       label: "Attention of the first sentence to the second; the arrow keys go from cell to cell",
       describe: (i, j) => [el("bdi", {}, rows[i]), " → ", el("bdi", {}, columns[j]), `: ${weights[i][j].toFixed(3)}`],
     });
   }
 
   return function draw(/** @type {Across & {error?: string} | null} */ next) {
-    if (!next?.rows) { showError(root, next); return; }
+    if (!next?.rows) {
+      showError(root, next);
+      return;
+    }
     value = next;
     const choices = JSON.stringify(value.choices);
     if (heads.dataset.choices !== choices) {
@@ -80,24 +94,36 @@ export function pairAcross(root, { options }) {
 
 /** @type {View} */
 export function pairMatrix(root, { options }) {
-  const title = el("h3", { dir: "auto" }), notes = el("div", { class: "b-notes" });
+  const title = el("h3", { dir: "auto" }),
+    notes = el("div", { class: "b-notes" });
   const order = el("select", {}, ...Object.entries(ORDERS).map(([key, text]) => el("option", { value: key }, text)));
-  const start = el("input", { type: "range", min: "0", step: "1", "aria-label": "Where the window of sentences begins" });
-  const extent = el("output", {}), moving = el("label", {}, start, " ", extent);
+  const start = el("input", {
+    type: "range",
+    min: "0",
+    step: "1",
+    "aria-label": "Where the window of sentences begins",
+  });
+  const extent = el("output", {}),
+    moving = el("label", {}, start, " ", extent);
   const tools = el("div", { class: "b-tools", "data-no-picture": "" }, el("label", {}, "Rows by ", order), moving);
   const readout = el("p", { class: "b-readout", "aria-live": "polite" });
   const legend = el("p", { class: "b-empty" });
-  const map = heatMap(readout), picture = el("div", {}, tools, map.element, readout);
+  const map = heatMap(readout),
+    picture = el("div", {}, tools, map.element, readout);
   const panel = el("div", { class: "b-matrix" }, title, picture, el("div", {}, notes, legend));
   /** @type {Matrix} */
   let value;
   let width = 0;
   // All matrices of the page have the same order of rows, so that two models can be compared.
   order.addEventListener("change", () => ask({ order: order.value }));
-  on("question", ({ changed }) => { if (changed.has("order") && panel.isConnected) show(); });
+  on("question", ({ changed }) => {
+    if (changed.has("order") && panel.isConnected) show();
+  });
   start.addEventListener("input", showExtent);
   start.addEventListener("change", () => ask({ start: Number(start.value) }));
-  new ResizeObserver(() => { if (panel.isConnected && picture.clientWidth && picture.clientWidth !== width) show(); }).observe(picture);
+  new ResizeObserver(() => {
+    if (panel.isConnected && picture.clientWidth && picture.clientWidth !== width) show();
+  }).observe(picture);
 
   function showExtent() {
     const first = Number(start.value);
@@ -113,7 +139,7 @@ export function pairMatrix(root, { options }) {
     const cells = value.probabilities[i].flatMap((p, j) => (p === null ? [] : [[p, value.pair_labels[i][j]]]));
     if (question.order === "next") return Math.max(-1, ...cells.filter(([, label]) => label === 1).map(([p]) => p));
     const labelled = cells.filter(([, label]) => label >= 0);
-    return labelled.length ? labelled.filter(([p, label]) => (p >= 0.5) === (label === 1)).length / labelled.length : -1;
+    return labelled.length ? labelled.filter(([p, label]) => p >= 0.5 === (label === 1)).length / labelled.length : -1;
   }
 
   function rowsInOrder() {
@@ -124,29 +150,44 @@ export function pairMatrix(root, { options }) {
   function show() {
     order.value = question.order;
     width = picture.clientWidth;
-    const { sentences, numbers, probabilities, pair_labels: labels, labels: names } = value, rows = rowsInOrder();
+    const { sentences, numbers, probabilities, pair_labels: labels, labels: names } = value,
+      rows = rowsInOrder();
 
     /** @param {number} i @param {number} j */
     function isWrong(i, j) {
       const p = probabilities[i][j];
-      return p !== null && labels[i][j] >= 0 && (p >= 0.5) !== (labels[i][j] === 1);
+      return p !== null && labels[i][j] >= 0 && p >= 0.5 !== (labels[i][j] === 1);
     }
 
     /** @param {number} row @param {number} j */
     function describe(row, j) {
-      const i = rows[row], p = probabilities[i][j];
+      const i = rows[row],
+        p = probabilities[i][j];
       const label = [`${names[1]} in the text`, `${names[0]} in the text`][labels[i][j]];
-      return [`${numbers[i]} `, el("bdi", {}, sentences[i]), ` → ${numbers[j]} `, el("bdi", {}, sentences[j]),
+      return [
+        `${numbers[i]} `,
+        el("bdi", {}, sentences[i]),
+        ` → ${numbers[j]} `,
+        el("bdi", {}, sentences[j]),
         p === null ? ": longer than the model reads" : `: P(${names[0]}) ${percent(p)}`,
-        ...(p !== null && label ? [`; ${label}, judged ${isWrong(i, j) ? "wrong" : "right"}`] : [])];
+        ...(p !== null && label ? [`; ${label}, judged ${isWrong(i, j) ? "wrong" : "right"}`] : []),
+      ];
     }
 
     map.draw({
-      rows: rows.map((i) => `${numbers[i]} ${sentences[i]}`), columns: numbers.map(String),
-      values: rows.flatMap((i) => probabilities[i]), measure: `P(${names[0]})`, ticks: [0, 0.25, 0.5, 0.75, 1], room: width || 500, largest: 44,
-      letters: width > 520 ? 36 : 14, hint: options.hint, describe,
+      rows: rows.map((i) => `${numbers[i]} ${sentences[i]}`),
+      columns: numbers.map(String),
+      values: rows.flatMap((i) => probabilities[i]),
+      measure: `P(${names[0]})`,
+      ticks: [0, 0.25, 0.5, 0.75, 1],
+      room: width || 500,
+      largest: 44,
+      letters: width > 520 ? 36 : 14,
+      hint: options.hint,
+      describe,
       label: `${title.textContent}: which follows which; the arrow keys go from cell to cell, Enter puts the pair into the boxes above`,
-      outlined: (row, j) => labels[rows[row]][j] === 1, crossed: (row, j) => isWrong(rows[row], j),
+      outlined: (row, j) => labels[rows[row]][j] === 1,
+      crossed: (row, j) => isWrong(rows[row], j),
       press: (row, j) => {
         announce("replaced", { text: question.text, pair: question.pair, hidden: question.hidden });
         ask({ text: sentences[rows[row]], pair: sentences[j], hidden: [] });
@@ -155,7 +196,10 @@ export function pairMatrix(root, { options }) {
   }
 
   return function draw(/** @type {Matrix & {error?: string} | null} */ next) {
-    if (!next?.sentences) { showError(root, next); return; }
+    if (!next?.sentences) {
+      showError(root, next);
+      return;
+    }
     value = next;
     title.replaceChildren(...nodes(value.caption));
     notes.replaceChildren(...value.notes.map((sentence) => el("p", {}, sentence)));

@@ -27,13 +27,18 @@ export function verdict(root) {
   function answer(value) {
     const name = value.caption ? [el("h3", { dir: "auto" }, value.caption)] : [];
     if (value.error) return [...name, note(value.error, true)];
-    return [...name,
+    return [
+      ...name,
       el("p", { class: "b-verdict" }, value.sentence, " ", el("strong", {}, percent(value.probability))),
       bar(value.is_next, "nsp"),
-      el("p", { class: "b-ends" },
+      el(
+        "p",
+        { class: "b-ends" },
         el("span", {}, `${value.labels[1]} ${percent(1 - value.is_next)}`),
-        el("span", {}, `${value.labels[0]} ${percent(value.is_next)}`)),
-      ...value.notes.map((text) => note(text))];
+        el("span", {}, `${value.labels[0]} ${percent(value.is_next)}`),
+      ),
+      ...value.notes.map((text) => note(text)),
+    ];
   }
 
   /** @type {Verdict | null} */
@@ -42,11 +47,18 @@ export function verdict(root) {
 
   /** The two answers as buttons. @param {Verdict} value */
   function guessing({ labels, follows, is_next: isNext }) {
-    return el("div", { class: "b-tools" }, "Does the second sentence follow the first?", ...labels.map((label, k) => {
-      const button = el("button", { class: "b-small" }, label);
-      button.addEventListener("click", () => game.uncover(follows === null ? [] : [+(follows === !k), +(follows === isNext >= 0.5), 1]));
-      return button;
-    }));
+    return el(
+      "div",
+      { class: "b-tools" },
+      "Does the second sentence follow the first?",
+      ...labels.map((label, k) => {
+        const button = el("button", { class: "b-small" }, label);
+        button.addEventListener("click", () =>
+          game.uncover(follows === null ? [] : [+(follows === !k), +(follows === isNext >= 0.5), 1]),
+        );
+        return button;
+      }),
+    );
   }
 
   function draw(/** @type {Verdict | null} */ value) {
@@ -56,10 +68,24 @@ export function verdict(root) {
       root.replaceChildren(value.error ? note(value.error, true) : el("p", { class: "b-empty" }, value.hint ?? ""));
       return;
     }
-    if (game.covers()) { root.replaceChildren(game.line, guessing(value)); return; }
-    root.replaceChildren(game.line, ...answer(value), ...(value.other ? answer(value.other) : []),
-      ...(value.other && !value.other.error ? [el("p", { class: "b-empty" },
-        `The two models are ${Math.round(100 * Math.abs(value.is_next - value.other.is_next))} percentage points apart.`)] : []));
+    if (game.covers()) {
+      root.replaceChildren(game.line, guessing(value));
+      return;
+    }
+    root.replaceChildren(
+      game.line,
+      ...answer(value),
+      ...(value.other ? answer(value.other) : []),
+      ...(value.other && !value.other.error
+        ? [
+            el(
+              "p",
+              { class: "b-empty" },
+              `The two models are ${Math.round(100 * Math.abs(value.is_next - value.other.is_next))} percentage points apart.`,
+            ),
+          ]
+        : []),
+    );
   }
   return draw;
 }

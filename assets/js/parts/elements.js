@@ -21,7 +21,7 @@ export const nodes = (text) => text.split(OWN).map((part, k) => (k % 2 ? el("bdi
  */
 export function el(tag, attributes, ...children) {
   const element = document.createElement(tag);
-  if (tag === "button") element.setAttribute("type", tag);  // it is "submit" where nothing else is said
+  if (tag === "button") element.setAttribute("type", tag); // it is "submit" where nothing else is said
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== null && value !== undefined) element.setAttribute(name, `${value}`);
   }
@@ -60,7 +60,8 @@ export function disable(button, why, title = "") {
   button.title = why || title;
 }
 
-const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
+const RIGHT_TO_LEFT =
+  /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Script=Adlam}]/u;
 
 /**
  * The direction of a line of words, by its first letter. dir="auto" looks for that letter, but not in parts with a
@@ -68,7 +69,10 @@ const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Sc
  * @param {string[]} words special tokens such as [CLS] have no letters
  */
 export function direction(words) {
-  const letter = words.filter((word) => !/^\[[A-Z]+\]$/.test(word)).join(" ").match(/\p{L}/u);
+  const letter = words
+    .filter((word) => !/^\[[A-Z]+\]$/.test(word))
+    .join(" ")
+    .match(/\p{L}/u);
   return letter && RIGHT_TO_LEFT.test(letter[0]) ? "rtl" : "ltr";
 }
 
@@ -91,15 +95,22 @@ export function bar(fraction, objective) {
 export function roam(group, columns = 1) {
   const buttons = [...group.querySelectorAll("button")];
   /** @param {EventTarget | null} chosen */
-  const stop = (chosen) => buttons.forEach((button) => { button.tabIndex = button === chosen ? 0 : -1; });
+  const stop = (chosen) =>
+    buttons.forEach((button) => {
+      button.tabIndex = button === chosen ? 0 : -1;
+    });
   stop(buttons[0]);
   group.addEventListener("focusin", (event) => stop(event.target));
   group.addEventListener("keydown", (event) => {
     const index = buttons.findIndex((button) => button === event.target);
     const forward = getComputedStyle(group).direction === "rtl" ? -1 : 1;
     const to = {
-      ArrowRight: index + forward, ArrowLeft: index - forward, ArrowDown: index + columns, ArrowUp: index - columns,
-      Home: 0, End: buttons.length - 1,
+      ArrowRight: index + forward,
+      ArrowLeft: index - forward,
+      ArrowDown: index + columns,
+      ArrowUp: index - columns,
+      Home: 0,
+      End: buttons.length - 1,
     }[event.key];
     if (index < 0 || to === undefined || !buttons[to]) return;
     event.preventDefault();

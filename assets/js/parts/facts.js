@@ -8,12 +8,18 @@ import { el, note } from "./elements.js";
 export function facts(root) {
   return function draw(/** @type {Facts | null} */ value) {
     if (!value) return;
-    const list = el("dl", { class: "b-facts" },
-      ...value.facts.map(([name, text]) => el("div", {}, el("dt", {}, name), el("dd", {}, el("bdi", { translate: "yes" }, text)))));
+    const list = el(
+      "dl",
+      { class: "b-facts" },
+      ...value.facts.map(([name, text]) =>
+        el("div", {}, el("dt", {}, name), el("dd", {}, el("bdi", { translate: "yes" }, text))),
+      ),
+    );
     root.classList.toggle("is-stale", Boolean(value.error));
     root.replaceChildren(
       ...(value.facts.length ? [list] : []),
       ...(value.error ? [note(value.error, true)] : []),
-      ...value.notes.map((text) => note(text)));
+      ...value.notes.map((text) => note(text)),
+    );
   };
 }

@@ -12,7 +12,10 @@ export function loadPlotly() {
     const script = document.createElement("script");
     script.src = window.Balcony.plotly;
     script.onload = () => resolve(window.Plotly);
-    script.onerror = () => { loading = null; reject(new Error("The chart library did not load, so there is no chart. Load the page again.")); };
+    script.onerror = () => {
+      loading = null;
+      reject(new Error("The chart library did not load, so there is no chart. Load the page again."));
+    };
     document.head.append(script);
   });
   return loading;

@@ -24,9 +24,10 @@ import { el, svg } from "./elements.js";
  * @property {(i: number, j: number) => void} [press] what a click or Enter does
  */
 
-const GAP = 4, SMALLEST = 10;
+const GAP = 4,
+  SMALLEST = 10;
 const LARGEST_LETTERS = 13;
-const BETWEEN = 1.2;  // pixels between the words of two rows; a browser rounds their heights up by as much as one
+const BETWEEN = 1.2; // pixels between the words of two rows; a browser rounds their heights up by as much as one
 const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
 /** @param {number} value */
 const itself = (value) => value;
@@ -46,7 +47,8 @@ function font() {
   pen.font = `100px ${fontFamily}`;
   const { fontBoundingBoxAscent: ascent, fontBoundingBoxDescent: descent } = pen.measureText("");
   return {
-    height: (ascent + descent) / 100, below: (ascent - descent) / 200,  // from the middle of a line to where letters stand
+    height: (ascent + descent) / 100,
+    below: (ascent - descent) / 200, // from the middle of a line to where letters stand
     /** @param {string[]} words @param {number} most */
     widest: (words, most) => Math.max(...words.map((word) => pen.measureText(shortened(word, most)).width)) / 100,
   };
@@ -59,9 +61,16 @@ function font() {
  */
 function label(word, most, x, y, size, end, turned) {
   const leftward = RIGHT_TO_LEFT.test(word);
-  const text = svg("text", { x, y, "font-size": size, direction: leftward ? "rtl" : "ltr",
-    "text-anchor": end === "middle" ? "middle" : (end === "right") === leftward ? "start" : "end", class: "b-map-word", translate: "no",
-    ...(turned ? { transform: `rotate(-90 ${x} ${y})` } : {}) });
+  const text = svg("text", {
+    x,
+    y,
+    "font-size": size,
+    direction: leftward ? "rtl" : "ltr",
+    "text-anchor": end === "middle" ? "middle" : (end === "right") === leftward ? "start" : "end",
+    class: "b-map-word",
+    translate: "no",
+    ...(turned ? { transform: `rotate(-90 ${x} ${y})` } : {}),
+  });
   text.textContent = shortened(word, most);
   text.append(svg("title", {}, word));
   return text;
@@ -74,10 +83,13 @@ function label(word, most, x, y, size, end, turned) {
 function cells({ rows, columns, values, level = itself, least = -1 }, side) {
   const colour = colours();
   const canvas = el("canvas", { width: columns.length * side, height: rows.length * side });
-  const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")), gap = side > 5 ? 1 : 0;
+  const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")),
+    gap = side > 5 ? 1 : 0;
   pen.strokeStyle = "rgb(124, 133, 148)";
   for (let index = 0; index < values.length; index += 1) {
-    const x = (index % columns.length) * side, y = Math.floor(index / columns.length) * side, value = values[index];
+    const x = (index % columns.length) * side,
+      y = Math.floor(index / columns.length) * side,
+      value = values[index];
     if (value === null) {
       pen.beginPath();
       pen.moveTo(x + 0.7 * side, y + 0.3 * side);
@@ -99,14 +111,17 @@ function cells({ rows, columns, values, level = itself, least = -1 }, side) {
 export function heatMap(readout) {
   const element = el("div", { class: "b-map", tabindex: "0", role: "application" });
   const mark = svg("rect", { class: "b-map-mark" });
-  const row = svg("rect", { class: "b-map-line" }), column = svg("rect", { class: "b-map-line" });
+  const row = svg("rect", { class: "b-map-line" }),
+    column = svg("rect", { class: "b-map-line" });
   /** @type {Heat} */
   let heat;
   /** @type {SVGElement} */
   let picture;
   /** @type {[number, number] | null} */
   let chosen = null;
-  let side = 0, left = 0, top = 0;
+  let side = 0,
+    left = 0,
+    top = 0;
 
   /** @param {number} i @param {number} j */
   const isInside = (i, j) => i >= 0 && j >= 0 && i < heat.rows.length && j < heat.columns.length;
@@ -114,7 +129,8 @@ export function heatMap(readout) {
   /** @param {number} i @param {number} j */
   function choose(i, j) {
     chosen = [i, j];
-    const x = `${left + j * side}`, y = `${top + i * side}`;
+    const x = `${left + j * side}`,
+      y = `${top + i * side}`;
     for (const part of [mark, row, column]) part.setAttribute("visibility", "visible");
     for (const part of [mark, column]) part.setAttribute("x", x);
     for (const part of [mark, row]) part.setAttribute("y", y);
@@ -149,44 +165,88 @@ export function heatMap(readout) {
     event.preventDefault();
   });
 
-  onTheme(element, () => { if (heat) draw(heat); });
+  onTheme(element, () => {
+    if (heat) draw(heat);
+  });
 
   /** @param {Heat} next */
   function draw(next) {
-    const same = heat && heat.label === next.label && `${heat.rows}` === `${next.rows}` && `${heat.columns}` === `${next.columns}`;
+    const same =
+      heat && heat.label === next.label && `${heat.rows}` === `${next.rows}` && `${heat.columns}` === `${next.columns}`;
     heat = next;
     if (!same) chosen = null;
     const { rows, columns, room, largest = 32, letters = 14 } = heat;
-    const { height, below, widest } = font(), across = widest(rows, letters), downward = widest(columns, letters);
-    const free = room - 12 - GAP, ratio = across / height;
+    const { height, below, widest } = font(),
+      across = widest(rows, letters),
+      downward = widest(columns, letters);
+    const free = room - 12 - GAP,
+      ratio = across / height;
     // The largest cells beside words that are as high as a row, or, in high rows, of the largest letters.
-    side = Math.max((free + ratio * BETWEEN) / (columns.length + ratio), (free - across * LARGEST_LETTERS) / columns.length);
+    side = Math.max(
+      (free + ratio * BETWEEN) / (columns.length + ratio),
+      (free - across * LARGEST_LETTERS) / columns.length,
+    );
     side = Math.max(SMALLEST, Math.min(largest, side));
-    const size = Math.min(LARGEST_LETTERS, (side - BETWEEN) / height), turned = downward * size > side - GAP;
+    const size = Math.min(LARGEST_LETTERS, (side - BETWEEN) / height),
+      turned = downward * size > side - GAP;
     left = 12 + across * size;
     top = 12 + (turned ? downward * size : size);
-    const W = columns.length * side, H = rows.length * side, toLine = below * size;
+    const W = columns.length * side,
+      H = rows.length * side,
+      toLine = below * size;
     /** @type {[SVGElement, Record<string, number>][]} */
-    const frames = [[mark, { width: side, height: side }], [row, { x: left, width: W, height: side }], [column, { y: top, width: side, height: H }]];
+    const frames = [
+      [mark, { width: side, height: side }],
+      [row, { x: left, width: W, height: side }],
+      [column, { y: top, width: side, height: H }],
+    ];
     for (const [part, extent] of frames) {
-      for (const [name, value] of Object.entries({ ...extent, visibility: "hidden" })) part.setAttribute(name, `${value}`);
+      for (const [name, value] of Object.entries({ ...extent, visibility: "hidden" }))
+        part.setAttribute(name, `${value}`);
     }
-    picture = svg("svg", { width: left + W + GAP, height: top + H + GAP, viewBox: `0 0 ${left + W + GAP} ${top + H + GAP}` },
-      svg("image", { x: left, y: top, width: W, height: H, href: cells(heat, Math.round(side * 2)), preserveAspectRatio: "none" }),
+    picture = svg(
+      "svg",
+      { width: left + W + GAP, height: top + H + GAP, viewBox: `0 0 ${left + W + GAP} ${top + H + GAP}` },
+      svg("image", {
+        x: left,
+        y: top,
+        width: W,
+        height: H,
+        href: cells(heat, Math.round(side * 2)),
+        preserveAspectRatio: "none",
+      }),
       ...rows.map((word, i) => label(word, letters, left - 5, top + (i + 0.5) * side + toLine, size, "right")),
-      ...columns.map((word, j) => (turned ? label(word, letters, left + (j + 0.5) * side + toLine, top - 5, size, "left", true)
-        : label(word, letters, left + (j + 0.5) * side, top - 6, size, "middle"))));
+      ...columns.map((word, j) =>
+        turned
+          ? label(word, letters, left + (j + 0.5) * side + toLine, top - 5, size, "left", true)
+          : label(word, letters, left + (j + 0.5) * side, top - 6, size, "middle"),
+      ),
+    );
     if (heat.border) {
       const [i, j] = heat.border;
-      picture.append(svg("path", { d: `M${left} ${top + i * side}h${W}M${left + j * side} ${top}v${H}`, class: "b-map-border" }));
+      picture.append(
+        svg("path", { d: `M${left} ${top + i * side}h${W}M${left + j * side} ${top}v${H}`, class: "b-map-border" }),
+      );
     }
-    rows.forEach((_, i) => columns.forEach((__, j) => {
-      const x = left + j * side, y = top + i * side, third = side / 3;
-      if (heat.outlined?.(i, j)) picture.append(svg("rect", { x: x + 1, y: y + 1, width: side - 2.5, height: side - 2.5, class: "b-map-true" }));
-      if (heat.crossed?.(i, j)) {
-        picture.append(svg("path", { d: `M${x + third} ${y + third}l${third} ${third}m0 ${-third}l${-third} ${third}`, class: "b-map-wrong" }));
-      }
-    }));
+    rows.forEach((_, i) =>
+      columns.forEach((__, j) => {
+        const x = left + j * side,
+          y = top + i * side,
+          third = side / 3;
+        if (heat.outlined?.(i, j))
+          picture.append(
+            svg("rect", { x: x + 1, y: y + 1, width: side - 2.5, height: side - 2.5, class: "b-map-true" }),
+          );
+        if (heat.crossed?.(i, j)) {
+          picture.append(
+            svg("path", {
+              d: `M${x + third} ${y + third}l${third} ${third}m0 ${-third}l${-third} ${third}`,
+              class: "b-map-wrong",
+            }),
+          );
+        }
+      }),
+    );
     picture.append(row, column, mark);
     element.replaceChildren(picture, legend(heat.measure, heat.ticks ?? WEIGHTS, heat.level ?? itself));
     element.setAttribute("aria-label", heat.label);

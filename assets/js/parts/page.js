@@ -29,11 +29,20 @@ let met;
 /** Messages between a visitor's browser tabs: the visitor's token, after a run started or another model was chosen. */
 export const tabs = channel();
 /** The visitor's token. `known` resolves when the server has answered with it. */
-export const visitor = { token: "", known: new Promise((resolve) => { met = resolve; }) };
+export const visitor = {
+  token: "",
+  known: new Promise((resolve) => {
+    met = resolve;
+  }),
+};
 
 /** Where a browser forbids storage it may forbid this too; the other end of the port then hears nothing. @returns {BroadcastChannel} */
 function channel() {
-  try { return new BroadcastChannel("balcony"); } catch { return /** @type {any} */ (new MessageChannel().port1); }
+  try {
+    return new BroadcastChannel("balcony");
+  } catch {
+    return /** @type {any} */ (new MessageChannel().port1);
+  }
 }
 
 /** The visitor's token is known, or another one. @param {string} token */
@@ -63,7 +72,11 @@ export function on(name, callback) {
  * @param {string} name @param {string | null} owner @param {any} value
  */
 export function keep(name, owner, value) {
-  try { sessionStorage.setItem(`balcony-${name}`, JSON.stringify([owner, value])); } catch (error) { console.warn(error); }
+  try {
+    sessionStorage.setItem(`balcony-${name}`, JSON.stringify([owner, value]));
+  } catch (error) {
+    console.warn(error);
+  }
 }
 
 /**

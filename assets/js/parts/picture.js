@@ -5,8 +5,23 @@ import { el, svg } from "./elements.js";
 
 const MARGIN = 12;
 // The properties that a style sheet may set on a part of an SVG; the file has no style sheet.
-const SVG_STYLES = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity",
-  "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "direction", "unicode-bidi"];
+const SVG_STYLES = [
+  "fill",
+  "fill-opacity",
+  "stroke",
+  "stroke-width",
+  "stroke-opacity",
+  "stroke-dasharray",
+  "opacity",
+  "font-family",
+  "font-size",
+  "font-weight",
+  "text-anchor",
+  "dominant-baseline",
+  "direction",
+  "unicode-bidi",
+];
+// eslint-disable-next-line no-control-regex -- they are what XML cannot hold
 const NO_XML = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g;
 
 /** @param {string} colour */
@@ -61,8 +76,13 @@ function letters(node, origin) {
   return linesOf(node).map(([text, extent]) => {
     const leftward = style.direction === "rtl";
     const line = svg("text", {
-      x: (leftward ? extent.right : extent.left) - origin.left, y: extent.top - origin.top + ascent, fill: style.color,
-      "font-family": style.fontFamily, "font-size": style.fontSize, "font-weight": style.fontWeight, direction: style.direction,
+      x: (leftward ? extent.right : extent.left) - origin.left,
+      y: extent.top - origin.top + ascent,
+      fill: style.color,
+      "font-family": style.fontFamily,
+      "font-size": style.fontSize,
+      "font-weight": style.fontWeight,
+      direction: style.direction,
       "xml:space": "preserve",
     });
     if (style.textDecorationLine === "line-through") line.setAttribute("text-decoration", "line-through");
@@ -76,18 +96,32 @@ function box(style, extent, origin) {
   const width = parseFloat(style.borderTopWidth);
   const hasTop = width && style.borderTopStyle !== "none" && isVisible(style.borderTopColor);
   const hasBorder = hasTop && parseFloat(style.borderBottomWidth);
-  const line = hasTop && !hasBorder ? [svg("path", { d: `M${extent.left - origin.left} ${extent.top - origin.top}h${extent.width}`,
-    stroke: style.borderTopColor, "stroke-width": width })] : [];
+  const line =
+    hasTop && !hasBorder
+      ? [
+          svg("path", {
+            d: `M${extent.left - origin.left} ${extent.top - origin.top}h${extent.width}`,
+            stroke: style.borderTopColor,
+            "stroke-width": width,
+          }),
+        ]
+      : [];
   if (!isVisible(style.backgroundColor) && !hasBorder) return line;
   const inset = hasBorder ? width / 2 : 0;
-  return [svg("rect", {
-    x: extent.left - origin.left + inset, y: extent.top - origin.top + inset,
-    width: Math.max(0, extent.width - 2 * inset), height: Math.max(0, extent.height - 2 * inset),
-    rx: Math.min(parseFloat(style.borderTopLeftRadius) || 0, extent.height / 2),
-    fill: isVisible(style.backgroundColor) ? style.backgroundColor : "none",
-    stroke: hasBorder ? style.borderTopColor : "none", "stroke-width": hasBorder ? width : 0,
-    ...(style.borderTopStyle === "dashed" ? { "stroke-dasharray": "4 3" } : {}),
-  }), ...line];
+  return [
+    svg("rect", {
+      x: extent.left - origin.left + inset,
+      y: extent.top - origin.top + inset,
+      width: Math.max(0, extent.width - 2 * inset),
+      height: Math.max(0, extent.height - 2 * inset),
+      rx: Math.min(parseFloat(style.borderTopLeftRadius) || 0, extent.height / 2),
+      fill: isVisible(style.backgroundColor) ? style.backgroundColor : "none",
+      stroke: hasBorder ? style.borderTopColor : "none",
+      "stroke-width": hasBorder ? width : 0,
+      ...(style.borderTopStyle === "dashed" ? { "stroke-dasharray": "4 3" } : {}),
+    }),
+    ...line,
+  ];
 }
 
 /** A copy of an SVG with its styles. @param {SVGElement} original @param {DOMRect} extent @param {DOMRect} origin */
@@ -104,8 +138,14 @@ function drawing(original, extent, origin) {
     const clip = part.getAttribute("clip-path");
     if (clip) part.setAttribute("clip-path", clip.replace(/url\(['"]?[^#]*#([^'")]*)['"]?\)/, "url(#$1)"));
   });
-  for (const [name, value] of Object.entries({ x: extent.left - origin.left, y: extent.top - origin.top,
-    width: extent.width, height: extent.height, overflow: "visible" })) copy.setAttribute(name, `${value}`);
+  for (const [name, value] of Object.entries({
+    x: extent.left - origin.left,
+    y: extent.top - origin.top,
+    width: extent.width,
+    height: extent.height,
+    overflow: "visible",
+  }))
+    copy.setAttribute(name, `${value}`);
   return copy;
 }
 
@@ -115,11 +155,19 @@ function parts(node, origin) {
   if (!(node instanceof Element) || node.matches("input, select, textarea")) return [];
   const style = getComputedStyle(node);
   const extent = node.getBoundingClientRect();
-  if (style.display === "none" || style.visibility === "hidden" || style.clipPath !== "none" || style.opacity === "0") return [];
+  if (style.display === "none" || style.visibility === "hidden" || style.clipPath !== "none" || style.opacity === "0")
+    return [];
   if (node instanceof SVGElement) return extent.width ? [drawing(node, extent, origin)] : [];
   if (node instanceof HTMLCanvasElement) {
-    return [svg("image", { x: extent.left - origin.left, y: extent.top - origin.top, width: extent.width, height: extent.height,
-      href: node.toDataURL() })];
+    return [
+      svg("image", {
+        x: extent.left - origin.left,
+        y: extent.top - origin.top,
+        width: extent.width,
+        height: extent.height,
+        href: node.toDataURL(),
+      }),
+    ];
   }
   const drawn = [...box(style, extent, origin), ...[...node.childNodes].flatMap((child) => parts(child, origin))];
   if (style.opacity === "1" || !drawn.length) return drawn;
@@ -135,12 +183,19 @@ function parts(node, origin) {
  * @param {HTMLElement} element @param {() => Result} work
  */
 function asPicture(element, work) {
-  const dark = [...document.querySelectorAll(".dark")], { minWidth } = element.style;
-  const scrolling = [element, ...element.querySelectorAll("*")].filter((each) => /auto|scroll/.test(getComputedStyle(each).overflow));
+  const dark = [...document.querySelectorAll(".dark")],
+    { minWidth } = element.style;
+  const scrolling = [element, ...element.querySelectorAll("*")].filter((each) =>
+    /auto|scroll/.test(getComputedStyle(each).overflow),
+  );
   const places = scrolling.map(({ scrollLeft, scrollTop }) => [scrollLeft, scrollTop]);
   // Without transitions: colours would begin to change slowly.
-  const rules = el("style", {}, `* { transition: none !important } [data-no-picture] { display: none !important }
-    [data-whole] { max-height: none !important }`);
+  const rules = el(
+    "style",
+    {},
+    `* { transition: none !important } [data-no-picture] { display: none !important }
+    [data-whole] { max-height: none !important }`,
+  );
   document.head.append(rules);
   for (const each of scrolling) each.toggleAttribute("data-whole", true);
   for (const each of dark) each.classList.remove("dark");
@@ -176,8 +231,11 @@ function extentOf(content) {
 
 /** @param {HTMLElement} element @param {string[]} title */
 function pictureNow(element, title) {
-  const content = svg("g", {}, ...parts(element, element.getBoundingClientRect())), { x, y, width, height } = extentOf(content);
-  const left = Math.max(0, x), right = Math.min(x + width, element.scrollWidth), bottom = Math.min(y + height, element.scrollHeight);
+  const content = svg("g", {}, ...parts(element, element.getBoundingClientRect())),
+    { x, y, width, height } = extentOf(content);
+  const left = Math.max(0, x),
+    right = Math.min(x + width, element.scrollWidth),
+    bottom = Math.min(y + height, element.scrollHeight);
   const lines = el("div", { class: "b-picture-title" }, ...title.map((line) => el("p", { dir: "auto" }, line)));
   lines.style.width = `${Math.max(360, right - left)}px`;
   element.closest(".gradio-container")?.append(lines);
@@ -185,12 +243,18 @@ function pictureNow(element, title) {
   const top = Math.max(0, y) - lines.offsetHeight;
   lines.remove();
   const size = {
-    width: Math.ceil(Math.max(right - left, extentOf(above).width) + 2 * MARGIN), height: Math.ceil(bottom - top + 2 * MARGIN),
+    width: Math.ceil(Math.max(right - left, extentOf(above).width) + 2 * MARGIN),
+    height: Math.ceil(bottom - top + 2 * MARGIN),
   };
   above.setAttribute("transform", `translate(${left} ${top})`);
   const corner = { x: left - MARGIN, y: top - MARGIN };
-  const root = svg("svg", { ...size, viewBox: `${corner.x} ${corner.y} ${size.width} ${size.height}` },
-    svg("rect", { ...corner, ...size, fill: backdrop(element) }), above, content);
+  const root = svg(
+    "svg",
+    { ...size, viewBox: `${corner.x} ${corner.y} ${size.width} ${size.height}` },
+    svg("rect", { ...corner, ...size, fill: backdrop(element) }),
+    above,
+    content,
+  );
   return { text: new XMLSerializer().serializeToString(root), ...size };
 }
 

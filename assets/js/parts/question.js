@@ -37,19 +37,45 @@ import { announce } from "./page.js";
 
 /** @type {Question} */
 const NOTHING = {
-  model: "", step: null, other: "", tab: "train", text: "", pair: "", hidden: null, guess: "", view: "lens", mask: 0,
-  head: [0, 0], hide_special: false, off: [], zeroed: [], across: null, start: 0, choices: null, word: null, contexts: null,
-  level: null, token: null, stage: "pieces", heads: {}, order: "text", recipe: null, lesson: "", at: 0,
+  model: "",
+  step: null,
+  other: "",
+  tab: "train",
+  text: "",
+  pair: "",
+  hidden: null,
+  guess: "",
+  view: "lens",
+  mask: 0,
+  head: [0, 0],
+  hide_special: false,
+  off: [],
+  zeroed: [],
+  across: null,
+  start: 0,
+  choices: null,
+  word: null,
+  contexts: null,
+  level: null,
+  token: null,
+  stage: "pieces",
+  heads: {},
+  order: "text",
+  recipe: null,
+  lesson: "",
+  at: 0,
 };
 const WRITE_MS = 350; // browsers forbid more than about three changes of the address in a second
 const NUMBER = /^\d{1,9}$/;
-const LINES = ["choices", "contexts"];  // lists of texts
+const LINES = ["choices", "contexts"]; // lists of texts
 
 /** The question, and beside it what an answer needs: a number that counts the changes, and the newest step if live. */
 export const question = { ...NOTHING, number: 0, newest: 0 };
 let writing = 0;
 let written = -Infinity;
-addEventListener("beforeunload", () => { if (writing) write(); });
+addEventListener("beforeunload", () => {
+  if (writing) write();
+});
 
 /**
  * Change the question, and tell the views which parts changed.
@@ -67,8 +93,12 @@ export function ask(update) {
 }
 
 /** The parts of the question that are not as they are at first. @returns {Record<string, any>} */
-export const changes = () => Object.fromEntries(Object.entries(NOTHING)
-  .filter(([key, first]) => JSON.stringify(question[key]) !== JSON.stringify(first)).map(([key]) => [key, question[key]]));
+export const changes = () =>
+  Object.fromEntries(
+    Object.entries(NOTHING)
+      .filter(([key, first]) => JSON.stringify(question[key]) !== JSON.stringify(first))
+      .map(([key]) => [key, question[key]]),
+  );
 
 /** The question as the part of an address after #; what is as it is at first is left out. */
 export function address() {
@@ -97,7 +127,13 @@ export function parsed(hash) {
     return numbers.length === 2 && numbers.every((number) => NUMBER.test(number)) ? numbers.map(Number) : undefined;
   };
   /** @param {string} text */
-  const json = (text) => { try { return JSON.parse(text); } catch { return undefined; } };
+  const json = (text) => {
+    try {
+      return JSON.parse(text);
+    } catch {
+      return undefined;
+    }
+  };
   for (const [key, text] of parts) {
     if (!Object.hasOwn(NOTHING, key)) continue;
     const first = NOTHING[key];

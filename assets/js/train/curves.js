@@ -6,7 +6,9 @@ import { saveMenu } from "../parts/downloads.js";
 import { loadPlotly, newChart } from "../parts/figures.js";
 
 const NOTES = /** @type {[text: string, at: number, right: number, down: number][]} */ ([
-  ["guessing blindly", 0, 80, -4], ["knows how frequent words are", 0.04, 150, 0], ["knows the text", 1, -50, -28],
+  ["guessing blindly", 0, 80, -4],
+  ["knows how frequent words are", 0.04, 150, 0],
+  ["knows the text", 1, -50, -28],
 ]);
 /** With more runs than colours, the curves of some are dotted. @type {Record<string, string>} */
 const DOTTED = { solid: "dot", dash: "dashdot" };
@@ -51,18 +53,33 @@ export function curves(root, options, actions = null) {
   const view = { smooth: true, log: false, more: false };
   // Plotly adds the figure to the element that it draws in.
   const box = /** @type {HTMLDivElement & import("../parts/figures.js").Figure} */ (
-    el("div", { class: "b-chart b-curves", id: options.id ?? (actions ? "run-curves" : "other-curves") }));
+    el("div", { class: "b-chart b-curves", id: options.id ?? (actions ? "run-curves" : "other-curves") })
+  );
   root.append(box);
-  if (actions) root.append(el("div", { class: "b-toolbar" },
-    toggle("Smoothed", "curves-smooth", view.smooth, (is) => whole(() => { view.smooth = is; })),
-    toggle("Logarithmic loss", "curves-log", view.log, (is) => whole(() => { view.log = is; })),
-    toggle("More curves", "curves-more", view.more, (is) => {
-      view.more = is;
-      box.classList.toggle("has-more", is);
-      restart();
-      actions.more(is);
-    }),
-    saveMenu({ id: "curves", what: "the curves", kinds: ["png", "svg", "csv", "json"] }, actions.file)));
+  if (actions)
+    root.append(
+      el(
+        "div",
+        { class: "b-toolbar" },
+        toggle("Smoothed", "curves-smooth", view.smooth, (is) =>
+          whole(() => {
+            view.smooth = is;
+          }),
+        ),
+        toggle("Logarithmic loss", "curves-log", view.log, (is) =>
+          whole(() => {
+            view.log = is;
+          }),
+        ),
+        toggle("More curves", "curves-more", view.more, (is) => {
+          view.more = is;
+          box.classList.toggle("has-more", is);
+          restart();
+          actions.more(is);
+        }),
+        saveMenu({ id: "curves", what: "the curves", kinds: ["png", "svg", "csv", "json"] }, actions.file),
+      ),
+    );
   const chart = newChart(box);
   /** @type {{run: string, steps: number} | null} */
   let run = null;
@@ -79,7 +96,9 @@ export function curves(root, options, actions = null) {
   /** @type {Record<string, ReturnType<typeof smoother>>} */
   let smoothers = {};
   let queue = Promise.resolve();
-  const inOrder = (work) => { queue = queue.then(work).catch(console.error); };
+  const inOrder = (work) => {
+    queue = queue.then(work).catch(console.error);
+  };
   const figure = () => options.figures[view.more ? 1 : 0];
   const isExample = () => !run && Boolean(actions);
   const isNarrow = () => box.clientWidth < 450; // some notes would stand on each other, or on the curve
@@ -87,7 +106,8 @@ export function curves(root, options, actions = null) {
   /** What a trace shows of some points: [x, y]. */
   function part({ series, kind, smoothed }, fresh) {
     if (isExample()) fresh = options.example;
-    if (kind === "baseline") return run && baselines[series] ? [[0, run.steps], Array(2).fill(baselines[series].loss)] : [[], []];
+    if (kind === "baseline")
+      return run && baselines[series] ? [[0, run.steps], Array(2).fill(baselines[series].loss)] : [[], []];
     const column = options.series.indexOf(series) + 1;
     const source = kind === "held" ? held : kind === "raw" && !view.smooth ? [] : fresh;
     const isSmooth = smoothed && view.smooth;
@@ -102,43 +122,84 @@ export function curves(root, options, actions = null) {
   /** The curves of other runs, each run in one colour. */
   function overlaid() {
     const own = figure().data.filter(({ meta }) => meta.smoothed);
-    return others.flatMap(({ name, colour, isDotted, steps, points: other }) => own.map((trace) => {
-      const column = options.series.indexOf(trace.meta.series) + 1;
-      const smooth = view.smooth ? smoother(steps) : (step, value) => value;
-      return {
-        ...trace,
-        x: other.map((point) => point[0]),
-        y: other.map((point) => smooth(point[0], point[column])),
-        name,
-        meta: { series: trace.meta.series, kind: "other" },
-        line: { ...trace.line, color: colour, width: 1.5, dash: isDotted ? DOTTED[trace.line.dash] : trace.line.dash },
-        hovertemplate: `${name} ${trace.hovertemplate}`,
-        legendgroup: name,
-        showlegend: false,
-      };
-    }));
+    return others.flatMap(({ name, colour, isDotted, steps, points: other }) =>
+      own.map((trace) => {
+        const column = options.series.indexOf(trace.meta.series) + 1;
+        const smooth = view.smooth ? smoother(steps) : (step, value) => value;
+        return {
+          ...trace,
+          x: other.map((point) => point[0]),
+          y: other.map((point) => smooth(point[0], point[column])),
+          name,
+          meta: { series: trace.meta.series, kind: "other" },
+          line: {
+            ...trace.line,
+            color: colour,
+            width: 1.5,
+            dash: isDotted ? DOTTED[trace.line.dash] : trace.line.dash,
+          },
+          hovertemplate: `${name} ${trace.hovertemplate}`,
+          legendgroup: name,
+          showlegend: false,
+        };
+      }),
+    );
   }
 
   function shapes() {
     if (marked === null) return [];
-    return [{ type: "line", xref: "x", yref: "paper", x0: marked, x1: marked, y0: 0, y1: 1, line: { color: "#7c8594", width: 1 } }];
+    return [
+      {
+        type: "line",
+        xref: "x",
+        yref: "paper",
+        x0: marked,
+        x1: marked,
+        y0: 0,
+        y1: 1,
+        line: { color: "#7c8594", width: 1 },
+      },
+    ];
   }
 
   /** The names of the baselines, on the background of the page (in the style sheet), so that no line crosses the letters. */
   function labels() {
-    return figure().data.filter(({ meta }) => meta.kind === "baseline" && baselines[meta.series]).map(({ meta }) => {
-      const { loss, label } = baselines[meta.series];
-      return { text: label, xref: "paper", x: 1, xanchor: "right", y: view.log ? Math.log10(loss) : loss, yanchor: meta.side,
-        yshift: meta.side === "top" ? -2 : 2, borderpad: 0, showarrow: false, bgcolor: "white" };
-    });
+    return figure()
+      .data.filter(({ meta }) => meta.kind === "baseline" && baselines[meta.series])
+      .map(({ meta }) => {
+        const { loss, label } = baselines[meta.series];
+        return {
+          text: label,
+          xref: "paper",
+          x: 1,
+          xanchor: "right",
+          y: view.log ? Math.log10(loss) : loss,
+          yanchor: meta.side,
+          yshift: meta.side === "top" ? -2 : 2,
+          borderpad: 0,
+          showarrow: false,
+          bgcolor: "white",
+        };
+      });
   }
 
   /** What the example's MLM loss means: at its start, in its middle, at its end. */
   function notes() {
-    const { example } = options, last = example.length - 1;
+    const { example } = options,
+      last = example.length - 1;
     return NOTES.filter((_, index) => index !== 1 || !isNarrow()).map(([text, at, right, down]) => {
       const [step, loss] = example[Math.round(at * last)];
-      return { x: step, y: loss, text, showarrow: true, arrowhead: 0, ax: right, ay: down, arrowcolor: "#7c8594", font: { size: 13 } };
+      return {
+        x: step,
+        y: loss,
+        text,
+        showarrow: true,
+        arrowhead: 0,
+        ax: right,
+        ay: down,
+        arrowcolor: "#7c8594",
+        font: { size: 13 },
+      };
     });
   }
 
@@ -154,7 +215,9 @@ export function curves(root, options, actions = null) {
     }
     data.push(...overlaid());
     // The axis has the length of the whole run from the start, so that nothing jumps while the curve grows.
-    const end = isExample() ? options.example.at(-1)[0] : Math.max(1, run?.steps ?? 0, ...others.map(({ steps }) => steps));
+    const end = isExample()
+      ? options.example.at(-1)[0]
+      : Math.max(1, run?.steps ?? 0, ...others.map(({ steps }) => steps));
     const axes = Object.keys(layout).filter((name) => name.startsWith("xaxis"));
     for (const axis of axes) Object.assign(layout[axis], { range: [0, end], autorange: false });
     layout.uirevision = run ? run.run : "none";
@@ -164,32 +227,57 @@ export function curves(root, options, actions = null) {
     }
     Object.assign(layout, { shapes: shapes(), annotations: isExample() ? notes() : labels() });
     if (isNarrow()) {
-      for (const trace of data) trace.name = /\((\w+)\)/.exec(trace.name)?.[1] ?? trace.name;  // a legend of one line
+      for (const trace of data) trace.name = /\((\w+)\)/.exec(trace.name)?.[1] ?? trace.name; // a legend of one line
       for (const label of layout.annotations) label.font = { size: 11 };
     }
     return { data, layout };
   }
 
   // Changes of the points are queued too: a chart that is drawn late must not get a point twice.
-  const whole = (change = () => {}) => inOrder(() => { change(); return chart.show(drawn()); });
-  const restart = () => whole(() => { points = []; });
+  const whole = (change = () => {}) =>
+    inOrder(() => {
+      change();
+      return chart.show(drawn());
+    });
+  const restart = () =>
+    whole(() => {
+      points = [];
+    });
 
   /** @param {string} kind @param {string} title */
   function picture(kind, title) {
     // The page lists the runs with their colours below the chart; the picture needs them in its legend.
-    const named = (trace) => (trace.meta.kind === "other" && trace.meta.series === "mlm_loss" ? { ...trace, showlegend: true } : trace);
-    inOrder(async () => (await loadPlotly()).downloadImage(
-      { data: box.data.map(named), layout: { ...box.layout, paper_bgcolor: "white", font: { ...box.layout.font, color: "#475569" },
-        margin: { ...box.layout.margin, t: 76 }, title: { text: literal(title), font: { size: 15 }, x: 0, xref: "paper", y: 0.985, yanchor: "top" } } },
-      { format: kind, filename: "curves", width: 1000, height: view.more ? 900 : 560, scale: kind === "png" ? 2 : 1 }));
+    const named = (trace) =>
+      trace.meta.kind === "other" && trace.meta.series === "mlm_loss" ? { ...trace, showlegend: true } : trace;
+    inOrder(async () =>
+      (await loadPlotly()).downloadImage(
+        {
+          data: box.data.map(named),
+          layout: {
+            ...box.layout,
+            paper_bgcolor: "white",
+            font: { ...box.layout.font, color: "#475569" },
+            margin: { ...box.layout.margin, t: 76 },
+            title: { text: literal(title), font: { size: 15 }, x: 0, xref: "paper", y: 0.985, yanchor: "top" },
+          },
+        },
+        { format: kind, filename: "curves", width: 1000, height: view.more ? 900 : 560, scale: kind === "png" ? 2 : 1 },
+      ),
+    );
   }
 
   whole();
   return {
     /** Call with all points, after those that are queued. */
-    whenDrawn(work) { inOrder(() => work(points)); },
-    get more() { return view.more; },
-    get size() { return points.length; },
+    whenDrawn(work) {
+      inOrder(() => work(points));
+    },
+    get more() {
+      return view.more;
+    },
+    get size() {
+      return points.length;
+    },
     begin(next) {
       whole(() => {
         run = next;
@@ -208,18 +296,37 @@ export function curves(root, options, actions = null) {
       inOrder(() => {
         points.push(...fresh);
         box.dataset.points = `${points.length}`;
-        const changed = figure().data.map((trace, index) => ({ index, meta: trace.meta }))
+        const changed = figure()
+          .data.map((trace, index) => ({ index, meta: trace.meta }))
           .filter(({ meta }) => meta.kind === "line" || (meta.kind === "raw" && view.smooth));
         const parts = changed.map(({ meta }) => part(meta, fresh));
-        return chart.extend({ x: parts.map(([x]) => x), y: parts.map(([, y]) => y) }, changed.map(({ index }) => index));
+        return chart.extend(
+          { x: parts.map(([x]) => x), y: parts.map(([, y]) => y) },
+          changed.map(({ index }) => index),
+        );
       });
     },
-    hold(fresh) { whole(() => held.push(...fresh)); },
+    hold(fresh) {
+      whole(() => held.push(...fresh));
+    },
     /** Other runs, drawn over this one: [{number, colour, steps, points}]. */
-    overlay(next) { whole(() => { others = next; }); },
+    overlay(next) {
+      whole(() => {
+        others = next;
+      });
+    },
     /** Losses to compare with: {name: {loss, label}}. */
-    setBaselines(next) { whole(() => { baselines = next; }); },
+    setBaselines(next) {
+      whole(() => {
+        baselines = next;
+      });
+    },
     /** A vertical line at a step; none for null. */
-    mark(step) { inOrder(() => { marked = step; return chart.relayout({ shapes: shapes() }); }); },
+    mark(step) {
+      inOrder(() => {
+        marked = step;
+        return chart.relayout({ shapes: shapes() });
+      });
+    },
   };
 }

@@ -7,8 +7,12 @@ import { question } from "../parts/question.js";
 import { asking } from "../views.js";
 
 function cell([right, all]) {
-  return el("td", { class: "b-number" }, all ? `${percent(right / all)} ` : "–",
-    el("small", {}, all ? `${right} of ${all}` : ""));
+  return el(
+    "td",
+    { class: "b-number" },
+    all ? `${percent(right / all)} ` : "–",
+    el("small", {}, all ? `${right} of ${all}` : ""),
+  );
 }
 
 /** @type {View} */
@@ -23,20 +27,53 @@ export function exam(root, { server }) {
   });
 
   function paint(value) {
-    const table = value.rows && el("table", { class: "b-answers b-exam" },
-      el("caption", { class: "b-unseen" }, `Exam at step ${value.step}`),
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, `Step ${value.step.toLocaleString("en")}`),
-        ...value.columns.map((name) => el("th", { scope: "col" }, name)))),
-      el("tbody", {}, ...value.rows.map(([name, ...results]) => el("tr", {}, el("th", { scope: "row" }, name), ...results.map(cell)))));
+    const table =
+      value.rows &&
+      el(
+        "table",
+        { class: "b-answers b-exam" },
+        el("caption", { class: "b-unseen" }, `Exam at step ${value.step}`),
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            el("th", { scope: "col" }, `Step ${value.step.toLocaleString("en")}`),
+            ...value.columns.map((name) => el("th", { scope: "col" }, name)),
+          ),
+        ),
+        el(
+          "tbody",
+          {},
+          ...value.rows.map(([name, ...results]) =>
+            el("tr", {}, el("th", { scope: "row" }, name), ...results.map(cell)),
+          ),
+        ),
+      );
     const [verdict, ...more] = value.verdict || [];
     isOpen = root.querySelector("details")?.open ?? isOpen; // as the person left it, also before the next table
-    root.replaceChildren(...(verdict ? [el("p", { class: "b-answer" }, verdict)] : []),
-      ...(table ? [el("details", isOpen ? { open: "" } : {}, el("summary", {}, "Memorised or generalised?"), el("p", {}, value.text),
-        ...more.map((sentence) => el("p", {}, sentence)), table, el("p", { class: "b-empty" }, value.rule))]
-        : [el("p", { class: "b-empty" }, value.text)]));
+    root.replaceChildren(
+      ...(verdict ? [el("p", { class: "b-answer" }, verdict)] : []),
+      ...(table
+        ? [
+            el(
+              "details",
+              isOpen ? { open: "" } : {},
+              el("summary", {}, "Memorised or generalised?"),
+              el("p", {}, value.text),
+              ...more.map((sentence) => el("p", {}, sentence)),
+              table,
+              el("p", { class: "b-empty" }, value.rule),
+            ),
+          ]
+        : [el("p", { class: "b-empty" }, value.text)]),
+    );
   }
 
-  on("question", ({ changed }) => { if (changed.has("model") || changed.has("step")) ask(); });
+  on("question", ({ changed }) => {
+    if (changed.has("model") || changed.has("step")) ask();
+  });
   on("status", () => ask());
   new IntersectionObserver(([entry]) => {
     isVisible = entry.isIntersecting;

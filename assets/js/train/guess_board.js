@@ -8,21 +8,43 @@ export function guessBoard(root) {
   const body = el("tbody", {});
   const title = "Guesses for hidden words";
   const caption = el("caption", {}, title);
-  const head = el("thead", {}, el("tr", {}, ...["Sentence", "Guess", "Probability", ""].map((name) =>
-    el("th", { scope: "col" }, name || el("span", { class: "b-unseen" }, "Right or wrong")))));
+  const head = el(
+    "thead",
+    {},
+    el(
+      "tr",
+      {},
+      ...["Sentence", "Guess", "Probability", ""].map((name) =>
+        el("th", { scope: "col" }, name || el("span", { class: "b-unseen" }, "Right or wrong")),
+      ),
+    ),
+  );
   const table = el("table", { class: "b-guess-table", id: "run-guesses" }, caption, head, body);
-  const empty = el("p", { class: "b-empty" }, "A few sentences with a hidden word appear here; the guesses change as the model learns.");
+  const empty = el(
+    "p",
+    { class: "b-empty" },
+    "A few sentences with a hidden word appear here; the guesses change as the model learns.",
+  );
   root.append(el("div", { class: "b-guess-frame" }, table, empty));
   table.hidden = true;
 
   function row([before, answer, after]) {
-    return el("tr", {},
+    return el(
+      "tr",
+      {},
       el("td", { dir: "auto", translate: "no" }, before, el("mark", {}, answer), after),
-      el("td", { class: "b-guess-word" }), el("td", { class: "b-number" }), el("td", { class: "b-mark" }));
+      el("td", { class: "b-guess-word" }),
+      el("td", { class: "b-number" }),
+      el("td", { class: "b-mark" }),
+    );
   }
 
   return {
-    begin() { table.hidden = true; empty.hidden = false; body.replaceChildren(); },
+    begin() {
+      table.hidden = true;
+      empty.hidden = false;
+      body.replaceChildren();
+    },
     /** step: of the model that guessed. */
     show({ sentences, words, step }) {
       caption.textContent = `${title} at step ${count(step)}`;

@@ -13,10 +13,9 @@ import { nextStep, stillFalls } from "./next_step.js";
 import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
 
 // What to do next, if the run gives no reason.
-const NEXT = {
-  paused: "Step trains one step, Resume continues.",
-};
-const BLOCKED = "Something between this page and the server blocks /balcony/news, such as an extension of the browser. Allow it to see the numbers; the run continues.";
+const NEXT = { paused: "Step trains one step, Resume continues." };
+const BLOCKED =
+  "Something between this page and the server blocks /balcony/news, such as an extension of the browser. Allow it to see the numbers; the run continues.";
 const EAGER_MS = 120;
 const HIDDEN_MS = 60000; // a hidden page only renews the lease
 const RETRY_MS = 2000;
@@ -29,7 +28,8 @@ const MOST_POINTS = 3000; // with more, the page fetches the curve again, thinne
 /** News of a run since the cursors, see ui/server/news.py. */
 export async function news(run, more, cursors) {
   const answer = await fetch(new URL("balcony/news", document.baseURI), {
-    method: "POST", body: JSON.stringify([run.visitor, run.run, more, cursors]),
+    method: "POST",
+    body: JSON.stringify([run.visitor, run.run, more, cursors]),
   });
   if (!answer.ok) throw new Error(`News: ${answer.status}`);
   return answer.json();
@@ -37,27 +37,53 @@ export async function news(run, more, cursors) {
 
 /** Why no news of a run come. @param {string} alone what becomes of a run whose page cannot reach the server */
 export async function whyNoNews(alone) {
-  const isServing = await fetch("health", { cache: "no-store" }).then(({ ok }) => ok, () => false);
-  return isServing ? { isServing, title: "No news of the run", text: BLOCKED } : { isServing, title: "Connection lost", text: `Trying again. ${alone}` };
+  const isServing = await fetch("health", { cache: "no-store" }).then(
+    ({ ok }) => ok,
+    () => false,
+  );
+  return isServing
+    ? { isServing, title: "No news of the run", text: BLOCKED }
+    : { isServing, title: "Connection lost", text: `Trying again. ${alone}` };
 }
 
 /** Status in words, progress bar and numbers. */
 function dashboard(root) {
   const status = el("p", { class: "b-status", role: "status", id: "run-status" }, "No run yet");
-  const reason = el("p", { class: "b-reason", dir: "auto" },
-    "Press Start to train a model of your own. The pale curves are those of an earlier run.");
+  const reason = el(
+    "p",
+    { class: "b-reason", dir: "auto" },
+    "Press Start to train a model of your own. The pale curves are those of an earlier run.",
+  );
   const fill = el("span", { class: "b-bar-fill" });
   fill.style.width = "0%";
-  const bar = el("div", { class: "b-bar b-progress", role: "progressbar", "aria-label": "Training progress",
-    "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0 }, fill);
+  const bar = el(
+    "div",
+    {
+      class: "b-bar b-progress",
+      role: "progressbar",
+      "aria-label": "Training progress",
+      "aria-valuemin": 0,
+      "aria-valuemax": 100,
+      "aria-valuenow": 0,
+    },
+    fill,
+  );
   const tiles = {};
-  const list = el("dl", { class: "b-tiles" }, ...[
-    ["step", "Step"], ["mlm", "MLM loss"], ["nsp", "NSP loss"],
-    ["left", "Time left"], ["rate", "Tokens per second"], ["device", "Device"],
-  ].map(([key, label]) => {
-    tiles[key] = el("dd", { id: `run-${key}` }, "–");
-    return el("div", {}, el("dt", {}, label), tiles[key]);
-  }));
+  const list = el(
+    "dl",
+    { class: "b-tiles" },
+    ...[
+      ["step", "Step"],
+      ["mlm", "MLM loss"],
+      ["nsp", "NSP loss"],
+      ["left", "Time left"],
+      ["rate", "Tokens per second"],
+      ["device", "Device"],
+    ].map(([key, label]) => {
+      tiles[key] = el("dd", { id: `run-${key}` }, "–");
+      return el("div", {}, el("dt", {}, label), tiles[key]);
+    }),
+  );
   root.append(el("div", { class: "b-status-line" }, status, reason), bar, list);
   let [device, advice] = ["", ""];
   return {
@@ -98,11 +124,18 @@ function dashboard(root) {
 /** @type {View} */
 export function runMonitor(root, { trigger, server, options }) {
   const board = dashboard(root);
-  const next = nextStep(/** @type {HTMLElement} */ (root.querySelector(".b-status-line")),
-    (steps) => trigger("more", { run: run?.run, steps }));
+  const next = nextStep(/** @type {HTMLElement} */ (root.querySelector(".b-status-line")), (steps) =>
+    trigger("more", { run: run?.run, steps }),
+  );
   const sides = el("div", { class: "b-watch" });
   root.append(sides);
-  const chart = curves(sides, options, { more: () => { cursors[0] = 0; later(0); }, file: save });
+  const chart = curves(sides, options, {
+    more: () => {
+      cursors[0] = 0;
+      later(0);
+    },
+    file: save,
+  });
   const table = guessBoard(sides);
   /** @type {ShownRun | null} */
   let run = null;
@@ -112,7 +145,8 @@ export function runMonitor(root, { trigger, server, options }) {
   let status = "";
   let steps = 0;
   let timer = 0;
-  let isAsking = false, isLost = false;
+  let isAsking = false,
+    isLost = false;
   let isBlocked = false; // the server answers, but no news come
   // The step that the time slider selects; null is live.
   /** @type {number | null} */
@@ -143,13 +177,19 @@ export function runMonitor(root, { trigger, server, options }) {
     isAsking = true;
     const asked = run;
     const more = chart.more;
-    if (chart.size > MOST_POINTS) { cursors[0] = 0; chart.restart(); }
+    if (chart.size > MOST_POINTS) {
+      cursors[0] = 0;
+      chart.restart();
+    }
     let wait = RETRY_MS;
     try {
       const fresh = await news(asked, more, cursors);
       if (isLost) announce("again", null);
       isLost = isBlocked = false;
-      if (asked === run && more === chart.more) { take(asked, fresh); wait = pause(); } else wait = 0;
+      if (asked === run && more === chart.more) {
+        take(asked, fresh);
+        wait = pause();
+      } else wait = 0;
     } catch (error) {
       isLost = true;
       const { isServing, title, text } = await whyNoNews(options.alone);
@@ -194,7 +234,9 @@ export function runMonitor(root, { trigger, server, options }) {
 
   /** Request the guesses of the newest model when it is time for them, and those of an ended run at once. @param {ShownRun} asked */
   async function guess(asked) {
-    const isFirst = guessed < 0, isOver = hasEnded(status), began = performance.now();
+    const isFirst = guessed < 0,
+      isOver = hasEnded(status),
+      began = performance.now();
     if (guessing || cursors[1] <= guessed || (selected !== null && !isFirst)) return;
     if (!isOver && !asked.isSlow && (!cursors[0] || began < nextGuess)) return;
     guessing = true;
@@ -214,10 +256,13 @@ export function runMonitor(root, { trigger, server, options }) {
     if (run && hasEnded(status) && !isOver) guess(run);
   }
 
-  const showStep = asking(/** @type {HTMLElement} */ (sides.lastElementChild), async (/** @type {ShownRun} */ asked, /** @type {number | null} */ step) => {
-    const answer = await server.guesses(asked.visitor, asked.run, step, false);
-    if (asked === run && !answer.error) table.show(answer);
-  });
+  const showStep = asking(
+    /** @type {HTMLElement} */ (sides.lastElementChild),
+    async (/** @type {ShownRun} */ asked, /** @type {number | null} */ step) => {
+      const answer = await server.guesses(asked.visitor, asked.run, step, false);
+      if (asked === run && !answer.error) table.show(answer);
+    },
+  );
 
   on("elsewhere", () => trigger("elsewhere"));
 
@@ -229,20 +274,31 @@ export function runMonitor(root, { trigger, server, options }) {
   });
 
   async function save(kind) {
-    if (!run) { board.say("No file", "There is no run yet; press Start."); return; }
+    if (!run) {
+      board.say("No file", "There is no run yet; press Start.");
+      return;
+    }
     const { content, title, error } = await orError(server.table(run.visitor, run.run, kind));
     if (error) board.say("No file", error);
     else if (title) chart.picture(kind, title);
     else saveFile(new Blob([content]), `curves.${kind}`);
   }
 
-  document.addEventListener("visibilitychange", () => { if (run && document.visibilityState === "visible") later(0); });
+  document.addEventListener("visibilitychange", () => {
+    if (run && document.visibilityState === "visible") later(0);
+  });
 
-  tabs.addEventListener("message", ({ data }) => { if (data === visitor) trigger("elsewhere"); });
+  tabs.addEventListener("message", ({ data }) => {
+    if (data === visitor) trigger("elsewhere");
+  });
 
   return function draw(value) {
     visitor = value ? value.visitor : null;
-    if (!value || !value.run) { run = null; runs.show(visitor, null); return; }
+    if (!value || !value.run) {
+      run = null;
+      runs.show(visitor, null);
+      return;
+    }
     if (!run || run.run !== value.run) {
       tabs.postMessage(visitor);
       cursors = [...FIRST];
@@ -260,6 +316,9 @@ export function runMonitor(root, { trigger, server, options }) {
     }
     if (run) run.isSlow = value.isSlow;
     if (isBlocked) board.say(STATUS_NAMES[value.status], BLOCKED, value.status);
-    else { eager = 5; later(0); }
+    else {
+      eager = 5;
+      later(0);
+    }
   };
 }

@@ -7,8 +7,10 @@ import { ask, question } from "../parts/question.js";
 
 /** Tabs in the order of the story, with what to do there. @type {[tab: string, text: string][]} */
 const STORY = [
-  ["masked-words", "Now hide a word"], ["next-sentence", "Now judge a pair of sentences"],
-  ["attention", "Now see what each head attends to"], ["compare", "Now change one setting and compare"],
+  ["masked-words", "Now hide a word"],
+  ["next-sentence", "Now judge a pair of sentences"],
+  ["attention", "Now see what each head attends to"],
+  ["compare", "Now change one setting and compare"],
 ];
 const FALL = 0.1; // the loss still falls if its last tenth is lower than the tenth before by this fraction
 
@@ -52,6 +54,10 @@ export function nextStep(root, more) {
   paint();
   return {
     /** @param {boolean} ended @param {number} [more] steps to offer */
-    show(ended, more = 0) { isOver = ended; steps = more; paint(); },
+    show(ended, more = 0) {
+      isOver = ended;
+      steps = more;
+      paint();
+    },
   };
 }

@@ -27,10 +27,32 @@ export function textPreview(root) {
     rest.replaceChildren(
       ...(value.error ? [note(value.error, true)] : []),
       ...value.notes.map((text) => note(text)),
-      ...(value.first ? [el("details", { class: "b-preview-more", open: "" }, el("summary", {}, "The text begins"),
-        el("ol", {}, ...value.first.map((text) => el("li", { dir: "auto", translate: "no" }, text))))] : []),
-      ...(value.facts.length ? [el("details", { class: "b-preview-more" }, el("summary", {}, "More numbers"),
-        el("dl", { class: "b-facts" }, ...value.facts.map(([name, text]) =>
-          el("div", {}, el("dt", {}, name), el("dd", {}, el("bdi", { translate: "yes" }, text))))))] : []));
+      ...(value.first
+        ? [
+            el(
+              "details",
+              { class: "b-preview-more", open: "" },
+              el("summary", {}, "The text begins"),
+              el("ol", {}, ...value.first.map((text) => el("li", { dir: "auto", translate: "no" }, text))),
+            ),
+          ]
+        : []),
+      ...(value.facts.length
+        ? [
+            el(
+              "details",
+              { class: "b-preview-more" },
+              el("summary", {}, "More numbers"),
+              el(
+                "dl",
+                { class: "b-facts" },
+                ...value.facts.map(([name, text]) =>
+                  el("div", {}, el("dt", {}, name), el("dd", {}, el("bdi", { translate: "yes" }, text))),
+                ),
+              ),
+            ),
+          ]
+        : []),
+    );
   };
 }

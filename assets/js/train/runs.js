@@ -5,7 +5,12 @@ import { announce, keep, kept } from "../parts/page.js";
 
 /** What the page calls each status. */
 export const STATUS_NAMES = {
-  queued: "Queued", running: "Training", paused: "Paused", finished: "Finished", stopped: "Stopped", failed: "Failed",
+  queued: "Queued",
+  running: "Training",
+  paused: "Paused",
+  finished: "Finished",
+  stopped: "Stopped",
+  failed: "Failed",
 };
 const ENDED = new Set(["finished", "stopped", "failed"]);
 

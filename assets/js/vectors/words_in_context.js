@@ -23,7 +23,9 @@ export function similarityMap(root) {
   /** @type {Similarities} */
   let value;
   let width = 0;
-  new ResizeObserver(() => { if (value && root.clientWidth && root.clientWidth !== width) show(); }).observe(root);
+  new ResizeObserver(() => {
+    if (value && root.clientWidth && root.clientWidth !== width) show();
+  }).observe(root);
 
   function show() {
     width = root.clientWidth;
@@ -31,15 +33,25 @@ export function similarityMap(root) {
     const rows = labels.map((text, index) => `${index + 1} ${text}`);
     title.textContent = value.title;
     map.draw({
-      rows, columns: labels.map((_, index) => `${index + 1}`), values: cosine.flat(),
-      measure: "1 = same direction, 0 = perpendicular", ticks: [-1, -0.5, 0, 0.5, 1], room: width || 500,
-      largest: 44, letters: width > 520 ? 36 : 22, hint: HINT, label: `${value.title}; the arrow keys go from cell to cell`,
+      rows,
+      columns: labels.map((_, index) => `${index + 1}`),
+      values: cosine.flat(),
+      measure: "1 = same direction, 0 = perpendicular",
+      ticks: [-1, -0.5, 0, 0.5, 1],
+      room: width || 500,
+      largest: 44,
+      letters: width > 520 ? 36 : 22,
+      hint: HINT,
+      label: `${value.title}; the arrow keys go from cell to cell`,
       describe: (i, j) => [el("bdi", {}, rows[i]), " and ", el("bdi", {}, rows[j]), `: ${cosine[i][j].toFixed(3)}`],
     });
   }
 
   return function draw(/** @type {Similarities | null} */ next) {
-    if (!next) { root.replaceChildren(); return; }
+    if (!next) {
+      root.replaceChildren();
+      return;
+    }
     value = next;
     if (!title.isConnected) root.replaceChildren(title, map.element, readout);
     show();
