@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ui.quick_start import without_apps
+import ui.gradio_gaps  # noqa: F401
 
-# It imports gradio in its own way, so it comes first.
+# It sets what gradio reads when it is imported, so it comes first.
 # isort: split
 
 import gradio as gr
@@ -38,7 +38,7 @@ from ui.server.guard import Guard
 from ui.server.news import health_route, news_route
 from ui.server.pages import Documents, Sessions
 from ui.server.probe_lock import probe_lock
-from ui.server.scripts import locales, pieces, script_route
+from ui.server.scripts import links, script_route
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
 from ui.theme import head, plotly_script, theme
 from ui.train.exam import first_verdict
@@ -67,7 +67,7 @@ def build(
     """The whole page for one training service and the workspaces of its visitors. lesson: to begin with. is_class:
     with the bar and the tab of a class."""
     workspaces = workspaces or open_workspaces(service)
-    with without_apps(), gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
+    with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
         page = open_page(demo, workspaces, lesson)
         if is_class:
             view("classRoom", elem_id="class-bar")
@@ -134,8 +134,7 @@ def launch(
     probe_lock.limit_seconds = service.limits.probe_seconds
     gr.set_static_paths([plotly_script()])
     demo = build(service, workspaces, begin_with, is_class=teacher is not None)
-    scripts = pieces() | locales()
-    routes = [news_route(workspaces), health_route(workspaces), script_route(scripts)]
+    routes = [news_route(workspaces), health_route(workspaces), script_route()]
     if teacher is not None:
         classroom = Classroom(teacher)
         routes += class_routes(workspaces, classroom, first_verdict)
@@ -144,7 +143,7 @@ def launch(
     served = demo.launch(
         theme=theme(),
         css=style_sheet() + (style_sheet("class") if teacher is not None else ""),
-        head=head(scripts),
+        head=head(),
         run_history=False,
         ssr_mode=False,
         footer_links=[],
@@ -157,7 +156,7 @@ def launch(
         _frontend=False,  # or Gradio gives up when its own page takes more than three seconds on a busy machine
         app_kwargs={
             "routes": routes,
-            "middleware": [guard, Middleware(Documents)],
+            "middleware": [guard, Middleware(Documents, links=links())],
         },
         **options,
     )

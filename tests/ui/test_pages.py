@@ -1,6 +1,7 @@
 """Opening a page: the document is made once for each address, and a session keeps no copy of the page."""
 
 import asyncio
+import gzip
 import json
 from typing import Any
 
@@ -18,7 +19,8 @@ class App:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.asked += 1
-        await send({"type": "http.response.start", "status": self.status, "headers": []})
+        headers = [(b"content-length", b"9"), (b"content-type", b"text/html")]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": b"page ", "more_body": True})
         await send({"type": "http.response.body", "body": str(self.asked).encode()})
 
@@ -32,7 +34,12 @@ def ask(documents: Documents, path: str = "/", method: str = "GET", query: bytes
     named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "path": path, "query_string": query, "headers": named, "scheme": "http"}
     asyncio.run(documents(scope, None, send))  # type: ignore[arg-type]
-    return b"".join(message.get("body", b"") for message in sent).decode()
+    body = b"".join(message.get("body", b"") for message in sent)
+    given = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    if sent[0]["status"] == 200 and path == "/" and not query and method == "GET":
+        assert (given["content-length"], given["content-type"]) == (str(len(body)), "text/html")
+        assert ("content-encoding" in given) == ("gzip" in headers.get("accept_encoding", ""))
+    return (gzip.decompress(body) if given.get("content-encoding") == "gzip" else body).decode()
 
 
 def test_a_document_is_made_once_for_each_address() -> None:
@@ -41,6 +48,7 @@ def test_a_document_is_made_once_for_each_address() -> None:
     assert ask(documents, host="b") == "page 2"
     assert ask(documents, host="a", x_forwarded_proto="https") == "page 3"
     assert ask(documents, host="a") == "page 1"
+    assert ask(documents, host="a", accept_encoding="br, gzip") == "page 1"
     others = [{"path": "/config"}, {"method": "HEAD"}, {"query": b"deep_link=x"}]
     assert [ask(documents, host="a", **other) for other in others] == ["page 4", "page 5", "page 6"]
 
