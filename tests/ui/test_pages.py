@@ -1,14 +1,10 @@
-"""Opening a page: the document is made once for each address, and a session keeps no copy of the page."""
+"""The document is made once for each address, and compressed once."""
 
 import asyncio
 import gzip
-import json
 from typing import Any
 
-import gradio as gr
-import pytest
-
-from ui.server.pages import MOST_DOCUMENTS, Documents, Sessions
+from ui.server.pages import MOST_DOCUMENTS, Documents
 
 
 class App:
@@ -81,29 +77,3 @@ def test_a_class_that_comes_at_once_waits_for_one_document() -> None:
 
     asyncio.run(come())
     assert (app.asked, b"".join(sent).count(b"page 1")) == (1, 30)
-
-
-@pytest.fixture(scope="module")
-def demo() -> gr.Blocks:
-    with gr.Blocks() as demo:
-        for number in range(50):
-            gr.Textbox(str(number), label="x" * 1000)
-    demo.state_session_capacity = 3
-    return demo
-
-
-def test_a_session_keeps_nothing_of_the_page(demo: gr.Blocks) -> None:
-    sessions = Sessions()
-    sessions.set_blocks(demo)
-    first = sessions["a"]
-    assert first is sessions["a"]
-    key = next(iter(demo.blocks))
-    first._update_value_in_config(key, "typed" * 1000)
-    first[key] = gr.Textbox(visible=False, render=False)  # as for an update of its settings
-    assert first[key].visible is False
-    assert sessions["b"][key] is demo.blocks[key]
-    assert not list(first.components)
-    assert json.dumps(first.config_values) == "{}"
-    for name in "cdef":
-        assert sessions[name]
-    assert list(sessions.session_data) == ["d", "e", "f"]
