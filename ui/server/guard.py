@@ -86,8 +86,8 @@ class Buckets:
 
 
 class Guard:
-    """ASGI middleware. limits: of uploads. hosts: of the sites that may send something, None for all but those that a browser
-    calls another site. clock: monotonic seconds."""
+    """ASGI middleware. limits: of uploads. hosts: of the sites that may send something, None for all but those that a
+    browser calls another site. clock: monotonic seconds."""
 
     def __init__(
         self,
