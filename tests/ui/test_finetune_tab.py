@@ -21,8 +21,8 @@ from ui.finetune.answers import (
     results_numbers,
     results_page,
     results_value,
+    task_model,
     tried_value,
-    tuned_model,
     word_spans,
 )
 from ui.finetune.tab import UNKNOWN, setting_of, task_facts
@@ -107,7 +107,7 @@ def test_examples_and_a_typed_sentence_are_answered(kind, workspaces, space, tin
     rows = list(csv.DictReader(write("csv", results_numbers(asked)).splitlines()))
     assert [row["right"] for row in rows] == ["" if each is None else str(each) for each in right]
     assert f"<title>Report: {run.recipe.title}</title>" in results_page(asked)
-    facts = dict(model_facts(tuned_model(asked).model)["facts"])
+    facts = dict(model_facts(task_model(asked).model)["facts"])
     assert facts["Task"].startswith(kind.replace("-", " "))
 
 
@@ -143,8 +143,8 @@ def test_tags_without_a_mark_are_shown_with_their_type() -> None:
 
 def test_a_run_shown_at_a_step_answers_with_that_step(workspaces, space, tiny_checkpoint) -> None:
     run = tuned(workspaces, space, tiny_checkpoint)
-    assert tuned_model(Asked(workspaces, space, Question(model=run.id, step=0))).step == 0
-    assert tuned_model(Asked(workspaces, space, Question(model=run.id))).step == run.best.step
+    assert task_model(Asked(workspaces, space, Question(model=run.id, step=0))).step == 0
+    assert task_model(Asked(workspaces, space, Question(model=run.id))).step == run.best.step
 
 
 def test_a_text_is_cut_where_it_is_marked() -> None:
