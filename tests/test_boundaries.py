@@ -32,7 +32,8 @@ WINGS = {
         {"parts"},
         {"theme"},
         {"train", "masked_words", "next_sentence", "attention", "models_tab", "vectors"},
-        {"compare", "finetune"},
+        {"compare"},
+        {"finetune"},
         {"__init__"},
     ],
 }
