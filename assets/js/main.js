@@ -21,6 +21,7 @@ import { visitorToken } from "./bars/visitor.js";
 import { exam } from "./train/exam.js";
 import { runMonitor } from "./train/monitor.js";
 import { textPreview } from "./train/preview.js";
+import { select } from "./train/select.js";
 import { mount } from "./views.js";
 import { similarityMap } from "./vectors/words_in_context.js";
 
@@ -37,6 +38,7 @@ const views = {
   messages,
   plot,
   runMonitor,
+  select,
   sentenceBar,
   similarityMap,
   textPreview,
@@ -87,13 +89,6 @@ for (const name of ["keydown", "input"]) {
   );
 }
 addEventListener("compositionend", ({ target }) => target?.dispatchEvent(new Event("input", { bubbles: true })), true);
-
-// Gradio's lists of choices stay open, one on top of the other, when the Tab key leaves them; Escape closes one.
-document.addEventListener("keydown", ({ key, target }) => {
-  if (key === "Tab" && target instanceof HTMLElement && target.matches("[role=combobox]")) {
-    setTimeout(() => target.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true })));
-  }
-});
 
 /** Why Gradio's buttons cannot be pressed, which have no title of their own. */
 const WHY = {

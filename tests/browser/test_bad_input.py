@@ -62,11 +62,17 @@ def test_a_binary_file_and_one_in_an_old_encoding(page: Page, tmp_path: Path) ->
     expect(right).to_be_checked()
 
 
-def test_the_tab_key_closes_a_list_that_it_leaves(page: Page) -> None:
-    page.locator("#recipe input").focus()
-    expect(page.locator("[role=combobox][aria-expanded=true]")).to_have_count(1)
-    page.keyboard.press("Tab")
-    expect(page.locator("[role=combobox][aria-expanded=true]")).to_have_count(0)
+def test_a_recipe_is_chosen_with_the_keyboard(page: Page) -> None:
+    recipe, steps = page.get_by_role("combobox", name="Recipe"), page.locator("#setting-steps input")
+    page.get_by_role("button", name="More settings").click()
+    before, preview = steps.input_value(), page.locator("#preview").inner_text()
+    recipe.focus()
+    page.keyboard.press("End")
+    expect(recipe.locator("option:checked")).not_to_have_text("Romeo and Juliet, quick")
+    expect(steps).not_to_have_value(before)
+    expect(page.locator("#preview")).not_to_have_text(preview)
+    recipe.select_option("Romeo and Juliet, quick")
+    expect(steps).to_have_value(before)
 
 
 def test_words_of_a_right_to_left_script_begin_at_the_right(page: Page) -> None:

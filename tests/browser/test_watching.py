@@ -31,8 +31,7 @@ def move_slider(page: Page, position: int) -> None:
 
 
 def choose_pace(page: Page, name: str) -> None:
-    page.locator("#pace input").click()
-    page.get_by_role("option", name=name).click()
+    page.locator("#pace select").select_option(name)
 
 
 def test_a_late_answer_does_not_hide_the_end_of_a_run(page: Page) -> None:

@@ -22,7 +22,7 @@ from ui.parts.page import Asked, Page
 from ui.parts.question import Question, Values
 from ui.server.workspace import Workspace
 from ui.server.workspaces import functions
-from ui.train.form import encoding_choices, encoding_control
+from ui.train.form import encoding_choices, encoding_control, select
 from ui.views import view
 
 RANDOM = "Random weights of the same sizes"
@@ -61,7 +61,7 @@ def finetune_tab(page: Page) -> None:
     titles = [(each.title if each.files else f"{each.title} (needs your file)", each.name) for each in recipes]
     with page.tab("Fine-tune", "fine-tune"), gr.Row(elem_classes="b-split"):
         with gr.Column(scale=4, min_width=320):
-            task = gr.Dropdown(titles, value=recipes[0].name, label="Task", elem_id="task")
+            task = select(titles, recipes[0].name, label="Task", elem_id="task")
             facts = view("facts", elem_id="task-facts")
             initial = gr.Radio(
                 list(STARTS), value=STARTS[0], label="Initial weights", elem_id="initial", elem_classes="b-list"

@@ -21,6 +21,7 @@ from bert_core.data.decoding import ENCODINGS, EncodingError, decoded_blocks
 from bert_core.errors import CorpusError
 from bert_core.runs.recipe import Recipe, recipe_named
 from ui.server.workspace import PASTED_TEXT
+from ui.views import view
 
 _CLASSES = {"tokenizer": TokenizerConfig, "model": BertConfig, "data": DataConfig, "training": TrainingConfig}
 _POSITIONS = "model.max_position_embeddings"
@@ -88,9 +89,9 @@ class FormControls:
     pasted: gr.Textbox
     uploaded: gr.File
     encoding: gr.Radio
-    recipe: gr.Dropdown
+    recipe: gr.HTML
     seed: gr.Number
-    pace: gr.Dropdown
+    pace: gr.HTML
     settings: tuple[gr.components.Component, ...]
 
     @property
@@ -120,6 +121,15 @@ class FormControls:
 def title_in_list(recipe: Recipe) -> str:
     """A recipe's title, and whether it needs a text of the person's own."""
     return recipe.title if recipe.corpus.file else f"{recipe.title} (needs your text)"
+
+
+def select(
+    choices: Sequence[tuple[str, Any]], value: Any, *, label: str, elem_id: str, info: str = "", **layout: Any
+) -> gr.HTML:
+    """A list of choices, each with its label; its value is the chosen one's, or what a client sends."""
+    options = {"choices": choices, "label": label, "info": info}
+    layout["elem_classes"] = "b-select"
+    return view("select", value, events=("input", "change"), options=options, elem_id=elem_id, **layout)
 
 
 def encoding_control(elem_id: str = "encoding") -> gr.Radio:
@@ -198,7 +208,7 @@ def _control(key: str, value: Any) -> gr.components.Component:
         "min_width": 140,
     }
     if "choices" in field.metadata:
-        return gr.Dropdown(list(field.metadata["choices"]), **common)
+        return select([(choice, choice) for choice in field.metadata["choices"]], **common)
     if field.metadata["optional"]:
         # An empty gr.Number becomes 0; a text stays empty, and the setting's own check reads the number in it.
         return gr.Textbox(**common)

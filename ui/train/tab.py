@@ -9,11 +9,11 @@ from typing import Any
 import gradio as gr
 
 from bert_core.data.corpus import Corpus
-from bert_core.errors import RunError
+from bert_core.errors import InputError, RunError
 from bert_core.runs.prepare import Preview, preview
 from bert_core.runs.recipe import DEFAULT_RECIPE, Recipe, recipe_named, recipe_names
 from bert_core.runs.run import ACTIVE, Run
-from ui.handlers import QUIET, on_error, sent
+from ui.handlers import MALFORMED, QUIET, on_error, sent
 from ui.parts.downloads import SAVE
 from ui.parts.page import Page
 from ui.server.workspace import NO_RUN_YET
@@ -25,6 +25,7 @@ from ui.train.form import (
     FormControls,
     encoding_choices,
     encoding_control,
+    select,
     settings_controls,
     title_in_list,
     values_of,
@@ -78,21 +79,10 @@ def train_tab(page: Page) -> Training:
             uploaded = gr.File(label="A .txt file", file_types=[".txt"], visible=False, elem_id="uploaded", height=120)
             encoding = encoding_control()
             with gr.Row():
-                recipe = gr.Dropdown(
-                    recipes, value=DEFAULT_RECIPE, label="Recipe", elem_id="recipe", scale=3, min_width=180
-                )
+                recipe = select(recipes, DEFAULT_RECIPE, label="Recipe", elem_id="recipe", scale=3, min_width=180)
                 seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=1, min_width=70)
             with gr.Accordion("About this recipe", open=False):
-                about = gr.Textbox(
-                    recipe_named(DEFAULT_RECIPE).description,
-                    label="About this recipe",
-                    show_label=False,
-                    container=False,
-                    interactive=False,
-                    lines=3,
-                    max_lines=14,
-                    elem_id="about-recipe",
-                )
+                about = view("facts", description_of(recipe_named(DEFAULT_RECIPE)), elem_id="about-recipe")
             with gr.Accordion("More settings", open=False, elem_id="more-settings"):
                 settings = settings_controls(recipe_named(DEFAULT_RECIPE))
             with gr.Accordion("Learning rate, more steps", open=False, elem_id="more-control"):
@@ -117,9 +107,7 @@ def train_tab(page: Page) -> Training:
             step = gr.Button("Step", elem_id="step", min_width=70)
             reset = gr.Button("Reset", interactive=False, elem_id="reset", min_width=70)
             stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=70)
-            pace = gr.Dropdown(
-                PACES, value=AUTOMATIC, label="Pace", show_label=False, container=False, elem_id="pace", min_width=150
-            )
+            pace = select(PACES, AUTOMATIC, label="Pace", elem_id="pace", min_width=150)
             faster = gr.Button("Faster", interactive=False, elem_id="faster", min_width=80)
         with gr.Column(elem_id="watch"):
             monitor = run_monitor(workspaces)
@@ -272,7 +260,7 @@ def train_tab(page: Page) -> Training:
     page.visitor.enter(show, page.visitor, live, trigger_mode="always_last", **QUIET)
     source.change(show_source, [source, uploaded], [pasted, uploaded, encoding], **QUIET)
     recipe.input(
-        lambda name: [recipe_named(name).description, *values_of(recipe_named(name))],
+        lambda name: [description_of(recipe_named(name)), *values_of(recipe_named(name))],
         recipe,
         [about, *settings],
         **QUIET,
@@ -307,11 +295,19 @@ def train_tab(page: Page) -> Training:
 
 
 def pace_of(chosen: float, steps_to_watch: int | None = None) -> float | None:
-    """Steps per second for a chosen pace, None for full speed. steps_to_watch: of a visitor's first run."""
+    """Steps per second for a chosen pace, None for full speed. steps_to_watch: of a visitor's first run. Raises
+    InputError for none of PACES."""
+    if chosen not in [pace for _, pace in PACES]:
+        raise InputError(MALFORMED)
     if chosen > 0:
         return chosen
     watched = (steps_to_watch or math.inf) / FIRST_RUN_SECONDS
     return watched if chosen == AUTOMATIC and watched <= MOST_WATCHED else None
+
+
+def description_of(recipe: Recipe) -> dict[str, Any]:
+    """What a recipe is, as the view of facts shows it."""
+    return {"facts": [], "notes": [recipe.description]}
 
 
 def preview_value(found: Preview, corpus: Corpus) -> dict[str, Any]:

@@ -6,7 +6,6 @@
 // holes; {2} is the second number. A text that has no key is split into its lines, parts and sentences.
 
 const ATTRIBUTES = ["title", "aria-label", "aria-valuetext", "placeholder", "alt", "data-name"];
-const FIELDS = "input[role=combobox], textarea[disabled]"; // Gradio's, with a text of the page as their value
 const NOT_OURS = "[translate=no], bdi:not([translate]), td.filename, code, pre, script, style, textarea"; // a person's words, a model's, a program's
 const OWN = /\u2068[^\u2069]*\u2069/g; // a person's words within a text, see `own` in ui/handlers.py
 const FIRST_SIGN = 0xe000; // of Unicode's signs without a meaning: one stands for each of these words
@@ -186,27 +185,6 @@ function showAttribute(element, name) {
   if (value && !element.matches(NOT_OURS)) put(element, name, value, (text) => element.setAttribute(name, text));
 }
 
-/** A field that shows its value in the language of the page, and keeps the English one for its program. @param {HTMLInputElement} field */
-function showField(field) {
-  const of = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(field), "value");
-  if (!of?.get || !of.set) return;
-  const { get, set } = of;
-  if (!Object.hasOwn(field, "value")) {
-    let english = get.call(field),
-      shown = english;
-    Object.defineProperty(field, "value", {
-      get: () => (get.call(field) === shown ? english : get.call(field)),
-      set: (value) => {
-        english = value;
-        shown = translated(`${value}`) ?? value;
-        set.call(field, shown);
-      },
-    });
-  }
-  const { value } = field;
-  field.value = value;
-}
-
 /** @param {Node} root */
 function all(root) {
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
@@ -220,7 +198,6 @@ function all(root) {
         });
     } else if (node instanceof Element) {
       for (const name of ATTRIBUTES) showAttribute(node, name);
-      if (node.matches(FIELDS)) showField(/** @type {HTMLInputElement} */ (node));
     }
   }
 }
