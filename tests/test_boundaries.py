@@ -31,7 +31,7 @@ WINGS = {
         {"server"},
         {"parts"},
         {"theme"},
-        {"train", "masked_words", "next_sentence", "attention", "models_tab", "vectors"},
+        {"train", "masked_words", "next_sentence", "attention", "models", "vectors"},
         {"compare"},
         {"finetune"},
         {"__init__"},

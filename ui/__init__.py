@@ -27,7 +27,7 @@ from ui.compare.tab import compare_tab
 from ui.finetune.tab import FinetuneTab
 from ui.handlers import OneLine
 from ui.masked_words.tab import masked_words_tab
-from ui.models_tab import models_tab
+from ui.models.tab import ModelsTab
 from ui.next_sentence.tab import next_sentence_tab
 from ui.parts.lessons import load_lesson
 from ui.parts.page import open_page
@@ -79,7 +79,7 @@ def build(
             words_in_context_tab(page)
             FinetuneTab(page)
             step_by_step_tab(page)
-            models_tab(page)
+            ModelsTab(page)
             if is_class:
                 with page.tab("Class", "class"):
                     view("classRoom", options={"lessons": page.lessons}, elem_id="class-board")

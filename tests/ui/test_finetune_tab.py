@@ -28,7 +28,7 @@ from ui.finetune.answers import (
 )
 from ui.finetune.tab import SHOWN, UNKNOWN, task_facts
 from ui.finetune.transfer import Mark, answer, figure, measured, start_transfer
-from ui.models_tab import model_facts
+from ui.models.tab import model_facts
 from ui.parts.export import write
 from ui.parts.page import Asked
 from ui.parts.question import Question
