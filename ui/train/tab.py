@@ -106,7 +106,9 @@ class TrainTab:
         opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)
         opens.then(lambda: None, None, saved.opened, **QUIET)
         self.monitor.more(self.showing(more_steps), page.visitor, live, **QUIET)
-        gr.on([self.monitor.status, self.monitor.elsewhere], self.show, page.visitor, live, **QUIET)
+        # The status may change again before an event is answered; dropping the later one would leave the page behind.
+        for event in (self.monitor.status, self.monitor.elsewhere):
+            event(self.show, page.visitor, live, trigger_mode="always_last", **QUIET)
 
     def _on_click(self, button: gr.Button, command: Callable[..., Any], *inputs: gr.components.Component) -> None:
         """Connect a button to a command for the visitor's current run. inputs: its further arguments."""
