@@ -27,7 +27,7 @@ WINGS = {
         {"__main__", "__init__"},
     ],
     "ui": [
-        {"quick_start", "handlers", "views"},
+        {"gradio_gaps", "handlers", "views"},
         {"server"},
         {"parts"},
         {"theme"},

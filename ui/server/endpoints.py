@@ -4,12 +4,12 @@ The probes take a run's id for its newest model; without one they ask the shippe
 """
 
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
-from gradio.context import LocalContext
 from gradio.data_classes import FileData
 
 from bert_core.data.corpus import Corpus
@@ -28,7 +28,7 @@ from bert_core.tasks.texts import TextExample
 from bert_core.tasks.token_classification import TaggedExample
 from ui.handlers import cached_file, sentence_of
 from ui.server.news import series_of
-from ui.server.probe_lock import probe_lock
+from ui.server.probe_lock import Asker, asker, probe_lock
 from ui.server.workspace import NO_MODEL_YET, Workspace
 from ui.server.workspaces import Workspaces
 
@@ -113,10 +113,8 @@ class Endpoints:
 
     def start_training(self, recipe: str = DEFAULT_RECIPE, corpus_text: str = "", seed: int = 0) -> str:
         """Start a run and return its id, the only credential for it. An empty text means the recipe's own corpus."""
-        chosen = recipe_named(recipe)
-        corpus = None
-        if corpus_text:
-            corpus = Corpus.from_text(corpus_text, chosen.text_kind, "The text", self.workspaces.service.limits)
+        chosen, limits = recipe_named(recipe), self.workspaces.service.limits
+        corpus = Corpus.from_text(corpus_text, chosen.text_kind, "The text", limits) if corpus_text else None
         return self.workspaces.start_for_program(chosen, corpus, seed, caller=_caller()).id
 
     def training_status(self, run_id: str) -> dict[str, Any]:
@@ -128,13 +126,7 @@ class Endpoints:
         names, held_out = series_of(run)
         rows = ((held_out, epochs), (names, last))
         numbers = {name: _finite(getattr(row[0], name)) if row else None for each, row in rows for name in each}
-        return {
-            "status": progress.status,
-            "reason": progress.reason,
-            "step": progress.step,
-            "steps": progress.steps,
-            **numbers,
-        }
+        return {name: getattr(progress, name) for name in ("status", "reason", "step", "steps")} | numbers
 
     def stop_training(self, run_id: str) -> str:
         """Stop a run after the step in progress and return its status now; the trained model stays."""
@@ -149,7 +141,7 @@ class Endpoints:
 
     def download(self, run_id: str) -> FileData:
         """A zip of a run's newest model as a Hugging Face folder."""
-        self._run(run_id)[1]  # no other model has an address
+        self._run(run_id)  # no other model has an address
         checkpoint = self._model(run_id)
         name = f"{folder_name(checkpoint.name)}.zip"
         return FileData(path=cached_file(self.demo, name, lambda path: pack_checkpoint(checkpoint, path)))
@@ -161,28 +153,32 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
     probes, tasks = (found.fill_mask, found.next_sentence, found.attention), (found.classify, found.answer, found.tag)
     runs = found.start_training, found.start_finetuning, found.training_status, found.stop_training
     for function in (*probes, *tasks, *runs, found.remove_run, found.download):
-        gr.api(_with_plain_errors(function), api_name=function.__name__, concurrency_limit=8)
+        gr.api(_for_programs(function), api_name=function.__name__, concurrency_limit=8)
 
 
-def _with_plain_errors(function: Callable) -> Callable:
-    """The function, raising every error as one sentence for the caller."""
-
-    answer = checked(function)
+def _for_programs(function: Callable) -> Callable:
+    """The function, which knows its caller, and raises every error as one sentence for it."""
+    answer, signature = checked(function), inspect.signature(function)
 
     @functools.wraps(function)
-    def call(*arguments: Any, **named: Any) -> Any:
+    def call(request: gr.Request, *arguments: Any, **named: Any) -> Any:
+        asker.set(Asker(request.session_hash or "", address=request.client.host if request.client else ""))
         try:
             return answer(*arguments, **named)
         except BaseException as error:  # also a panic of a library in Rust; it is logged, not sent
             raise gr.Error(sentence_of(error), print_exception=False) from None
 
+    # What Gradio reads: the request is no argument of the endpoint.
+    own = inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=gr.Request)
+    call.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[attr-defined]
+    call.__annotations__ = {"request": gr.Request, **function.__annotations__}
     return call
 
 
 def _caller() -> str:
     """The address of the program, for which all of a school or behind a proxy count as one."""
-    request = LocalContext.request.get(None)
-    return request.client.host if request and request.client else ""
+    program = asker.get()
+    return program.address if program else ""
 
 
 def _finite(value: float) -> float | None:
