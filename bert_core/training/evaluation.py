@@ -76,10 +76,9 @@ def result_of(work: Generator[object, None, Result]) -> Result:
 class Evaluator:
     """Evaluates snapshots on held-out data, one batch at a time, while training goes on.
 
-    evaluate: gives the work on a snapshot: it yields after each batch and returns the result, which has the snapshot's
-    step. None where nothing is held out. every: number of steps from one evaluation to the next. points: the results so
-    far, oldest first; a resumed run has some. first: the first step to evaluate. best_by: name of the measure by which
-    the best snapshot is chosen; None to choose none. best: the snapshot that did best so far.
+    evaluate: gives the work on a snapshot, which yields after each batch and returns the result; None where nothing is
+    held out. every: steps from one evaluation to the next. points: the results so far, oldest first. first: the first
+    step to evaluate. best_by: the measure by which the best snapshot is chosen, if any. best: the best one so far.
     """
 
     def __init__(
@@ -134,10 +133,7 @@ class Evaluator:
 
     @property
     def best_step(self) -> int | None:
-        """The step that did best so far; None before the first result.
-
-        Of equal ones it is the latest: few examples give few different values.
-        """
+        """The step that did best so far, of equal ones the latest; None before the first result."""
         name = self._best_by
         if name is None or not self.points:
             return None

@@ -77,16 +77,17 @@ class Trial:
     def examine(self, space: Workspace) -> None:
         """Test the models of the runs that have finished, each once."""
         for run in self.kept_runs(space):
-            snapshots, text = run.snapshots, run.held_out or run.training_text
+            snapshots, prepared = run.snapshots, run.prepared
             is_done = run.id in self.marks or run.id in self.problems
-            if run.status != "finished" or not snapshots or text is None or is_done:
+            if run.status != "finished" or not snapshots or prepared is None or is_done:
                 continue
+            text, held_out = prepared.parts.validation or prepared.parts.train, prepared.parts.validation
             weights = run.recipe.training
             trained = tuple(name for name in ("mlm", "nsp") if getattr(weights, f"{name}_weight"))
             seconds = run.history()[-1].seconds
             try:
                 with probe_lock:
-                    self.text = "held-out text" if run.held_out else "the training text"
+                    self.text = "held-out text" if held_out else "the training text"
                     self.marks[run.id] = examine(
                         snapshots[-1].checkpoint(), text, self.recipe.data, seconds=seconds, trained=trained
                     )

@@ -66,7 +66,7 @@ def tuned_model(asked: Asked) -> Tuned | None:
         return None
     title = space.title_of(run)
     model = Model(title, f"step {found[0]:,}", found[1], space.shown_title(run.id, title))
-    return Tuned(model, run.id, found[0], run.parts)
+    return Tuned(model, run.id, found[0], run.prepared.parts if run.prepared else None)
 
 
 def results_value(asked: Asked) -> dict[str, Any]:

@@ -83,9 +83,9 @@ class Transfer:
                 space.budget.forget(run)
 
     def _measure(self, run: Run) -> None:
-        if run.status != "finished" or run.parts is None or not run.snapshots:
+        if run.status != "finished" or run.prepared is None or not run.snapshots:
             raise CheckpointError(run.reason or "A run ended before it could be measured.")
-        parts, recipe = run.parts, run.recipe
+        parts, recipe = run.prepared.parts, run.recipe
         part = parts.test or parts.validation
         assert part is not None
         self.measure = series_of(run)[1][-1]
