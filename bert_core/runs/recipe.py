@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from bert_core.config import (
     ASSETS,
@@ -21,6 +21,7 @@ from bert_core.config import (
     DataConfig,
     FinetuningConfig,
     FinetuningData,
+    Schedule,
     TokenizerConfig,
     TrainingConfig,
     build,
@@ -41,17 +42,20 @@ DEFAULT_RECIPE = "romeo-juliet"
 GOING_ON_RATE = 3e-4  # the highest peak of the learning rate with which a trained model goes on, if none is given
 _TASKS = ASSETS / "tasks"
 
+Source = TypeVar("Source", Corpus, TaskParts)
+Part = TypeVar("Part", bound=Schedule)
 
-class _Settings:
+
+class _Settings(Generic[Source]):
     """What the recipes of a text and of a task have in common: a seed, and sections of settings by name."""
 
     names: ClassVar[Sequence[str]]  # of the numbers of a step
 
-    def source(self) -> Any:
+    def source(self) -> Source:
         """The recipe's own text or examples."""
         raise NotImplementedError
 
-    def describing(self, source: Any) -> Self:
+    def describing(self, source: Source) -> Self:
         """A copy that describes another text or other examples, and says how they were read."""
         raise NotImplementedError
 
@@ -70,7 +74,7 @@ class _Settings:
             del content["start"]
         return content
 
-    def for_source(self, source: Any) -> Self:
+    def for_source(self, source: Source) -> Self:
         """This recipe for its own text or examples; for others, a copy that describes those."""
         try:
             is_own = source.fingerprint == self.source().fingerprint
@@ -118,7 +122,7 @@ class _Settings:
 
 @checked
 @dataclass(frozen=True)
-class Recipe(_Settings):
+class Recipe(_Settings[Corpus]):
     """All settings of a training run. Raises ConfigError for settings that do not fit together.
 
     name: the file's name without .json. scale: a factor on layers, heads, widths, batch, steps and warm-up, which
@@ -173,7 +177,7 @@ class Recipe(_Settings):
         dropout = {each: value for each, value in fields_of(self.model).items() if "dropout" in each}
         training = self.training
         if self.start is None and training.optimizer != "adadelta":
-            training = dataclasses.replace(_slowed(training), parts=[_slowed(part) for part in training.parts])
+            training = dataclasses.replace(_slowed(training), parts=tuple(map(_slowed, training.parts)))
         model = dataclasses.replace(sizes, **dropout)
         return dataclasses.replace(self, start=name, model=model, training=training)
 
@@ -183,7 +187,7 @@ class Recipe(_Settings):
         def scaled(number: int) -> int:
             return max(1, round(number * self.scale))
 
-        def scaled_schedule(part: Any, before: int, **changes: Any) -> Any:
+        def scaled_schedule(part: Part, before: int, **changes: Any) -> Part:
             # The end is rounded, not the number of steps, because the next part may begin where this one ends.
             start = changes.get("start", 0)
             end = max(start + 1, round((before + part.steps) * self.scale))
@@ -220,13 +224,13 @@ class Recipe(_Settings):
         return dataclasses.replace(self, title=source.name, description=description, corpus=own)
 
 
-def _slowed(part: Any) -> Any:
+def _slowed(part: Part) -> Part:
     return dataclasses.replace(part, learning_rate=min(part.learning_rate, GOING_ON_RATE))
 
 
 @checked
 @dataclass(frozen=True)
-class FinetuningRecipe(_Settings):
+class FinetuningRecipe(_Settings[TaskParts]):
     """All settings of a fine-tuning run. Raises ConfigError.
 
     name: by which `finetuning_recipe` finds it. task: one of `TASKS`. files: of the program's own data set, in

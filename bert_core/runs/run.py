@@ -199,7 +199,7 @@ class Run:
 
     @checked
     def save(self, folder: str | Path) -> None:
-        """Write the model, that of a task's best epoch, as a Hugging Face folder, with its state for `resume` while that
+        """Write the model, that of a task's best epoch, as a Hugging Face folder, with the state for `resume`, if it
         is kept. Raises RunError without a model, CheckpointError if the folder cannot be written."""
         checkpoint, also = self._to_save()
         save_checkpoint(checkpoint, folder, also=also)

@@ -28,6 +28,7 @@ from bert_core.training.metrics import StepMetrics
 from bert_core.training.trainer import TrainerState
 
 _LAST = "last"  # the weights of the last step, in one tensor as the averages, where the model has others
+_HASHED = {CONFIG, WEIGHTS, TOKENIZER, RECIPE, TRAINING_TENSORS}  # at least
 _MAX_SETTINGS_BYTES = 256 * 2**10  # of recipe.json and of training_state.json, which have a few kB
 _MAX_STEPS = 1_000_000  # the numbers of each are kept in memory
 
@@ -87,19 +88,21 @@ def read_training_state(folder: str | Path) -> TrainingState:
     facts, settings = (read_json(folder / name, most_bytes=_MAX_SETTINGS_BYTES) for name in (TRAINING_STATE, RECIPE))
     check_seed(settings.get("seed"))
     recipe = (FinetuningRecipe if "task" in settings else Recipe).from_dict("saved", settings)
-    values: list[Any] = [facts.get(name) for name in ("step", "seconds", "updates", "text", "sha256", "columns")]
-    step, seconds, updates, text, hashes, columns = values
-    if (
-        not (_is_count(step) and step <= recipe.training.total_steps)
-        or not isinstance(seconds, float | int)
-        or not (isinstance(updates, list) and all(map(_is_count, updates)))
-        or not isinstance(text, str)
-        or not (isinstance(columns, dict) and columns.keys() == {"history", "evaluations"})
-        or not (isinstance(columns["evaluations"], list) and all(map(_is_name, columns["evaluations"])))
-        or not (isinstance(hashes, dict) and {CONFIG, WEIGHTS, TOKENIZER, RECIPE, TRAINING_TENSORS} <= hashes.keys())
-    ):
+    match facts:
+        case {
+            "step": int() as step,
+            "seconds": float() | int() as seconds,
+            "updates": [*updates],
+            "text": str() as text,
+            "columns": {"history": names, "evaluations": [*measures]} as columns,
+            "sha256": dict() as hashes,
+        } if all(map(_is_count, [step, *updates])) and all(map(_is_name, measures)) and hashes.keys() >= _HASHED:
+            pass
+        case _:
+            raise _mismatch()
+    if step > recipe.training.total_steps:
         raise _mismatch()
-    if columns["history"] != (list(recipe.names) if step else []):
+    if names != (list(recipe.names) if step else []):
         raise CheckpointError("Another version of this program has saved this training; start it again.")
     for name, digest in hashes.items():
         if not MODEL_FILES.fullmatch(name) or not (folder / name).is_file() or _sha256(folder / name) != digest:
@@ -115,9 +118,8 @@ def read_training_state(folder: str | Path) -> TrainingState:
     averages = {name: read_tensor(entry) for name, entry in entries.items() if name not in columns}
     check_finite(averages, "The training cannot continue", "save the model again")
     history, evaluations = (_rows(columns[name], entries.get(name), step + 1) for name in ("history", "evaluations"))
-    if [row.step for row in history] != list(range(1, step + 1)):
-        raise _mismatch()
-    if len({each.shape for each in averages.values()}) > 1:
+    sizes = {each.shape for each in averages.values()}
+    if [row.step for row in history] != list(range(1, step + 1)) or len(sizes) > 1:
         raise _mismatch()
     last = averages.pop(_LAST, None)
     trainer = TrainerState(step, float(seconds), tuple(updates), averages)

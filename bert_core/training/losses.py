@@ -84,7 +84,7 @@ class Pretraining:
         return sums, torch.stack([of_words[0], of_pairs, of_words[0], of_pairs, *of_words[1:]])
 
     def loss(self, numbers: Tensor, config: TrainingConfig, step: int) -> Tensor:
-        """The weighted sum of both losses or, if they alternate, the MLM loss in even steps, the NSP loss in odd ones."""
+        """The weighted sum of both losses or, if they alternate, the MLM loss in even and the NSP loss in odd steps."""
         mlm_loss, nsp_loss = config.mlm_weight * numbers[0], config.nsp_weight * numbers[1]
         if config.alternating:
             return nsp_loss if step % 2 else mlm_loss
