@@ -196,8 +196,10 @@ def _prepare_text(
     remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
     notes = corpus.notes + notes_on_unknown(train.encoded.unknown_share, texts["train"].name, remedy)
     if start is not None:
-        going_on = f"Training goes on from {start.name} with a learning rate of {recipe.training.learning_rate:g}; "
-        notes += (f"{going_on}with a rate far above {GOING_ON_RATE:g} it forgets what it has learned.",)
+        notes += (
+            f"Training goes on from {start.name} with a learning rate of {recipe.training.learning_rate:g}; with a "
+            f"rate far above {GOING_ON_RATE:g} it forgets what it has learned.",
+        )
     prepared = Prepared(
         recipe=recipe,
         source=corpus,
@@ -220,7 +222,10 @@ def _learned_tokenizer(recipe: Recipe, text: Corpus, progress: Callable[[str], N
     part = f" on {share:.0%} of the text, evenly spread" if share < 1 else ""
 
     def show(done: float) -> None:
-        progress(f"training the tokenizer{part}, {done:.0%}" if done < 1 else "making the vocabulary")
+        if done < 1:
+            progress(f"training the tokenizer{part}, {done:.0%}")
+        else:
+            progress("making the vocabulary")
 
     return train_tokenizer(text, **fields_of(recipe.tokenizer), progress=show)
 
@@ -256,15 +261,13 @@ def _prepare_task(
 ) -> Prepared:
     """As `prepare`, without weights."""
     used, labels = _used_parts(recipe, given)
-    train, data, training = used.train, recipe.data, recipe.training
+    train, validation, data, training = used.train, used.validation, recipe.data, recipe.training
+    assert validation is not None
     data = dataclasses.replace(data, sequence_length=min(data.sequence_length, start.config.max_position_embeddings))
     progress("encoding the examples")
     may_be_missing = any(not getattr(each, "answers", True) for each in train.examples)
     layout = Layout(labels, start.tokenizer, data, may_be_missing)
-    assert used.validation is not None
-    batches, held_out = (
-        part.batches(layout, start.config.pad_token_id, recipe.seed) for part in (train, used.validation)
-    )
+    batches, held_out = (each.batches(layout, start.config.pad_token_id, recipe.seed) for each in (train, validation))
     steps = training.steps
     if training.epochs is not None:
         steps = max(1, math.ceil(training.epochs * batches.steps_per_epoch))
@@ -279,13 +282,14 @@ def _prepare_task(
     )
 
     def evaluate(snapshot: Snapshot) -> Generator[float, None, StepMetrics]:
-        assert used.validation is not None
-        return tuning.evaluating(snapshot, used.validation, held_out, layout, batches.steps_per_epoch)
+        return tuning.evaluating(snapshot, validation, held_out, layout, batches.steps_per_epoch)
 
     model = train.kind.model
     weight = torch.empty(len(labels) or model.usual_outputs, start.config.hidden_size, device="meta")
     is_number, several = recipe.task == "text-regression", train.is_multi_label
-    prepared = Prepared(
+    needed = training_bytes(start.config, data.batch_size * (train.choices or 1), batches.longest, 0)
+    check_size(start.config, needed, device)
+    return Prepared(
         recipe=recipe,
         source=given,
         parts=used,
@@ -296,15 +300,13 @@ def _prepare_task(
         validation=held_out,
         test=None,
         device=device,
-        training_bytes=training_bytes(start.config, data.batch_size * (train.choices or 1), batches.longest, 0),
+        training_bytes=needed,
         notes=_task_notes(used, batches, start.tokenizer),
         evaluate=evaluate,
         evaluate_every=training.evaluate_every * batches.steps_per_epoch,
         head=TaskHead(model.__name__, labels, is_number, weight, weight[:, 0], several),
         best_by=train.kind.measure if training.keep_best else None,
     )
-    check_size(prepared.config, prepared.training_bytes, device)
-    return prepared
 
 
 def _used_parts(recipe: FinetuningRecipe, given: TaskParts) -> tuple[TaskParts, tuple[str, ...]]:
