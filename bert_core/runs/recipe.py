@@ -42,7 +42,7 @@ DEFAULT_RECIPE = "romeo-juliet"
 GOING_ON_RATE = 3e-4  # the highest peak of the learning rate with which a trained model goes on, if none is given
 _TASKS = ASSETS / "tasks"
 
-Source = TypeVar("Source", Corpus, TaskParts)
+Source = TypeVar("Source", bound=Corpus | TaskParts)
 Part = TypeVar("Part", bound=Schedule)
 
 
@@ -86,7 +86,7 @@ class _Settings(Generic[Source]):
         """A copy with another seed; None keeps this one. Raises ConfigError for a seed out of range."""
         return self if seed is None else dataclasses.replace(self, seed=seed)  # type: ignore[type-var]
 
-    def override(self, settings: Mapping[str, Any]) -> Self:
+    def override(self, settings: Mapping[str, object]) -> Self:
         """A copy with other settings, such as {"training.steps": 400}; values may be texts.
 
         A name that only one section has needs no section. Given steps or epochs override the recipe's own steps, epochs
@@ -94,7 +94,7 @@ class _Settings(Generic[Source]):
         """
         sections = self.sections()
         values = {section: fields_of(getattr(self, section)) for section in sections}
-        given: dict[str, dict[str, Any]] = {section: {} for section in sections}
+        given: dict[str, dict[str, object]] = {section: {} for section in sections}
         for path, value in settings.items():
             section, _, name = path.rpartition(".")
             owners = [owner for owner, names in values.items() if name in names]
@@ -108,7 +108,7 @@ class _Settings(Generic[Source]):
         return dataclasses.replace(self, **changed)  # type: ignore[type-var]
 
     @classmethod
-    def from_dict(cls, name: str, content: Any) -> Self:
+    def from_dict(cls, name: str, content: object) -> Self:
         """Check JSON content and build a recipe. Raises ConfigError."""
         known = {item.name: item for item in dataclasses.fields(cls) if item.name != "name"}  # type: ignore[arg-type]
         needed = [key for key, item in known.items() if item.default is item.default_factory is MISSING]
@@ -161,7 +161,7 @@ class Recipe(_Settings[Corpus]):
         """How a person's own text is split: as a recipe without a text of its own needs it, else detected."""
         return "auto" if self.corpus.file else self.corpus.kind
 
-    def override(self, settings: Mapping[str, Any]) -> "Recipe":
+    def override(self, settings: Mapping[str, object]) -> "Recipe":
         """A copy at scale with other settings; see `_Settings.override`. The scale, which may be among them, applies to
         the recipe's numbers, never to the given ones."""
         scale = parse(settings.get("scale", self.scale), float)

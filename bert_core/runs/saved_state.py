@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bert_core.config import check_seed
 from bert_core.errors import CheckpointError, CorpusError, quoted
-from bert_core.runs.recipe import FinetuningRecipe, Recipe
+from bert_core.runs.recipe import FinetuningRecipe, Recipe, Source
 from bert_core.storage.checkpoint import MODEL_FILES, RECIPE, TOKENIZER, TRAINING_STATE, TRAINING_TENSORS
 from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header, read_tensor
 from bert_core.storage.untrusted import read_json
@@ -45,7 +45,7 @@ class TrainingState:
     evaluations: Sequence[StepMetrics]  # the held-out curve so far
     last: Tensor | None = None
 
-    def matching(self, source: Any) -> Any:
+    def matching(self, source: Source | None) -> Source:
         """The given text or task, or the recipe's own for None. Raises CorpusError for another than was trained on."""
         source = source or self.recipe.source()
         if source.fingerprint != self.text:

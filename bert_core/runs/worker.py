@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -209,7 +208,7 @@ def finetune(
     device: str = "auto",
     progress: Callable[[StepMetrics, int], None] = lambda row, steps: None,
     tell: Callable[[str], None] = lambda note: None,
-    **settings: Any,
+    **settings: object,
 ) -> Finetuned:
     """Fine-tune a model and wait for the result: that of the best epoch, unless the recipe keeps the last weights.
 

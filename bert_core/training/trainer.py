@@ -66,7 +66,7 @@ class Trainer:
         return self._config
 
     @config.setter
-    def config(self, config: Any) -> None:
+    def config(self, config: OptimizerConfig) -> None:
         for name in ("optimizer", "alternating"):
             if getattr(config, name, None) != getattr(self._config, name, None):
                 raise ConfigError(f"{name} cannot change during a training, because its running averages go on.")
