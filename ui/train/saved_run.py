@@ -78,8 +78,9 @@ def reported(space: Workspace, link: gr.DownloadButton) -> str:
         raise RunError(NO_RUN_YET)
     step, checkpoint = found
     verdict = exam_value(space, run, step).get("verdict", [])
+    corpus = run.prepared.source if run.prepared else None
     with probe_lock:
-        text = report(checkpoint, run.recipe, run.history()[:step], run.evaluations(), run.corpus, verdict=verdict)
+        text = report(checkpoint, run.recipe, run.history()[:step], run.evaluations(), corpus, verdict=verdict)
     return _cached(link, run, "report.html", lambda path: path.write_text(text, encoding="utf-8"))
 
 
