@@ -7,15 +7,16 @@ page's controls read it. `Limits` holds what a visitor may ask for, by place.
 import dataclasses
 import json
 import math
-import types
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from types import NoneType
+from typing import Any, Self, get_args
 
 from bert_core.errors import ConfigError
 
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
 MAX_SEED = 2**63 - 1
+_FLAG = (False, True)
 CORPUS_KINDS = ("auto", "lines", "documents", "wikitext", "pairs")  # how a text is split, see `data.sentences`
 
 
@@ -24,11 +25,10 @@ class Limits:
     """What one visitor may ask of a machine. LOCAL is generous, for one's own; PUBLIC is for a page open to strangers.
 
     upload_bytes: of an uploaded file. items: lines and sentence marks of a text, lines of a task, or values in JSON, in
-    a file of others; they bound the time and memory of reading. tokens: of a tokenizer to open. parameters: of a model
-    to train or to open. step_seconds: estimated, of a training step. steps: of a run. program_runs: of
-    the programs of one address, that have not ended; a visitor of the page has one. probe_seconds: estimated, of a
-    question to a model. memory_bytes: of all visitors' models and runs; above it, the least useful is
-    freed.
+    a file of others. tokens: of a tokenizer to open. parameters: of a model to train or to open. step_seconds,
+    probe_seconds: estimated, of a training step and of a question to a model. steps: of a run. program_runs: of the
+    programs of one address, that have not ended; a visitor of the page has one. memory_bytes: of all visitors' models
+    and runs; above it, the least useful is freed.
     """
 
     upload_bytes: int
@@ -46,12 +46,17 @@ LOCAL = Limits(2**30, 5_000_000, 1_000_000, 500_000_000, 600.0, 100_000_000, 64,
 PUBLIC = Limits(5 * 2**20, 250_000, 32_768, 20_000_000, 2.0, 20_000, 4, 10.0, 2.5 * 2**30)
 
 
-def _number(default: Any, low: float, high: float, hint: str, *, optional: bool = False) -> Any:
-    return field(default=default, metadata={"hint": hint, "range": (low, high), "optional": optional})
+def _number(default: float | None, low: float, high: float, hint: str) -> Any:
+    return field(default=default, metadata={"hint": hint, "range": (low, high)})
 
 
-def _choice(default: Any, choices: tuple, hint: str) -> Any:
+def _choice(default: object, choices: tuple, hint: str) -> Any:
     return field(default=default, metadata={"hint": hint, "choices": choices})
+
+
+def _kinds(kind: object) -> tuple:
+    """The types that a field allows."""
+    return get_args(kind) or (kind,)
 
 
 @dataclass(frozen=True)
@@ -60,23 +65,18 @@ class _Checked:
 
     def __post_init__(self) -> None:
         for item in dataclasses.fields(self):
-            value, meta = getattr(self, item.name), item.metadata
+            value, meta, kinds = getattr(self, item.name), item.metadata, _kinds(item.type)
             if "choices" in meta and (type(value), value) not in [(type(choice), choice) for choice in meta["choices"]]:
                 choices = ", ".join(map(str, meta["choices"]))
                 raise ConfigError(f"{item.name} is {value!r}; it can be one of: {choices}.")
-            if (
-                item.type in (str, str | None)
-                and not isinstance(value, str)
-                and (value, item.type) != (None, str | None)
-            ):
+            if item.type in (str, str | None) and not isinstance(value, kinds):
                 raise ConfigError(f"{item.name} is {value!r}; it must be a text.")
-            if "range" not in meta or (value is None and meta["optional"]):
+            if "range" not in meta or (value is None and NoneType in kinds):
                 continue
             low, high = meta["range"]
-            wants_int = item.type in (int, int | None)
-            is_number = isinstance(value, int if wants_int else (int, float)) and not isinstance(value, bool)
+            is_number = isinstance(value, int if int in kinds else (int, float)) and not isinstance(value, bool)
             if not is_number or not low <= value <= high:  # NaN is in no range
-                kind = "a whole number" if wants_int else "a number"
+                kind = "a whole number" if int in kinds else "a number"
                 raise ConfigError(f"{item.name} is {value!r}; it must be {kind} from {low:g} to {high:g}.")
 
 
@@ -98,15 +98,15 @@ class BertConfig(_Checked):
     hidden_dropout_prob: float = _number(0.1, 0, 0.9, "Fraction of vector entries set to zero in training.")
     attention_probs_dropout_prob: float = _number(0.1, 0, 0.9, "Fraction of attention weights set to zero in training.")
     classifier_dropout: float | None = _number(
-        None, 0, 0.9, "Dropout before the sentence-pair classifier. Empty: none.", optional=True
+        None, 0, 0.9, "Dropout before the sentence-pair classifier. Empty: none."
     )
     max_position_embeddings: int = _number(128, 8, 8192, "Longest input in tokens that the model can read.")
     type_vocab_size: int = _number(2, 2, 16, "Number of segments: sentence A and sentence B.")
     use_position_embeddings: bool = _choice(
-        True, (False, True), "Whether the model knows each token's position. If not, all position vectors stay 0."
+        True, _FLAG, "Whether the model knows each token's position. If not, all position vectors stay 0."
     )
     use_token_type_embeddings: bool = _choice(
-        True, (False, True), "Whether the model knows each token's sentence. If not, all segment vectors stay 0."
+        True, _FLAG, "Whether the model knows each token's sentence. If not, all segment vectors stay 0."
     )
     initializer_range: float = _number(0.02, 1e-6, 1, "Standard deviation of the initial weights.")
     initial_positions: str = _choice(
@@ -137,11 +137,9 @@ class TokenizerConfig(_Checked):
     """How text becomes tokens."""
 
     kind: str = _choice("word", ("word", "wordpiece", "bpe"), "One token per word, or frequent pieces of words.")
-    vocab_size: int | None = _number(
-        None, 6, 200_000, "Vocabulary limit. Empty: all words, or 30,000 pieces.", optional=True
-    )
+    vocab_size: int | None = _number(None, 6, 200_000, "Vocabulary limit. Empty: all words, or 30,000 pieces.")
     min_frequency: int = _number(1, 1, 1_000_000, "How often a word or piece must occur to be in the vocabulary.")
-    lowercase: bool = _choice(True, (False, True), "Whether capital letters are read as small ones.")
+    lowercase: bool = _choice(True, _FLAG, "Whether capital letters are read as small ones.")
     strip_accents: bool | None = _choice(
         False,
         (False, True, None),
@@ -162,10 +160,10 @@ class CorpusConfig(_Checked):
     encoding: str | None = None
     needs: str = "a text of your own"
     most_documents: int | None = _number(
-        None, 1, 100_000_000, "Read only this many documents or pairs from the start. Empty: all.", optional=True
+        None, 1, 100_000_000, "Read only this many documents or pairs from the start. Empty: all."
     )
     validation_share: float | None = _number(
-        None, 0, 0.5, "Fraction for the validation curve. Empty: a tenth of a longer text.", optional=True
+        None, 0, 0.5, "Fraction for the validation curve. Empty: a tenth of a longer text."
     )
     test_share: float = _number(0.0, 0, 0.5, "Fraction at the end of the text, used only for the final test.")
     pair_label: str = "IsNext"
@@ -185,7 +183,7 @@ class DataConfig(_Checked):
         "crop", ("crop", "drop"), "crop: a longer pair loses tokens from its longer side. drop: it is not used."
     )
     short_length: int | None = _number(
-        None, 8, 8192, "Maximum number of tokens in a pair early in the run. Empty: as in the rest.", optional=True
+        None, 8, 8192, "Maximum number of tokens in a pair early in the run. Empty: as in the rest."
     )
     short_share: float = _number(0.9, 0, 1, "Fraction of the first part's steps that use the shorter pairs.")
     batch_size: int = _number(32, 1, 4096, "Sentence pairs per training step.")
@@ -239,7 +237,7 @@ class OptimizerConfig(Schedule):
     """
 
     epochs: float | None = _number(
-        None, 0.001, 1_000_000, "Instead of steps: how many times each sentence begins a pair.", optional=True
+        None, 0.001, 1_000_000, "Instead of steps: how many times each sentence begins a pair."
     )
     optimizer: str = _choice(
         "adamw",
@@ -300,7 +298,7 @@ class TrainingConfig(OptimizerConfig):
 
     mlm_weight: float = _number(1.0, 0, 1000, "Weight of the MLM loss in the sum.")
     alternating: bool = _choice(
-        False, (False, True), "Train the objectives alternately, with an optimizer each, instead of summing the losses."
+        False, _FLAG, "Train the objectives alternately, with an optimizer each, instead of summing the losses."
     )
     nsp_weight: float = _number(1.0, 0, 1000, "Weight of the NSP loss in the sum.")
 
@@ -309,7 +307,7 @@ class TrainingConfig(OptimizerConfig):
 class FinetuningConfig(OptimizerConfig):
     """How fine-tuning updates the weights (Devlin et al. 2018, appendix A.3). `steps` follow from the epochs."""
 
-    epochs: float | None = _number(3.0, 0.001, 1_000, "How many times each example is read.", optional=True)
+    epochs: float | None = _number(3.0, 0.001, 1_000, "How many times each example is read.")
     learning_rate: float = _number(
         1e-3, 1e-8, 1, "How far a step moves the weights. A larger model needs less: 5e-5 for 12 layers of 768."
     )
@@ -318,9 +316,7 @@ class FinetuningConfig(OptimizerConfig):
     frozen_layers: int = _number(
         0, 0, 48, "Keep the embeddings and this many of the lowest layers as they are. 0: train everything."
     )
-    keep_best: bool = _choice(
-        True, (False, True), "Keep the weights of the epoch that did best on the validation part."
-    )
+    keep_best: bool = _choice(True, _FLAG, "Keep the weights of the epoch that did best on the validation part.")
     evaluate_every: int = _number(1, 1, 1000, "Epochs between two evaluations on the validation part.")
 
 
@@ -331,23 +327,23 @@ class FinetuningData(_Checked):
     sequence_length: int = _number(128, 12, 8192, "Maximum number of tokens in a text or a pair.")
     batch_size: int = _number(32, 1, 4096, "Examples per training step.")
     most_examples: int | None = _number(
-        None, 1, 100_000_000, "Train on this many examples, drawn by the seed. Empty: all.", optional=True
+        None, 1, 100_000_000, "Train on this many examples, drawn by the seed. Empty: all."
     )
     validation_share: float = _number(0.1, 0.001, 0.9, "Fraction held out if there is no validation file.")
     question_length: int = _number(64, 1, 8192, "Maximum number of tokens of a question.")
     stride: int | None = _number(
-        None, 1, 8192, "Tokens from one window of a long context to the next. Empty: half a window.", optional=True
+        None, 1, 8192, "Tokens from one window of a long context to the next. Empty: half a window."
     )
     best_answers: int = _number(20, 1, 1000, "How many likeliest starts and ends of an answer are combined.")
     longest_answer: int = _number(30, 1, 8192, "Maximum number of tokens of an answer.")
 
 
-def fields_of(config: Any) -> dict[str, Any]:
+def fields_of(config: _Checked) -> dict[str, Any]:
     """The fields of settings by name; fields that are settings themselves stay such."""
     return {item.name: getattr(config, item.name) for item in dataclasses.fields(config)}
 
 
-def build(kind: type, values: Any, section: str) -> Any:
+def build(kind: type, values: object, section: str) -> Any:
     """Settings of a kind from values by name, which may be texts. Raises ConfigError, which names the section."""
     if not isinstance(values, dict):
         raise ConfigError(f"The section {section!r} must map settings to values.")
@@ -358,23 +354,22 @@ def build(kind: type, values: Any, section: str) -> Any:
     return kind(**{name: parse(value, known[name].type) for name, value in values.items()})
 
 
-def parse(value: Any, kind: Any) -> Any:
+def parse(value: object, kind: object) -> Any:
     """A string as a value of the field's type; a string that is not one is returned, and the field refuses it."""
     if not isinstance(value, str):
         return value
-    kinds = kind.__args__ if isinstance(kind, types.UnionType) else (kind,)
-    if type(None) in kinds and value.strip().lower() in ("", "none", "null"):
+    text, kinds = value.strip().lower(), _kinds(kind)
+    if NoneType in kinds and text in ("", "none", "null"):
         return None
     if bool in kinds:
-        return {"true": True, "false": False}.get(value.strip().lower(), value)
-    for wanted in (int, float):
-        if wanted in kinds:
-            try:
-                number = float(value)
-                return int(number) if wanted is int and number.is_integer() else number
-            except (ValueError, OverflowError):
-                return value
-    return value
+        return {"true": True, "false": False}.get(text, value)
+    if str in kinds:
+        return value
+    try:
+        number = float(value)
+        return int(number) if int in kinds and number.is_integer() else number
+    except (ValueError, OverflowError):
+        return value
 
 
 def read_json_file(path: Path, kind: str) -> Any:

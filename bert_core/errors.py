@@ -56,7 +56,7 @@ def first_three(items: Iterable[str]) -> str:
     return ", ".join(items[:3]) + more
 
 
-def quoted(value: Any) -> str:
+def quoted(value: object) -> str:
     """A value from an untrusted file: quoted, escaped and cut after about 100 characters."""
     return repr(value[:100] if isinstance(value, str | bytes) else value)[:110]
 
@@ -83,7 +83,7 @@ def checked(function: _Function, error: type[BertCoreError] = InputError) -> _Fu
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def call(*arguments: Any, **named: Any) -> Any:
+    def call(*arguments: object, **named: object) -> object:
         for name, value in signature.bind(*arguments, **named).arguments.items():
             parameter = signature.parameters[name]
             for each in value if parameter.kind is parameter.VAR_POSITIONAL else [value]:
@@ -99,7 +99,7 @@ def checked_settings(function: _Function) -> _Function:
     return checked(function, ConfigError)
 
 
-def _fits(value: Any, kind: Any) -> bool:
+def _fits(value: object, kind: Any) -> bool:
     """Whether a value is of the kind that an annotation names. A protocol, Any and no annotation allow any value."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
@@ -130,7 +130,7 @@ def _is_path(value: str | os.PathLike) -> bool:
     return True
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     is_short = value is None or isinstance(value, str | bytes | int | float | os.PathLike)
     return quoted(value) if is_short else f"of the type {type(value).__name__}"
 

@@ -11,7 +11,6 @@ embeddings. Query, key and value are one matrix product at run time and three te
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -201,7 +200,7 @@ class BertLayer(nn.Module):
         self.output = ProjectAddNorm(config.intermediate_size, config)
         self.activation = _ACTIVATIONS[config.hidden_act]
 
-    def forward(self, x: Tensor, *attention_inputs: Any, kept: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def forward(self, x: Tensor, *attention_inputs: object, kept: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         context, weights = self.attention.self(x, *attention_inputs)
         if kept is not None:
             context, x = context.index_select(0, kept), x.index_select(0, kept)
@@ -320,7 +319,7 @@ class BertForPreTraining(nn.Module):
             self.pooled_dropout = nn.Dropout(config.classifier_dropout or 0.0)
         initialise(self, config, generator)
 
-    def forward(self, input_ids: Tensor, *inputs: Tensor | None, **options: Any) -> BertOutput:
+    def forward(self, input_ids: Tensor, *inputs: Tensor | None, **options: object) -> BertOutput:
         """Encode a batch and score words and sentence pairs; arguments as for `BertModel.forward`.
 
         With asked_positions, it scores words only there, (M, V), which saves most of a small model's arithmetic.

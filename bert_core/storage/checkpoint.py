@@ -288,7 +288,7 @@ def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], folder: Pat
     _write_json(folder / CONFIG, config)
 
 
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+def _write_json(path: Path, content: Mapping[str, object]) -> None:
     path.write_text(json.dumps(dict(content), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -338,7 +338,10 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
         notes.append(f"The files lack {parts}; {are} new and untrained here.")
     if (positions := config.max_position_embeddings) > known:
         notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
-    return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, _read_recipe(folder, limits), head)
+    recipe = None
+    with contextlib.suppress(CheckpointError):  # a model without a readable recipe can still be used
+        recipe = read_json(folder / RECIPE, limits)
+    return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, recipe, head)
 
 
 def _read_config(content: Json, limits: Limits) -> BertConfig:
@@ -379,7 +382,7 @@ def _with_positions(config: BertConfig, max_positions: int, limits: Limits) -> B
     return longer
 
 
-def _read_tokenizer(folder: Path, tokenizer_class: Any, limits: Limits, notes: list[str]) -> Tokenizer:
+def _read_tokenizer(folder: Path, tokenizer_class: object, limits: Limits, notes: list[str]) -> Tokenizer:
     """tokenizer_class: that in config.json, for a folder whose tokenizer_config.json has none. notes: to add to."""
 
     def read(name: str) -> Json:
@@ -392,13 +395,6 @@ def _read_tokenizer(folder: Path, tokenizer_class: Any, limits: Limits, notes: l
         if (folder / name).exists():
             return load_tokenizer(folder / name, settings, limits, notes.append)
     raise CheckpointError(f"The folder has neither {TOKENIZER} nor {VOCABULARY}; add one of them.")
-
-
-def _read_recipe(folder: Path, limits: Limits) -> Mapping[str, Any] | None:
-    """The content of recipe.json, or None: a model without a readable recipe can still be used."""
-    with contextlib.suppress(CheckpointError):
-        return read_json(folder / RECIPE, limits)
-    return None
 
 
 def _read_head(content: Json, config: BertConfig, notes: list[str]) -> TaskHead | None:

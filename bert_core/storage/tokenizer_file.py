@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer
 
@@ -145,10 +144,13 @@ def _read_merges(model: Json) -> list[list[str]]:
     for field in ("dropout", "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges"):
         if model.get(field):
             raise CheckpointError(f"its {field} is {quoted(model[field])}, which cannot be used here.")
-    merges = part(model, "merges", list, [None])
-    merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
-    if not all(isinstance(merge, list) and [*map(type, merge)] == [str, str] for merge in merges):
-        raise CheckpointError("its merges must be pairs of pieces.")
+    merges = []
+    for merge in part(model, "merges", list, [None]):
+        match merge.split(" ") if type(merge) is str else merge:
+            case [str(first), str(second)]:
+                merges.append([first, second])
+            case _:
+                raise CheckpointError("its merges must be pairs of pieces.")
     return merges
 
 
@@ -167,7 +169,7 @@ def check_special_tokens(settings: Json, name: str) -> None:
         raise CheckpointError(f"{name}: {error}") from None
 
 
-def _refuse_added_tokens(added: Any) -> None:
+def _refuse_added_tokens(added: object) -> None:
     """Raise CheckpointError for added tokens: other programs match them before they split a text into words."""
     entries = added if isinstance(added, list) else [added] if added else []
     if foreign := [quoted(name) for name in map(_content, entries) if name not in SPECIAL_TOKENS]:
@@ -177,7 +179,7 @@ def _refuse_added_tokens(added: Any) -> None:
         )
 
 
-def _content(token: Any) -> Any:
+def _content(token: object) -> object:
     """The text of a token, which may be an object with flags."""
     return token.get("content") if isinstance(token, dict) else token
 
@@ -210,11 +212,13 @@ def _scheme_of_settings(settings: Json) -> Scheme:
     return _with_flags(Scheme("WordPiece", "bert"), [flags[name] for name in _FLAGS], problem)
 
 
-def _with_flags(scheme: Scheme, flags: list[Any], problem: str) -> Scheme:
-    lowercase, strip_accents, chinese = flags
-    if not isinstance(lowercase, bool) or not all(isinstance(flag, bool | None) for flag in flags):
-        raise CheckpointError(problem)
-    return replace(scheme, lowercase=lowercase, strip_accents=strip_accents, handle_chinese_chars=chinese is not False)
+def _with_flags(scheme: Scheme, flags: list[object], problem: str) -> Scheme:
+    match flags:
+        case [bool(lowercase), bool() | None as accents, bool() | None as chinese]:
+            return replace(
+                scheme, lowercase=lowercase, strip_accents=accents, handle_chinese_chars=chinese is not False
+            )
+    raise CheckpointError(problem)
 
 
 def _read_scheme(content: Json, kind: str) -> Scheme:

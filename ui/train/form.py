@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 import gradio as gr
 
@@ -199,7 +200,7 @@ def _control(key: str, value: Any) -> gr.components.Component:
     }
     if "choices" in field.metadata:
         return gr.Dropdown(list(field.metadata["choices"]), **common)
-    if field.metadata["optional"]:
+    if NoneType in get_args(field.type):
         # An empty gr.Number becomes 0; a text stays empty, and the setting's own check reads the number in it.
         return gr.Textbox(**common)
     return gr.Number(precision=0 if field.type in (int, int | None) else None, **common)
