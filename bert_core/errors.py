@@ -88,7 +88,9 @@ def checked(function: _Function, error: type[BertCoreError] = InputError) -> _Fu
             parameter = signature.parameters[name]
             for each in value if parameter.kind is parameter.VAR_POSITIONAL else [value]:
                 if not _fits(each, parameter.annotation):
-                    raise error(f"{name} is {_shown(each)}; it must be {_described(parameter.annotation)}.")
+                    is_short = each is None or isinstance(each, str | bytes | int | float | os.PathLike)
+                    shown = quoted(each) if is_short else f"of the type {type(each).__name__}"
+                    raise error(f"{name} is {shown}; it must be {_described(parameter.annotation)}.")
         return function(*arguments, **named)
 
     return call  # type: ignore[return-value]
@@ -128,11 +130,6 @@ def _is_path(value: str | os.PathLike) -> bool:
     except OSError as error:
         return bool(os.fspath(value)) and error.errno != errno.ENAMETOOLONG
     return True
-
-
-def _shown(value: object) -> str:
-    is_short = value is None or isinstance(value, str | bytes | int | float | os.PathLike)
-    return quoted(value) if is_short else f"of the type {type(value).__name__}"
 
 
 def _described(kind: Any) -> str:

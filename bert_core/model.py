@@ -187,11 +187,8 @@ class BertAttention(nn.Module):
 
 
 class BertLayer(nn.Module):
-    """Self-attention, then a feed-forward block, each with its own residual and LayerNorm.
-
-    kept: (M,) indices of the vectors that are needed after attention; None means all. For the others, see
-    `BertSelfAttention`.
-    """
+    """Self-attention, then a feed-forward block, each with its own residual and LayerNorm. kept: (M,) indices of the
+    vectors that are needed after attention; None means all."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -262,8 +259,7 @@ class BertModel(nn.Module):
         token_type_ids = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
         mask = None
         if attention_mask is not None:
-            mask = torch.zeros(B, 1, 1, T, device=input_ids.device)
-            mask.masked_fill_(~attention_mask.bool().view(B, 1, 1, T), float("-inf"))
+            mask = torch.where(attention_mask.bool().view(B, 1, 1, T), 0.0, -math.inf)
         first, kept = packing.index(torch.arange(0, B * T, T, device=input_ids.device)), None
         if asked_positions is not None:
             kept = torch.cat([first, packing.index(asked_positions.to(first.device))])

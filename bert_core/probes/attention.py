@@ -289,11 +289,8 @@ def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int = 16, seed
 
 @torch.no_grad()
 def _random_heads(attention: BertSelfAttention, inputs: Tensor, heads: int, generator: torch.Generator) -> Tensor:
-    """Attention weights (heads, T, T) of heads with normal query and key weights of the layer's root mean squares.
-
-    inputs: (T, D) of the layer. Their products with normal numbers are distributed as those of the smaller R^T, where
-    inputs^T = Q R.
-    """
+    """Attention weights (heads, T, T) of heads with normal query and key weights of the layer's root mean squares. The
+    products of its inputs (T, D) with normal numbers are distributed as those of R^T, where inputs^T = Q R."""
     sizes = [each.cpu().double().square().view(3, -1).mean(1).sqrt() for each in attention.qkv.parameters()]
     width = inputs.shape[1] // attention.num_heads
     projected = []

@@ -21,11 +21,11 @@ from bert_core.data.tokenizer import CLS, SEP, plain, special_ids
 from bert_core.errors import ConfigError, checked
 from bert_core.model import BertModel, Packing, initialise
 from bert_core.storage.checkpoint import MAX_OUTPUTS
+from bert_core.storage.untrusted import Json
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.tables import TaskFile
 from bert_core.training.metrics import Fractions
 
-Json = dict[str, Any]
 Metrics = dict[str, float]
 Verdict = tuple[bool | None, float]  # see `Judged`
 
