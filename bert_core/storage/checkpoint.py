@@ -346,10 +346,9 @@ def _read_config(content: Json, limits: Limits) -> BertConfig:
     if "model_type" not in content and content.keys() >= _BERT_FIELDS:
         content = {**content, "model_type": "bert"}
     for field, allowed in _FIXED_FIELDS.items():
-        if content.get(field) not in allowed:
-            raise CheckpointError(
-                f"{CONFIG} has {field} {quoted(content.get(field))}; this program supports only {allowed[0]!r}."
-            )
+        value = content.get(field)
+        if value not in allowed:
+            raise CheckpointError(f"{CONFIG} has {field} {quoted(value)}; this program supports only {allowed[0]!r}.")
     names = {field.name for field in dataclasses.fields(BertConfig)}
     given = {name: value for name, value in content.items() if name in names and value is not None}
     try:

@@ -103,10 +103,8 @@ def _from_cache(name: str, cache: Path | None) -> Path:
 
 
 def _reporter(progress: Progress, total: int, name: str) -> type:
-    """A progress bar that shows nothing, calls `progress` and ends the download after the deadline.
-
-    The library makes three: bytes over the network, bytes written to disk, and files. Only the second is reported.
-    """
+    """A progress bar that shows nothing, calls `progress` and ends the download after the deadline. The library makes
+    three: bytes over the network, bytes written to disk, and files. Only the second is reported."""
     from huggingface_hub.utils import tqdm
 
     deadline = time.monotonic() + DEADLINE_SECONDS

@@ -141,12 +141,11 @@ class _ZipFile(io.FileIO):
 
 def _members(zip_name: str, archive: zipfile.ZipFile, wanted: re.Pattern[str]) -> list[zipfile.ZipInfo]:
     """The wanted files. Checks the path of every entry of the archive."""
-    if len(archive.infolist()) > MAX_ZIP_ENTRIES:
-        raise CheckpointError(
-            f"{zip_name} has {len(archive.infolist()):,} files; the limit is {MAX_ZIP_ENTRIES:,}. Pack one model."
-        )
+    files = archive.infolist()
+    if len(files) > MAX_ZIP_ENTRIES:
+        raise CheckpointError(f"{zip_name} has {len(files):,} files; the limit is {MAX_ZIP_ENTRIES:,}. Pack one model.")
     members: dict[tuple[str, ...], zipfile.ZipInfo] = {}
-    for info in archive.infolist():
+    for info in files:
         path = tuple(info.filename.split("/"))
         if "\\" in info.filename or ":" in info.filename or path[0] == "" or ".." in path:
             raise CheckpointError(f"{zip_name} holds the path {quoted(info.filename)}; pack plain file names only.")

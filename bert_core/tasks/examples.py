@@ -133,7 +133,7 @@ class TaskParts:
     @property
     def fingerprint(self) -> str:
         """A hash of all examples: two tasks with the same one are the same."""
-        examples = [part and list(part.examples) for part in (self.train, self.validation, self.test)]
+        examples = [part and list(part.examples) for part in vars(self).values()]
         return hashlib.sha256(repr(examples).encode("utf-8", "surrogatepass")).hexdigest()
 
     def as_json(self) -> Json:
@@ -157,8 +157,7 @@ class TaskParts:
     @property
     def nbytes(self) -> int:
         """Estimated bytes of all examples."""
-        parts = (part for part in (self.train, self.validation, self.test) if part)
-        return sum(500 + len(repr(example)) for part in parts for example in part.examples)
+        return sum(500 + len(repr(example)) for part in vars(self).values() if part for example in part.examples)
 
 
 def _frozen(value: Any) -> Any:

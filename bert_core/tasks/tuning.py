@@ -5,8 +5,8 @@ result = finetune(load_checkpoint("checkpoints/english-mini"), task, epochs=3)
 result.validation["accuracy"], predict(result.checkpoint, ["a fine film"])
 """
 
-import dataclasses
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -60,9 +60,7 @@ def initial_model(
     ConfigError when more layers are to be kept as they are than there are.
     """
     rate = config.dropout
-    sizes = dataclasses.replace(
-        start.config, hidden_dropout_prob=rate, attention_probs_dropout_prob=rate, classifier_dropout=None
-    )
+    sizes = replace(start.config, hidden_dropout_prob=rate, attention_probs_dropout_prob=rate, classifier_dropout=None)
     model = kind(sizes, outputs, generator=torch.Generator().manual_seed(seed))
     if not random:
         keeps_pooler = start.head is not None and "pooler" not in start.missing
