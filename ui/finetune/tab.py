@@ -13,7 +13,7 @@ from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetunin
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts, load_task
 from ui.compare.trials import seeds_control, trial_view
-from ui.finetune.answers import results_numbers, results_page, results_value, texts_of, tried_value
+from ui.finetune.answers import results_numbers, results_page, results_value, tried_value
 from ui.finetune.transfer import start_transfer
 from ui.handlers import QUIET, on_error, own
 from ui.parts.downloads import exporter, offer
@@ -200,7 +200,8 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
     """What a task asks, its examples, and how many of their words the model lacks. Raises CorpusError for examples
     that cannot be learned."""
     train, labels = parts.train, parts.train.labels()
-    tokenized = checkpoint.tokenizer.encode_batch(texts_of(train, MOST_READ), add_special_tokens=False)
+    texts = [text for example in train.examples[:MOST_READ] for text in example.texts]
+    tokenized = checkpoint.tokenizer.encode_batch(texts, add_special_tokens=False)
     tokens = [token for encoding in tokenized for token in encoding.tokens]
     unknown = tokens.count(UNK) / max(1, len(tokens))
     held_out = [f"{len(part.examples):,}" for part in (parts.validation, parts.test) if part]
