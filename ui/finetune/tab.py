@@ -113,7 +113,8 @@ class FinetuneTab:
         offer(page, export, "answers", results_numbers, title=(), html=results_page)
         form, live = self.form, {self.form.facts, page.messages, page.visitor, page.frame}
         page.visitor.enter(self.restore, page.visitor, self.monitor, trigger_mode="always_last", **QUIET)
-        inputs, once = {*page.inputs, *form.examples}, {"trigger_mode": "always_last", **QUIET}
+        inputs = {*page.inputs, *form.examples}
+        once: dict[str, Any] = {"trigger_mode": "always_last", **QUIET}
         changes = [form.task.input, form.uploaded.change, form.encoding.input]
         changes += [form.columns.change, form.separator.change]
         gr.on(changes, self.describe, inputs, form.facts, **once)

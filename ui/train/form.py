@@ -98,7 +98,7 @@ class TrainingForm:
             )
             self.seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=1, min_width=70)
         with gr.Accordion("About this recipe", open=False):
-            plain = {"show_label": False, "container": False, "interactive": False}
+            plain: dict[str, Any] = {"show_label": False, "container": False, "interactive": False}
             self.about = gr.Textbox(
                 recipe.description, label="About this recipe", lines=3, max_lines=14, elem_id="about-recipe", **plain
             )

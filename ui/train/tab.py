@@ -76,7 +76,7 @@ class TrainTab:
         self.step = gr.Button("Step", elem_id="step", min_width=70)
         self.reset = gr.Button("Reset", interactive=False, elem_id="reset", min_width=70)
         self.stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=70)
-        plain = {"show_label": False, "container": False, "min_width": 150}
+        plain: dict[str, Any] = {"show_label": False, "container": False, "min_width": 150}
         self.pace = gr.Dropdown(PACES, value=AUTOMATIC, label="Pace", elem_id="pace", **plain)
         self.faster = gr.Button("Faster", interactive=False, elem_id="faster", min_width=80)
 
@@ -163,7 +163,8 @@ class TrainTab:
         space, filled = self.workspaces.enter(values[self.page.visitor]), self.form.read(values)
         # A large file is previewed once. What the page claims of it is never sent back.
         claim = values[self.preview] if isinstance(values[self.preview], dict) else {}
-        was_refused, dropped = bool(claim.get("error")), []
+        was_refused = bool(claim.get("error"))
+        dropped: list[str] = []
 
         def begin() -> None:
             recipe = filled.recipe()
