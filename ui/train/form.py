@@ -175,7 +175,7 @@ def values_of(recipe: Recipe | FinetuningRecipe, shown: Mapping[str, str] = SHOW
     recipe = recipe.at_scale() if isinstance(recipe, Recipe) else recipe
     values = {key: attrgetter(key)(recipe) for key in shown}
     for key, value in values.items():
-        if _field(recipe, key).metadata.get("optional"):
+        if NoneType in get_args(_field(recipe, key).type):
             values[key] = "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
     if isinstance(recipe, Recipe):
         values["training.steps"] = None if recipe.training.epochs else recipe.training.total_steps
