@@ -1,6 +1,7 @@
 """The Fine-tune tab: choose a task and initial weights, train, try the model, see its mistakes."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -151,9 +152,7 @@ class FinetuneTab:
     def compare(self, values: Values) -> dict[Any, Any]:
         """Start the runs that show what pre-training bought."""
 
-        def begin(*what: Any) -> None:
-            start_transfer(self.workspaces, *what, values[self.seeds])
-
+        begin = functools.partial(start_transfer, self.workspaces, seeds=values[self.seeds])
         return self._started(values, begin)[1] | {self.transfer: {}}
 
     def _started(self, values: Values, begin: Callable[..., Any]) -> tuple[Workspace, dict[Any, Any]]:
