@@ -16,6 +16,7 @@ from ui.gradio_gaps import NO_LOOK_AT_ITSELF, Sessions, poll_seldom
 
 import gradio as gr
 from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from bert_core.config import ASSETS
 from bert_core.pages.offline import style_sheet
@@ -24,9 +25,9 @@ from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
 from ui.attention.tab import attention_tab
 from ui.compare.tab import compare_tab
-from ui.finetune.tab import finetune_tab
+from ui.finetune.tab import FinetuneTab
 from ui.masked_words.tab import masked_words_tab
-from ui.models_tab import models_tab
+from ui.models.tab import ModelsTab
 from ui.next_sentence.tab import next_sentence_tab
 from ui.parts.lessons import load_lesson
 from ui.parts.page import open_page
@@ -41,7 +42,7 @@ from ui.server.scripts import links, script_route
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
 from ui.theme import head, plotly_script, theme
 from ui.train.exam import first_verdict
-from ui.train.tab import train_tab
+from ui.train.tab import TrainTab
 from ui.vectors.step_by_step import step_by_step_tab
 from ui.vectors.words_in_context import words_in_context_tab
 from ui.views import view
@@ -70,14 +71,14 @@ def build(
         if is_class:
             view("classRoom", elem_id="class-bar")
         with gr.Tabs(elem_id="tabs") as tabs:
-            compare_tab(page, train_tab(page))
+            compare_tab(page, TrainTab(page))
             masked_words_tab(page)
             next_sentence_tab(page)
             attention_tab(page)
             words_in_context_tab(page)
-            finetune_tab(page)
+            FinetuneTab(page)
             step_by_step_tab(page)
-            models_tab(page)
+            ModelsTab(page)
             if is_class:
                 with page.tab("Class", "class"):
                     view("classRoom", options={"lessons": page.lessons}, elem_id="class-board")
@@ -127,7 +128,12 @@ def launch(
     workspaces = open_workspaces(service, shipped=shipped, lease=lease or (LEASE_SECONDS if is_shared else None))
     if keep is not None:
         workspaces.keep(keep)
-    guard = Middleware(Guard, limits=service.limits, hosts=None if is_shared else LOOPBACK)
+    middleware = [
+        Middleware(Guard, limits=service.limits, hosts=None if is_shared else LOOPBACK),
+        Middleware(Documents, links=links()),
+    ]
+    if not is_shared:  # else another site could reach this machine by a name of its own
+        middleware.insert(0, Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "[::1]"], www_redirect=False))
     probe_lock.limit_seconds = service.limits.probe_seconds
     gr.set_static_paths([plotly_script()])
     demo = build(service, workspaces, begin_with, is_class=teacher is not None)
@@ -148,10 +154,7 @@ def launch(
         max_file_size=service.limits.upload_bytes,
         max_threads=MOST_THREADS,
         prevent_thread_lock=True,
-        app_kwargs={
-            "routes": routes,
-            "middleware": [guard, Middleware(Documents, links=links())],
-        },
+        app_kwargs={"routes": routes, "middleware": middleware, "openapi_url": None},
         **NO_LOOK_AT_ITSELF,
         **options,
     )
