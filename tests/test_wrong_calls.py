@@ -155,7 +155,7 @@ CHECKED_ELSEWHERE = {
     "Corpus",
 }
 CHECKED_ELSEWHERE |= {"Run", "recipe_names", "finetuning_recipes", "ablation_map"}
-OF_THE_SERVICE = {"prepare", "begin_slice", "train_slice", "interrupt", "check_lease", "free", "enlist", "queue_ahead"}
+OF_THE_SERVICE = {"prepare", "begin_slice", "train_slice", "interrupt", "check_lease", "free", "enlist", "place_of"}
 OF_THE_SERVICE |= {"watch", "admit", "make_room", "drop"}
 
 

@@ -7,7 +7,7 @@ from bert_core.errors import InputError, RunError
 from bert_core.pages.report import task_report
 from bert_core.probes.reading import read_words
 from bert_core.storage.checkpoint import Checkpoint
-from bert_core.tasks.examples import TaskData, TaskParts, learned_columns
+from bert_core.tasks.examples import TaskParts, learned_columns
 from bert_core.tasks.multiple_choice import ChoiceExample
 from bert_core.tasks.prediction import Judged, Review, predict, review, task_of
 from bert_core.tasks.question_answering import AnswerExample, AnswerPrediction
@@ -225,8 +225,3 @@ def cut(text: str, marks: Sequence[Span]) -> Pieces:
         pieces += [[text[end:start], ""], [text[start:after], kind]]
         end = after
     return [piece for piece in [*pieces, [text[end:], ""]] if piece[0]]
-
-
-def texts_of(part: TaskData, most: int) -> list[str]:
-    """All texts of the first examples."""
-    return [text for example in part.examples[:most] for text in example.texts]

@@ -1,6 +1,7 @@
 """The Fine-tune tab: choose a task and initial weights, train, try the model, see its mistakes."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetunin
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts, load_task
 from ui.compare.trials import seeds_control, trial_view
-from ui.finetune.answers import results_numbers, results_page, results_value, texts_of, tried_value
+from ui.finetune.answers import results_numbers, results_page, results_value, tried_value
 from ui.finetune.transfer import start_transfer
 from ui.handlers import QUIET, on_error, own
 from ui.parts.downloads import exporter, offer
@@ -122,7 +123,8 @@ class FinetuneTab:
         offer(page, export, "answers", results_numbers, title=(), html=results_page)
         form, live = self.form, {self.form.facts, page.messages, page.visitor, page.frame}
         page.visitor.enter(self.restore, page.visitor, self.monitor, trigger_mode="always_last", **QUIET)
-        inputs, once = {*page.inputs, *form.examples}, {"trigger_mode": "always_last", **QUIET}
+        inputs = {*page.inputs, *form.examples}
+        once: dict[str, Any] = {"trigger_mode": "always_last", **QUIET}
         changes = [form.task.input, form.uploaded.change, form.encoding.input]
         changes += [form.columns.change, form.separator.change]
         gr.on(changes, self.describe, inputs, form.facts, **once)
@@ -159,9 +161,7 @@ class FinetuneTab:
     def compare(self, values: Values) -> dict[Any, Any]:
         """Start the runs that show what pre-training bought."""
 
-        def begin(*what: Any) -> None:
-            start_transfer(self.workspaces, *what, values[self.seeds])
-
+        begin = functools.partial(start_transfer, self.workspaces, seeds=values[self.seeds])
         return self._started(values, begin)[1] | {self.transfer: {}}
 
     def _started(self, values: Values, begin: Callable[..., Any]) -> tuple[Workspace, dict[Any, Any]]:
@@ -209,7 +209,8 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
     """What a task asks, its examples, and how many of their words the model lacks. Raises CorpusError for examples
     that cannot be learned."""
     train, labels = parts.train, parts.train.labels()
-    tokenized = checkpoint.tokenizer.encode_batch(texts_of(train, MOST_READ), add_special_tokens=False)
+    texts = [text for example in train.examples[:MOST_READ] for text in example.texts]
+    tokenized = checkpoint.tokenizer.encode_batch(texts, add_special_tokens=False)
     tokens = [token for encoding in tokenized for token in encoding.tokens]
     unknown = tokens.count(UNK) / max(1, len(tokens))
     held_out = [f"{len(part.examples):,}" for part in (parts.validation, parts.test) if part]

@@ -109,8 +109,15 @@ class TrainingForm:
 
     def read(self, values: Mapping[Any, Any]) -> Filled:
         """The form from the values that Gradio gives a handler whose inputs are a set of components."""
-        texts = (values[control] for control in (self.source, self.pasted, self.uploaded, self.encoding, self.recipe))
-        return Filled(*texts, int(values[self.seed] or 0), [values[control] for control in self.settings])
+        return Filled(
+            values[self.source],
+            values[self.pasted],
+            values[self.uploaded],
+            values[self.encoding],
+            values[self.recipe],
+            int(values[self.seed] or 0),
+            [values[control] for control in self.settings],
+        )
 
 
 def show_source(kind: str, path: str | None) -> list[Any]:

@@ -162,7 +162,8 @@ class TrainTab:
         space, filled = self.workspaces.enter(values[self.page.visitor]), self.form.read(values)
         # A large file is previewed once. What the page claims of it is never sent back.
         claim = values[self.preview] if isinstance(values[self.preview], dict) else {}
-        was_refused, dropped = bool(claim.get("error")), []
+        was_refused = bool(claim.get("error"))
+        dropped: list[str] = []
 
         def begin() -> None:
             recipe = filled.recipe()

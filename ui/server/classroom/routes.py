@@ -53,9 +53,9 @@ class Actions:
     def __init__(self, workspaces: Workspaces, classroom: Classroom, judge: Judge) -> None:
         self.workspaces, self.classroom, self.judge = workspaces, classroom, judge
         self._verdicts: weakref.WeakKeyDictionary[Run, tuple[int, str]] = weakref.WeakKeyDictionary()  # and its steps
-        self._for_all = {"share": self.share, "withdraw": self.withdraw, "guess": self.guess}
-        of_room = {each.__name__: each for each in (classroom.send, classroom.ask, classroom.uncover, classroom.end)}
-        self._for_teacher = of_room | {"clear": classroom.clear, "enter": self.enter, "limit": self.limit}
+        self._for_all = _by_name(self.share, self.withdraw, self.guess)
+        of_room = _by_name(classroom.send, classroom.ask, classroom.uncover, classroom.end, classroom.clear)
+        self._for_teacher = of_room | _by_name(self.enter, self.limit)
 
     @on_error(lambda sentence: {"error": sentence})
     def act(self, action: str, *arguments: Any) -> Any:
@@ -63,7 +63,7 @@ class Actions:
         if action in self._for_teacher:
             self.classroom.check(arguments[1] if arguments[1:] else None)
             arguments = arguments[2:]
-        work: Callable[..., Any] | None = (self._for_all | self._for_teacher).get(action)
+        work = (self._for_all | self._for_teacher).get(action)
         try:
             inspect.signature(work).bind(*arguments)  # type: ignore[arg-type]
         except TypeError:
@@ -111,6 +111,10 @@ class Actions:
         service = self.workspaces.service
         service.limits = dataclasses.replace(service.limits, steps=steps, parameters=parameters)
         self.classroom.open_board(is_sharing is True)
+
+
+def _by_name(*actions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    return {action.__name__: action for action in actions}
 
 
 def described(space: Workspace, run: Run) -> dict[str, Any]:
