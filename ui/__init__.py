@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import gc
+import importlib
 import os
 import time
 from collections.abc import Sequence
@@ -22,13 +23,7 @@ from bert_core.pages.offline import style_sheet
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
-from ui.attention.tab import attention_tab
-from ui.compare.tab import compare_tab
-from ui.finetune.tab import finetune_tab
 from ui.handlers import OneLine
-from ui.masked_words.tab import masked_words_tab
-from ui.models_tab import models_tab
-from ui.next_sentence.tab import next_sentence_tab
 from ui.parts.lessons import load_lesson
 from ui.parts.page import open_page
 from ui.server.classroom.routes import class_routes
@@ -42,11 +37,21 @@ from ui.server.scripts import locales, pieces, script_route
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
 from ui.theme import head, plotly_script, theme
 from ui.train.exam import first_verdict
-from ui.train.tab import train_tab
-from ui.vectors.step_by_step import step_by_step_tab
-from ui.vectors.words_in_context import words_in_context_tab
 from ui.views import view
 
+# The modules with the tabs, in their order on the page.
+TABS = (
+    "train.tab",
+    "compare.tab",
+    "masked_words.tab",
+    "next_sentence.tab",
+    "attention.tab",
+    "vectors.words_in_context",
+    "finetune.tab",
+    "vectors.step_by_step",
+    "models_tab",
+)
+CLASS = "server.classroom.tab"
 _ROOT = Path(__file__).resolve().parent.parent
 ICON = ASSETS / "icon.png"  # drawn from icon.svg
 SHIPPED = tuple(_ROOT / "checkpoints" / name for name in ("romeo-juliet", "english-mini", "chinese-poems"))
@@ -68,22 +73,11 @@ def build(
     with the bar and the tab of a class."""
     workspaces = workspaces or open_workspaces(service)
     with without_apps(), gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
-        page = open_page(demo, workspaces, lesson)
+        shown = [importlib.import_module(f"ui.{module}").TAB for module in (*TABS, *[CLASS][:is_class])]
+        page = open_page(demo, workspaces, shown, lesson)
         if is_class:
             view("classRoom", elem_id="class-bar")
-        with gr.Tabs(elem_id="tabs") as tabs:
-            compare_tab(page, train_tab(page))
-            masked_words_tab(page)
-            next_sentence_tab(page)
-            attention_tab(page)
-            words_in_context_tab(page)
-            finetune_tab(page)
-            step_by_step_tab(page)
-            models_tab(page)
-            if is_class:
-                with page.tab("Class", "class"):
-                    view("classRoom", options={"lessons": page.lessons}, elem_id="class-board")
-        page.open_tabs(tabs)
+        page.lay_out()
         endpoints(demo, workspaces)
         demo.queue(api_open=False, max_size=MOST_QUEUED)
         # Gradio's queue looks for new work 1,000 times a second, which takes 7 % of a core from the training.

@@ -30,8 +30,9 @@ from bert_core.tasks.prediction import task_of
 from ui.handlers import QUIET, cached_file, on_error, own, sentence_of
 from ui.parts.downloads import SAVE
 from ui.parts.page import Asked, Page
-from ui.parts.question import Question, Values
+from ui.parts.question import MODEL, Question, Values
 from ui.parts.shown_model import choices
+from ui.parts.tab import Tab
 from ui.server.workspace import Model
 from ui.views import hint, view
 
@@ -42,7 +43,7 @@ _one_reader = threading.Lock()  # the memory that strangers' models take while t
 
 def models_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
-    with page.tab("Models", "models"), gr.Row(elem_classes="b-split"):
+    with gr.Row(elem_classes="b-split"):
         with gr.Column(scale=5, min_width=320):
             choice = gr.Radio(
                 [], label="The model that the other tabs use", elem_id="model-choice", elem_classes="b-list"
@@ -76,13 +77,16 @@ def models_tab(page: Page) -> None:
             # The browser needs a link to click before the file exists.
             file = gr.DownloadButton("File", visible="hidden", elem_id="download-file")
 
-    def facts_of(asked: Asked) -> dict[Any, Any]:
+    def facts_of(asked: Asked) -> dict[str, Any]:
+        return {"model-facts": model_facts(asked.model)}
+
+    def show_choice(values: Values) -> dict[Any, Any]:
+        asked = page.asked(values)
         space, key = asked.space, asked.question.model or page.workspaces.shipped_names[0]
         models = choices(page.workspaces, space)
         listed = [(f"{space.shown_title(value, name)}, {detail}", value) for value, name, detail in models]
         return {
             choice: gr.update(choices=listed, value=key),
-            facts: model_facts(asked.model),
             keep: gr.update(interactive=key in space.runs),
             remove: gr.update(interactive=key in space.models),
         }
@@ -138,12 +142,9 @@ def models_tab(page: Page) -> None:
         return {file: cached_file(file, name, lambda path: pack_checkpoint(checkpoint, path))}
 
     changed = {page.visitor, page.frame, facts}
-    page.on(
-        "facts",
-        facts_of,
-        lambda sentence: {facts: {"facts": [], "notes": [], "error": sentence}},
-        [choice, keep, remove],
-    )
+    failed = {"facts": [], "notes": []}
+    page.on("facts", MODEL, facts_of, lambda sentence: {"model-facts": failed | {"error": sentence}})
+    page.changed(*MODEL)(show_choice, page.inputs, {choice, keep, remove}, trigger_mode="always_last", **QUIET)
     choice.input(None, choice, None, js="(model) => Balcony.ask({ model, step: null })", **QUIET)
     keep.click(lambda values: act(values, keep_copy), page.inputs, changed, **QUIET)
     remove.click(lambda values: act(values, drop), page.inputs, changed, **QUIET)
@@ -165,6 +166,9 @@ def models_tab(page: Page) -> None:
         api_visibility="private",
     )
     download.click(pack, page.inputs, {file, page.messages}, **QUIET).success(None, file, None, js=SAVE)
+
+
+TAB = Tab("models", "Models", models_tab)
 
 
 def model_facts(model: Model) -> dict[str, Any]:

@@ -7,14 +7,14 @@ import { lessonBar } from "./lessons/lesson_bar.js";
 import { unfoldedCell } from "./attention/unfolded_cell.js";
 import { guesses } from "./masked_words/guesses.js";
 import { verdict } from "./next_sentence/verdict.js";
-import { exporter } from "./parts/downloads.js";
+import { exporter, saveFile } from "./parts/downloads.js";
+import { control } from "./parts/control.js";
 import { disable, note } from "./parts/elements.js";
 import { facts } from "./parts/facts.js";
 import { plot } from "./parts/figures.js";
 import { frame } from "./bars/frame.js";
 import { messages, watchRequests } from "./bars/messages.js";
 import { on } from "./parts/page.js";
-import { saveFile } from "./language/language.js";
 import { ask, question } from "./parts/question.js";
 import { sentenceBar } from "./bars/sentence_bar.js";
 import { visitorToken } from "./bars/visitor.js";
@@ -26,6 +26,7 @@ import { similarityMap } from "./vectors/words_in_context.js";
 
 /** @type {Record<string, View>} */
 const views = {
+  control,
   exam,
   exporter,
   facts,

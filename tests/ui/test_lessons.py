@@ -58,7 +58,8 @@ def test_a_step_that_cannot_be_used_is_named(part, value):
 
 
 @pytest.mark.parametrize(
-    "part", [{"off": "all"}, {"heads": 1}, {"recipe": None}, {"number": 3}, {"lesson": "a"}, {"text": None}, {"": 1}]
+    "part",
+    [{"off": "all"}, {"heads": 1}, {"recipe": "a"}, {"at": 1}, {"number": 3}, {"lesson": "a"}, {"text": None}, {"": 1}],
 )
 def test_a_question_that_no_page_asks_is_named(part):
     with pytest.raises(BertCoreError, match=f"step 1: its “{next(iter(part))}”"):

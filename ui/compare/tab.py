@@ -4,12 +4,16 @@ from ui.compare.batch import batch_view
 from ui.compare.experiments import experiments
 from ui.compare.runs_list import runs_list
 from ui.parts.page import Page
+from ui.parts.tab import Tab
 from ui.train.tab import Training
 
 
-def compare_tab(page: Page, training: Training) -> None:
+def compare_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
-    with page.tab("Compare", "compare"):
-        runs_list(page, training)
-        experiments(page, training)
-        batch_view(page)
+    training: Training = page.laid_out["train"]
+    runs_list(page, training)
+    experiments(page, training)
+    batch_view(page)
+
+
+TAB = Tab("compare", "Compare", compare_tab, story=(4, "Now change one setting and compare"))

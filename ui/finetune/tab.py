@@ -15,10 +15,11 @@ from bert_core.tasks.examples import TASKS, TaskParts, load_task
 from ui.finetune.answers import results_numbers, results_page, results_value, texts_of, tried_value
 from ui.finetune.transfer import start_transfer, transfer_news
 from ui.handlers import QUIET, on_error, own
-from ui.parts.downloads import exporter, offer
+from ui.parts.downloads import exporter
 from ui.parts.figures import task_curves
 from ui.parts.page import Asked, Page
-from ui.parts.question import Question, Values
+from ui.parts.question import MODEL, Question, Values
+from ui.parts.tab import Tab
 from ui.server.workspace import Workspace
 from ui.server.workspaces import functions
 from ui.train.form import encoding_choices, encoding_control
@@ -66,7 +67,7 @@ def finetune_tab(page: Page) -> None:
         return {}
 
     titles = [(each.title if each.files else f"{each.title} (needs your file)", each.name) for each in recipes]
-    with page.tab("Fine-tune", "fine-tune"), gr.Row(elem_classes="b-split"):
+    with gr.Row(elem_classes="b-split"):
         with gr.Column(scale=4, min_width=320):
             task = gr.Dropdown(titles, value=recipes[0].name, label="Task", elem_id="task")
             facts = view("facts", elem_id="task-facts")
@@ -109,7 +110,15 @@ def finetune_tab(page: Page) -> None:
                 },
                 elem_id="fine-tune",
             )
-            export = exporter("the answers", of="task-results", elem_id="task-download", kinds=("json", "csv", "html"))
+            exporter(
+                *(page, "the answers"),
+                of="task-results",
+                elem_id="task-download",
+                name="answers",
+                numbers=results_numbers,
+                title=(),
+                html=results_page,
+            )
             transfer = view("transfer", server_functions=functions(workspaces, comparison, stop), elem_id="transfer")
 
     examples = {task, uploaded, encoding, columns, separator}
@@ -181,16 +190,18 @@ def finetune_tab(page: Page) -> None:
         return [shown_run(space), {"visitor": token}] if space else [None, None]
 
     live = {facts, page.messages, page.visitor, page.frame}
-    offer(page, export, "answers", results_numbers, title=(), html=results_page)
     page.visitor.enter(restore, page.visitor, [monitor, transfer], trigger_mode="always_last", **QUIET)
     task.input(choose, task, [uploaded, *settings.values()], **QUIET)
     uploaded.change(encoding_choices, uploaded, encoding, **QUIET)
     described = {"fn": describe, "inputs": {*page.inputs, *examples}, "outputs": facts, "trigger_mode": "always_last"}
     changes = [task.input, uploaded.change, encoding.input, columns.change, separator.change]
     gr.on(changes, **described, **QUIET)
-    page.bar.task(**described, **QUIET)
+    page.changed(*MODEL)(**described, **QUIET)
     start.click(press_start, form, {*live, monitor}, **QUIET)
     compare.click(press_compare, {*form, seeds}, {*live, transfer}, **QUIET)
+
+
+TAB = Tab("fine-tune", "Fine-tune", finetune_tab, hint="", reads_parts=True)
 
 
 def shown_run(space: Workspace) -> dict[str, Any]:

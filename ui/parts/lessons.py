@@ -7,7 +7,7 @@ from typing import Any
 from bert_core.config import ASSETS
 from bert_core.errors import BertCoreError, InputError, quoted
 from bert_core.storage.untrusted import parse_json
-from ui.parts.question import Question
+from ui.parts.question import SCHEMA, Question
 
 LESSON_BYTES = 256 * 1024
 MOST_VALUES = 10_000
@@ -32,8 +32,6 @@ PARTS = {
     "switches": "#attention-switches",
     "downloads": ".b-save",
 }
-# Parts of a question that the server does not read.
-_PAGE_ONLY = {"heads": dict, "order": str, "stage": str, "recipe": dict}
 _STRINGS = ("text", "ask", "answer")
 
 
@@ -86,14 +84,11 @@ def _read_step(step: Any, where: str) -> dict[str, Any]:
     check(isinstance(hide, list) and all(isinstance(part, str) and part in PARTS for part in hide), "hide")
     check(isinstance(question, dict), "question")
     for part, value in question.items():
-        if part in _PAGE_ONLY:
-            check(isinstance(value, _PAGE_ONLY[part]), part)
-        elif not (part == "hidden" and value is None):
-            check(part in Question.__dataclass_fields__, part)
-            try:
-                Question.read({part: value})
-            except BertCoreError:
-                check(False, part)
+        try:
+            Question.read({part: value})
+        except BertCoreError:
+            check(False, part)
+        check(part in SCHEMA and part not in ("lesson", "at"), part)
     return {**texts, "question": question, "choices": choices, "right": right, "hide": hide}
 
 

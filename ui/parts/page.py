@@ -1,11 +1,12 @@
 """The frame of the page, shared by all tabs: the visitor, the shown model, and the question that is asked of it."""
 
+import dataclasses
 import functools
+import inspect
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from bert_core.storage.checkpoint import Checkpoint
 from ui.handlers import MALFORMED, QUIET, on_error, own
 from ui.parts.lessons import LESSON_BYTES, PARTS, lessons, read_lesson
 from ui.parts.masking import words_value
-from ui.parts.question import EVENTS, Question, Values
+from ui.parts.question import Question, Values
 from ui.parts.shown_model import choices, comparisons, first_pair, repeated_run, shown_model
+from ui.parts.tab import Tab
 from ui.server.workspace import Model, Workspace, is_finetuning
 from ui.server.workspaces import Workspaces, functions
 from ui.views import view
@@ -35,7 +37,6 @@ HELP = (
     "The model and the step above hold for every tab. Drag the slider back to see what the model knew before.",
     "The link keeps all that you look at. Whoever opens it sees the same.",
 )
-SKIP = "{ __type__: 'update' }"  # JavaScript for gr.skip()
 _messages = itertools.count()
 GIVEN = "given"  # the lesson of `app.py --lesson`
 
@@ -75,9 +76,9 @@ class Asked:
 @dataclass(frozen=True)
 class Page:
     """The parts of the page that tabs share. visitor: its value is the token that the browser keeps; `enter` fires when
-    the page comes to the server with it. frame: the bar above the tabs, its value see `frame_value`. messages: see
-    `say`. bar: the bar with the sentences, its value the question. lessons: name and title of each. answers, answered:
-    functions and the ids of the views that they answer, by event, see `on`."""
+    the page comes to the server with it. frame: the bar above the tabs, its value see `frame.js`. messages: see `say`.
+    bar: the bar with the sentences, its value the question. lessons: name and title of each. tabs: all of them.
+    laid_out: what earlier tabs have returned, by name. answers: see `on`. tab: the one that is laid out."""
 
     demo: gr.Blocks
     workspaces: Workspaces
@@ -86,8 +87,10 @@ class Page:
     messages: gr.HTML
     bar: gr.HTML
     lessons: list[list[str]]
-    answers: dict[str, Callable[[Workspace, object], dict[Any, Any]]]
-    answered: dict[str, list[str | None]]
+    tabs: Sequence[Tab]
+    answers: "Answers"
+    laid_out: dict[str, Any] = field(default_factory=dict)
+    tab: Tab | None = None
 
     def say(self, sentence: str) -> dict[Any, Any]:
         """The output of a handler that shows a sentence in the window, wherever the page is scrolled."""
@@ -101,52 +104,102 @@ class Page:
 
     def asked(self, values: Values) -> Asked:
         """The visitor's question. Raises InputError for a malformed one."""
-        space = self.workspaces.lookup(values[self.visitor]) or Workspace("")
-        return Asked(self.workspaces, space, Question.read(values[self.bar]))
+        return self._asked(self.workspaces.lookup(values[self.visitor]) or Workspace(""), values[self.bar])
 
-    @contextmanager
-    def tab(self, label: str, name: str) -> Iterator[None]:
-        """Lay out a tab. name: its key in the question."""
-        with gr.Tab(label, id=name, elem_id=f"tab-{name}") as tab:
-            yield
-        tab.select(None, None, None, js=f"() => Balcony.ask({{ tab: {name!r} }})", **QUIET)
+    def _asked(self, space: Workspace, question: object) -> Asked:
+        return Asked(self.workspaces, space, Question.read(question))
+
+    def functions(self, *work: Callable[..., Any]) -> list[Callable[[Any], Any]]:
+        """`server_functions` of a view, each called with the visitor's question and what else the page sends."""
+
+        def asking(function: Callable[..., Any]) -> Callable[..., Any]:
+            def served(space: Workspace, question: object, *values: Any) -> Any:
+                return function(self._asked(space, question), *values)
+
+            _, *others = inspect.signature(function, eval_str=True).parameters.values()
+            first = [*inspect.signature(served, eval_str=True).parameters.values()][:2]
+            served.__signature__ = inspect.Signature([*first, *others])  # type: ignore[attr-defined]
+            served.__name__ = function.__name__
+            return served
+
+        return functions(self.workspaces, *map(asking, work), known=False)
 
     def on(
         self,
-        event: str,
-        answer: Callable[[Asked], dict[Any, Any]],
-        failed: Callable[[str], dict[Any, Any]],
-        controls: Sequence[gr.components.Component] = (),
+        name: str,
+        reads: Sequence[str],
+        answer: Callable[[Asked], dict[str, Any]],
+        failed: Callable[[str], dict[str, Any]],
+        *,
+        part_of: str = "",
     ) -> None:
-        """Answer an event of EVENTS with values of views. failed: these for an error's sentence, which one of them has
-        under "error". controls: other components, whose values an answer may hold too."""
+        """Answer the question with values of views of this tab, by their elem_id: when the tab is open and one of the
+        parts `reads` of the question has changed since. Without `reads`, when an answer has {"more": name}.
 
-        def respond(space: Workspace, question: object) -> dict[Any, Any]:
-            return answer(Asked(self.workspaces, space, Question.read(question)))
+        failed: the views' values for an error's sentence, which one of them has under "error". part_of: the name of an
+        answer that has these values too.
+        """
 
-        self.answers[event] = on_error(failed)(respond)
-        self.answered[event] += [view.elem_id for view in failed("")]
-        if controls:
-            js = f"() => {[each.elem_id for each in controls]}.map((id) => Balcony.values[id] ?? {SKIP})"
-            getattr(self.bar, event)(None, None, [*controls], js=js, **QUIET)
+        def respond(space: Workspace, question: object) -> dict[str, Any]:
+            return answer(self._asked(space, question))
 
-    def open_tabs(self, tabs: gr.Tabs) -> None:
-        """Let the page open the question's tab."""
+        self.answers.functions[name] = on_error(failed)(respond)
+        self._declare(name, reads, list(failed("")), part_of)
+
+    def changed(self, *reads: str) -> Callable[..., Any]:
+        """A listener for a form of Gradio's controls in this tab: one of these parts of the question has changed."""
+        assert self.tab is not None
+        self._declare(self.tab.name, reads, [], "")
+        return getattr(self.bar, self.tab.name)
+
+    def _declare(self, name: str, reads: Sequence[str], views: list[str], part_of: str) -> None:
+        assert self.tab is not None
+        self.answers.declared[name] = {"tab": self.tab.name, "reads": reads, "views": views, "part_of": part_of}
+
+    def lay_out(self) -> None:
+        """Lay out the tabs. The question names the open one, whether the person opens it or the page."""
+        with gr.Tabs(elem_id="tabs") as tabs:
+            for tab in self.tabs:
+                with gr.Tab(tab.title, id=tab.name, elem_id=f"tab-{tab.name}") as opened:
+                    self.laid_out[tab.name] = tab.lay_out(dataclasses.replace(self, tab=tab))
+                opened.select(None, None, None, js=f"() => Balcony.ask({{ tab: {tab.name!r} }})", **QUIET)
         js = "(question) => ({ selected: question.tab, __type__: 'update' })"
         self.bar.open(None, self.bar, tabs, js=js, **QUIET)
 
-    def on_restored(self, controls: list[gr.components.Component], values: str) -> None:
-        """Set controls of a tab to the question of an address. values: a list of theirs, in JavaScript."""
-        self.bar.restored(None, self.bar, controls, js=f"(question) => {values}", **QUIET)
+
+@dataclass(frozen=True)
+class Answers:
+    """What the server answers to a question. functions: by name. declared: the same for the page, see `Page.on`."""
+
+    functions: dict[str, Callable[[Workspace, object], dict[str, Any]]] = field(default_factory=dict)
+    declared: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def answer(self, space: Workspace, name: str, question: object) -> Any:
+        """What the views of an answer show, by their ids."""
+        if name not in self.functions:
+            raise InputError(MALFORMED)
+        # As it is: the framework would copy each number of a large answer.
+        return ORJSONResponse(self.functions[name](space, question))
 
 
-def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | None = None) -> Page:
+def open_page(
+    demo: gr.Blocks, workspaces: Workspaces, tabs: Sequence[Tab], given: dict[str, Any] | None = None
+) -> Page:
     """Lay out what stands above all tabs. given: a lesson with which the page begins, named GIVEN."""
     shipped = lessons() | ({GIVEN: given} if given else {})
     titles = [[name, own(each["title"]) if name == GIVEN else each["title"]] for name, each in shipped.items()]
+    answers = Answers()
     visitor = view("visitorToken", events=("enter",), elem_id="visitor")
-    answers: dict[str, Callable[[Workspace, object], dict[Any, Any]]] = {}
-    answered: dict[str, list[str | None]] = {event: [] for event in EVENTS}  # filled by the tabs
+    with gr.Row(elem_id="header"):
+        frame = _frame(workspaces)
+    messages = view("messages", elem_id="messages")
+    _lesson_bar(workspaces, shipped, titles)
+    bar = _sentence_bar(workspaces, tabs, answers)
+    return Page(demo, workspaces, visitor, frame, messages, bar, titles, tabs, answers)
+
+
+def _frame(workspaces: Workspaces) -> gr.HTML:
+    """The bar with the shown model and its steps."""
 
     def models(space: Workspace) -> dict[str, Any]:
         return {
@@ -159,6 +212,42 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
     def model(space: Workspace, key: str, step: int | None) -> dict[str, Any]:
         return shown_model(workspaces, space, key, step)
 
+    def rename(space: Workspace, key: str, name: str) -> None:
+        space.rename(key, name)
+
+    def repeat(space: Workspace, recipe: object, step: int | None) -> str:
+        return repeated_run(workspaces, space, recipe, step).id
+
+    served = [*functions(workspaces, models, model, rename, known=False), *functions(workspaces, repeat)]
+    options = {"help": HELP, "losses": workspaces.losses}
+    return view("frame", options=options, server_functions=served, elem_id="frame")
+
+
+def _lesson_bar(workspaces: Workspaces, shipped: dict[str, dict[str, Any]], titles: list[list[str]]) -> None:
+    """The open lesson, and the list of them."""
+
+    def lesson(space: Workspace, name: str, text: str | None = None) -> dict[str, Any]:
+        """A shipped lesson, or the one in the text of a file."""
+        if text is not None:
+            return read_lesson(text[: LESSON_BYTES + 1].encode("utf-8", "replace"), name[:60])
+        if name not in shipped:
+            raise InputError(f"There is no lesson {quoted(name)}; choose one from the list.")
+        return shipped[name]
+
+    options = {
+        "lessons": titles,
+        "begin": GIVEN if GIVEN in shipped else "",
+        "parts": PARTS,
+        "most": LESSON_BYTES + 1,
+        **{name: json.loads((ASSETS / f"{name}.json").read_text(encoding="utf-8")) for name in ("terms", "tour")},
+    }
+    served = functions(workspaces, lesson, known=False)
+    view("lessonBar", options=options, server_functions=served, elem_id="lesson")
+
+
+def _sentence_bar(workspaces: Workspaces, tabs: Sequence[Tab], answers: Answers) -> gr.HTML:
+    """The bar with the sentences, which asks for the answers."""
+
     def sentences(space: Workspace, key: str) -> dict[str, Any]:
         corpus = corpus_of(space, key)
         return {"first": first_pair(corpus), "all": list(dict.fromkeys(corpus.sentences))[:MOST_CHOICES]}
@@ -169,53 +258,16 @@ def open_page(demo: gr.Blocks, workspaces: Workspaces, given: dict[str, Any] | N
         asked = Asked(workspaces, space, Question.read(question))
         return words_value(asked.checkpoint, asked.question, before)
 
-    def answer(space: Workspace, event: str, question: object) -> Any:
-        """What the components of an event show, by their ids; nothing where a form answers it."""
-        found = answers[event](space, question) if event in answers else {}
-        # As it is: the framework would copy each number of a large answer.
-        return ORJSONResponse({component.elem_id: value for component, value in found.items()})
-
-    def rename(space: Workspace, key: str, name: str) -> None:
-        space.rename(key, name)
-
-    def repeat(space: Workspace, recipe: object, step: int | None) -> str:
-        return repeated_run(workspaces, space, recipe, step).id
-
-    def lesson(space: Workspace, name: str, text: str | None = None) -> dict[str, Any]:
-        """A shipped lesson, or the one in the text of a file."""
-        if text is not None:
-            return read_lesson(text[: LESSON_BYTES + 1].encode("utf-8", "replace"), name[:60])
-        if name not in shipped:
-            raise InputError(f"There is no lesson {quoted(name)}; choose one from the list.")
-        return shipped[name]
-
-    with gr.Row(elem_id="header"):
-        asked = [*functions(workspaces, models, model, rename, known=False), *functions(workspaces, repeat)]
-        frame = view(
-            "frame", options={"help": HELP, "losses": workspaces.losses}, server_functions=asked, elem_id="frame"
-        )
-    messages = view("messages", elem_id="messages")
-    view(
-        "lessonBar",
-        options={
-            "lessons": titles,
-            "begin": GIVEN if given else "",
-            "parts": PARTS,
-            "most": LESSON_BYTES + 1,
-            **{name: json.loads((ASSETS / f"{name}.json").read_text(encoding="utf-8")) for name in ("terms", "tour")},
-        },
-        server_functions=functions(workspaces, lesson, known=False),
-        elem_id="lesson",
-    )
-    bar = view(
+    names = [each.name for each in dataclasses.fields(Tab) if each.name not in ("name", "title", "lay_out", "story")]
+    shown = {tab.name: {name: getattr(tab, name) for name in names} for tab in tabs if tab.hint is not None}
+    return view(
         "sentenceBar",
         {},
-        events=("restored", "open", *EVENTS),
-        options={"events": EVENTS, "answered": answered},
-        server_functions=functions(workspaces, sentences, words, answer, known=False),
+        events=("open", *(tab.name for tab in tabs)),
+        options={"tabs": shown, "answers": answers.declared},
+        server_functions=functions(workspaces, sentences, words, answers.answer, known=False),
         elem_id="question",
     )
-    return Page(demo, workspaces, visitor, frame, messages, bar, titles, answers, answered)
 
 
 def corpus_of(space: Workspace, key: str) -> Corpus:

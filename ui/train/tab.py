@@ -16,6 +16,7 @@ from bert_core.runs.run import ACTIVE, Run
 from ui.handlers import QUIET, on_error, sent
 from ui.parts.downloads import SAVE
 from ui.parts.page import Page
+from ui.parts.tab import Tab
 from ui.server.workspace import NO_RUN_YET
 from ui.train.exam import exam_view
 from ui.train.form import (
@@ -63,7 +64,7 @@ def train_tab(page: Page) -> Training:
     """Lay out the tab and connect it."""
     workspaces = page.workspaces
     recipes = [(title_in_list(recipe_named(name)), name) for name in recipe_names()]
-    with page.tab("Train", "train"), gr.Row(elem_id="train"):
+    with gr.Row(elem_id="train"):
         facts = view("textPreview", elem_id="preview")
         with gr.Column(elem_id="form"):
             source = gr.Radio([OWN_TEXT, PASTED, UPLOADED], value=OWN_TEXT, label="Training text", elem_id="source")
@@ -122,7 +123,7 @@ def train_tab(page: Page) -> Training:
             )
             faster = gr.Button("Faster", interactive=False, elem_id="faster", min_width=80)
         with gr.Column(elem_id="watch"):
-            monitor = run_monitor(workspaces)
+            monitor = run_monitor(workspaces, page.tabs)
             exam_view(workspaces)
 
     form = FormControls(source, pasted, uploaded, encoding, recipe, seed, pace, settings)
@@ -304,6 +305,9 @@ def train_tab(page: Page) -> Training:
     # The status may change again before an event is answered; dropping the later one would leave the page behind.
     monitor.status(show, page.visitor, live, trigger_mode="always_last", **QUIET)
     return Training(form, live, show, showing)
+
+
+TAB = Tab("train", "Train", train_tab)
 
 
 def pace_of(chosen: float, steps_to_watch: int | None = None) -> float | None:

@@ -11,15 +11,14 @@ from bert_core.probes.forward import likeliest
 from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import PARTS, Stages, follow
 from bert_core.storage.checkpoint import Checkpoint
-from ui.parts.downloads import exporter, offer
+from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, python_code, table
 from ui.parts.masking import mask_words
 from ui.parts.notes import alone_note, pair_labels, unknown_note
 from ui.parts.page import Asked, Page
-from ui.parts.question import Head, Question
+from ui.parts.question import TEXTS, Head, Question
+from ui.parts.tab import Tab
 from ui.server.probe_lock import probe_lock
-from ui.server.workspace import Workspace
-from ui.server.workspaces import functions
 from ui.views import view
 
 MOST_WORDS = 10
@@ -154,37 +153,45 @@ class Way:
     zeroed: tuple[Head, ...]
 
 
-def step_by_step_tab(page: Page) -> None:
+STEPS = "steps"  # elem_id
+
+
+def lay_out(page: Page) -> None:
     """Lay out the tab and connect it."""
-
-    def inputs(space: Workspace, question: object, name: str, index: int) -> dict[str, Any]:
-        """What a number of a stage is the sum of."""
-        asked = Asked(page.workspaces, space, Question.read(question))
-        return inputs_value(asked.checkpoint, asked.question, name, index)
-
-    with page.tab("Step by step", "step-by-step"):
-        stages = [{"key": key, "title": title, "text": text} for key, title, text in STAGES]
-        steps = view(
-            "stepByStep",
-            options={"stages": stages, "missing": MISSING},
-            server_functions=functions(page.workspaces, inputs, known=False),
-            elem_id="steps",
-        )
-        export = exporter("this stage", of="steps", elem_id="steps-download")
-
-    def show(asked: Asked) -> dict[Any, Any]:
-        if not asked.question.text.strip():
-            return {steps: {"error": EMPTY}}
-        return {steps: steps_value(asked.checkpoint, asked.question)}
-
-    page.on("steps", show, lambda sentence: {steps: {"error": sentence}})
-    offer(
-        page,
-        export,
-        "step-by-step",
-        lambda asked: steps_numbers(asked.checkpoint, asked.question),
+    stages = [{"key": key, "title": title, "text": text} for key, title, text in STAGES]
+    options = {"stages": stages, "missing": MISSING}
+    view("stepByStep", options=options, server_functions=page.functions(inputs), elem_id=STEPS)
+    exporter(
+        *(page, "this stage"),
+        of=STEPS,
+        elem_id="steps-download",
+        name="step-by-step",
+        numbers=lambda asked: steps_numbers(asked.checkpoint, asked.question),
         code=lambda asked: steps_code(asked.checkpoint, way_of(asked.checkpoint, asked.question), *LINES),
     )
+    reads = (*TEXTS, "hidden", "mask", "head", "off", "zeroed", "token")
+    page.on("steps", reads, show, lambda sentence: {STEPS: {"error": sentence}})
+
+
+TAB = Tab(
+    "step-by-step",
+    "Step by step",
+    lay_out,
+    hint="Click a word to hide it from the model; a hidden word becomes [MASK].",
+    press="hidden",
+)
+
+
+def inputs(asked: Asked, name: str, index: int) -> dict[str, Any]:
+    """What a number of a stage is the sum of."""
+    return inputs_value(asked.checkpoint, asked.question, name, index)
+
+
+def show(asked: Asked) -> dict[str, Any]:
+    """All stages of the question."""
+    if not asked.question.text.strip():
+        return {STEPS: {"error": EMPTY}}
+    return {STEPS: steps_value(asked.checkpoint, asked.question)}
 
 
 def inputs_value(checkpoint: Checkpoint, question: Question, name: str, index: int) -> dict[str, Any]:

@@ -10,12 +10,14 @@ from bert_core.errors import InputError
 from bert_core.probes.reading import read_words
 from bert_core.probes.vectors import Occurrence, words_in_contexts
 from bert_core.storage.checkpoint import Checkpoint
-from ui.handlers import QUIET
-from ui.parts.downloads import exporter, offer
+from ui.parts.controls import control
+from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, python_code, table
 from ui.parts.figures import word_points
 from ui.parts.notes import EACH_ALONE, alone_note, unknown_note
-from ui.parts.page import SKIP, Asked, Page
+from ui.parts.page import Asked, Page
+from ui.parts.question import TEXTS
+from ui.parts.tab import Tab
 from ui.server.probe_lock import probe_lock
 from ui.views import hint, view
 
@@ -33,88 +35,80 @@ MOST_READ = 200  # sentences from the start of the text
 CONTEXT = 8  # characters shown on each side of the word
 
 
-def words_in_context_tab(page: Page) -> None:
+FACTS, COSINE, POINTS = "context-facts", "context-cosine", "context-points"  # elem_ids
+WORD, SENTENCES, LEVEL = "context-word", "context-sentences", "context-level"
+
+
+def lay_out(page: Page) -> None:
     """Lay out the tab and connect it."""
-    with page.tab("Words in context", "words-in-context"):
-        facts = view("facts", elem_id="context-facts")
-        with gr.Row(elem_classes="b-split", elem_id="context-stage"):
-            with gr.Column(scale=1, min_width=320):
-                cosine = view("similarityMap", elem_id="context-cosine")
-            with gr.Column(scale=1, min_width=320):
-                points = view("plot", elem_id="context-points")
-        # More than any model has; the first answer lowers it to the model's last layer.
-        level = gr.Slider(
-            0,
-            MOST_LEVELS,
-            value=MOST_LEVELS,
-            step=1,
-            label="Level",
-            info="0: the word vectors alone. 1: with position and segment (embeddings). Then the layers.",
-            elem_id="context-level",
-        )
-        with gr.Row():
-            # assets/js/vectors/words_in_context.js reads what is typed here.
-            word = gr.Textbox(label="Word", max_lines=1, elem_id="context-word", min_width=160, interactive=True)
-            sentences = gr.Textbox(
-                label="Sentences, one per line",
-                lines=3,
-                max_lines=10,
-                elem_id="context-sentences",
-                scale=3,
-                min_width=280,
-                interactive=True,
-            )
-        export = exporter("the similarities", of="context-stage", elem_id="context-download")
-        hint(HINT)
-
-    def filled(asked: Asked) -> tuple[str, list[str], int]:
-        """The word and its sentences, where the person gave none those of an example, and the level."""
-        question, checkpoint = asked.question, asked.checkpoint
-        chosen, lines = question.word, question.contexts
-        if chosen is None or lines is None:
-            offered = [text for text in (question.text, question.pair) if text.strip()]
-            texts = list(dict.fromkeys([*offered, *asked.corpus.sentences[:MOST_READ]]))
-            found = with_word(checkpoint, chosen, texts) if chosen else example(checkpoint, texts)
-            chosen, lines = (found[0] if chosen is None else chosen), (tuple(found[1]) if lines is None else lines)
-        last = checkpoint.config.num_hidden_layers + 1
-        return chosen, list(lines), last if question.level is None else max(0, min(question.level, last))
-
-    def show(asked: Asked) -> dict[Any, Any]:
-        """The facts, both pictures of the chosen level, and the controls where the person did not set them."""
-        question, (chosen, lines, at) = asked.question, filled(asked)
-        controls = {
-            word: gr.skip() if question.word is not None else chosen,
-            sentences: gr.skip() if question.contexts is not None else "\n".join(lines),
-            level: gr.update(maximum=asked.checkpoint.config.num_hidden_layers + 1, value=at),
-        }
-        if not chosen.strip() or not any(line.strip() for line in lines):
-            return {**controls, facts: {"facts": [], "notes": [EMPTY]}, cosine: None, points: None}
-        shown = contexts_value(asked.checkpoint, chosen, lines, at)
-        return {**controls, **dict(zip((facts, cosine, points), shown))}
-
-    def given(asked: Asked) -> tuple[Checkpoint, str, list[str], int]:
-        chosen, lines, at = filled(asked)
-        if not chosen.strip() or not lines:
-            raise InputError(EMPTY)
-        return asked.checkpoint, chosen, lines, at
-
-    page.on(
-        "contexts",
-        show,
-        lambda sentence: {facts: {"facts": [], "notes": [], "error": sentence}, cosine: None, points: None},
-        [level, word, sentences],
-    )
-    # Where the question has none, the answer sets the controls to an example.
-    page.on_restored([word, sentences], f"[question.word ?? {SKIP}, question.contexts?.join('\\n') ?? {SKIP}]")
-    level.input(None, level, None, js="(level) => Balcony.ask({ level })", trigger_mode="always_last", **QUIET)
-    offer(
-        page,
-        export,
-        "similarities",
-        lambda asked: contexts_numbers(*given(asked)),
+    view("facts", elem_id=FACTS)
+    with gr.Row(elem_classes="b-split", elem_id="context-stage"):
+        with gr.Column(scale=1, min_width=320):
+            view("similarityMap", elem_id=COSINE)
+        with gr.Column(scale=1, min_width=320):
+            view("plot", elem_id=POINTS)
+    info = "0: the word vectors alone. 1: with position and segment (embeddings). Then the layers."
+    control("slider", "level", label="Level", info=info, most=MOST_LEVELS, elem_id=LEVEL)
+    with gr.Row(elem_id="context-texts"):
+        control("text", "word", label="Word", elem_id=WORD)
+        control("lines", "contexts", label="Sentences, one per line", elem_id=SENTENCES)
+    exporter(
+        *(page, "the similarities"),
+        of="context-stage",
+        elem_id="context-download",
+        name="similarities",
+        numbers=lambda asked: contexts_numbers(*given(asked)),
         title=("word",),
         code=lambda asked: contexts_code(*given(asked)),
     )
+    hint(HINT)
+    page.on("contexts", (*TEXTS, "word", "contexts", "level"), show, nothing)
+
+
+TAB = Tab(
+    "words-in-context",
+    "Words in context",
+    lay_out,
+    hint="Click a word to follow it through several sentences.",
+    press="word",
+)
+
+
+def filled(asked: Asked) -> tuple[str, list[str], int]:
+    """The word and its sentences, where the person gave none those of an example, and the level."""
+    question, checkpoint = asked.question, asked.checkpoint
+    chosen, lines = question.word, question.contexts
+    if chosen is None or lines is None:
+        offered = [text for text in (question.text, question.pair) if text.strip()]
+        texts = list(dict.fromkeys([*offered, *asked.corpus.sentences[:MOST_READ]]))
+        found = with_word(checkpoint, chosen, texts) if chosen else example(checkpoint, texts)
+        chosen, lines = (found[0] if chosen is None else chosen), (tuple(found[1]) if lines is None else lines)
+    last = checkpoint.config.num_hidden_layers + 1
+    return chosen, list(lines), last if question.level is None else max(0, min(question.level, last))
+
+
+def show(asked: Asked) -> dict[str, Any]:
+    """The facts, both pictures of the chosen level, and what the controls show where the person did not set them."""
+    chosen, lines, at = filled(asked)
+    last = asked.checkpoint.config.num_hidden_layers + 1
+    controls = {WORD: {"first": chosen}, SENTENCES: {"first": lines}, LEVEL: {"first": at, "most": last}}
+    if not chosen.strip() or not any(line.strip() for line in lines):
+        return nothing("") | controls | {FACTS: {"facts": [], "notes": [EMPTY]}}
+    shown = contexts_value(asked.checkpoint, chosen, lines, at)
+    return {**controls, **dict(zip((FACTS, COSINE, POINTS), shown))}
+
+
+def nothing(sentence: str) -> dict[str, Any]:
+    """An error instead of the pictures."""
+    return {FACTS: {"facts": [], "notes": [], "error": sentence}, COSINE: None, POINTS: None}
+
+
+def given(asked: Asked) -> tuple[Checkpoint, str, list[str], int]:
+    """What a file is about. Raises InputError where the word or the sentences are missing."""
+    chosen, lines, at = filled(asked)
+    if not chosen.strip() or not lines:
+        raise InputError(EMPTY)
+    return asked.checkpoint, chosen, lines, at
 
 
 def example(checkpoint: Checkpoint, texts: list[str]) -> tuple[str, list[str]]:

@@ -170,7 +170,7 @@ export function frame(root, { server, options }) {
   async function replace(why) {
     const { recipe } = question;
     const missing = recipe && "missing" in recipe ? recipe.missing : recipe ? "" : why;
-    if (shown?.key === question.model) {
+    if (shown && shown.key === question.model) {
       turn(`${own(shown.name)} is gone. ${options.losses} The page shows a model that comes with Balcony.`);
     } else if (missing) {
       turn(

@@ -15,7 +15,7 @@ const OWN = "file";
 
 /**
  * @typedef {object} Step See read_lesson in ui/parts/lessons.py.
- * @property {Partial<import("../parts/question.js").Question>} question
+ * @property {Record<string, any>} question
  * @property {string} text
  * @property {string} ask
  * @property {string[]} choices

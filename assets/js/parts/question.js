@@ -3,74 +3,56 @@
 
 import { announce } from "./page.js";
 
-/** @typedef {[layer: number, head: number]} Head counted from 0 */
-/**
- * @typedef {object} Question See the fields of Question in ui/parts/question.py.
- * @property {string} model
- * @property {number | null} step
- * @property {string} other
- * @property {string} tab
- * @property {string} text
- * @property {string} pair
- * @property {number[] | null} hidden null: not chosen yet
- * @property {string} guess
- * @property {string} view
- * @property {number} mask
- * @property {Head} head
- * @property {boolean} hide_special
- * @property {Head[]} off
- * @property {Head[]} zeroed other parts set to zero: layer and number of the part
- * @property {Head | null} across
- * @property {number} start
- * @property {string[] | null} choices
- * @property {string | null} word
- * @property {string[] | null} contexts
- * @property {number | null} level
- * @property {number | null} token followed through the stages
- * @property {string} stage
- * @property {object} heads how the views of heads are drawn
- * @property {string} order of the rows of the matrix
- * @property {string} lesson name of the open lesson, "file" for one of a file
- * @property {number} at step of the lesson, from 0
- * @property {object | null} recipe how the shown run is trained again, or why it cannot be
- */
-
-/** @type {Question} */
-const NOTHING = {
-  model: "",
-  step: null,
-  other: "",
-  tab: "train",
-  text: "",
-  pair: "",
-  hidden: null,
-  guess: "",
-  view: "lens",
-  mask: 0,
-  head: [0, 0],
-  hide_special: false,
-  off: [],
-  zeroed: [],
-  across: null,
-  start: 0,
-  choices: null,
-  word: null,
-  contexts: null,
-  level: null,
-  token: null,
-  stage: "pieces",
-  heads: {},
-  order: "text",
-  recipe: null,
-  lesson: "",
-  at: 0,
-};
+/** Of each part of the question its kind and its first value; the server writes it into the page. */
+const { schema } = window.Balcony;
+const FIRST = Object.fromEntries(Object.entries(schema).map(([part, [, first]]) => [part, first]));
 const WRITE_MS = 350; // browsers forbid more than about three changes of the address in a second
 const NUMBER = /^\d{1,9}$/;
-const LINES = ["choices", "contexts"]; // lists of texts
 
-/** The question, and beside it what an answer needs: a number that counts the changes, and the newest step if live. */
-export const question = { ...NOTHING, number: 0, newest: 0 };
+/** @param {string} text */
+const number = (text) => (NUMBER.test(text) ? Number(text) : undefined);
+/** @param {string} text */
+const head = (text) => all(text.split("."), number, 2);
+/**
+ * What `read` makes of each of the texts, undefined where one is nothing to it.
+ * @template Value
+ * @param {string[]} texts @param {(text: string) => Value | undefined} read @param {number} [count] of the texts
+ */
+function all(texts, read, count = texts.length) {
+  const values = texts.map(read);
+  return values.length === count && !values.includes(undefined) ? values : undefined;
+}
+/** @param {string} text */
+function object(text) {
+  try {
+    return JSON.parse(text) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+/**
+ * By kind: a value from its texts in an address, undefined for none; and a value as such texts.
+ * @type {Record<string, [read: (text: string, texts: string[]) => any, write: (value: any) => string[]]>}
+ */
+const KINDS = {
+  text: [(text) => text, (value) => [value]],
+  texts: [(_, texts) => texts.filter(Boolean), (value) => (value.length ? value : [""])],
+  number: [number, (value) => [`${value}`]],
+  flag: [(text) => text === "1", (value) => [`${Number(value)}`]],
+  numbers: [(text) => all(text.split(",").filter(Boolean), number), (value) => [value.join(",")]],
+  head: [head, (value) => [value.join(".")]],
+  heads: [
+    (text) => all(text.split(",").filter(Boolean), head),
+    (value) => [value.map((/** @type {number[]} */ each) => each.join(".")).join(",")],
+  ],
+  object: [object, (value) => [JSON.stringify(value)]],
+};
+
+/**
+ * The question, and beside it what an answer needs: a number that counts the changes, and the newest step if live.
+ * @type {Record<string, any>}
+ */
+export const question = { ...FIRST, number: 0, newest: 0 };
 let writing = 0;
 let written = -Infinity;
 addEventListener("beforeunload", () => {
@@ -79,7 +61,7 @@ addEventListener("beforeunload", () => {
 
 /**
  * Change the question, and tell the views which parts changed.
- * @param {Partial<typeof question>} update
+ * @param {Record<string, any>} update
  */
 export function ask(update) {
   /** @param {any} value */
@@ -92,68 +74,38 @@ export function ask(update) {
   announce("question", { changed: new Set(changed) });
 }
 
-/** The parts of the question that are not as they are at first. @returns {Record<string, any>} */
+/** The parts of the question that have another value than at first. @returns {Record<string, any>} */
 export const changes = () =>
   Object.fromEntries(
-    Object.entries(NOTHING)
-      .filter(([key, first]) => JSON.stringify(question[key]) !== JSON.stringify(first))
-      .map(([key]) => [key, question[key]]),
+    Object.entries(FIRST)
+      .filter(([part, first]) => JSON.stringify(question[part]) !== JSON.stringify(first))
+      .map(([part]) => [part, question[part]]),
   );
 
-/** The question as the part of an address after #; what is as it is at first is left out. */
+/** The question as the part of an address after #, without the parts that have their first value. */
 export function address() {
-  const parts = new URLSearchParams();
-  for (const [key, value] of Object.entries(changes())) {
-    if (LINES.includes(key)) for (const line of value.length ? value : [""]) parts.append(key, line);
-    else if (["heads", "recipe"].includes(key)) parts.set(key, JSON.stringify(value));
-    else if (key === "off" || key === "zeroed") parts.set(key, value.map((head) => head.join(".")).join(","));
-    else if (["head", "across"].includes(key)) parts.set(key, value.join("."));
-    else parts.set(key, `${value === true ? 1 : value}`);
-  }
-  return `#${parts}`;
+  const texts = Object.entries(changes()).flatMap(([part, value]) =>
+    KINDS[schema[part][0]][1](value).map((text) => [part, text]),
+  );
+  return `#${new URLSearchParams(texts)}`;
 }
 
 /**
  * The question of an address, or null without one. A part that cannot be read is left out.
  * @param {string} hash
- * @returns {Partial<Question> | null}
+ * @returns {Record<string, any> | null}
  */
 export function parsed(hash) {
-  const parts = new URLSearchParams(hash.replace(/^#/, ""));
-  const found = {};
-  /** @param {string} text */
-  const head = (text) => {
-    const numbers = text.split(".");
-    return numbers.length === 2 && numbers.every((number) => NUMBER.test(number)) ? numbers.map(Number) : undefined;
-  };
-  /** @param {string} text */
-  const json = (text) => {
-    try {
-      return JSON.parse(text);
-    } catch {
-      return undefined;
-    }
-  };
-  for (const [key, text] of parts) {
-    if (!Object.hasOwn(NOTHING, key)) continue;
-    const first = NOTHING[key];
-    const list = text.split(",").filter(Boolean);
-    let value;
-    if (LINES.includes(key)) value = parts.getAll(key).filter(Boolean);
-    else if (key === "heads" || key === "recipe") value = json(text) ?? undefined;
-    else if (key === "hidden") value = list.every((each) => NUMBER.test(each)) ? list.map(Number) : undefined;
-    else if (key === "off" || key === "zeroed") value = list.every(head) ? list.map(head) : undefined;
-    else if (key === "head" || key === "across") value = head(text);
-    else if (typeof first === "boolean") value = text === "1";
-    else if (typeof first === "string" || key === "word") value = text;
-    else value = NUMBER.test(text) ? Number(text) : undefined;
-    if (value !== undefined) found[key] = value;
-  }
-  return Object.keys(found).length ? found : null;
+  const parts = new URLSearchParams(hash.replace(/^#/, "")),
+    known = [...new Set(parts.keys())].filter((part) => Object.hasOwn(schema, part));
+  const found = known
+    .map((part) => [part, KINDS[schema[part][0]][0](parts.getAll(part).at(-1) ?? "", parts.getAll(part))])
+    .filter(([, value]) => value !== undefined);
+  return found.length ? Object.fromEntries(found) : null;
 }
 
-/** Take the question of an address, everything else as at first. @param {Partial<Question>} found */
-export const restore = (found) => ask({ ...NOTHING, ...found });
+/** Take the question of an address; all other parts get their first value. @param {Record<string, any>} found */
+export const restore = (found) => ask({ ...FIRST, ...found });
 
 function write() {
   writing = 0;

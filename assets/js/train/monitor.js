@@ -124,7 +124,7 @@ function dashboard(root) {
 /** @type {View} */
 export function runMonitor(root, { trigger, server, options }) {
   const board = dashboard(root);
-  const next = nextStep(/** @type {HTMLElement} */ (root.querySelector(".b-status-line")), (steps) =>
+  const next = nextStep(/** @type {HTMLElement} */ (root.querySelector(".b-status-line")), options.story, (steps) =>
     trigger("more", { run: run?.run, steps }),
   );
   const sides = el("div", { class: "b-watch" });

@@ -1,0 +1,94 @@
+// Controls that show and change one part of the question; see ui/parts/controls.py.
+
+import { el } from "./elements.js";
+import { on } from "./page.js";
+import { ask, question } from "./question.js";
+
+/** @typedef {{kind: string, part: string, label: string, info: string, most?: number, choices?: [key: string, label: string][]}} Options */
+/** @typedef {{first?: any, most?: number}} Shown where the question has nothing, and the end of a slider's range */
+/** @typedef {{parts: Node[], show: (value: any, most?: number) => void}} Control */
+
+/** @param {string} text */
+const linesOf = (text) => text.split("\n").filter((line) => line.trim());
+
+/** By kind: the control, which calls `give` with what the person chooses. @type {Record<string, (options: Options, id: string, give: (value: any) => void) => Control>} */
+const KINDS = {
+  checkbox({ label }, id, give) {
+    const box = el("input", { type: "checkbox", "aria-describedby": id });
+    box.addEventListener("change", () => give(box.checked));
+    return {
+      parts: [el("label", { class: "b-toggle" }, box, label)],
+      show(value) {
+        box.checked = value;
+      },
+    };
+  },
+  radio({ label, choices = [] }, id, give) {
+    const boxes = choices.map(([value]) => el("input", { type: "radio", name: id, value }));
+    boxes.forEach((box) => box.addEventListener("change", () => give(box.value)));
+    const labels = choices.map(([, text], k) => el("label", { class: "b-toggle" }, boxes[k], text));
+    return {
+      parts: [el("fieldset", { class: "b-toolbar" }, el("legend", { class: "b-control-name" }, label), ...labels)],
+      show(value) {
+        for (const box of boxes) box.checked = box.value === value;
+      },
+    };
+  },
+  slider({ label, most }, id, give) {
+    const boxes = ["range", "number"].map((type) =>
+      el("input", { type, min: 0, max: most, step: 1, "aria-label": label, "aria-describedby": id }),
+    );
+    for (const box of boxes)
+      box.addEventListener("input", () => {
+        if (box.value && box.validity.valid) give(Number(box.value));
+      });
+    return {
+      parts: [el("div", { class: "b-control-name" }, label), el("div", { class: "b-slider" }, ...boxes)],
+      show(value, end = most) {
+        for (const box of boxes) {
+          box.max = `${end}`;
+          if (Number(box.value) !== value || !box.value) box.value = `${value ?? end}`;
+        }
+      },
+    };
+  },
+  text({ label }, id, give) {
+    const box = el("input", { type: "text", "aria-describedby": id, autocomplete: "off" });
+    box.addEventListener("input", () => give(box.value));
+    return {
+      parts: [el("label", { class: "b-control-name" }, label, box)],
+      show(value = "") {
+        if (box.value !== value) box.value = value;
+      },
+    };
+  },
+  lines({ label }, id, give) {
+    const box = el("textarea", { rows: 3, "aria-describedby": id });
+    box.addEventListener("input", () => give(linesOf(box.value)));
+    return {
+      parts: [el("label", { class: "b-control-name" }, label, box)],
+      show(value = []) {
+        if (`${linesOf(box.value)}` !== `${value}`) box.value = value.join("\n");
+      },
+    };
+  },
+};
+
+/** @type {View} */
+export function control(root, { options }) {
+  const { kind, part, info } = /** @type {Options} */ (options),
+    id = `info-of-${part}`;
+  const { parts, show } = KINDS[kind](options, id, (value) => ask({ [part]: value }));
+  root.classList.add("b-control");
+  root.append(...parts, el("p", { class: "b-empty", id }, info));
+  /** @type {Shown} */
+  let shown = {};
+  const paint = () => show(question[part] ?? shown.first, shown.most);
+  on("question", ({ changed }) => {
+    if (changed.has(part)) paint();
+  });
+  return function draw(/** @type {Shown | null} */ value) {
+    if (value) shown = value;
+    paint();
+  };
+}
