@@ -27,12 +27,13 @@ WINGS = {
         {"__main__", "__init__"},
     ],
     "ui": [
-        {"quick_start", "handlers", "views"},
+        {"gradio_gaps", "handlers", "views"},
         {"server"},
         {"parts"},
         {"theme"},
         {"train", "masked_words", "next_sentence", "attention", "models_tab", "vectors"},
-        {"compare", "finetune"},
+        {"compare"},
+        {"finetune"},
         {"__init__"},
     ],
 }

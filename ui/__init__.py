@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ui.quick_start import without_apps
+from ui.gradio_gaps import NO_LOOK_AT_ITSELF, Sessions, poll_seldom
 
-# It imports gradio in its own way, so it comes first.
+# It sets what gradio reads when it is imported, so it comes first.
 # isort: split
 
 import gradio as gr
@@ -23,7 +23,6 @@ from bert_core.pages.offline import style_sheet
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
-from ui.handlers import OneLine
 from ui.parts.lessons import load_lesson
 from ui.parts.page import open_page
 from ui.server.classroom.routes import class_routes
@@ -31,9 +30,9 @@ from ui.server.classroom.state import Classroom
 from ui.server.endpoints import endpoints
 from ui.server.guard import Guard
 from ui.server.news import health_route, news_route
-from ui.server.pages import Documents, Sessions
+from ui.server.pages import Documents
 from ui.server.probe_lock import probe_lock
-from ui.server.scripts import locales, pieces, script_route
+from ui.server.scripts import links, script_route
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
 from ui.theme import head, plotly_script, theme
 from ui.train.exam import first_verdict
@@ -59,7 +58,6 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_SESSIONS = 500
 MOST_THREADS = 256  # more than wait for a probe
 MOST_QUEUED = 256  # requests of programs
-QUEUE_SECONDS = 0.05  # between two looks for queued work, which is that of programs; Gradio takes it on Windows
 
 
 def build(
@@ -72,7 +70,7 @@ def build(
     """The whole page for one training service and the workspaces of its visitors. lesson: to begin with. is_class:
     with the bar and the tab of a class."""
     workspaces = workspaces or open_workspaces(service)
-    with without_apps(), gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
+    with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
         shown = [importlib.import_module(f"ui.{module}").TAB for module in (*TABS, *[CLASS][:is_class])]
         page = open_page(demo, workspaces, shown, lesson)
         if is_class:
@@ -80,8 +78,7 @@ def build(
         page.lay_out()
         endpoints(demo, workspaces)
         demo.queue(api_open=False, max_size=MOST_QUEUED)
-        # Gradio's queue looks for new work 1,000 times a second, which takes 7 % of a core from the training.
-        demo._queue.sleep_when_free = demo._queue.progress_update_sleep_when_free = QUEUE_SECONDS
+        poll_seldom(demo)
     return demo
 
 
@@ -128,17 +125,14 @@ def launch(
     probe_lock.limit_seconds = service.limits.probe_seconds
     gr.set_static_paths([plotly_script()])
     demo = build(service, workspaces, begin_with, is_class=teacher is not None)
-    scripts = pieces() | locales()
-    routes = [news_route(workspaces), health_route(workspaces), script_route(scripts)]
+    routes = [news_route(workspaces), health_route(workspaces), script_route()]
     if teacher is not None:
         classroom = Classroom(teacher)
         routes += class_routes(workspaces, classroom, first_verdict)
-    for module in (gr.routes, gr.queueing, gr.route_utils):
-        vars(module)["traceback"] = OneLine
     served = demo.launch(
         theme=theme(),
         css=style_sheet() + (style_sheet("class") if teacher is not None else ""),
-        head=head(scripts),
+        head=head(),
         run_history=False,
         ssr_mode=False,
         footer_links=[],
@@ -148,15 +142,14 @@ def launch(
         max_file_size=service.limits.upload_bytes,
         max_threads=MOST_THREADS,
         prevent_thread_lock=True,
-        _frontend=False,  # or Gradio gives up when its own page takes more than three seconds on a busy machine
         app_kwargs={
             "routes": routes,
-            "middleware": [guard, Middleware(Documents)],
+            "middleware": [guard, Middleware(Documents, links=links())],
         },
+        **NO_LOOK_AT_ITSELF,
         **options,
     )
-    served[0].state_holder = Sessions()
-    served[0].state_holder.set_blocks(demo)
+    Sessions.serve(served[0], demo)
     if teacher is not None:
         # Imported here, so that a page without a class does not load the library of its QR code.
         from ui.server.classroom.address import join_address, qr_code, show, welcome

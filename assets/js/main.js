@@ -50,14 +50,13 @@ const later = {
   batch: () => import("./compare/batch.js"),
   classRoom: () => import("./class/room.js"),
   closer: () => import("./masked_words/closer_view.js"),
-  experiment: () => import("./compare/experiments.js"),
   fineTune: () => import("./finetune/run.js"),
   headSwitches: () => import("./attention/head_switches.js"),
   pairAcross: () => import("./next_sentence/pair_views.js"),
   pairMatrix: () => import("./next_sentence/pair_views.js"),
   runsList: () => import("./compare/runs_list.js"),
   stepByStep: () => import("./vectors/step_by_step.js"),
-  transfer: () => import("./finetune/transfer.js"),
+  trial: () => import("./compare/trials.js"),
 };
 
 /** @param {WaitingView} view */

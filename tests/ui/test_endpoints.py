@@ -339,17 +339,15 @@ def test_what_the_page_does_not_need_is_closed(client: Client) -> None:
     connection.close()
 
 
-def test_a_malformed_request_is_one_line_of_the_log(
-    client: Client, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture
-) -> None:
+def test_a_malformed_request_is_refused_and_gets_nothing_back(client: Client) -> None:
     body = json.dumps({"session_hash": "s", "fn_index": 0, "data": ["secret"]}).encode()
     request = urllib.request.Request(urllib.parse.urljoin(client.src, "gradio_api/run/predict"), body)
     request.add_header("Content-Type", "application/json")
-    with pytest.raises(urllib.error.HTTPError, match="500"):
+    with pytest.raises(urllib.error.HTTPError, match="500") as failure:
         urllib.request.urlopen(request, timeout=60)
-    [record] = [record for record in caplog.records if "request failed" in record.getMessage()]
-    assert "secret" not in record.getMessage()
-    assert "Traceback" not in "".join(capfd.readouterr())
+    answer = failure.value.read()
+    assert b"secret" not in answer
+    assert b"Traceback" not in answer
 
 
 def test_the_page_installs_as_an_app_with_its_own_mark(client: Client) -> None:

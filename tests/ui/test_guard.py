@@ -129,10 +129,10 @@ FILE = {"meta": {"_type": "gradio.FileData"}}
     [
         (b"[" * 200_000 + b"]" * 200_000, "nested"),
         (b"[" * (DEEPEST + 2) + b"]" * (DEEPEST + 2), "nested"),
-        (b"\xff", "no JSON"),
-        (b'{"session_hash":', "no JSON"),
-        ({"session_hash": 7}, "no text"),
-        ({"session_hash": ["x"]}, "no text"),
+        (b"\xff", "not valid JSON"),
+        (b'{"session_hash":', "not valid JSON"),
+        ({"session_hash": 7}, "not a text"),
+        ({"session_hash": ["x"]}, "not a text"),
         ({"session_hash": "x" * (LONGEST_SESSION + 1)}, "64 characters"),
         ({"session_hash": "a b"}, "odd ones"),
         *[

@@ -1,7 +1,7 @@
 """The Compare tab: runs side by side, experiments, and the batch of a step, each below its question."""
 
 from ui.compare.batch import batch_view
-from ui.compare.experiments import experiments
+from ui.compare.experiments import Experiments
 from ui.compare.runs_list import runs_list
 from ui.parts.page import Page
 from ui.parts.tab import Tab
@@ -12,7 +12,7 @@ def compare_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
     training: Training = page.laid_out["train"]
     runs_list(page, training)
-    experiments(page, training)
+    Experiments(page, training)
     batch_view(page)
 
 

@@ -12,8 +12,9 @@ from bert_core.errors import RunError, first_three
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts, load_task
+from ui.compare.trials import seeds_control, trial_view
 from ui.finetune.answers import results_numbers, results_page, results_value, texts_of, tried_value
-from ui.finetune.transfer import start_transfer, transfer_news
+from ui.finetune.transfer import start_transfer
 from ui.handlers import QUIET, on_error, own
 from ui.parts.downloads import exporter
 from ui.parts.figures import task_curves
@@ -38,7 +39,6 @@ _CLASSES = {"training": FinetuningConfig, "data": FinetuningData}
 MOST_READ = 200  # examples whose words are counted
 UNKNOWN = "The shown model knows few of these words. Choose one at the top that does, such as english-mini."
 TUNED = "The shown model is fine-tuned already; its encoder learns on, with a new output layer."
-SEEDS = [("One seed", 1), ("Three seeds", 3)]
 
 
 def finetune_tab(page: Page) -> None:
@@ -57,13 +57,6 @@ def finetune_tab(page: Page) -> None:
         if what not in commands:
             raise RunError("There is no such command; reload the page.")
         commands[what]()
-        return {}
-
-    def comparison(space: Workspace, number: int, done: int) -> dict[str, Any]:
-        return transfer_news(space, number, done)
-
-    def stop(space: Workspace) -> dict[str, Any]:
-        space.stop()
         return {}
 
     titles = [(each.title if each.files else f"{each.title} (needs your file)", each.name) for each in recipes]
@@ -94,9 +87,7 @@ def finetune_tab(page: Page) -> None:
                 seed = gr.Number(0, label="Seed", precision=0, elem_id="task-seed")
             start = gr.Button("Fine-tune", variant="primary", elem_id="task-start")
             with gr.Row():
-                seeds = gr.Radio(
-                    SEEDS, value=1, label="Seeds", show_label=False, container=False, elem_id="transfer-seeds"
-                )
+                seeds = seeds_control("transfer-seeds")
                 compare = gr.Button("What did pre-training buy?", elem_id="transfer-start", min_width=200)
         with gr.Column(scale=8, min_width=340):
             monitor = view(
@@ -119,7 +110,7 @@ def finetune_tab(page: Page) -> None:
                 title=(),
                 html=results_page,
             )
-            transfer = view("transfer", server_functions=functions(workspaces, comparison, stop), elem_id="transfer")
+            transfer = trial_view(workspaces, "transfer", "Progress of the comparison")
 
     examples = {task, uploaded, encoding, columns, separator}
     form = {*page.inputs, *examples, initial, seed, *settings.values()}
@@ -157,10 +148,10 @@ def finetune_tab(page: Page) -> None:
         return ""
 
     @on_error(lambda sentence: sentence)
-    def begin_transfer(space: Workspace, values: Values) -> int:
-        space.refuse_if_active()
+    def begin_transfer(space: Workspace, values: Values) -> str:
         checkpoint, parts = page.asked(values).checkpoint, parts_of(values)
-        return start_transfer(workspaces, space, recipe_of(values), checkpoint, parts, values[seeds])
+        start_transfer(workspaces, space, recipe_of(values), checkpoint, parts, values[seeds])
+        return ""
 
     def started(problem: str, space: Workspace, values: Values) -> dict[Any, Any]:
         shown = page.say(problem) if problem else {facts: describe(values)}
@@ -176,21 +167,19 @@ def finetune_tab(page: Page) -> None:
 
     def press_compare(values: Values) -> dict[Any, Any]:
         space = workspaces.enter(values[page.visitor])
-        found = begin_transfer(space, values)
-        problem = found if isinstance(found, str) else ""
-        return started(problem, space, values) | {transfer: {"visitor": space.token, "number": found}}
+        return started(begin_transfer(space, values), space, values) | {transfer: {}}
 
     def choose(name: str) -> list[Any]:
         recipe = finetuning_recipe(name)
         return [gr.update(label=f"A file with {TASKS[recipe.task].form}"), *(setting_of(recipe, key) for key in SHOWN)]
 
-    def restore(token: str | None) -> list[Any]:
+    def restore(token: str | None) -> dict[str, Any] | None:
         """After a reload; the Train tab gives a new visitor a workspace."""
         space = workspaces.lookup(token)
-        return [shown_run(space), {"visitor": token}] if space else [None, None]
+        return shown_run(space) if space else None
 
     live = {facts, page.messages, page.visitor, page.frame}
-    page.visitor.enter(restore, page.visitor, [monitor, transfer], trigger_mode="always_last", **QUIET)
+    page.visitor.enter(restore, page.visitor, monitor, trigger_mode="always_last", **QUIET)
     task.input(choose, task, [uploaded, *settings.values()], **QUIET)
     uploaded.change(encoding_choices, uploaded, encoding, **QUIET)
     described = {"fn": describe, "inputs": {*page.inputs, *examples}, "outputs": facts, "trigger_mode": "always_last"}

@@ -4,12 +4,12 @@ The probes take a run's id for its newest model; without one they ask the shippe
 """
 
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
-from gradio.context import LocalContext
 from gradio.data_classes import FileData
 
 from bert_core.data.corpus import Corpus
@@ -27,7 +27,7 @@ from bert_core.tasks.texts import TextExample
 from bert_core.tasks.token_classification import TaggedExample
 from ui.handlers import cached_file, sentence_of
 from ui.server.news import series_of
-from ui.server.probe_lock import probe_lock
+from ui.server.probe_lock import Asker, asker, probe_lock
 from ui.server.workspace import NO_MODEL_YET
 from ui.server.workspaces import Workspaces
 
@@ -150,28 +150,32 @@ def endpoints(demo: gr.Blocks, workspaces: Workspaces) -> None:
     probes, tasks = (fill_mask, next_sentence, attention), (classify, answer, tag)
     runs = start_training, start_finetuning, training_status, stop_training, remove_run, download
     for function in (*probes, *tasks, *runs):
-        gr.api(_with_plain_errors(function), api_name=function.__name__, concurrency_limit=8)
+        gr.api(_for_programs(function), api_name=function.__name__, concurrency_limit=8)
 
 
-def _with_plain_errors(function: Callable) -> Callable:
-    """The function, raising every error as one sentence for the caller."""
-
-    answer = checked(function)
+def _for_programs(function: Callable) -> Callable:
+    """The function, which knows its caller, and raises every error as one sentence for it."""
+    answer, signature = checked(function), inspect.signature(function)
 
     @functools.wraps(function)
-    def call(*arguments: Any, **named: Any) -> Any:
+    def call(request: gr.Request, *arguments: Any, **named: Any) -> Any:
+        asker.set(Asker(request.session_hash or "", address=request.client.host if request.client else ""))
         try:
             return answer(*arguments, **named)
         except BaseException as error:  # also a panic of a library in Rust; it is logged, not sent
             raise gr.Error(sentence_of(error), print_exception=False) from None
 
+    # What Gradio reads: the request is no argument of the endpoint.
+    own = inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=gr.Request)
+    call.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[attr-defined]
+    call.__annotations__ = {"request": gr.Request, **function.__annotations__}
     return call
 
 
 def _caller() -> str:
     """The address of the program, for which all of a school or behind a proxy count as one."""
-    request = LocalContext.request.get(None)
-    return request.client.host if request and request.client else ""
+    program = asker.get()
+    return program.address if program else ""
 
 
 def _finite(value: float) -> float | None:

@@ -194,7 +194,7 @@ class Guard:
         """Hand a body to `keep` in parts. It may take `seconds`, and a second more for each `slowest` bytes."""
         too_large = _Refused(413, f"This has more than {megabytes(limit)}, which is the limit here.")
         if any(name == b"content-length" and not value.isdigit() for name, value in scope["headers"]):
-            raise _Refused(400, "The length of this request is no number.")
+            raise _Refused(400, "The length of this request is not a number.")
         if any(name == b"content-length" and int(value[:20]) > limit for name, value in scope["headers"]):
             raise too_large
         deadline, count = asyncio.get_running_loop().time() + seconds, 0
@@ -203,7 +203,7 @@ class Guard:
                 async with asyncio.timeout_at(deadline + count / slowest):
                     message = await receive()
             except TimeoutError:
-                raise _Refused(408, "This came too slowly; try again.") from None
+                raise _Refused(408, "This request took too long to arrive; try again.") from None
             if message["type"] == "http.disconnect":
                 raise _Refused(499, "The sender is gone.")
             part = message.get("body", b"")
@@ -238,7 +238,7 @@ def _checked_question(body: bytes) -> str:
     try:
         question = json.loads(body)
     except (ValueError, RecursionError):
-        raise _Refused(400, "This request is no JSON, or nested too deeply.") from None
+        raise _Refused(400, "This request is not valid JSON, or it is nested too deeply.") from None
     found, depth = [question], 0
     while found:
         if depth > DEEPEST:
@@ -251,7 +251,7 @@ def _checked_question(body: bytes) -> str:
     if isinstance(question, list) and question and isinstance(question[0], str):
         session = question[0]  # the visitor of a poll for news
     if not isinstance(session, str | None):
-        raise _Refused(400, "The session's name is no text.")
+        raise _Refused(400, "The name of the session is not a text.")
     return session or ""
 
 

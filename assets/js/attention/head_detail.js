@@ -23,14 +23,7 @@ import { bytesOf, change, onChange, settings } from "./heads.js";
 /** @typedef {[side: 0 | 1, index: number]} Word on the left, which attends, or on the right, which is attended to */
 
 const MODES = { map: "One head", lines: "Lines", average: "Average" };
-// Not written as keys: the minifier takes a key such as "1.0" for the number 1.
-const FILTERS = Object.fromEntries([
-  ["all", "all words"],
-  ["0.0", "A → A"],
-  ["0.1", "A → B"],
-  ["1.0", "B → A"],
-  ["1.1", "B → B"],
-]);
+const FILTERS = { all: "all words", "0.0": "A → A", 0.1: "A → B", "1.0": "B → A", 1.1: "B → B" };
 const MEANS = { heads: "the heads of the layer", all: "all heads and layers", rollout: "rollout up to the layer" };
 const MEANS_HINTS = {
   heads: "The mean over the heads of this layer.",
