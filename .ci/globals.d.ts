@@ -29,7 +29,7 @@ interface ViewContext {
 /** A view: it fills `root` and returns the function that draws a value. */
 type View = (root: HTMLElement, context: ViewContext) => (value: any) => void;
 
-type WaitingView = [name: string, events: string[], component: GradioComponent];
+type WaitingView = [name: string, component: GradioComponent];
 
 interface Window {
   Plotly: PlotlyLibrary;
@@ -44,7 +44,5 @@ interface Window {
     forgets?: boolean;
     mount(...view: WaitingView): void;
     ask(update: object): void;
-    /** What components show by the newest answer, by their ids. */
-    values: Record<string, any>;
   };
 }

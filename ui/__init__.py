@@ -74,7 +74,7 @@ def build(
         shown = [importlib.import_module(f"ui.{module}").TAB for module in (*TABS, *[CLASS][:is_class])]
         page = open_page(demo, workspaces, shown, lesson)
         if is_class:
-            view("classRoom", elem_id="class-bar")
+            view("class/bar", elem_id="class-bar")
         page.lay_out()
         endpoints(demo, workspaces)
         demo.queue(api_open=False, max_size=MOST_QUEUED)

@@ -64,7 +64,7 @@ def models_tab(page: Page) -> None:
             )
             fetch = gr.Button("Fetch", elem_id="hub-fetch", min_width=120)
         with gr.Column(scale=8, min_width=340):
-            facts = view("facts", elem_id="model-facts")
+            facts = view("parts/facts", elem_id="model-facts")
             with gr.Row():
                 download = gr.Button("Download", variant="primary", elem_id="download", min_width=120)
                 keep = gr.Button("Keep a copy of this step", elem_id="keep", min_width=180)

@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
@@ -15,6 +16,13 @@ MOST_BYTES_AT_FIRST = 244_000
 MOST_BYTES = 362_000
 MOST_BYTES_OF_A_CLASS = 26_000  # which only the pages of a class fetch
 OFFLINE = "attention/page.js"  # the entry of saved pages
+UI = Path(__file__).resolve().parent.parent.parent / "ui"
+
+
+def views() -> set[str]:
+    """The scripts of the views that Python names."""
+    sources = "".join(path.read_text(encoding="utf-8") for path in UI.rglob("*.py"))
+    return {f"{name}.js" for name in re.findall(r'\bview\(\s*"([^"]+)"', sources)}
 
 
 @pytest.fixture
@@ -30,7 +38,8 @@ def sources(monkeypatch) -> dict[str, str]:
     return small
 
 
-def test_the_head_names_every_module_that_the_entry_imports_once(sources):
+def test_the_head_names_every_module_that_the_entry_imports_once(sources, monkeypatch):
+    monkeypatch.setattr(scripts, "FIRST", ("parts/",))
     assert sorted(scripts.needed()) == ["a.js", "main.js", "parts/b.js"]
     assert sorted(scripts.needed("later.js")) == ["a.js", "later.js", "main.js", "parts/b.js"]
     below = scripts.folder()
@@ -71,7 +80,14 @@ def test_every_import_names_a_script_and_every_script_is_used():
             posixpath.normpath(posixpath.join(posixpath.dirname(name), "".join(each))) for each in found.findall(source)
         }
         assert named <= scripts.sources().keys(), name
-    assert {*modules(scripts.ENTRY), *modules(OFFLINE)} == scripts.sources().keys()
+    used = {name for entry in (scripts.ENTRY, OFFLINE, *views()) for name in modules(entry)}
+    assert used == scripts.sources().keys()
+
+
+def test_every_view_is_the_function_of_that_name_in_its_script():
+    assert len(views()) > 20
+    for name in views():
+        assert re.search(r"^export (function|const) view\b", scripts.sources()[name], re.MULTILINE), name
 
 
 def test_folders_of_scripts_have_at_most_nine():
@@ -84,8 +100,8 @@ def test_scripts_and_style_sheet_are_small_and_can_stand_in_a_page():
         return sum(len(scripts.sources()[name].encode()) for name in names)
 
     style, style_of_class = style_sheet(), style_sheet("class")
-    first = {*scripts.needed()}
-    of_class = {*scripts.needed("class/room.js")} - first
+    first = {name for name in scripts.sources() if f"/{name}" in scripts.links()}
+    of_class = {*scripts.needed("class/bar.js"), *scripts.needed("class/board.js")} - first
     assert len(style) + size(first) <= MOST_BYTES_AT_FIRST
     assert len(style) + size(scripts.sources().keys() - of_class - {OFFLINE}) <= MOST_BYTES
     assert len(style_of_class) + size(of_class) <= MOST_BYTES_OF_A_CLASS

@@ -38,7 +38,7 @@ SWITCHES = "attention-switches"  # elem_id
 
 def head_switches(page: Page) -> None:
     """Lay out the switches and their exporter, and connect them."""
-    view("headSwitches", options={"hint": HINT}, server_functions=page.functions(measure), elem_id=SWITCHES)
+    view("attention/head_switches", options={"hint": HINT}, server_functions=page.functions(measure), elem_id=SWITCHES)
     exporter(
         *(page, "the effect of each head"),
         of=SWITCHES,

@@ -33,11 +33,11 @@ HIDDEN = {OTHER_GRID: {"hidden": True}, OTHER_DETAIL: None}
 def lay_out(page: Page) -> None:
     """Lay out the tab and connect it."""
     with gr.Column(elem_id="attention-stage"):
-        view("headGrid", elem_id=GRID)
-        view("headDetail", options={"unfolds": True}, elem_id=DETAIL)
-        view("headGrid", elem_id=OTHER_GRID)
-        view("headDetail", elem_id=OTHER_DETAIL)
-    view("unfoldedCell", server_functions=page.functions(unfold), elem_id="attention-cell")
+        view("attention/head_grid", elem_id=GRID)
+        view("attention/head_detail", options={"unfolds": True}, elem_id=DETAIL)
+        view("attention/head_grid", elem_id=OTHER_GRID)
+        view("attention/head_detail", elem_id=OTHER_DETAIL)
+    view("attention/unfolded_cell", server_functions=page.functions(unfold), elem_id="attention-cell")
     info = "The remaining weights of each row are scaled to sum to 1."
     control("checkbox", "hide_special", label="Hide [CLS] and [SEP]", info=info, elem_id="attention-hide")
     hint(HINT)

@@ -47,7 +47,7 @@ def batch_view(page: Page) -> None:
 
     # The browser sends back only {run, step, first, again} as the value, and keeps the rest.
     options = {"pairs": PAIRS_SHOWN, "hint": HINT, "pairing": PAIRING}
-    view("batch", server_functions=[served], options=options, elem_id="batch")
+    view("compare/batch", server_functions=[served], options=options, elem_id="batch")
 
     def numbers(asked: Asked, at: object) -> Numbers:
         if not isinstance(at, dict):

@@ -47,7 +47,9 @@ def runs_list(page: Page, training: Training) -> None:
         return run_curve(space, space.run(run_id))
 
     served = functions(page.workspaces, listing, differing, curve)
-    runs = view("runsList", server_functions=served, options=curve_options() | {"hint": HINT}, elem_id="runs-list")
+    runs = view(
+        "compare/runs_list", server_functions=served, options=curve_options() | {"hint": HINT}, elem_id="runs-list"
+    )
     runs.select(training.showing(start), page.visitor, training.live, **QUIET)
 
 

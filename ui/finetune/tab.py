@@ -63,7 +63,7 @@ def finetune_tab(page: Page) -> None:
     with gr.Row(elem_classes="b-split"):
         with gr.Column(scale=4, min_width=320):
             task = gr.Dropdown(titles, value=recipes[0].name, label="Task", elem_id="task")
-            facts = view("facts", elem_id="task-facts")
+            facts = view("parts/facts", elem_id="task-facts")
             initial = gr.Radio(
                 list(STARTS), value=STARTS[0], label="Initial weights", elem_id="initial", elem_classes="b-list"
             )
@@ -91,7 +91,7 @@ def finetune_tab(page: Page) -> None:
                 compare = gr.Button("What did pre-training buy?", elem_id="transfer-start", min_width=200)
         with gr.Column(scale=8, min_width=340):
             monitor = view(
-                "fineTune",
+                "finetune/run",
                 server_functions=functions(workspaces, results, tried, command),
                 options={
                     "figures": [task_curves()],

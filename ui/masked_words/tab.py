@@ -38,8 +38,8 @@ def lay_out(page: Page) -> None:
     with gr.Row(elem_classes="b-split", elem_id="masked-row"):
         with gr.Column(scale=5, min_width=340):
             with gr.Column(elem_id="masked-stage"):
-                view("guesses", server_functions=page.functions(put), elem_id=GUESSES)
-                view("guesses", elem_id=BESIDE)
+                view("masked_words/guesses", server_functions=page.functions(put), elem_id=GUESSES)
+                view("masked_words/guesses", elem_id=BESIDE)
             info = "Any word: its probability and rank at each mask."
             control("text", "guess", label="My guess", info=info, elem_id="masked-own")
             exporter(
@@ -53,7 +53,7 @@ def lay_out(page: Page) -> None:
         with gr.Column(scale=7, min_width=340, elem_id="masked-beside"):
             choices = [(key, LABELS[key]) for key in VIEWS]
             control("radio", "view", label="A closer view", choices=choices, elem_id="masked-kind")
-            view("closer", elem_id=CLOSER)
+            view("masked_words/closer_view", elem_id=CLOSER)
             exporter(
                 *(page, "this view"),
                 of=CLOSER,

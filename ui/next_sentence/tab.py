@@ -48,8 +48,8 @@ VERDICT, ACROSS, MATRIX, BESIDE = "next-verdict", "next-across", "next-matrix", 
 def lay_out(page: Page) -> None:
     """Lay out the tab and connect it."""
     with gr.Column(elem_id="next-pair"):
-        view("verdict", elem_id=VERDICT)
-        view("pairAcross", options={"hint": ACROSS_HINT}, elem_id=ACROSS)
+        view("next_sentence/verdict", elem_id=VERDICT)
+        view("next_sentence/across", options={"hint": ACROSS_HINT}, elem_id=ACROSS)
     exporter(
         *(page, "the pair"),
         of="next-pair",
@@ -59,8 +59,8 @@ def lay_out(page: Page) -> None:
         code=code_of_pair,
     )
     with gr.Column(elem_id="next-matrices"):
-        view("pairMatrix", options={"hint": MATRIX_HINT}, elem_id=MATRIX)
-        view("pairMatrix", options={"hint": MATRIX_HINT}, elem_id=BESIDE)
+        view("next_sentence/matrix", options={"hint": MATRIX_HINT}, elem_id=MATRIX)
+        view("next_sentence/matrix", options={"hint": MATRIX_HINT}, elem_id=BESIDE)
     exporter(
         *(page, "the matrix"),
         of="next-matrices",

@@ -14,4 +14,4 @@ def control(kind: str, part: str, *, label: str, info: str = "", elem_id: str, *
     Its answer: {"first": what it shows where the question has nothing, "most": another end of the range}.
     """
     options |= {"kind": kind, "part": part, "label": label, "info": info}
-    return view("control", options=options, elem_id=elem_id)
+    return view("parts/control", options=options, elem_id=elem_id)

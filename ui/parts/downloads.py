@@ -52,7 +52,7 @@ def exporter(
         return {"name": f"{name}.{kind}", "content": content}
 
     options = {"id": elem_id, "of": of, "what": what, "kinds": kinds, "with": with_value}
-    view("exporter", options=options, server_functions=page.functions(exported), elem_id=elem_id)
+    view("parts/downloads", options=options, server_functions=page.functions(exported), elem_id=elem_id)
 
 
 def picture_title(asked: Asked, parts: Sequence[str]) -> list[str]:

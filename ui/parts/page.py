@@ -189,10 +189,10 @@ def open_page(
     shipped = lessons() | ({GIVEN: given} if given else {})
     titles = [[name, own(each["title"]) if name == GIVEN else each["title"]] for name, each in shipped.items()]
     answers = Answers()
-    visitor = view("visitorToken", events=("enter",), elem_id="visitor")
+    visitor = view("bars/visitor", events=("enter",), elem_id="visitor")
     with gr.Row(elem_id="header"):
         frame = _frame(workspaces)
-    messages = view("messages", elem_id="messages")
+    messages = view("bars/messages", elem_id="messages")
     _lesson_bar(workspaces, shipped, titles)
     bar = _sentence_bar(workspaces, tabs, answers)
     return Page(demo, workspaces, visitor, frame, messages, bar, titles, tabs, answers)
@@ -220,7 +220,7 @@ def _frame(workspaces: Workspaces) -> gr.HTML:
 
     served = [*functions(workspaces, models, model, rename, known=False), *functions(workspaces, repeat)]
     options = {"help": HELP, "losses": workspaces.losses}
-    return view("frame", options=options, server_functions=served, elem_id="frame")
+    return view("bars/frame", options=options, server_functions=served, elem_id="frame")
 
 
 def _lesson_bar(workspaces: Workspaces, shipped: dict[str, dict[str, Any]], titles: list[list[str]]) -> None:
@@ -242,7 +242,7 @@ def _lesson_bar(workspaces: Workspaces, shipped: dict[str, dict[str, Any]], titl
         **{name: json.loads((ASSETS / f"{name}.json").read_text(encoding="utf-8")) for name in ("terms", "tour")},
     }
     served = functions(workspaces, lesson, known=False)
-    view("lessonBar", options=options, server_functions=served, elem_id="lesson")
+    view("lessons/lesson_bar", options=options, server_functions=served, elem_id="lesson")
 
 
 def _sentence_bar(workspaces: Workspaces, tabs: Sequence[Tab], answers: Answers) -> gr.HTML:
@@ -261,7 +261,7 @@ def _sentence_bar(workspaces: Workspaces, tabs: Sequence[Tab], answers: Answers)
     names = [each.name for each in dataclasses.fields(Tab) if each.name not in ("name", "title", "lay_out", "story")]
     shown = {tab.name: {name: getattr(tab, name) for name in names} for tab in tabs if tab.hint is not None}
     return view(
-        "sentenceBar",
+        "bars/sentence_bar",
         {},
         events=("open", *(tab.name for tab in tabs)),
         options={"tabs": shown, "answers": answers.declared},

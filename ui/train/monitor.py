@@ -54,7 +54,7 @@ def run_monitor(workspaces: Workspaces, tabs: Sequence[Tab]) -> gr.HTML:
 
     story = sorted((*tab.story, tab.name) for tab in tabs if tab.story)
     return view(
-        "runMonitor",
+        "train/monitor",
         events=("status", "elsewhere", "more"),
         options=curve_options()
         | {"alone": workspaces.alone, "losses": workspaces.losses, "story": [[name, text] for _, text, name in story]}

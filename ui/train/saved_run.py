@@ -53,7 +53,7 @@ def saved_run(losses: str) -> SavedRun:
         describe = gr.Button("Report for reading (HTML)", elem_id="report", min_width=160)
         link = gr.DownloadButton("File", visible="hidden", elem_id="run-file")
         opened = gr.File(label="Continue a saved run (.zip)", file_types=[".zip"], elem_id="resume", height=120)
-        problem = view("facts", elem_id="resume-problem")
+        problem = view("parts/facts", elem_id="resume-problem")
     return SavedRun(save, describe, link, opened, problem)
 
 

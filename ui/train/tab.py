@@ -65,7 +65,7 @@ def train_tab(page: Page) -> Training:
     workspaces = page.workspaces
     recipes = [(title_in_list(recipe_named(name)), name) for name in recipe_names()]
     with gr.Row(elem_id="train"):
-        facts = view("textPreview", elem_id="preview")
+        facts = view("train/preview", elem_id="preview")
         with gr.Column(elem_id="form"):
             source = gr.Radio([OWN_TEXT, PASTED, UPLOADED], value=OWN_TEXT, label="Training text", elem_id="source")
             pasted = gr.Textbox(

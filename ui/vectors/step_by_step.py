@@ -163,7 +163,7 @@ def lay_out(page: Page) -> None:
     """Lay out the tab and connect it."""
     stages = [{"key": key, "title": title, "text": text} for key, title, text in STAGES]
     options = {"stages": stages, "missing": MISSING}
-    view("stepByStep", options=options, server_functions=page.functions(inputs), elem_id=STEPS)
+    view("vectors/step_by_step", options=options, server_functions=page.functions(inputs), elem_id=STEPS)
     exporter(
         *(page, "this stage"),
         of=STEPS,

@@ -41,12 +41,12 @@ WORD, SENTENCES, LEVEL = "context-word", "context-sentences", "context-level"
 
 def lay_out(page: Page) -> None:
     """Lay out the tab and connect it."""
-    view("facts", elem_id=FACTS)
+    view("parts/facts", elem_id=FACTS)
     with gr.Row(elem_classes="b-split", elem_id="context-stage"):
         with gr.Column(scale=1, min_width=320):
-            view("similarityMap", elem_id=COSINE)
+            view("vectors/words_in_context", elem_id=COSINE)
         with gr.Column(scale=1, min_width=320):
-            view("plot", elem_id=POINTS)
+            view("parts/figures", elem_id=POINTS)
     info = "0: the word vectors alone. 1: with position and segment (embeddings). Then the layers."
     control("slider", "level", label="Level", info=info, most=MOST_LEVELS, elem_id=LEVEL)
     with gr.Row(elem_id="context-texts"):

@@ -1,7 +1,7 @@
 // The entry of the page that is saved with a model's attention: the same two views, fed from the page itself.
 
-import { headDetail } from "./head_detail.js";
-import { headGrid } from "./head_grid.js";
+import { view as headDetail } from "./head_detail.js";
+import { view as headGrid } from "./head_grid.js";
 import { onChange, settings } from "./heads.js";
 
 /** @param {string} id */

@@ -8,7 +8,7 @@ import { floats, unfolded } from "./row.js";
 const INPUT = ["model", "step", "newest", "text", "pair", "hidden", "head"];
 
 /** @type {View} */
-export function unfoldedCell(root, { server }) {
+export function view(root, { server }) {
   let asked = 0;
   const unfold = latest(async ({ head, tokens, i, j }) => {
     const number = (asked += 1);

@@ -35,7 +35,7 @@ function button(id, text, hint, press) {
 }
 
 /** @type {View} */
-export function frame(root, { server, options }) {
+export function view(root, { server, options }) {
   const picker = el("select", { id: "model-picker", "aria-label": "Model" });
   const name = el("input", { id: "model-name", "aria-label": "Name of the model", maxlength: 60, hidden: "" });
   const rename = button("model-rename", "✎", "Rename this model", edit);

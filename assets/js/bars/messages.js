@@ -14,7 +14,7 @@ const FORGETS =
 const FOLLOW_MS = 400;
 
 /** @type {View} */
-export function messages(root) {
+export function view(root) {
   /** @type {Map<string, [note: HTMLElement, until: Until]>} */
   const shown = new Map();
   const closed = new Set(); // not said again before the next press

@@ -36,7 +36,7 @@ const NONE = { words: [], cuts: [], known: [], second: 0, typed: [], hidden: [] 
 const textsKey = () => JSON.stringify([question.model, question.text, question.pair]);
 
 /** @type {View} */
-export function sentenceBar(root, { trigger, server, setValue, options }) {
+export function view(root, { trigger, server, setValue, options }) {
   /** @type {Sentences} */
   const state = { words: NONE, read: "", isLost: false, isGiven: false, before: null };
   /** Change the sentences together with their hidden words. @param {Parameters<typeof ask>[0]} update */

@@ -6,7 +6,7 @@ import { choice } from "../parts/page.js";
 const NAME = "visitor";
 
 /** @type {View} */
-export function visitorToken(root, { trigger, setValue }) {
+export function view(root, { trigger, setValue }) {
   let token = choice(NAME);
 
   /** Come to the server as the visitor that this browser keeps. */

@@ -93,7 +93,7 @@ function asked() {
 }
 
 /** @type {View} */
-export function bar(view) {
+export function view(view) {
   const root = el("section", { class: "b-lesson", "aria-label": "Class", hidden: "" });
   view.append(root);
   const status = el("p", { role: "status" }),

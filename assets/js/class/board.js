@@ -191,7 +191,7 @@ function shareForm() {
 }
 
 /** @type {View} */
-export function board(root, { options }) {
+export function view(root, { options }) {
   const list = el("ul", { class: "class-board", id: "class-runs" });
   const empty = el(
     "p",

@@ -125,7 +125,7 @@ function summary(value) {
 }
 
 /** @type {View} */
-export function batch(root, { server, setValue, options }) {
+export function view(root, { server, setValue, options }) {
   const summaryLine = el("p", { class: "b-batch-summary" });
   const range = el("span", { class: "b-batch-range" });
   const button = (text, id, hint, press) => {

@@ -22,7 +22,7 @@ const COLUMNS = [
 ];
 
 /** @type {View} */
-export function runsList(root, { trigger, server, options }) {
+export function view(root, { trigger, server, options }) {
   const head = el(
     "thead",
     {},

@@ -86,7 +86,7 @@ function overlay(id) {
 }
 
 /** @type {View} */
-export function trial(root, { server, options }) {
+export function view(root, { server, options }) {
   const show = layout(root, options, () => orError(server.stop(visitor.token)).then(poll)),
     draw = overlay(options.id);
   let [asked, number, done, timer] = ["", 0, 0, 0];

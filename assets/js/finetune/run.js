@@ -16,7 +16,7 @@ const HIDDEN_MS = 60000; // a hidden page only renews the lease
 const TYPING_MS = 300;
 
 /** @type {View} */
-export function fineTune(root, { server, options }) {
+export function view(root, { server, options }) {
   const status = el("p", { class: "b-status", role: "status", id: "task-status" }, "No run yet");
   const reason = el("p", { class: "b-reason", dir: "auto" }, "Choose a task and press Fine-tune.");
   const fill = el("span", { class: "b-bar-fill" });

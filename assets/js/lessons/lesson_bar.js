@@ -33,7 +33,7 @@ function button(id, text, press) {
 }
 
 /** @type {View} */
-export function lessonBar(root, { server, options }) {
+export function view(root, { server, options }) {
   /** @type {Lesson | null} */
   let lesson = null;
   let editing = false;

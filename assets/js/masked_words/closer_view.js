@@ -182,7 +182,7 @@ function sweep(value, open, press) {
 }
 
 /** @type {View} */
-export function closer(root) {
+export function view(root) {
   let open = Infinity;
   let words = "";
 

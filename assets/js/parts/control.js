@@ -75,7 +75,7 @@ const KINDS = {
 };
 
 /** @type {View} */
-export function control(root, { options }) {
+export function view(root, { options }) {
   const { kind, part, info } = /** @type {Options} */ (options),
     id = `info-of-${part}`;
   const { parts, show } = KINDS[kind](options, id, (value) => ask({ [part]: value }));

@@ -113,7 +113,7 @@ export function saveMenu({ id, what, kinds }, press) {
 }
 
 /** @type {View} */
-export function exporter(root, { server, options: given }) {
+export function view(root, { server, options: given }) {
   const options = /** @type {ExportOptions} */ (given);
   const { dialog, show } = codeDialog(options.what);
   const problem = el("div", {}),

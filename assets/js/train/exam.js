@@ -16,7 +16,7 @@ function cell([right, all]) {
 }
 
 /** @type {View} */
-export function exam(root, { server }) {
+export function view(root, { server }) {
   let isVisible = false;
   let isOpen = false;
 

@@ -122,7 +122,7 @@ function dashboard(root) {
 /** @typedef {{visitor: string, run: string, device: string, steps: number, isSlow: boolean}} ShownRun */
 
 /** @type {View} */
-export function runMonitor(root, { trigger, server, options }) {
+export function view(root, { trigger, server, options }) {
   const board = dashboard(root);
   const next = nextStep(/** @type {HTMLElement} */ (root.querySelector(".b-status-line")), options.story, (steps) =>
     trigger("more", { run: run?.run, steps }),

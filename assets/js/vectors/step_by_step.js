@@ -1,5 +1,6 @@
 // Step by step: one stage at a time, with its picture, its shapes, its formula with numbers, and Python for it.
 
+import "../attention/asked_heads.js";
 import { attend, floats, summed, unfolded, weighted } from "../attention/row.js";
 import { change } from "../attention/heads.js";
 import { level } from "../colours.js";
@@ -36,7 +37,7 @@ import { strips } from "./strips.js";
  */
 
 /** @type {View} */
-export function stepByStep(root, { options, server }) {
+export function view(root, { options, server }) {
   /** @type {{key: string, title: string, text: string}[]} */
   const stages = options.stages;
   /** @type {Steps} */

@@ -16,7 +16,7 @@ document.addEventListener("input", ({ target }) => {
 });
 
 /** @type {View} */
-export function similarityMap(root) {
+export function view(root) {
   const title = el("h3", {});
   const readout = el("p", { class: "b-readout", "aria-live": "polite" });
   const map = heatMap(readout);

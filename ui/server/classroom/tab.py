@@ -7,7 +7,7 @@ from ui.views import view
 
 def lay_out(page: Page) -> None:
     """Lay out the board."""
-    view("classRoom", options={"lessons": page.lessons}, elem_id="class-board")
+    view("class/board", options={"lessons": page.lessons}, elem_id="class-board")
 
 
 TAB = Tab("class", "Class", lay_out)

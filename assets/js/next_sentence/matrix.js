@@ -1,22 +1,11 @@
-// Sentences in pairs: attention from the words of one to those of the other, and every sentence with every other.
+// Every sentence of a text with every other: which follows which.
 
-import { level } from "../colours.js";
 import { el, nodes, note } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
 import { announce, on } from "../parts/page.js";
 import { ask, question } from "../parts/question.js";
 
-/** @typedef {[layer: number, head: number] | null} Head null: the mean of all */
-/**
- * @typedef {object} Across Attention from the first sentence to the second.
- * @property {string[]} rows
- * @property {string[]} columns
- * @property {number[][]} weights
- * @property {Head} head
- * @property {[head: Head, text: string][]} choices
- * @property {string} note
- */
 /**
  * @typedef {object} Matrix Sentences of a window, each with each.
  * @property {string} caption
@@ -34,66 +23,8 @@ import { ask, question } from "../parts/question.js";
 
 const ORDERS = { text: "reading order", next: "P of the true next sentence", right: "fraction judged right" };
 
-/** @param {Head} head */
-const keyOf = (head) => (head ? head.join(".") : "mean");
-
-/** @param {HTMLElement} root @param {{error?: string} | null} value */
-const showError = (root, value) => root.replaceChildren(...(value?.error ? [note(value.error, true)] : []));
-
 /** @type {View} */
-export function pairAcross(root, { options }) {
-  const heads = el("select", {}),
-    summary = el("p", { class: "b-empty" });
-  const readout = el("p", { class: "b-readout", "aria-live": "polite" });
-  const tools = el("div", { class: "b-tools", "data-no-picture": "" }, el("label", {}, "Attention of ", heads));
-  const title = el("h3", {}),
-    map = heatMap(readout);
-  /** @type {Across} */
-  let value;
-  let width = 0;
-  heads.addEventListener("change", () => ask({ across: value.choices[heads.selectedIndex][0] }));
-  new ResizeObserver(() => {
-    if (tools.isConnected && root.clientWidth && root.clientWidth !== width) show();
-  }).observe(root);
-
-  function show() {
-    width = root.clientWidth;
-    const { rows, columns, weights } = value;
-    map.draw({
-      rows,
-      columns,
-      values: weights.flat(),
-      measure: "Weight",
-      level,
-      room: width || 500,
-      largest: 44,
-      hint: options.hint,
-      label: "Attention of the first sentence to the second; the arrow keys go from cell to cell",
-      describe: (i, j) => [el("bdi", {}, rows[i]), " → ", el("bdi", {}, columns[j]), `: ${weights[i][j].toFixed(3)}`],
-    });
-  }
-
-  return function draw(/** @type {Across & {error?: string} | null} */ next) {
-    if (!next?.rows) {
-      showError(root, next);
-      return;
-    }
-    value = next;
-    const choices = JSON.stringify(value.choices);
-    if (heads.dataset.choices !== choices) {
-      heads.replaceChildren(...value.choices.map(([head, text]) => el("option", { value: keyOf(head) }, text)));
-      heads.dataset.choices = choices;
-    }
-    if (keyOf(question.across) !== heads.value) heads.value = keyOf(value.head);
-    title.textContent = `From the first sentence to the second: ${heads.selectedOptions[0]?.text}`;
-    summary.textContent = value.note;
-    if (!tools.isConnected) root.replaceChildren(title, tools, map.element, readout, summary);
-    show();
-  };
-}
-
-/** @type {View} */
-export function pairMatrix(root, { options }) {
+export function view(root, { options }) {
   const title = el("h3", { dir: "auto" }),
     notes = el("div", { class: "b-notes" });
   const order = el("select", {}, ...Object.entries(ORDERS).map(([key, text]) => el("option", { value: key }, text)));
@@ -197,7 +128,7 @@ export function pairMatrix(root, { options }) {
 
   return function draw(/** @type {Matrix & {error?: string} | null} */ next) {
     if (!next?.sentences) {
-      showError(root, next);
+      root.replaceChildren(...(next?.error ? [note(next.error, true)] : []));
       return;
     }
     value = next;
