@@ -48,7 +48,7 @@ TABS = (
     "vectors.words_in_context",
     "finetune.tab",
     "vectors.step_by_step",
-    "models_tab",
+    "models.tab",
 )
 CLASS = "server.classroom.tab"
 _ROOT = Path(__file__).resolve().parent.parent

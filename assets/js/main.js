@@ -2,7 +2,6 @@
 // scripts had loaded.
 
 import { watchRequests } from "./bars/messages.js";
-import { saveFile } from "./parts/downloads.js";
 import { disable, note } from "./parts/elements.js";
 import { ask } from "./parts/question.js";
 import { mount } from "./views.js";
@@ -21,7 +20,7 @@ async function mountByName(...[name, component]) {
 }
 watchRequests();
 const { waiting } = window.Balcony;
-Object.assign(window.Balcony, { mount: mountByName, ask, saveFile });
+Object.assign(window.Balcony, { mount: mountByName, ask });
 for (const view of waiting) mountByName(...view);
 
 // A key that belongs to an input method, and half a word that it still composes, are nothing that a field has to know.

@@ -26,9 +26,9 @@ from ui.finetune.answers import (
     tried_value,
     word_spans,
 )
-from ui.finetune.tab import UNKNOWN, setting_of, task_facts
+from ui.finetune.tab import SHOWN, UNKNOWN, task_facts
 from ui.finetune.transfer import Mark, answer, figure, measured, start_transfer
-from ui.models_tab import model_facts
+from ui.models.tab import model_facts
 from ui.parts.export import write
 from ui.parts.page import Asked
 from ui.parts.question import Question
@@ -36,6 +36,7 @@ from ui.parts.shown_model import choices, description, shown_model
 from ui.server.news import run_news
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
+from ui.train.form import values_of
 
 QUICK = {"epochs": 1, "batch_size": 20}
 
@@ -164,8 +165,8 @@ def test_the_facts_of_a_task_count_unknown_words_and_refuse_what_cannot_be_learn
     alike = TaskParts(TaskData("text-classification", [TextExample("hello", None, "yes")] * 9))
     with pytest.raises(CorpusError, match="nothing to learn"):
         task_facts(recipe, alike, tiny_checkpoint)
-    assert setting_of(recipe, "training.learning_rate") == "0.001"
-    assert setting_of(recipe, "data.most_examples") == ""
+    shown = dict(zip(SHOWN, values_of(recipe, SHOWN), strict=True))
+    assert (shown["training.learning_rate"], shown["training.epochs"], shown["data.most_examples"]) == (0.001, "15", "")
 
 
 def test_pretraining_is_compared_with_random_weights(workspaces, space, tiny_checkpoint) -> None:

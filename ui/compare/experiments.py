@@ -40,7 +40,7 @@ from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
 from ui.train.form import with_labels
-from ui.train.tab import Training
+from ui.train.tab import TrainTab
 
 ALWAYS_SHOWN = ("mlm_accuracy", "mlm_loss", "nsp_accuracy", "nsp_loss", "seconds")
 MODELS_PER_RUN = 2  # that are never dropped: the first and the newest
@@ -171,7 +171,7 @@ def _cell(marks: Sequence[Marks], measure: str) -> str:
 class Experiments:
     """The controls, which start an experiment with the text and the recipe of the Train tab's form."""
 
-    def __init__(self, page: Page, training: Training) -> None:
+    def __init__(self, page: Page, training: TrainTab) -> None:
         self.page, self.training, listed = page, training, load_experiments()
         gr.HTML("<h2>What does each part of BERT do?</h2>", elem_classes="b-heading", apply_default_css=False)
         self.choice = gr.Radio(

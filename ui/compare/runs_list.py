@@ -19,7 +19,7 @@ from ui.server.workspace import Workspace, own_text_of
 from ui.server.workspaces import functions
 from ui.train.form import SHOWN
 from ui.train.monitor import curve_options
-from ui.train.tab import Training
+from ui.train.tab import TrainTab
 from ui.views import view
 
 LAST_STEPS = 20  # whose means the list shows
@@ -29,7 +29,7 @@ HINT = (
 )
 
 
-def runs_list(page: Page, training: Training) -> None:
+def runs_list(page: Page, training: TrainTab) -> None:
     """Lay out the list and connect its buttons, which start a run like the chosen one."""
 
     def listing(space: Workspace) -> list[dict[str, Any]]:
@@ -39,8 +39,7 @@ def runs_list(page: Page, training: Training) -> None:
     def differing(space: Workspace, ids: list) -> dict[str, Any]:
         return what_differs(space, [space.run(run_id) for run_id in ids])
 
-    def start(token: str, event: gr.EventData) -> None:
-        space = page.workspaces.find(token)
+    def start(space: Workspace, event: gr.EventData) -> None:
         page.workspaces.repeat(space, space.run(sent(event, "run", str)), paused=sent(event, "paused", bool))
 
     def curve(space: Workspace, run_id: str) -> dict[str, Any]:

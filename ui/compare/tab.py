@@ -5,12 +5,12 @@ from ui.compare.experiments import Experiments
 from ui.compare.runs_list import runs_list
 from ui.parts.page import Page
 from ui.parts.tab import Tab
-from ui.train.tab import Training
+from ui.train.tab import TrainTab
 
 
 def compare_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
-    training: Training = page.laid_out["train"]
+    training: TrainTab = page.laid_out["train"]
     runs_list(page, training)
     Experiments(page, training)
     batch_view(page)

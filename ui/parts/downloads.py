@@ -16,7 +16,6 @@ from ui.parts.shown_model import caption
 from ui.views import view
 
 PICTURES = ("png", "svg")
-SAVE = "(file) => file && Balcony.saveFile(file)"  # JavaScript for the file of a link
 
 
 def exporter(

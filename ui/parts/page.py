@@ -18,7 +18,7 @@ from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.errors import InputError, quoted
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_named
 from bert_core.storage.checkpoint import Checkpoint
-from ui.handlers import MALFORMED, QUIET, on_error, own
+from ui.handlers import MALFORMED, QUIET, cached_file, on_error, own
 from ui.parts.lessons import LESSON_BYTES, PARTS, lessons, read_lesson
 from ui.parts.masking import words_value
 from ui.parts.question import Question, Values
@@ -77,14 +77,15 @@ class Asked:
 class Page:
     """The parts of the page that tabs share. visitor: its value is the token that the browser keeps; `enter` fires when
     the page comes to the server with it. frame: the bar above the tabs, its value see `frame.js`. messages: see `say`.
-    bar: the bar with the sentences, its value the question. lessons: name and title of each. tabs: all of them.
-    laid_out: what earlier tabs have returned, by name. answers: see `on`. tab: the one that is laid out."""
+    file: see `save`. bar: the bar with the sentences, its value the question. lessons: name and title of each. tabs:
+    all of them. laid_out: what earlier tabs have returned, by name. answers: see `on`. tab: that is laid out."""
 
     demo: gr.Blocks
     workspaces: Workspaces
     visitor: gr.HTML
     frame: gr.HTML
     messages: gr.HTML
+    file: gr.HTML
     bar: gr.HTML
     lessons: list[list[str]]
     tabs: Sequence[Tab]
@@ -96,6 +97,11 @@ class Page:
         """The output of a handler that shows a sentence in the window, wherever the page is scrolled."""
         # Gradio does not send a value to the page again; the same sentence is a new message.
         return {self.messages: {"text": sentence, "number": next(_messages)}}
+
+    def save(self, name: str, write: Callable[[Path], object]) -> dict[Any, Any]:
+        """The output of a handler that gives the person a file. write: called with the path to write it to."""
+        path = cached_file(self.file, name, write)
+        return {self.file: {"path": path, "name": name, "number": next(_messages)}}
 
     @property
     def inputs(self) -> set[Any]:
@@ -192,10 +198,10 @@ def open_page(
     visitor = view("bars/visitor", events=("enter",), elem_id="visitor")
     with gr.Row(elem_id="header"):
         frame = _frame(workspaces)
-    messages = view("bars/messages", elem_id="messages")
+    messages, file = view("bars/messages", elem_id="messages"), view("bars/file", elem_id="file")
     _lesson_bar(workspaces, shipped, titles)
     bar = _sentence_bar(workspaces, tabs, answers)
-    return Page(demo, workspaces, visitor, frame, messages, bar, titles, tabs, answers)
+    return Page(demo, workspaces, visitor, frame, messages, file, bar, titles, tabs, answers)
 
 
 def _frame(workspaces: Workspaces) -> gr.HTML:

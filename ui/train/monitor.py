@@ -94,3 +94,18 @@ def baselines(corpus: Corpus, model: Snapshot) -> dict[str, dict[str, Any]]:
         "coin": (math.log(2), "coin toss (ln 2 = 0.69)"),
     }
     return {name: {"loss": round(loss, 4), "label": label} for name, (loss, label) in found.items()}
+
+
+def monitor_value(workspaces: Workspaces, token: str, run: Run | None) -> dict[str, Any]:
+    """The value of the component for a visitor's run."""
+    if run is None:
+        return {"visitor": token, "run": None}
+    return {
+        "visitor": token,
+        "run": run.id,
+        "steps": run.recipe.training.total_steps,
+        "device": workspaces.service.device_name,
+        "step": run.progress().step,  # another value, so that the page asks at once after a button was pressed
+        "status": run.status,
+        "isSlow": run.pace is not None,
+    }

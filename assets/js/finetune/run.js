@@ -126,7 +126,7 @@ export function view(root, { server, options }) {
   const judge = asking(judged, async () => {
     if (question.tab !== "fine-tune") return;
     await visitor.known;
-    const found = await server.results(visitor.token, value());
+    const found = await server.results_value(visitor.token, value());
     panel.show(found);
     trial.hidden = !found.key;
     choices.hidden = found.task !== "multiple-choice";
@@ -135,7 +135,7 @@ export function view(root, { server, options }) {
 
   const attempt = asking(answer, async () => {
     if (question.tab !== "fine-tune" || trial.hidden) return;
-    const found = await server.tried(visitor.token, value());
+    const found = await server.tried_value(visitor.token, value());
     if (document.activeElement !== choices) choices.value = (question.choices ?? []).join("\n");
     answer.replaceChildren(
       ...(found.error

@@ -4,9 +4,10 @@ import { el } from "./elements.js";
 import { on } from "./page.js";
 import { ask, question } from "./question.js";
 
-/** @typedef {{kind: string, part: string, label: string, info: string, most?: number, choices?: [key: string, label: string][]}} Options */
-/** @typedef {{first?: any, most?: number}} Shown where the question has nothing, and the end of a slider's range */
-/** @typedef {{parts: Node[], show: (value: any, most?: number) => void}} Control */
+/** @typedef {[key: string, label: string][]} Choices */
+/** @typedef {{kind: string, part: string, label: string, info: string, most: number, choices: Choices, resets: object}} Options */
+/** @typedef {{first?: any, most?: number, choices?: Choices}} Shown where the question has nothing, and other ends and choices */
+/** @typedef {{parts: Node[], show: (value: any, shown: Shown) => void}} Control */
 
 /** @param {string} text */
 const linesOf = (text) => text.split("\n").filter((line) => line.trim());
@@ -23,14 +24,19 @@ const KINDS = {
       },
     };
   },
-  radio({ label, choices = [] }, id, give) {
-    const boxes = choices.map(([value]) => el("input", { type: "radio", name: id, value }));
-    boxes.forEach((box) => box.addEventListener("change", () => give(box.value)));
-    const labels = choices.map(([, text], k) => el("label", { class: "b-toggle" }, boxes[k], text));
+  radio({ label, choices }, id, give) {
+    const list = el("div", { class: "wrap b-toolbar" });
+    let built = "";
+    list.addEventListener("change", ({ target }) => give(/** @type {HTMLInputElement} */ (target).value));
     return {
-      parts: [el("fieldset", { class: "b-toolbar" }, el("legend", { class: "b-control-name" }, label), ...labels)],
-      show(value) {
-        for (const box of boxes) box.checked = box.value === value;
+      parts: [el("fieldset", {}, el("legend", { class: "b-control-name" }, label), list)],
+      show(value, { first, choices: others = choices }) {
+        if (JSON.stringify(others) !== built) {
+          const item = (/** @type {string} */ key) => el("input", { type: "radio", name: id, value: key });
+          list.replaceChildren(...others.map(([key, text]) => el("label", { class: "b-toggle" }, item(key), text)));
+          built = JSON.stringify(others);
+        }
+        for (const box of list.querySelectorAll("input")) box.checked = box.value === (value || first);
       },
     };
   },
@@ -44,7 +50,7 @@ const KINDS = {
       });
     return {
       parts: [el("div", { class: "b-control-name" }, label), el("div", { class: "b-slider" }, ...boxes)],
-      show(value, end = most) {
+      show(value, { most: end = most }) {
         for (const box of boxes) {
           box.max = `${end}`;
           if (Number(box.value) !== value || !box.value) box.value = `${value ?? end}`;
@@ -76,14 +82,14 @@ const KINDS = {
 
 /** @type {View} */
 export function view(root, { options }) {
-  const { kind, part, info } = /** @type {Options} */ (options),
+  const { kind, part, info, resets } = /** @type {Options} */ (options),
     id = `info-of-${part}`;
-  const { parts, show } = KINDS[kind](options, id, (value) => ask({ [part]: value }));
+  const { parts, show } = KINDS[kind](options, id, (value) => ask({ [part]: value, ...resets }));
   root.classList.add("b-control");
   root.append(...parts, el("p", { class: "b-empty", id }, info));
   /** @type {Shown} */
   let shown = {};
-  const paint = () => show(question[part] ?? shown.first, shown.most);
+  const paint = () => show(question[part] ?? shown.first, shown);
   on("question", ({ changed }) => {
     if (changed.has(part)) paint();
   });

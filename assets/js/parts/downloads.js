@@ -39,9 +39,9 @@ const saveText = (text, name) =>
 
 /**
  * Save a file of the server. Its address is relative: behind a proxy the server may not know its own.
- * @param {{path: string, orig_name: string}} file
+ * @param {{path: string, name: string}} file
  */
-export async function saveFile({ path, orig_name: name }) {
+export async function saveFile({ path, name }) {
   const url = `gradio_api/file=${path.split("/").map(encodeURIComponent).join("/")}`;
   if (name.endsWith(".html")) saveText(await (await fetch(url)).text(), name);
   else el("a", { href: url, download: name }).click();
