@@ -17,12 +17,22 @@ from ui.gradio_gaps import NO_LOOK_AT_ITSELF, Sessions, poll_seldom
 
 import gradio as gr
 from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from bert_core.config import ASSETS
 from bert_core.pages.offline import style_sheet
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
+<<<<<<< HEAD
+=======
+from ui.attention.tab import attention_tab
+from ui.compare.tab import compare_tab
+from ui.finetune.tab import FinetuneTab
+from ui.masked_words.tab import masked_words_tab
+from ui.models.tab import ModelsTab
+from ui.next_sentence.tab import next_sentence_tab
+>>>>>>> main
 from ui.parts.lessons import load_lesson
 from ui.parts.page import open_page
 from ui.server.classroom.routes import class_routes
@@ -121,7 +131,12 @@ def launch(
     workspaces = open_workspaces(service, shipped=shipped, lease=lease or (LEASE_SECONDS if is_shared else None))
     if keep is not None:
         workspaces.keep(keep)
-    guard = Middleware(Guard, limits=service.limits, hosts=None if is_shared else LOOPBACK)
+    middleware = [
+        Middleware(Guard, limits=service.limits, hosts=None if is_shared else LOOPBACK),
+        Middleware(Documents, links=links()),
+    ]
+    if not is_shared:  # else another site could reach this machine by a name of its own
+        middleware.insert(0, Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "[::1]"], www_redirect=False))
     probe_lock.limit_seconds = service.limits.probe_seconds
     gr.set_static_paths([plotly_script()])
     demo = build(service, workspaces, begin_with, is_class=teacher is not None)
@@ -142,10 +157,7 @@ def launch(
         max_file_size=service.limits.upload_bytes,
         max_threads=MOST_THREADS,
         prevent_thread_lock=True,
-        app_kwargs={
-            "routes": routes,
-            "middleware": [guard, Middleware(Documents, links=links())],
-        },
+        app_kwargs={"routes": routes, "middleware": middleware, "openapi_url": None},
         **NO_LOOK_AT_ITSELF,
         **options,
     )

@@ -59,17 +59,19 @@ RULE = (
 
 def measured(data: DataConfig, run: Run) -> tuple[Marks, str]:
     """How the newest model of a run answers the questions that `data` gives, and on which text. Raises CorpusError."""
-    weights, text = run.recipe.training, run.held_out or run.training_text
+    weights = run.recipe.training
     trained = tuple(name for name in ("mlm", "nsp") if getattr(weights, f"{name}_weight"))
     seconds = run.history()[-1].seconds
     try:
-        if text is None:
+        if run.prepared is None:
             raise CorpusError("The text of this run is no longer kept; start it from the form.")
+        training_text, held_out, _ = run.prepared.parts
+        text = held_out or training_text
         with probe_lock:
             marks = examine(run.snapshots[-1].checkpoint(), text, data, seconds=seconds, trained=trained)
     except BertCoreError as error:
         raise CorpusError(f"Its model cannot be tested: {error}") from None
-    return marks, "held-out text" if run.held_out else "the training text"
+    return marks, "held-out text" if held_out else "the training text"
 
 
 def report(experiment: Experiment, trial: Trial, space: Workspace) -> dict[str, Any] | None:

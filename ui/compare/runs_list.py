@@ -83,7 +83,7 @@ def run_row(space: Workspace, run: Run) -> dict[str, Any]:
         "steps": progress.steps,
         "numbers": thin(rows, 1)[0][1:] if rows else None,
         "held": thin(evaluations[-1:], 1)[0][1:] if evaluations else None,
-        "canRepeat": run.corpus is not None,
+        "canRepeat": run.prepared is not None,
     }
 
 
@@ -92,9 +92,9 @@ def what_differs(space: Workspace, runs: Sequence[Run]) -> dict[str, Any]:
     same weights, None if that is unknown. Raises RunError for a run without a text."""
     texts = []
     for run in runs:
-        if run.corpus is None:
+        if run.prepared is None:
             raise RunError(f"Run {space.entries[run.id].number} is not prepared yet, or its text is no longer kept.")
-        texts.append(run.corpus)
+        texts.append(run.prepared.source)
     found = differences([settings_of(run.recipe, text) for run, text in zip(runs, texts, strict=True)])
     if "text" in found:
         names = [own(text.name) if own_text_of(run) else text.name for run, text in zip(runs, texts, strict=True)]

@@ -66,7 +66,7 @@ def task_model(asked: Asked) -> TaskModel | None:
         return None
     title = space.title_of(run)
     model = Model(title, f"step {found[0]:,}", found[1], space.shown_title(run.id, title))
-    return TaskModel(model, run.id, found[0], run.parts)
+    return TaskModel(model, run.id, found[0], run.prepared.parts if run.prepared else None)
 
 
 def results_value(asked: Asked) -> dict[str, Any]:

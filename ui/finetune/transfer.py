@@ -53,16 +53,17 @@ class Mark(NamedTuple):
 
 def measured(run: Run) -> tuple[Mark, str]:
     """How the best model of a run does on examples from which it has not learned, and which these are."""
-    part = run.parts and (run.parts.test or run.parts.validation)
-    if run.parts is None or part is None:
+    if run.prepared is None:
         raise CorpusError("The examples of this run are no longer kept; fine-tune it again.")
+    parts = run.prepared.parts
+    part = parts.test or parts.validation
     name, part = part.kind.measure, part.sample(MOST_JUDGED, 0)
     with probe_lock:
         value = review((run.best or run.snapshots[-1]).checkpoint(), part).measures[name]
     curve = [[point.step, round(getattr(point, name), 4)] for point in run.evaluations()]
     baseline = most_frequent(part) if name == "accuracy" else 0.0
-    about = f"{len(part.examples):,} {'test' if run.parts.test else 'held-out'} examples"
-    return Mark(len(run.parts.train.examples), curve, value, baseline), about
+    about = f"{len(part.examples):,} {'test' if parts.test else 'held-out'} examples"
+    return Mark(len(parts.train.examples), curve, value, baseline), about
 
 
 def report(measure: str, trial: Trial, space: Workspace) -> dict[str, Any] | None:

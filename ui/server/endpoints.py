@@ -113,10 +113,8 @@ class Endpoints:
 
     def start_training(self, recipe: str = DEFAULT_RECIPE, corpus_text: str = "", seed: int = 0) -> str:
         """Start a run and return its id, the only credential for it. An empty text means the recipe's own corpus."""
-        chosen = recipe_named(recipe)
-        corpus = None
-        if corpus_text:
-            corpus = Corpus.from_text(corpus_text, chosen.text_kind, "The text", self.workspaces.service.limits)
+        chosen, limits = recipe_named(recipe), self.workspaces.service.limits
+        corpus = Corpus.from_text(corpus_text, chosen.text_kind, "The text", limits) if corpus_text else None
         return self.workspaces.start_for_program(chosen, corpus, seed, caller=_caller()).id
 
     def training_status(self, run_id: str) -> dict[str, Any]:
@@ -128,13 +126,7 @@ class Endpoints:
         names, held_out = series_of(run)
         rows = ((held_out, epochs), (names, last))
         numbers = {name: _finite(getattr(row[0], name)) if row else None for each, row in rows for name in each}
-        return {
-            "status": progress.status,
-            "reason": progress.reason,
-            "step": progress.step,
-            "steps": progress.steps,
-            **numbers,
-        }
+        return {name: getattr(progress, name) for name in ("status", "reason", "step", "steps")} | numbers
 
     def stop_training(self, run_id: str) -> str:
         """Stop a run after the step in progress and return its status now; the trained model stays."""
@@ -149,7 +141,7 @@ class Endpoints:
 
     def download(self, run_id: str) -> FileData:
         """A zip of a run's newest model as a Hugging Face folder."""
-        self._run(run_id)[1]  # no other model has an address
+        self._run(run_id)  # no other model has an address
         checkpoint = self._model(run_id)
         name = f"{folder_name(checkpoint.name)}.zip"
         return FileData(path=cached_file(self.demo, name, lambda path: pack_checkpoint(checkpoint, path)))

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 import gradio as gr
 
@@ -48,12 +49,12 @@ class Filled:
     """What a person filled in. settings: the values of SHOWN, in order."""
 
     source: str
-    pasted: str
+    pasted: str | None
     uploaded: str | None
     encoding: str | None
     recipe_name: str
     seed: int
-    settings: tuple[Any, ...]
+    settings: list[Any]
 
     def recipe(self) -> Recipe:
         """The recipe with the settings of the form. Raises BertCoreError."""
@@ -63,7 +64,7 @@ class Filled:
     @property
     def missing(self) -> str:
         """What to do before there is a text, "" if there is one."""
-        if self.source == PASTED and not self.pasted.strip():
+        if self.source == PASTED and not (self.pasted or "").strip():
             return "Paste a text first."
         return "Choose a .txt file first." if self.source == UPLOADED and not self.uploaded else ""
 
@@ -72,7 +73,7 @@ class Filled:
         if self.missing:
             raise CorpusError(self.missing)
         if self.source == PASTED:
-            return Corpus.from_text(self.pasted, recipe.text_kind, name=PASTED_TEXT, limits=limits)
+            return Corpus.from_text(self.pasted or "", recipe.text_kind, name=PASTED_TEXT, limits=limits)
         if self.source == UPLOADED:
             path = Path(self.uploaded or "")
             encoding = recipe.corpus.encoding or self.encoding
@@ -112,15 +113,8 @@ class TrainingForm:
 
     def read(self, values: Mapping[Any, Any]) -> Filled:
         """The form from the values that Gradio gives a handler whose inputs are a set of components."""
-        return Filled(
-            values[self.source],
-            values[self.pasted] or "",
-            values[self.uploaded],
-            values[self.encoding] or None,
-            values[self.recipe],
-            int(values[self.seed] or 0),
-            tuple(values[control] for control in self.settings),
-        )
+        texts = (values[control] for control in (self.source, self.pasted, self.uploaded, self.encoding, self.recipe))
+        return Filled(*texts, int(values[self.seed] or 0), [values[control] for control in self.settings])
 
 
 def show_source(kind: str, path: str | None) -> list[Any]:
@@ -222,7 +216,7 @@ def _control(
     common = {"value": value, "label": label, "info": field.metadata["hint"], "elem_id": elem_id, "min_width": 140}
     if "choices" in field.metadata:
         return gr.Dropdown(list(field.metadata["choices"]), **common)
-    if field.metadata["optional"]:
+    if NoneType in get_args(field.type):
         # An empty gr.Number becomes 0; a text stays empty, and the setting's own check reads the number in it.
         return gr.Textbox(max_lines=1, **common)
     return gr.Number(precision=0 if field.type in (int, int | None) else None, **common)

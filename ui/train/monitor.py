@@ -22,7 +22,7 @@ from ui.parts.export import file_text, history_numbers
 from ui.parts.figures import curves
 from ui.parts.tab import Tab
 from ui.server.news import CURVES, MORE_CURVES
-from ui.server.workspace import NO_MODEL_YET, Workspace
+from ui.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
 from ui.server.workspaces import Workspaces, functions
 from ui.train.guess_board import GuessBoard
 from ui.views import view
@@ -74,13 +74,14 @@ def run_guesses(space: Workspace, run: Run, step: int | None, *, first: bool) ->
 
     first: also the board's sentences and the losses to compare with, which do not change.
     """
-    if (found := space.checkpoint(run, step)) is None or run.corpus is None:
+    if (found := space.checkpoint(run, step)) is None or run.prepared is None or is_finetuning(run):
         raise RunError(NO_MODEL_YET)
+    corpus = run.prepared.source
     if run not in _boards:
-        _boards[run] = GuessBoard(run.corpus, run.snapshots[-1].checkpoint())
+        _boards[run] = GuessBoard(corpus, run.snapshots[-1].checkpoint())
     guesses: dict[str, Any] = {"step": found[0], "words": _boards[run].at(found[1])}
     if first:
-        guesses |= {"sentences": _boards[run].sentences, "baselines": baselines(run.corpus, run.snapshots[-1])}
+        guesses |= {"sentences": _boards[run].sentences, "baselines": baselines(corpus, run.snapshots[-1])}
     return guesses
 
 

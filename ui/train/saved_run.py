@@ -76,8 +76,9 @@ def report_file(space: Workspace) -> File:
         raise RunError(NO_RUN_YET)
     step, checkpoint = found
     verdict = exam_value(space, run, step).get("verdict", [])
+    corpus = run.prepared.source if run.prepared else None
     with probe_lock:
-        text = report(checkpoint, run.recipe, run.history()[:step], run.evaluations(), run.corpus, verdict=verdict)
+        text = report(checkpoint, run.recipe, run.history()[:step], run.evaluations(), corpus, verdict=verdict)
     return _name(run, "report.html"), lambda path: path.write_text(text, encoding="utf-8")
 
 
