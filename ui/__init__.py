@@ -24,19 +24,10 @@ from bert_core.pages.offline import style_sheet
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
-<<<<<<< HEAD
-=======
-from ui.attention.tab import attention_tab
-from ui.compare.tab import compare_tab
-from ui.finetune.tab import FinetuneTab
-from ui.masked_words.tab import masked_words_tab
-from ui.models.tab import ModelsTab
-from ui.next_sentence.tab import next_sentence_tab
->>>>>>> main
-from ui.parts.lessons import load_lesson
-from ui.parts.page import open_page
-from ui.server.classroom.routes import class_routes
-from ui.server.classroom.state import Classroom
+from ui.classroom.routes import class_routes
+from ui.classroom.state import Classroom
+from ui.frame.page import open_page
+from ui.lessons import lesson_bar, load_lesson
 from ui.server.endpoints import endpoints
 from ui.server.guard import Guard
 from ui.server.news import health_route, news_route
@@ -48,19 +39,19 @@ from ui.theme import head, plotly_script, theme
 from ui.train.exam import first_verdict
 from ui.views import view
 
-# The modules with the tabs, in their order on the page.
+# The folders of the tabs, in their order on the page; each has its record in `tab.py`.
 TABS = (
-    "train.tab",
-    "compare.tab",
-    "masked_words.tab",
-    "next_sentence.tab",
-    "attention.tab",
-    "vectors.words_in_context",
-    "finetune.tab",
-    "vectors.step_by_step",
-    "models.tab",
+    "train",
+    "compare",
+    "masked_words",
+    "next_sentence",
+    "attention",
+    "words_in_context",
+    "finetune",
+    "step_by_step",
+    "models",
 )
-CLASS = "server.classroom.tab"
+CLASS = "classroom"
 _ROOT = Path(__file__).resolve().parent.parent
 ICON = ASSETS / "icon.png"  # drawn from icon.svg
 SHIPPED = tuple(_ROOT / "checkpoints" / name for name in ("romeo-juliet", "english-mini", "chinese-poems"))
@@ -81,10 +72,11 @@ def build(
     with the bar and the tab of a class."""
     workspaces = workspaces or open_workspaces(service)
     with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
-        shown = [importlib.import_module(f"ui.{module}").TAB for module in (*TABS, *[CLASS][:is_class])]
-        page = open_page(demo, workspaces, shown, lesson)
+        shown = [importlib.import_module(f"ui.{folder}.tab").TAB for folder in (*TABS, *[CLASS][:is_class])]
+        page = open_page(demo, workspaces, shown)
+        lesson_bar(page, lesson)
         if is_class:
-            view("class/bar", elem_id="class-bar")
+            view("classroom/bar", elem_id="class-bar")
         page.lay_out()
         endpoints(demo, workspaces)
         demo.queue(api_open=False, max_size=MOST_QUEUED)
@@ -164,7 +156,7 @@ def launch(
     Sessions.serve(served[0], demo)
     if teacher is not None:
         # Imported here, so that a page without a class does not load the library of its QR code.
-        from ui.server.classroom.address import join_address, qr_code, show, welcome
+        from ui.classroom.address import join_address, qr_code, show, welcome
 
         address = join_address(host, demo.server_port, demo.share_url)
         classroom.join = {"address": address, **qr_code(address)}

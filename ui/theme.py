@@ -6,7 +6,7 @@ from pathlib import Path
 
 import gradio as gr
 
-from ui.parts.question import SCHEMA
+from ui.frame.question import SCHEMA
 from ui.server.scripts import tag
 
 SYSTEM_FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]

@@ -1,9 +1,9 @@
 // The entry: it mounts the views of ui/views.py, each from the script of its name, also those that Gradio had before the
 // scripts had loaded.
 
-import { watchRequests } from "./bars/messages.js";
+import { watchRequests } from "./frame/messages.js";
 import { disable, note } from "./parts/elements.js";
-import { ask } from "./parts/question.js";
+import { ask } from "./frame/question.js";
 import { mount } from "./views.js";
 
 /** @param {WaitingView} view */

@@ -1,7 +1,7 @@
 // The browser's half of ui/views.py, and what becomes of a view whose question has no answer.
 
 import { el, note } from "./parts/elements.js";
-import { announce, latest, on } from "./parts/page.js";
+import { announce, latest, on } from "./frame/page.js";
 
 const NO_ANSWER = "The server did not answer; try again.";
 

@@ -10,7 +10,7 @@ import pytest
 from browser_steps import serve_modules
 from playwright.sync_api import Browser, Page
 
-from ui.parts.question import SCHEMA, Question
+from ui.frame.question import SCHEMA, Question
 
 QUESTIONS = 200
 TEXTS = [
@@ -26,7 +26,7 @@ TEXTS = [
     "null",
     '{"a": 1}',
 ]
-MODULE = 'await import("/modules/parts/question.js")'
+MODULE = 'await import("/modules/frame/question.js")'
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import bert_core.errors
 from bert_core.config import ASSETS
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from ui.compare.runs_list import in_words, label_of, settings_of
-from ui.parts.lessons import lessons
+from ui.lessons import lessons
 from ui.server.scripts import locales, sources
 
 ROOT = ASSETS.parent

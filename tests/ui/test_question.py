@@ -11,8 +11,8 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import thinned
-from ui.parts.question import LONGEST, SCHEMA, Question
-from ui.parts.shown_model import choices, comparisons, description, repeated_run
+from ui.frame.question import LONGEST, SCHEMA, Question
+from ui.frame.shown_model import choices, comparisons, description, repeated_run
 from ui.server.workspace import NOT_YOURS, Workspace
 from ui.server.workspaces import Workspaces
 

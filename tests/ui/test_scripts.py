@@ -15,7 +15,7 @@ from ui.server import scripts
 MOST_BYTES_AT_FIRST = 244_000
 MOST_BYTES = 362_000
 MOST_BYTES_OF_A_CLASS = 26_000  # which only the pages of a class fetch
-OFFLINE = "attention/page.js"  # the entry of saved pages
+OFFLINE = "attention/saved_page.js"  # the entry of saved pages
 UI = Path(__file__).resolve().parent.parent.parent / "ui"
 
 
@@ -95,13 +95,21 @@ def test_folders_of_scripts_have_at_most_nine():
     assert max(folders.count(folder) for folder in folders) <= 9
 
 
+def test_every_folder_of_scripts_has_its_other_half_in_python():
+    """Apart from what has one half: texts are translated in the page; Models has shared views, the server draws none."""
+    of_scripts = {posixpath.dirname(name) or Path(name).stem for name in scripts.sources()}
+    of_python = {path.stem for path in UI.iterdir() if path.name[0] not in "_."}
+    assert of_scripts - of_python == {"main", "colours", "language"}
+    assert of_python - of_scripts == {"models", "server", "handlers", "gradio_gaps", "theme"}
+
+
 def test_scripts_and_style_sheet_are_small_and_can_stand_in_a_page():
     def size(names: set[str]) -> int:
         return sum(len(scripts.sources()[name].encode()) for name in names)
 
     style, style_of_class = style_sheet(), style_sheet("class")
     first = {name for name in scripts.sources() if f"/{name}" in scripts.links()}
-    of_class = {*scripts.needed("class/bar.js"), *scripts.needed("class/board.js")} - first
+    of_class = {*scripts.needed("classroom/bar.js"), *scripts.needed("classroom/board.js")} - first
     assert len(style) + size(first) <= MOST_BYTES_AT_FIRST
     assert len(style) + size(scripts.sources().keys() - of_class - {OFFLINE}) <= MOST_BYTES
     assert len(style_of_class) + size(of_class) <= MOST_BYTES_OF_A_CLASS

@@ -11,11 +11,11 @@ from bert_core.errors import BertCoreError, InputError
 from bert_core.probes.attention import Ablation, ablation_map, answers, corpus_batch, without
 from bert_core.probes.sentence_pairs import window
 from bert_core.storage.checkpoint import Checkpoint
+from ui.frame.masking import mask_words, maskable
+from ui.frame.page import Asked, Page
+from ui.frame.question import TEXTS, Question
 from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, ablation_numbers, python_code
-from ui.parts.masking import mask_words, maskable
-from ui.parts.page import Asked, Page
-from ui.parts.question import TEXTS, Question
 from ui.server.probe_lock import probe_lock
 from ui.views import view
 

@@ -8,15 +8,15 @@ from bert_core.pages.attention import ShownAttention, attention_page, detail_val
 from bert_core.storage.checkpoint import Checkpoint
 from ui.attention import values as attention
 from ui.attention.head_switches import head_switches
+from ui.frame.page import Asked, Page
+from ui.frame.question import TEXTS, Head, Question
+from ui.frame.shown_model import caption
+from ui.frame.tab import Tab
 from ui.handlers import on_error
 from ui.parts.controls import control
 from ui.parts.downloads import exporter, numbers_of_models
 from ui.parts.export import Numbers, attention_numbers
 from ui.parts.notes import alone_note, unknown_note
-from ui.parts.page import Asked, Page
-from ui.parts.question import TEXTS, Head, Question
-from ui.parts.shown_model import caption
-from ui.parts.tab import Tab
 from ui.server.probe_lock import probe_lock
 from ui.views import hint, view
 

@@ -6,10 +6,10 @@ from bert_core.config import DataConfig
 from bert_core.errors import InputError, RunError
 from bert_core.probes.batch import RowJudgement, RowView
 from bert_core.runs.run import ENDED, Run
+from ui.frame.page import Asked, Page
 from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, table
 from ui.parts.notes import pair_labels
-from ui.parts.page import Asked, Page
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
 from ui.server.workspaces import functions

@@ -12,8 +12,8 @@ from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
+from ui.frame.page import Page
 from ui.handlers import QUIET, own, sent
-from ui.parts.page import Page
 from ui.server.news import POINTS_AT_FIRST, thin
 from ui.server.workspace import Workspace, own_text_of
 from ui.server.workspaces import functions

@@ -3,8 +3,8 @@
 from ui.compare.batch import batch_view
 from ui.compare.experiments import Experiments
 from ui.compare.runs_list import runs_list
-from ui.parts.page import Page
-from ui.parts.tab import Tab
+from ui.frame.page import Page
+from ui.frame.tab import Tab
 from ui.train.tab import TrainTab
 
 

@@ -15,12 +15,12 @@ from bert_core.tasks.examples import TASKS, TaskParts, load_task
 from ui.compare.trials import seeds_control, trial_view
 from ui.finetune.answers import results_numbers, results_page, results_value, texts_of, tried_value
 from ui.finetune.transfer import start_transfer
+from ui.frame.page import Page
+from ui.frame.question import MODEL, Values
+from ui.frame.tab import Tab
 from ui.handlers import QUIET, on_error, own
 from ui.parts.downloads import exporter
 from ui.parts.figures import task_curves
-from ui.parts.page import Page
-from ui.parts.question import MODEL, Values
-from ui.parts.tab import Tab
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces, functions
 from ui.train.form import begun, encoding_choices, encoding_control, no_facts, overrides, settings_controls, values_of

@@ -10,17 +10,17 @@ from bert_core.errors import InputError
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.probes.reading import tokenize
 from bert_core.storage.checkpoint import Checkpoint
+from ui.frame.masking import MaskedWord, mask_words, maskable
+from ui.frame.page import Asked, Page
+from ui.frame.question import TEXTS, Question
+from ui.frame.shown_model import caption
+from ui.frame.tab import Tab
 from ui.handlers import on_error
 from ui.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_numbers, closer_value
 from ui.parts.controls import control
 from ui.parts.downloads import exporter, numbers_of_models
 from ui.parts.export import Numbers, guesses_numbers, python_code
-from ui.parts.masking import MaskedWord, mask_words, maskable
 from ui.parts.notes import alone_note, unknown_note
-from ui.parts.page import Asked, Page
-from ui.parts.question import TEXTS, Question
-from ui.parts.shown_model import caption
-from ui.parts.tab import Tab
 from ui.server.probe_lock import probe_lock
 from ui.views import view
 

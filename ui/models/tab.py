@@ -27,12 +27,12 @@ from bert_core.storage.checkpoint import (
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import read_json
 from bert_core.tasks.prediction import task_of
+from ui.frame.page import Asked, Page
+from ui.frame.question import MODEL, Question, Values
+from ui.frame.shown_model import choices
+from ui.frame.tab import Tab
 from ui.handlers import QUIET, on_error, own
 from ui.parts.controls import control
-from ui.parts.page import Asked, Page
-from ui.parts.question import MODEL, Question, Values
-from ui.parts.shown_model import choices
-from ui.parts.tab import Tab
 from ui.server.workspace import Model
 from ui.views import hint, view
 

@@ -9,15 +9,15 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
 from bert_core.probes.sentence_pairs import PairMatrix, next_sentence, pair_matrix
 from bert_core.storage.checkpoint import Checkpoint
+from ui.frame.page import Asked, Page
+from ui.frame.question import MODEL, TEXTS, Question
+from ui.frame.shown_model import caption
+from ui.frame.tab import Tab
 from ui.handlers import on_error
 from ui.next_sentence import pair_views as pairs
 from ui.parts.downloads import exporter, numbers_of_models
 from ui.parts.export import Numbers
 from ui.parts.notes import NEXT, pair_labels, unknown_note
-from ui.parts.page import Asked, Page
-from ui.parts.question import MODEL, TEXTS, Question
-from ui.parts.shown_model import caption
-from ui.parts.tab import Tab
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Model
 from ui.views import view

@@ -9,10 +9,10 @@ from typing import Any
 
 from bert_core.errors import InputError
 from bert_core.storage.checkpoint import Checkpoint
+from ui.frame.page import Asked, Page
+from ui.frame.shown_model import caption
 from ui.handlers import MALFORMED
 from ui.parts.export import Numbers, file_text
-from ui.parts.page import Asked, Page
-from ui.parts.shown_model import caption
 from ui.views import view
 
 PICTURES = ("png", "svg")

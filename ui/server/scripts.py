@@ -18,7 +18,7 @@ from bert_core.pages.offline import resolved
 from ui.server.pages import Packed
 
 ENTRY = "main.js"
-FIRST = ("bars/", "lessons/lesson_bar.js", "train/")  # with the views of the page's beginning
+FIRST = ("frame/", "lessons/lesson_bar.js", "train/")  # with the views of the page's beginning
 _IMPORT = re.compile(r'^import (?:[^;"]* from )?"(\.[^"]+)";$', re.MULTILINE)
 
 

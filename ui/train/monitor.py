@@ -17,10 +17,10 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.errors import RunError
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
+from ui.frame.tab import Tab
 from ui.parts.downloads import PICTURES
 from ui.parts.export import file_text, history_numbers
 from ui.parts.figures import curves
-from ui.parts.tab import Tab
 from ui.server.news import CURVES, MORE_CURVES
 from ui.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
 from ui.server.workspaces import Workspaces, functions

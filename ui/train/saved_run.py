@@ -15,9 +15,9 @@ from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 from bert_core.runs.saved_state import read_training_state
 from bert_core.storage.checkpoint import unpack_checkpoint
+from ui.frame.page import Page
 from ui.handlers import QUIET, on_error
 from ui.parts.downloads import file_name
-from ui.parts.page import Page
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import NO_RUN_YET, Workspace
 from ui.train.exam import exam_value

@@ -12,9 +12,9 @@ from bert_core.errors import RunError
 from bert_core.runs.prepare import Preview, preview
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ACTIVE, Run
+from ui.frame.page import Page
+from ui.frame.tab import Tab
 from ui.handlers import QUIET, on_error, sent
-from ui.parts.page import Page
-from ui.parts.tab import Tab
 from ui.server.workspace import NO_RUN_YET, Workspace
 from ui.train.exam import exam_view
 from ui.train.form import OWN_TEXT, UPLOADED, TrainingForm, begun, encoding_choices, no_facts, with_labels

@@ -1,7 +1,7 @@
 // How the views of heads are drawn is a part of the question, without the settings that have their first value.
 
-import { on } from "../parts/page.js";
-import { ask, question } from "../parts/question.js";
+import { on } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
 import { change, FIRST, onChange, settings } from "./heads.js";
 
 function take() {

@@ -3,8 +3,8 @@
 import "./asked_heads.js";
 import { effect, effectLegend } from "../colours.js";
 import { disable, el, note, roam } from "../parts/elements.js";
-import { on, visitor } from "../parts/page.js";
-import { ask, question } from "../parts/question.js";
+import { on, visitor } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
 import { asking } from "../views.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */

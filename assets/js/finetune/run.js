@@ -2,8 +2,8 @@
 
 import { el, note } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
-import { announce, latest, on, orError, visitor } from "../parts/page.js";
-import { ask, question } from "../parts/question.js";
+import { announce, latest, on, orError, visitor } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
 import { curves } from "../train/curves.js";
 import { news, whyNoNews } from "../train/monitor.js";
 import { hasEnded, STATUS_NAMES } from "../train/runs.js";

@@ -2,7 +2,7 @@
 // and replaces them where they stand in the page.
 
 import { el } from "../parts/elements.js";
-import { announce, choice } from "../parts/page.js";
+import { announce, choice } from "../frame/page.js";
 
 /** Each by the code that <html lang> gets. */
 const LANGUAGES = { en: "English", "zh-CN": "中文", ko: "한국어" };

@@ -6,15 +6,15 @@
 
 import { disable, el, nodes, note, own } from "../parts/elements.js";
 import { save } from "../parts/downloads.js";
-import { announce, keep, kept, on, orError, visitor } from "../parts/page.js";
-import { ask, changes, parsed, question, restore } from "../parts/question.js";
+import { announce, keep, kept, on, orError, visitor } from "../frame/page.js";
+import { ask, changes, parsed, question, restore } from "../frame/question.js";
 import { terms } from "./terms.js";
 import { tour } from "./tour.js";
 
 const OWN = "file";
 
 /**
- * @typedef {object} Step See read_lesson in ui/parts/lessons.py.
+ * @typedef {object} Step See read_lesson in ui/lessons.py.
  * @property {Record<string, any>} question
  * @property {string} text
  * @property {string} ask

@@ -2,8 +2,8 @@
 
 import { bar, el, note } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
-import { announce, orError, visitor } from "../parts/page.js";
-import { ask, question } from "../parts/question.js";
+import { announce, orError, visitor } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
 import { guessFirst } from "../lessons/guess_first.js";
 
 /** @typedef {[token: string, probability: number]} Guess */

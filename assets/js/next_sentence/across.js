@@ -3,7 +3,7 @@
 import { level } from "../colours.js";
 import { el, note } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
-import { ask, question } from "../parts/question.js";
+import { ask, question } from "../frame/question.js";
 
 /** @typedef {[layer: number, head: number] | null} Head null: the mean of all */
 /**

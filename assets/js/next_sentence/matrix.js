@@ -3,8 +3,8 @@
 import { el, nodes, note } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
-import { announce, on } from "../parts/page.js";
-import { ask, question } from "../parts/question.js";
+import { announce, on } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
 
 /**
  * @typedef {object} Matrix Sentences of a window, each with each.

@@ -1,8 +1,8 @@
 // Controls that show and change one part of the question; see ui/parts/controls.py.
 
 import { el } from "./elements.js";
-import { on } from "./page.js";
-import { ask, question } from "./question.js";
+import { on } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
 
 /** @typedef {[key: string, label: string][]} Choices */
 /** @typedef {{kind: string, part: string, label: string, info: string, most: number, choices: Choices, resets: object}} Options */

@@ -3,9 +3,9 @@
 
 import { el } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
-import { announce, on, orError, tabs } from "../parts/page.js";
+import { announce, on, orError, tabs } from "../frame/page.js";
 import { save as saveFile } from "../parts/downloads.js";
-import { question } from "../parts/question.js";
+import { question } from "../frame/question.js";
 import { asking } from "../views.js";
 import { curves } from "./curves.js";
 import { guessBoard } from "./guess_board.js";

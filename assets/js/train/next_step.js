@@ -2,8 +2,8 @@
 
 import { el } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
-import { announce, keep, kept, on, visitor } from "../parts/page.js";
-import { ask, question } from "../parts/question.js";
+import { announce, keep, kept, on, visitor } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
 
 const FALL = 0.1; // the loss still falls if its last tenth is lower than the tenth before by this fraction
 

@@ -1,7 +1,7 @@
 // Whose page it is: the token that the server gave to this browser. All tabs of a browser are one visitor, also where they
 // are opened at once or outlive the server: the first token that is kept holds for all of them.
 
-import { choice } from "../parts/page.js";
+import { choice } from "./page.js";
 
 const NAME = "visitor";
 

@@ -1,18 +1,18 @@
 // Step by step: one stage at a time, with its picture, its shapes, its formula with numbers, and Python for it.
 
 import "../attention/asked_heads.js";
-import { attend, floats, summed, unfolded, weighted } from "../attention/row.js";
+import { attend, floats, summed, unfolded, weighted } from "../parts/row.js";
 import { change } from "../attention/heads.js";
 import { level } from "../colours.js";
 import { bar, disable, el, note, roam } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { number, percent } from "../parts/numbers.js";
-import { latest, on, orError, visitor } from "../parts/page.js";
-import { ask, question } from "../parts/question.js";
+import { latest, on, orError, visitor } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
 import { strips } from "./strips.js";
 
 /**
- * @typedef {object} Steps See steps_value in ui/vectors/step_by_step.py.
+ * @typedef {object} Steps See steps_value in ui/step_by_step/tab.py.
  * @property {string[]} tokens
  * @property {number[]} ids
  * @property {number[]} segments

@@ -2,8 +2,8 @@
 // question as its component's value and asks the server for what a change concerns in the open tab.
 
 import { disable, el, note } from "../parts/elements.js";
-import { latest, on, visitor } from "../parts/page.js";
-import { ask, question } from "../parts/question.js";
+import { latest, on, visitor } from "./page.js";
+import { ask, question } from "./question.js";
 import { answering } from "./answers.js";
 import { field, named } from "./field.js";
 
@@ -11,7 +11,7 @@ const UNKNOWN = "The model never learned this word";
 const FIELDS = /** @type {const} */ (["text", "pair"]);
 
 /**
- * @typedef {object} Words See words_value in ui/parts/masking.py.
+ * @typedef {object} Words See words_value in ui/frame/masking.py.
  * @property {string[]} words
  * @property {number[][]} cuts
  * @property {boolean[]} known
@@ -144,7 +144,7 @@ function chip({ words, cuts, known }, index) {
 
 /**
  * The line below the sentences, and what paints all words.
- * @param {HTMLElement} root @param {Record<string, any>} tabs see ui/parts/tab.py @param {Sentences} state
+ * @param {HTMLElement} root @param {Record<string, any>} tabs see ui/frame/tab.py @param {Sentences} state
  * @param {ReturnType<typeof field>[]} fields @param {(update: object) => void} give
  */
 function painter(root, tabs, state, fields, give) {

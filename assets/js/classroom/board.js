@@ -2,7 +2,7 @@
 
 import { disable, el, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
-import { on } from "../parts/page.js";
+import { on } from "../frame/page.js";
 import { act, follow, room, teach } from "./state.js";
 import { button } from "./bar.js";
 

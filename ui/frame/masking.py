@@ -8,7 +8,7 @@ from typing import Any
 from bert_core.data.tokenizer import MASK
 from bert_core.probes.reading import Word, read_words
 from bert_core.storage.checkpoint import Checkpoint
-from ui.parts.question import Question
+from ui.frame.question import Question
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 // The bar of a class above all tabs: what the teacher sends, the question to the room, and its histogram.
 
 import { bar as fill, disable, el } from "../parts/elements.js";
-import { on } from "../parts/page.js";
-import { question } from "../parts/question.js";
+import { on } from "../frame/page.js";
+import { question } from "../frame/question.js";
 import { act, follow, room, show, teach } from "./state.js";
 
 const FIND_MS = 10000;

@@ -10,14 +10,14 @@ from bert_core.errors import InputError
 from bert_core.probes.reading import read_words
 from bert_core.probes.vectors import Occurrence, words_in_contexts
 from bert_core.storage.checkpoint import Checkpoint
+from ui.frame.page import Asked, Page
+from ui.frame.question import TEXTS
+from ui.frame.tab import Tab
 from ui.parts.controls import control
 from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, python_code, table
 from ui.parts.figures import word_points
 from ui.parts.notes import EACH_ALONE, alone_note, unknown_note
-from ui.parts.page import Asked, Page
-from ui.parts.question import TEXTS
-from ui.parts.tab import Tab
 from ui.server.probe_lock import probe_lock
 from ui.views import hint, view
 
@@ -44,7 +44,7 @@ def lay_out(page: Page) -> None:
     view("parts/facts", elem_id=FACTS)
     with gr.Row(elem_classes="b-split", elem_id="context-stage"):
         with gr.Column(scale=1, min_width=320):
-            view("vectors/words_in_context", elem_id=COSINE)
+            view("words_in_context/similarity_map", elem_id=COSINE)
         with gr.Column(scale=1, min_width=320):
             view("parts/figures", elem_id=POINTS)
     info = "0: the word vectors alone. 1: with position and segment (embeddings). Then the layers."

@@ -1,7 +1,7 @@
-// Asks the server what the open tab shows: the answers that its tab declares with `Page.on` in ui/parts/page.py.
+// Asks the server what the open tab shows: the answers that its tab declares with `Page.on` in ui/frame/page.py.
 
-import { announce, latest, orError } from "../parts/page.js";
-import { question } from "../parts/question.js";
+import { announce, latest, orError } from "./page.js";
+import { question } from "./question.js";
 import { expect, lose, receive } from "../views.js";
 
 const REST_MS = 100; // between an answer and the next question of its kind

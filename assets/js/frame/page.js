@@ -13,7 +13,7 @@
  * @property {null} open the question names another tab, which is to be opened
  * @property {null} failed the server could not answer a question: perhaps its model is gone
  * @property {null} restored the question of an address was taken
- * @property {{text: string, until: "press" | "answer" | "closed"}} said a sentence for the person, see bars/messages.js
+ * @property {{text: string, until: "press" | "answer" | "closed"}} said a sentence for the person, see frame/messages.js
  * @property {null} reached the server has answered a request
  * @property {null} elsewhere a run was started by another part of the page
  * @property {{run: string, steps: number[]}} snapshots a run has new snapshots

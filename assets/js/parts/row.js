@@ -1,7 +1,7 @@
 // One row of a head, from the query to the weighted values, computed here so that a bar can be moved.
 
-import { bar, el, svg } from "../parts/elements.js";
-import { number } from "../parts/numbers.js";
+import { bar, el, svg } from "./elements.js";
+import { number } from "./numbers.js";
 
 /**
  * @typedef {object} Head One head's vectors of all tokens, one after the other.

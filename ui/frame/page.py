@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import inspect
 import itertools
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,15 +14,14 @@ from gradio.routes import ORJSONResponse
 
 from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus, read_corpus
-from bert_core.errors import InputError, quoted
+from bert_core.errors import InputError
 from bert_core.runs.recipe import DEFAULT_RECIPE, recipe_named
 from bert_core.storage.checkpoint import Checkpoint
-from ui.handlers import MALFORMED, QUIET, cached_file, on_error, own
-from ui.parts.lessons import LESSON_BYTES, PARTS, lessons, read_lesson
-from ui.parts.masking import words_value
-from ui.parts.question import Question, Values
-from ui.parts.shown_model import choices, comparisons, first_pair, repeated_run, shown_model
-from ui.parts.tab import Tab
+from ui.frame.masking import words_value
+from ui.frame.question import Question, Values
+from ui.frame.shown_model import choices, comparisons, first_pair, repeated_run, shown_model
+from ui.frame.tab import Tab
+from ui.handlers import MALFORMED, QUIET, cached_file, on_error
 from ui.server.workspace import Model, Workspace, is_finetuning
 from ui.server.workspaces import Workspaces, functions
 from ui.views import view
@@ -38,7 +36,6 @@ HELP = (
     "The link keeps all that you look at. Whoever opens it sees the same.",
 )
 _messages = itertools.count()
-GIVEN = "given"  # the lesson of `app.py --lesson`
 
 
 @dataclass(frozen=True)
@@ -75,10 +72,13 @@ class Asked:
 
 @dataclass(frozen=True)
 class Page:
-    """The parts of the page that tabs share. visitor: its value is the token that the browser keeps; `enter` fires when
-    the page comes to the server with it. frame: the bar above the tabs, its value see `frame.js`. messages: see `say`.
-    file: see `save`. bar: the bar with the sentences, its value the question. lessons: name and title of each. tabs:
-    all of them. laid_out: what earlier tabs have returned, by name. answers: see `on`. tab: that is laid out."""
+    """The parts of the page that tabs share.
+
+    visitor: its value is the token that the browser keeps; `enter` fires when the page comes to the server with it.
+    frame: the bar above the tabs, its value see `frame.js`. messages: see `say`. file: see `save`. bar: the bar with
+    the sentences, its value the question. tabs: all of them. answers: see `on`. laid_out: what earlier parts of the
+    page have for later ones: what a tab returned, by its name; "lessons". tab: the one that is laid out.
+    """
 
     demo: gr.Blocks
     workspaces: Workspaces
@@ -87,7 +87,6 @@ class Page:
     messages: gr.HTML
     file: gr.HTML
     bar: gr.HTML
-    lessons: list[list[str]]
     tabs: Sequence[Tab]
     answers: "Answers"
     laid_out: dict[str, Any] = field(default_factory=dict)
@@ -188,20 +187,15 @@ class Answers:
         return ORJSONResponse(self.functions[name](space, question))
 
 
-def open_page(
-    demo: gr.Blocks, workspaces: Workspaces, tabs: Sequence[Tab], given: dict[str, Any] | None = None
-) -> Page:
-    """Lay out what stands above all tabs. given: a lesson with which the page begins, named GIVEN."""
-    shipped = lessons() | ({GIVEN: given} if given else {})
-    titles = [[name, own(each["title"]) if name == GIVEN else each["title"]] for name, each in shipped.items()]
+def open_page(demo: gr.Blocks, workspaces: Workspaces, tabs: Sequence[Tab]) -> Page:
+    """Lay out what stands above all tabs."""
     answers = Answers()
-    visitor = view("bars/visitor", events=("enter",), elem_id="visitor")
+    visitor = view("frame/visitor", events=("enter",), elem_id="visitor")
     with gr.Row(elem_id="header"):
         frame = _frame(workspaces)
-    messages, file = view("bars/messages", elem_id="messages"), view("bars/file", elem_id="file")
-    _lesson_bar(workspaces, shipped, titles)
+    messages, file = view("frame/messages", elem_id="messages"), view("frame/file", elem_id="file")
     bar = _sentence_bar(workspaces, tabs, answers)
-    return Page(demo, workspaces, visitor, frame, messages, file, bar, titles, tabs, answers)
+    return Page(demo, workspaces, visitor, frame, messages, file, bar, tabs, answers)
 
 
 def _frame(workspaces: Workspaces) -> gr.HTML:
@@ -226,29 +220,7 @@ def _frame(workspaces: Workspaces) -> gr.HTML:
 
     served = [*functions(workspaces, models, model, rename, known=False), *functions(workspaces, repeat)]
     options = {"help": HELP, "losses": workspaces.losses}
-    return view("bars/frame", options=options, server_functions=served, elem_id="frame")
-
-
-def _lesson_bar(workspaces: Workspaces, shipped: dict[str, dict[str, Any]], titles: list[list[str]]) -> None:
-    """The open lesson, and the list of them."""
-
-    def lesson(space: Workspace, name: str, text: str | None = None) -> dict[str, Any]:
-        """A shipped lesson, or the one in the text of a file."""
-        if text is not None:
-            return read_lesson(text[: LESSON_BYTES + 1].encode("utf-8", "replace"), name[:60])
-        if name not in shipped:
-            raise InputError(f"There is no lesson {quoted(name)}; choose one from the list.")
-        return shipped[name]
-
-    options = {
-        "lessons": titles,
-        "begin": GIVEN if GIVEN in shipped else "",
-        "parts": PARTS,
-        "most": LESSON_BYTES + 1,
-        **{name: json.loads((ASSETS / f"{name}.json").read_text(encoding="utf-8")) for name in ("terms", "tour")},
-    }
-    served = functions(workspaces, lesson, known=False)
-    view("lessons/lesson_bar", options=options, server_functions=served, elem_id="lesson")
+    return view("frame/frame", options=options, server_functions=served, elem_id="frame")
 
 
 def _sentence_bar(workspaces: Workspaces, tabs: Sequence[Tab], answers: Answers) -> gr.HTML:
@@ -267,7 +239,7 @@ def _sentence_bar(workspaces: Workspaces, tabs: Sequence[Tab], answers: Answers)
     names = [each.name for each in dataclasses.fields(Tab) if each.name not in ("name", "title", "lay_out", "story")]
     shown = {tab.name: {name: getattr(tab, name) for name in names} for tab in tabs if tab.hint is not None}
     return view(
-        "bars/sentence_bar",
+        "frame/sentence_bar",
         {},
         events=("open", *(tab.name for tab in tabs)),
         options={"tabs": shown, "answers": answers.declared},

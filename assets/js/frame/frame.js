@@ -4,8 +4,8 @@
 import { languages } from "../language/language.js";
 import { disable, el, nodes, own, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
-import { announce, choice, latest, meet, on, visitor } from "../parts/page.js";
-import { ask, link, parsed, question, restore } from "../parts/question.js";
+import { announce, choice, latest, meet, on, visitor } from "./page.js";
+import { ask, link, parsed, question, restore } from "./question.js";
 import { asking } from "../views.js";
 
 const REPLAY_MS = 250;
@@ -13,7 +13,7 @@ const LIVE_MS = 1000; // at most so often a view follows a run that is shown liv
 const MOST_STEPS = 60; // the server keeps about 40 snapshots; with more here, ask which are left
 
 /**
- * @typedef {object} ShownModel See shown_model in ui/parts/shown_model.py.
+ * @typedef {object} ShownModel See shown_model in ui/frame/shown_model.py.
  * @property {string} key
  * @property {string} name
  * @property {string} detail

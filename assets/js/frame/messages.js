@@ -1,9 +1,9 @@
 // Sentences that stand in the window wherever the page is scrolled: why a press was refused, that the server does not
-// answer. A handler of the server sends one as the value of this view (`Page.say` in ui/parts/page.py), a script by the
+// answer. A handler of the server sends one as the value of this view (`Page.say` in ui/frame/page.py), a script by the
 // event "said".
 
 import { el, note } from "../parts/elements.js";
-import { announce, on } from "../parts/page.js";
+import { announce, on } from "./page.js";
 
 /** @typedef {"press" | "answer" | "closed"} Until when a sentence goes, if nobody closes it: at the next press, at the next answer of the server, never */
 

@@ -14,8 +14,8 @@ from starlette.routing import Route
 from bert_core.config import LOCAL
 from bert_core.errors import InputError, RunError
 from bert_core.runs.run import TRAINING, Run
+from ui.classroom.state import LONGEST_TITLE, Classroom, cleaned
 from ui.handlers import on_error
-from ui.server.classroom.state import LONGEST_TITLE, Classroom, cleaned
 from ui.server.kept import digest
 from ui.server.news import CURVES, thin
 from ui.server.workspace import NO_RUN_YET, Workspace, is_finetuning

@@ -2,7 +2,7 @@
 
 import { el } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
-import { ask } from "../parts/question.js";
+import { ask } from "../frame/question.js";
 
 const HINT = "Point at a cell to read how similar the two vectors are.";
 

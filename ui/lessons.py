@@ -1,14 +1,21 @@
 """Lessons: steps that each set the page's question, with a text beside it and something to answer."""
 
 import functools
+import json
 from pathlib import Path
 from typing import Any
 
 from bert_core.config import ASSETS
 from bert_core.errors import BertCoreError, InputError, quoted
 from bert_core.storage.untrusted import parse_json
-from ui.parts.question import SCHEMA, Question
+from ui.frame.page import Page
+from ui.frame.question import SCHEMA, Question
+from ui.handlers import own
+from ui.server.workspace import Workspace
+from ui.server.workspaces import functions
+from ui.views import view
 
+GIVEN = "given"  # the lesson of `app.py --lesson`
 LESSON_BYTES = 256 * 1024
 MOST_VALUES = 10_000
 MOST_STEPS = 60
@@ -33,6 +40,31 @@ PARTS = {
     "downloads": ".b-save",
 }
 _STRINGS = ("text", "ask", "answer")
+
+
+def lesson_bar(page: Page, given: dict[str, Any] | None = None) -> None:
+    """Lay out the open lesson and the list of them. given: a lesson with which the page begins, named GIVEN."""
+    shipped = lessons() | ({GIVEN: given} if given else {})
+    titles = [[name, own(each["title"]) if name == GIVEN else each["title"]] for name, each in shipped.items()]
+    page.laid_out["lessons"] = titles
+
+    def lesson(space: Workspace, name: str, text: str | None = None) -> dict[str, Any]:
+        """A shipped lesson, or the one in the text of a file."""
+        if text is not None:
+            return read_lesson(text[: LESSON_BYTES + 1].encode("utf-8", "replace"), name[:60])
+        if name not in shipped:
+            raise InputError(f"There is no lesson {quoted(name)}; choose one from the list.")
+        return shipped[name]
+
+    options = {
+        "lessons": titles,
+        "begin": GIVEN if given else "",
+        "parts": PARTS,
+        "most": LESSON_BYTES + 1,
+        **{name: json.loads((ASSETS / f"{name}.json").read_text(encoding="utf-8")) for name in ("terms", "tour")},
+    }
+    served = functions(page.workspaces, lesson, known=False)
+    view("lessons/lesson_bar", options=options, server_functions=served, elem_id="lesson")
 
 
 @functools.cache

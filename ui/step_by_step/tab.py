@@ -11,13 +11,13 @@ from bert_core.probes.forward import likeliest
 from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import PARTS, Stages, follow
 from bert_core.storage.checkpoint import Checkpoint
+from ui.frame.masking import mask_words
+from ui.frame.page import Asked, Page
+from ui.frame.question import TEXTS, Head, Question
+from ui.frame.tab import Tab
 from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, python_code, table
-from ui.parts.masking import mask_words
 from ui.parts.notes import alone_note, pair_labels, unknown_note
-from ui.parts.page import Asked, Page
-from ui.parts.question import TEXTS, Head, Question
-from ui.parts.tab import Tab
 from ui.server.probe_lock import probe_lock
 from ui.views import view
 
@@ -27,7 +27,7 @@ MISSING = (
     "This model came without the output layer for this stage.",
     "No word is hidden. Click a word above: the model then predicts it, and this stage shows how.",
 )
-# Key, title and explanation of each stage. assets/js/vectors/step_by_step.js draws them, `LINES` computes them.
+# Key, title and explanation of each stage. assets/js/step_by_step/step_by_step.js draws them, `LINES` computes them.
 STAGES = (
     (
         "pieces",
@@ -163,7 +163,7 @@ def lay_out(page: Page) -> None:
     """Lay out the tab and connect it."""
     stages = [{"key": key, "title": title, "text": text} for key, title, text in STAGES]
     options = {"stages": stages, "missing": MISSING}
-    view("vectors/step_by_step", options=options, server_functions=page.functions(inputs), elem_id=STEPS)
+    view("step_by_step/step_by_step", options=options, server_functions=page.functions(inputs), elem_id=STEPS)
     exporter(
         *(page, "this stage"),
         of=STEPS,

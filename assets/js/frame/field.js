@@ -1,7 +1,7 @@
 // One sentence of the bar: its words, an editor in their place, and a list of sentences from the text.
 
 import { direction, el, roam } from "../parts/elements.js";
-import { ask, question } from "../parts/question.js";
+import { ask, question } from "./question.js";
 
 const TYPING_MS = 300;
 const LONGEST = 90; // letters of a sentence in the list

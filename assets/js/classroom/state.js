@@ -1,6 +1,6 @@
-// What this page knows of its class (ui/server/classroom/state.py), and how it takes part.
+// What this page knows of its class (ui/classroom/state.py), and how it takes part.
 
-import { visitor } from "../parts/page.js";
+import { visitor } from "../frame/page.js";
 
 /** @typedef {{number: number, version: number, name: string, title: string, recipe: string, status: string, step: number, curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
 /** @typedef {{number: number, link: string, open: boolean, count: number, bars: [word: string, count: number][][], own: string[] | null}} Round */
