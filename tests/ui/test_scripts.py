@@ -96,7 +96,7 @@ def test_folders_of_scripts_have_at_most_nine():
 
 
 def test_every_folder_of_scripts_has_its_other_half_in_python():
-    """Apart from what has one half: texts are translated in the page; Models has shared views, the server draws none."""
+    """But for what has one: texts are translated in the page, Models has shared views, the server draws nothing."""
     of_scripts = {posixpath.dirname(name) or Path(name).stem for name in scripts.sources()}
     of_python = {path.stem for path in UI.iterdir() if path.name[0] not in "_."}
     assert of_scripts - of_python == {"main", "colours", "language"}
