@@ -61,13 +61,6 @@ def replacing(folder: Path, *, last: str, is_member: Callable[[str], bool]) -> I
         shutil.rmtree(new, ignore_errors=True)
 
 
-def check_replaceable(folder: Path) -> None:
-    """Raise OSError where `replacing` could not write this folder, so that nobody trains for it in vain."""
-    check_writable(folder.parent)
-    if folder.exists():
-        check_writable(folder)
-
-
 def check_writable(folder: Path) -> None:
     """Raise OSError unless files can be made in a folder or, where there is none yet, it can be made itself."""
     while not folder.exists() and folder != folder.parent:

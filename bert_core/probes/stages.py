@@ -70,8 +70,7 @@ def follow(
 
     layer: the layer, from 0, whose inner numbers are returned. position: of the token at which words are scored, where
     [CLS] is 0. heads_off: heads, (layer, head) from 0, whose output is set to zero. zeroed: the same for other parts,
-    (layer, index in PARTS). Raises InputError for an empty or too long text, and a layer, position, head or part
-    that does not exist.
+    (layer, index in PARTS). Raises InputError for an empty or too long text, or if one of these does not exist.
     """
     model, L, encoding = checkpoint.model, checkpoint.config.num_hidden_layers, encode_text(checkpoint, text, text_pair)
     scale = without(checkpoint, heads_off).to(model.device)

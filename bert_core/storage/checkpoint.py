@@ -20,7 +20,7 @@ from safetensors.torch import save_file, save_model
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from bert_core.atomic_folder import check_replaceable, replacing, restore_backup
+from bert_core.atomic_folder import check_writable, replacing, restore_backup
 from bert_core.config import LOCAL, BertConfig, Limits
 from bert_core.costs import choose_device
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
@@ -168,8 +168,8 @@ def _is_of_model(name: str) -> bool:
 def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, also: Writer = lambda folder: None) -> None:
     """Write a model as a Hugging Face folder, without the parts that are `missing`.
 
-    also: called with the folder, to add such as the training state. After a kill or on a full disk
-    the folder holds the old model or the new one (see `atomic_folder.replacing`); other files there stay. Raises
+    also: called with the folder to add more files, such as the training state. After a kill or on a full disk the
+    folder holds the old model or the new one (see `atomic_folder.replacing`); other files there stay. Raises
     CheckpointError if weights are not finite or the folder cannot be written.
     """
     folder = Path(folder).resolve()
@@ -186,7 +186,8 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, also: Writer 
 def check_saving(folder: Path) -> None:
     """Raise CheckpointError where `save_checkpoint` could not write this folder; it writes nothing itself."""
     try:
-        check_replaceable(folder.resolve())
+        for each in (folder.resolve().parent, folder.resolve()):
+            check_writable(each)
     except OSError as error:
         raise CheckpointError(f"No model can be saved to {folder} ({_reason(error)}); choose another folder.") from None
 
