@@ -55,13 +55,13 @@ class SavedRun:
 
             button.click(handle, page.visitor, [page.file, page.messages], **QUIET)
 
-        on_click(save, state_file)
+        on_click(save, lambda space: state_file(space.current_run))
         on_click(describe, report_file)
 
 
-def state_file(space: Workspace) -> File:
-    """The current run's zip file. Raises RunError."""
-    if (run := space.current_run) is None:
+def state_file(run: Run | None) -> File:
+    """A run's zip file. Raises RunError."""
+    if run is None:
         raise RunError(NO_RUN_YET)
     if run.worker is None:
         raise RunError(NOT_KEPT)
