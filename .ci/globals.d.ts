@@ -29,12 +29,14 @@ interface ViewContext {
 /** A view: it fills `root` and returns the function that draws a value. */
 type View = (root: HTMLElement, context: ViewContext) => (value: any) => void;
 
-type WaitingView = [name: string, events: string[], component: GradioComponent];
+type WaitingView = [name: string, component: GradioComponent];
 
 interface Window {
   Plotly: PlotlyLibrary;
   Balcony: {
     plotly: string;
+    /** Kind and first value of each part of the question, see ui/frame/question.py. */
+    schema: Record<string, [kind: string, first: any]>;
     /** The part of the address after # with which the page was opened. */
     hash: string;
     waiting: WaitingView[];
@@ -42,7 +44,5 @@ interface Window {
     forgets?: boolean;
     mount(...view: WaitingView): void;
     ask(update: object): void;
-    /** What components show by the newest answer, by their ids. */
-    values: Record<string, any>;
   };
 }

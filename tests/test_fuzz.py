@@ -32,7 +32,7 @@ from bert_core.storage.tokenizer_file import load_tokenizer
 from bert_core.storage.untrusted import parse_json
 from bert_core.storage.weights import read_header, read_tensor
 from bert_core.tasks.examples import TASKS, load_task
-from ui.parts.lessons import lessons, read_lesson
+from ui.lessons import lessons, read_lesson
 
 # Tracing would double their time; each reader has tests of its own, which are counted.
 pytestmark = [pytest.mark.fuzz, pytest.mark.no_cover]

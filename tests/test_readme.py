@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 
 import ui
 from bert_core.__main__ import _parser, main
-from bert_core.storage.checkpoint import save_checkpoint
+from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -87,10 +87,11 @@ def test_the_recipe_and_the_probe_to_add_run_as_they_stand(tmp_path, monkeypatch
     assert main(["train", "--recipe", str(path), "--output", str(output), "--set", "training.steps=2"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["steps"] == 2
     monkeypatch.chdir(ROOT)
-    [code] = [block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "def " in block]
+    [code] = [block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "def movement" in block]
     assert sum(bool(line) for line in code.splitlines()) <= 10
     exec(code, scope := {})
-    assert eval(code.splitlines()[-1], scope).shape == (2, 9)
+    tokens, moved = scope["movement"](load_checkpoint("checkpoints/romeo-juliet"), "hello how are you i am romeo")
+    assert (len(tokens), moved.shape) == (9, (2, 9))
 
 
 @pytest.mark.parametrize("number", [0, 1], ids=["a program", "a notebook"])

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import gc
+import importlib
 import os
 import time
 from collections.abc import Sequence
@@ -23,16 +24,10 @@ from bert_core.pages.offline import style_sheet
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
-from ui.attention.tab import attention_tab
-from ui.compare.tab import compare_tab
-from ui.finetune.tab import FinetuneTab
-from ui.masked_words.tab import masked_words_tab
-from ui.models.tab import ModelsTab
-from ui.next_sentence.tab import next_sentence_tab
-from ui.parts.lessons import load_lesson
-from ui.parts.page import open_page
-from ui.server.classroom.routes import class_routes
-from ui.server.classroom.state import Classroom
+from ui.classroom.routes import class_routes
+from ui.classroom.state import Classroom
+from ui.frame.page import open_page
+from ui.lessons import lesson_bar, load_lesson
 from ui.server.endpoints import endpoints
 from ui.server.guard import Guard
 from ui.server.news import health_route, news_route
@@ -42,11 +37,21 @@ from ui.server.scripts import links, script_route
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
 from ui.theme import head, plotly_script, theme
 from ui.train.exam import first_verdict
-from ui.train.tab import TrainTab
-from ui.vectors.step_by_step import step_by_step_tab
-from ui.vectors.words_in_context import words_in_context_tab
 from ui.views import view
 
+# The folders of the tabs, in their order on the page; each has its record in `tab.py`.
+TABS = (
+    "train",
+    "compare",
+    "masked_words",
+    "next_sentence",
+    "attention",
+    "words_in_context",
+    "finetune",
+    "step_by_step",
+    "models",
+)
+CLASS = "classroom"
 _ROOT = Path(__file__).resolve().parent.parent
 ICON = ASSETS / "icon.png"  # drawn from icon.svg
 SHIPPED = tuple(_ROOT / "checkpoints" / name for name in ("romeo-juliet", "english-mini", "chinese-poems"))
@@ -67,22 +72,12 @@ def build(
     with the bar and the tab of a class."""
     workspaces = workspaces or open_workspaces(service)
     with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
-        page = open_page(demo, workspaces, lesson)
+        shown = [importlib.import_module(f"ui.{folder}.tab").TAB for folder in (*TABS, *[CLASS][:is_class])]
+        page = open_page(demo, workspaces, shown)
+        lesson_bar(page, lesson)
         if is_class:
-            view("classRoom", elem_id="class-bar")
-        with gr.Tabs(elem_id="tabs") as tabs:
-            compare_tab(page, TrainTab(page))
-            masked_words_tab(page)
-            next_sentence_tab(page)
-            attention_tab(page)
-            words_in_context_tab(page)
-            FinetuneTab(page)
-            step_by_step_tab(page)
-            ModelsTab(page)
-            if is_class:
-                with page.tab("Class", "class"):
-                    view("classRoom", options={"lessons": page.lessons}, elem_id="class-board")
-        page.open_tabs(tabs)
+            view("classroom/bar", elem_id="class-bar")
+        page.lay_out()
         endpoints(demo, workspaces)
         demo.queue(api_open=False, max_size=MOST_QUEUED)
         poll_seldom(demo)
@@ -161,7 +156,7 @@ def launch(
     Sessions.serve(served[0], demo)
     if teacher is not None:
         # Imported here, so that a page without a class does not load the library of its QR code.
-        from ui.server.classroom.address import join_address, qr_code, show, welcome
+        from ui.classroom.address import join_address, qr_code, show, welcome
 
         address = join_address(host, demo.server_port, demo.share_url)
         classroom.join = {"address": address, **qr_code(address)}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import gradio as gr
 
+from ui.frame.question import SCHEMA
 from ui.server.scripts import tag
 
 SYSTEM_FONTS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]
@@ -71,5 +72,6 @@ def head() -> str:
     """What the document's head gets: the scripts, a list for views that are mounted before they have loaded, and
     storage where the browser has none."""
     plotly = json.dumps(f"gradio_api/file={plotly_script().as_posix()}")
-    early = f"{{ plotly: {plotly}, hash: location.hash, waiting: [], mount(...view) {{ this.waiting.push(view); }} }}"
+    facts = f"plotly: {plotly}, schema: {json.dumps(SCHEMA)}, hash: location.hash"
+    early = f"{{ {facts}, waiting: [], mount(...view) {{ this.waiting.push(view); }} }}"
     return f"<script>window.Balcony ||= {early};\n{_STORAGE}</script>\n{tag()}"

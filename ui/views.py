@@ -11,7 +11,7 @@ import gradio as gr
 
 
 def hint(text: str) -> gr.HTML:
-    """A paragraph of small letters. text: HTML of this program, never of a visitor."""
+    """A paragraph in small print. text: HTML of this program, never of a visitor."""
     return gr.HTML(f"<p>{text}</p>", elem_classes="b-hint", apply_default_css=False, padding=False, js_on_load=None)
 
 
@@ -25,7 +25,7 @@ def view(
     elem_id: str | None = None,
     **layout: Any,
 ) -> gr.HTML:
-    """A component drawn by the view of that name in assets/js/main.js.
+    """A component drawn by the function `view` of assets/js/<name>.js.
 
     value: JSON that the view draws, again at every update. events: names of the events that the view may trigger;
     names unknown to Gradio become listeners of the component. options: JSON that never changes. server_functions:
@@ -35,7 +35,8 @@ def view(
         value,
         html_template='<div class="b-view"></div>',
         js_on_load=(
-            f"Balcony.mount({name!r}, {list(events)!r}, {{element, props, trigger, watch, "
+            f"{list(events)!r};"  # Gradio reads here which events there are
+            f"Balcony.mount({name!r}, {{element, props, trigger, watch, "
             "server: typeof server === 'undefined' ? {} : server});"
         ),
         apply_default_css=False,

@@ -1,72 +1,18 @@
-// The entry: the views that ui/views.py knows by name, and those that were mounted before the scripts had loaded.
+// The entry: it mounts the views of ui/views.py, each from the script of its name, also those that Gradio had before the
+// scripts had loaded.
 
-import { headDetail } from "./attention/head_detail.js";
-import { headGrid } from "./attention/head_grid.js";
-import { change, FIRST, onChange, settings } from "./attention/heads.js";
-import { lessonBar } from "./lessons/lesson_bar.js";
-import { unfoldedCell } from "./attention/unfolded_cell.js";
-import { guesses } from "./masked_words/guesses.js";
-import { verdict } from "./next_sentence/verdict.js";
-import { exporter } from "./parts/downloads.js";
+import { watchRequests } from "./frame/messages.js";
 import { disable, note } from "./parts/elements.js";
-import { facts } from "./parts/facts.js";
-import { plot } from "./parts/figures.js";
-import { frame } from "./bars/frame.js";
-import { messages, watchRequests } from "./bars/messages.js";
-import { on } from "./parts/page.js";
-import { saveFile } from "./language/language.js";
-import { ask, question } from "./parts/question.js";
-import { sentenceBar } from "./bars/sentence_bar.js";
-import { visitorToken } from "./bars/visitor.js";
-import { exam } from "./train/exam.js";
-import { runMonitor } from "./train/monitor.js";
-import { textPreview } from "./train/preview.js";
-import { select } from "./train/select.js";
+import { ask } from "./frame/question.js";
 import { mount } from "./views.js";
-import { similarityMap } from "./vectors/words_in_context.js";
-
-/** @type {Record<string, View>} */
-const views = {
-  exam,
-  exporter,
-  facts,
-  frame,
-  guesses,
-  headDetail,
-  headGrid,
-  lessonBar,
-  messages,
-  plot,
-  runMonitor,
-  select,
-  sentenceBar,
-  similarityMap,
-  textPreview,
-  unfoldedCell,
-  verdict,
-  visitorToken,
-};
-/** The modules of those that are fetched when they are first shown. @type {Record<string, () => Promise<any>>} */
-const later = {
-  batch: () => import("./compare/batch.js"),
-  classRoom: () => import("./class/room.js"),
-  closer: () => import("./masked_words/closer_view.js"),
-  fineTune: () => import("./finetune/run.js"),
-  headSwitches: () => import("./attention/head_switches.js"),
-  pairAcross: () => import("./next_sentence/pair_views.js"),
-  pairMatrix: () => import("./next_sentence/pair_views.js"),
-  runsList: () => import("./compare/runs_list.js"),
-  stepByStep: () => import("./vectors/step_by_step.js"),
-  trial: () => import("./compare/trials.js"),
-};
 
 /** @param {WaitingView} view */
-async function mountByName(...[name, , component]) {
-  let view = views[name];
+async function mountByName(...[name, component]) {
+  let view;
   try {
-    view ??= (await later[name]())[name];
+    ({ view } = await import(`./${name}.js`));
   } catch (error) {
-    console.warn(`Balcony.${name}`, error);
+    console.warn(`Balcony: ${name}`, error);
     component.element.append(note("This part of the page did not load. Load the page again.", true));
     return;
   }
@@ -74,7 +20,7 @@ async function mountByName(...[name, , component]) {
 }
 watchRequests();
 const { waiting } = window.Balcony;
-Object.assign(window.Balcony, { mount: mountByName, ask, saveFile });
+Object.assign(window.Balcony, { mount: mountByName, ask });
 for (const view of waiting) mountByName(...view);
 
 // A key that belongs to an input method, and half a word that it still composes, are nothing that a field has to know.
@@ -103,14 +49,3 @@ new MutationObserver(() => {
     if (button && button.disabled !== Boolean(button.title)) disable(button, button.disabled && why);
   }
 }).observe(document.body, { childList: true, subtree: true, attributeFilter: ["disabled"] });
-
-// How the views of heads are drawn is a part of the question, without what is as it is at first.
-onChange(document.body, () => {
-  const { picked, active, ...drawn } = settings;
-  const heads = Object.fromEntries(Object.entries(drawn).filter(([key, value]) => value !== FIRST[key]));
-  ask({ head: picked, heads: active ? { ...heads, active: [...active] } : heads });
-});
-on("restored", () => {
-  const { active, ...drawn } = /** @type {any} */ (question.heads);
-  change({ ...FIRST, ...drawn, picked: question.head, active: Array.isArray(active) ? new Set(active) : null });
-});

@@ -1,12 +1,14 @@
 // The browser's half of ui/views.py, and what becomes of a view whose question has no answer.
 
 import { el, note } from "./parts/elements.js";
-import { announce, latest, on } from "./parts/page.js";
+import { announce, latest, on } from "./frame/page.js";
 
 const NO_ANSWER = "The server did not answer; try again.";
 
 /** The newest question about each component, by its id, and why it has no answer. @type {Record<string, {number: number, failure: string | null}>} */
 const asked = {};
+/** What views hold for the server, by their ids. @type {Record<string, any>} */
+export const held = {};
 /** The newest answer to each component, by its id. @type {Record<string, {number: number, value: any}>} */
 const answers = {};
 
@@ -110,15 +112,15 @@ export function mount(name, view, component) {
       },
     ]),
   );
+  const { id } = /** @type {HTMLElement} */ (element.closest(".block"));
   const draw = view(root, {
     trigger,
     server,
     options: props.options || {},
     setValue: (value) => {
-      props.value = value;
+      props.value = held[id] = value;
     },
   });
-  const { id } = /** @type {HTMLElement} */ (element.closest(".block"));
   /** @type {object | undefined} */
   let shown;
   /** @param {any} value */

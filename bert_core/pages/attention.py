@@ -172,7 +172,7 @@ def attention_page(shown: ShownAttention, picked: tuple[int, int], title: str, t
     """An HTML page with the same views that needs no network: it contains scripts, style and numbers."""
     layers = [packed(_two_bytes(layer)) for layer in shown.maps.weights]
     data = {"grid": grid_value(shown, picked), "detail": detail_value(shown, picked), "layers": layers}
-    return page(title, _STAGE, theme=theme, entry="attention/page.js", data=data)
+    return page(title, _STAGE, theme=theme, entry="attention/saved_page.js", data=data)
 
 
 def _two_bytes(weights: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from bert_core.config import ASSETS
 
 Theme = Literal["auto", "light", "dark"]
 TRANSLATOR = "language/translator.js"  # for whoever saves the page in another language
-_IMPORT = re.compile(r'(\bfrom |\bimport\()"(\.[^"]*)"')
+_IMPORT = re.compile(r'(\bfrom |\bimport[ (])"(\.[^"]*)"')
 _FRAME = (
     '<iframe srcdoc="{page}" sandbox="allow-scripts" title="{title}" '
     'style="width: 100%; height: {height}px; resize: vertical; border: 0"></iframe>'

@@ -84,7 +84,7 @@ class Tabs:
 
 
 def serve_modules(page: Page) -> None:
-    """Let the page import every script by its path, as in `import("/modules/parts/question.js")`.
+    """Let the page import every script by its path, as in `import("/modules/frame/question.js")`.
 
     The page's own modules have another address and share nothing with them.
     """

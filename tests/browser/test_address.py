@@ -1,6 +1,7 @@
 """The question in the address: what is written is read again, by the page and by the server."""
 
 import dataclasses
+import json
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from browser_steps import serve_modules
 from playwright.sync_api import Browser, Page
 
-from ui.parts.question import Question
+from ui.frame.question import SCHEMA, Question
 
 QUESTIONS = 200
 TEXTS = [
@@ -25,13 +26,14 @@ TEXTS = [
     "null",
     '{"a": 1}',
 ]
-MODULE = 'await import("/modules/parts/question.js")'
+MODULE = 'await import("/modules/frame/question.js")'
 
 
 @pytest.fixture(scope="module")
 def empty(browser: Browser) -> Iterator[Page]:
     """A page that has only the modules."""
     page = browser.new_page()
+    page.add_init_script(f"window.Balcony = {{ schema: {json.dumps(SCHEMA)} }}")
     page.route("**/*", lambda route: route.fulfill(body="<!doctype html>", content_type="text/html"))
     serve_modules(page)
     page.goto("http://localhost/")
@@ -71,6 +73,12 @@ def a_question(draw: random.Random) -> dict[str, Any]:
         "contexts": lines(),
         "choices": lines(),
         "level": draw.choice([None, number(24)]),
+        "zeroed": draw.choice([[], [head()]]),
+        "token": draw.choice([None, number(24)]),
+        "stage": draw.choice(["pieces", "weights"]),
+        "order": draw.choice(["text", "next"]),
+        "lesson": draw.choice(["", "what-bert-learns"]),
+        "at": number(9),
         "heads": draw.choice([{}, {"mode": "lines", "filter": "1.0", "threshold": 0.25, "active": [0, 2]}]),
         "recipe": draw.choice(
             [None, {"missing": draw.choice(TEXTS)}, {"recipe": "romeo-juliet", "seed": "3", "settings": {}}]
@@ -82,6 +90,7 @@ def a_question(draw: random.Random) -> dict[str, Any]:
 def test_a_random_question_is_read_as_it_was_written(empty: Page) -> None:
     draw = random.Random(14)
     questions = [a_question(draw) for _ in range(QUESTIONS)]
+    assert set().union(*questions) == SCHEMA.keys(), "every part is tried"
     first, found = empty.evaluate(
         f"""async (questions) => {{
             const {{ address, parsed, question, restore }} = {MODULE};

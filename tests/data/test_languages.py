@@ -16,8 +16,8 @@ from bert_core.probes.reading import read_words, unknown_words
 from bert_core.runs.prepare import preview
 from bert_core.runs.recipe import recipe_named
 from bert_core.storage.checkpoint import Checkpoint
-from ui.parts.masking import mask_words
-from ui.parts.question import Question
+from ui.frame.masking import mask_words
+from ui.frame.question import Question
 
 SENTENCES = {
     "English": [

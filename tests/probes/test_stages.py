@@ -18,8 +18,8 @@ from bert_core.probes.masked_words import fill_mask, layer_lens
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.stages import PARTS, follow
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from ui.frame.question import Question
 from ui.masked_words.closer_view import closer_value
-from ui.parts.question import Question
 
 SHIPPED = Path(__file__).resolve().parents[2] / "checkpoints"
 TEXTS = ("hello how [MASK] you i am romeo", "hello romeo my name is juliet")

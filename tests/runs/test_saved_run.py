@@ -5,7 +5,6 @@ import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -16,22 +15,22 @@ from bert_core.runs.run import Run
 from bert_core.storage.checkpoint import pack_checkpoint
 from ui.server.workspace import NO_RUN_YET, Workspace
 from ui.train.exam import exam_value
-from ui.train.saved_run import OTHER_TEXT, packed, reported, resumed
+from ui.train.saved_run import OTHER_TEXT, File, report_file, resumed, state_file
 
 RECIPE = load_recipe("romeo-juliet").override({"training.steps": 24, "data.batch_size": 5})
 OWN_TEXT = Corpus.from_text("one two three\nfour five six\nseven eight nine\nten eleven", name="Your text")
 
 
 @pytest.fixture
-def link(tmp_path: Path) -> SimpleNamespace:
-    """Stands in for a hidden download link and keeps its files."""
+def kept(tmp_path: Path) -> Callable[[File], str]:
+    """Writes a file and returns its path."""
 
-    def move_resource_to_block_cache(path: str) -> str:
-        kept = tmp_path / Path(path).name
-        kept.write_bytes(Path(path).read_bytes())
-        return str(kept)
+    def keep(file: File) -> str:
+        name, write = file
+        write(tmp_path / name)
+        return str(tmp_path / name)
 
-    return SimpleNamespace(move_resource_to_block_cache=move_resource_to_block_cache)
+    return keep
 
 
 def wait(ready: Callable[[], bool]) -> None:
@@ -46,7 +45,7 @@ def losses(run: Run) -> list[tuple[int, float, float]]:
 
 
 @pytest.mark.parametrize("text", [None, OWN_TEXT], ids=["the recipe's own text", "a text of one's own"])
-def test_a_run_continues_from_its_zip_with_the_same_numbers(service, link, text: Corpus | None) -> None:
+def test_a_run_continues_from_its_zip_with_the_same_numbers(service, kept, text: Corpus | None) -> None:
     whole = service.start(RECIPE, text, seed=6)
     wait(lambda: whole.status == "finished")
     run = service.start(RECIPE, text, seed=6, paused=True)
@@ -54,7 +53,7 @@ def test_a_run_continues_from_its_zip_with_the_same_numbers(service, link, text:
         wait(lambda: run.status == "paused")
         run.step()
         wait(lambda step=step: run.progress().step == step)
-    path = packed(run, link)
+    path = kept(state_file(run))
     assert Path(path).name == f"{'your-text' if text else 'romeo-and-juliet-quick'}-step-9-training-state.zip"
     kinds = []
     again = resumed(service.resume, path, lambda recipe: kinds.append(recipe.text_kind) or text)
@@ -64,10 +63,10 @@ def test_a_run_continues_from_its_zip_with_the_same_numbers(service, link, text:
     run.stop()
 
 
-def test_a_run_on_another_text_asks_for_it(service, link) -> None:
+def test_a_run_on_another_text_asks_for_it(service, kept) -> None:
     run = service.start(RECIPE, OWN_TEXT, seed=6)
     wait(lambda: run.status == "finished")
-    path = packed(run, link)
+    path = kept(state_file(run))
     with pytest.raises(CorpusError) as caught:
         resumed(service.resume, path, lambda recipe: None)
     assert str(caught.value) == OTHER_TEXT
@@ -75,14 +74,14 @@ def test_a_run_on_another_text_asks_for_it(service, link) -> None:
         resumed(service.resume, path, lambda recipe: Corpus.from_text("a b c\nd e f", name="Your poem"))
 
 
-def test_what_cannot_be_saved_is_refused_with_a_reason(service, link) -> None:
+def test_what_cannot_be_saved_is_refused_with_a_reason(service, kept) -> None:
     with pytest.raises(RunError, match="no run yet"):
-        packed(None, link)
+        kept(state_file(None))
     run = service.start(RECIPE, seed=6)
     wait(lambda: run.status == "finished")
     run.give_up()
     with pytest.raises(RunError, match="no longer kept"):
-        packed(run, link)
+        kept(state_file(run))
 
 
 def test_a_zip_that_is_not_a_saved_run_is_refused(service, tiny_checkpoint, tmp_path) -> None:
@@ -120,12 +119,12 @@ def test_a_zip_that_is_not_a_saved_run_is_refused(service, tiny_checkpoint, tmp_
         ),
     ],
 )
-def test_a_zip_that_would_fill_the_memory_is_refused(service, link, tmp_path, file, change, message) -> None:
+def test_a_zip_that_would_fill_the_memory_is_refused(service, kept, tmp_path, file, change, message) -> None:
     run = service.start(RECIPE, seed=6)
     wait(lambda: run.status == "finished")
     run.continue_for(2_000_000)
     run.stop()
-    honest, hostile = Path(packed(run, link)), tmp_path / "hostile.zip"
+    honest, hostile = Path(kept(state_file(run))), tmp_path / "hostile.zip"
     with zipfile.ZipFile(honest) as source, zipfile.ZipFile(hostile, "w") as target:
         for info in source.infolist():
             content = source.read(info)
@@ -136,14 +135,14 @@ def test_a_zip_that_would_fill_the_memory_is_refused(service, link, tmp_path, fi
         resumed(service.resume, str(hostile), lambda recipe: None)
 
 
-def test_the_report_is_that_of_the_current_run(service, link) -> None:
+def test_the_report_is_that_of_the_current_run(service, kept) -> None:
     space = Workspace("token")
     with pytest.raises(RunError, match=NO_RUN_YET):
-        reported(space, link)
+        kept(report_file(space))
     run = service.start(RECIPE, seed=6)
     wait(lambda: run.status == "finished")
     space.add_run(run)
-    path, (_, verdict) = Path(reported(space, link)), exam_value(space, run)["verdict"]
+    path, (_, verdict) = Path(kept(report_file(space))), exam_value(space, run)["verdict"]
     assert path.name == "romeo-and-juliet-quick-step-24-report.html"
     text = path.read_text(encoding="utf-8")
     assert verdict in text

@@ -17,7 +17,7 @@ from bert_core.model import BertForPreTraining
 from bert_core.pages import attention as pages
 from bert_core.probes.attention import attention, head_names, without_special
 from ui.attention import values
-from ui.parts.question import Question
+from ui.frame.question import Question
 
 TEXTS = "how are you", "i am romeo"
 ASKED = Question(*TEXTS)

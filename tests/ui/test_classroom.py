@@ -16,10 +16,10 @@ from bert_core.config import PUBLIC
 from bert_core.errors import InputError
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.run import ENDED, Run
-from ui.server.classroom import state
-from ui.server.classroom.address import QUIET_ZONE, join_address, qr_code, show, welcome
-from ui.server.classroom.routes import ADDRESS, MOST_POINTS, class_routes
-from ui.server.classroom.state import MOST_SHARED, PRESENT_SECONDS, Classroom, cleaned
+from ui.classroom import state
+from ui.classroom.address import QUIET_ZONE, join_address, qr_code, show, welcome
+from ui.classroom.routes import ADDRESS, MOST_POINTS, class_routes
+from ui.classroom.state import MOST_SHARED, PRESENT_SECONDS, Classroom, cleaned
 from ui.server.workspace import Workspace
 
 TOKEN = "teacher's own"
@@ -265,7 +265,7 @@ def test_the_address_to_join_at(monkeypatch):
     assert join_address("192.168.1.5", 7861) == "http://192.168.1.5:7861/"
     assert join_address("::1", 7861) == "http://[::1]:7861/"
     assert join_address("127.0.0.1", 7861, "https://a.gradio.live") == "https://a.gradio.live"
-    monkeypatch.setattr("ui.server.classroom.address.own_address", lambda: "10.0.0.7")
+    monkeypatch.setattr("ui.classroom.address.own_address", lambda: "10.0.0.7")
     assert join_address("0.0.0.0", 7860) == "http://10.0.0.7:7860/"
 
 

@@ -13,11 +13,11 @@ from bert_core import TrainingService
 from bert_core.errors import BertCoreError
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.storage.checkpoint import Checkpoint
+from ui.frame.page import Asked
+from ui.frame.question import Question
 from ui.next_sentence.pair_views import pair_numbers
 from ui.parts.downloads import numbers_of_models
 from ui.parts.export import Numbers, write
-from ui.parts.page import Asked
-from ui.parts.question import Question
 from ui.server.workspace import Model
 from ui.server.workspaces import Workspaces
 

@@ -18,13 +18,13 @@ from bert_core.storage.checkpoint import pack_checkpoint
 from ui import open_workspaces
 from ui.attention.head_switches import switches_code
 from ui.attention.values import attention_code
+from ui.frame.question import Question
 from ui.masked_words.closer_view import LENS, MATTERED, SWEEP, closer_code
 from ui.masked_words.tab import guesses_code
 from ui.next_sentence.pair_views import matrix_code, pair_code
 from ui.parts import export
 from ui.parts.export import attention_numbers, guesses_numbers, table, write
-from ui.parts.question import Question
-from ui.vectors.words_in_context import contexts_code
+from ui.words_in_context.tab import contexts_code
 
 NASTY = [
     "=1+1",

@@ -28,11 +28,11 @@ from ui.finetune.answers import (
 )
 from ui.finetune.tab import SHOWN, UNKNOWN, task_facts
 from ui.finetune.transfer import Mark, answer, figure, measured, start_transfer
+from ui.frame.page import Asked
+from ui.frame.question import Question
+from ui.frame.shown_model import choices, description, shown_model
 from ui.models.tab import model_facts
 from ui.parts.export import write
-from ui.parts.page import Asked
-from ui.parts.question import Question
-from ui.parts.shown_model import choices, description, shown_model
 from ui.server.news import run_news
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces

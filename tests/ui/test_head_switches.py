@@ -13,9 +13,9 @@ from bert_core.errors import InputError
 from bert_core.probes.attention import ablation_map, answers, without
 from ui.attention import head_switches
 from ui.attention.head_switches import LOSS_LEFT_OUT, hidden_position, switches_code, switches_value
+from ui.frame.masking import maskable
+from ui.frame.question import Question
 from ui.parts.export import ablation_numbers, write
-from ui.parts.masking import maskable
-from ui.parts.question import Question
 
 ASKED = Question("how are you", "i am romeo")
 

@@ -17,7 +17,7 @@ from bert_core.probes.stages import PARTS, follow
 from bert_core.probes.vectors import words_in_contexts
 from bert_core.runs.prepare import prepare
 from bert_core.runs.worker import Worker
-from ui.parts.lessons import lessons
+from ui.lessons import lessons
 
 BERT, HEADS, MEMORY, PRETRAINING = lessons()
 shipped = functools.cache(lambda name: load_checkpoint(ASSETS.parent / "checkpoints" / name))

@@ -8,7 +8,7 @@ import pytest
 
 from bert_core.config import ASSETS
 from bert_core.errors import BertCoreError
-from ui.parts.lessons import LESSON_BYTES, LONGEST, MOST_STEPS, lessons, load_lesson, read_lesson
+from ui.lessons import LESSON_BYTES, LONGEST, MOST_STEPS, lessons, load_lesson, read_lesson
 
 STEP = {
     "question": {"tab": "attention", "text": "a b", "head": [1, 0], "hidden": None, "heads": {"mode": "lines"}},
@@ -58,7 +58,8 @@ def test_a_step_that_cannot_be_used_is_named(part, value):
 
 
 @pytest.mark.parametrize(
-    "part", [{"off": "all"}, {"heads": 1}, {"recipe": None}, {"number": 3}, {"lesson": "a"}, {"text": None}, {"": 1}]
+    "part",
+    [{"off": "all"}, {"heads": 1}, {"recipe": "a"}, {"at": 1}, {"number": 3}, {"lesson": "a"}, {"text": None}, {"": 1}],
 )
 def test_a_question_that_no_page_asks_is_named(part):
     with pytest.raises(BertCoreError, match=f"step 1: its “{next(iter(part))}”"):

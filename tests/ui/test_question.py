@@ -11,8 +11,8 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import thinned
-from ui.parts.question import EVENTS, LONGEST, Question
-from ui.parts.shown_model import choices, comparisons, description, repeated_run
+from ui.frame.question import LONGEST, SCHEMA, Question
+from ui.frame.shown_model import choices, comparisons, description, repeated_run
 from ui.server.workspace import NOT_YOURS, Workspace
 from ui.server.workspaces import Workspaces
 
@@ -69,11 +69,11 @@ def test_what_no_page_sends_is_refused_by_name(part):
         Question.read(part)
 
 
-def test_events_concern_parts_of_the_question():
-    names = {field.name for field in dataclasses.fields(Question)} | {"newest"}
-    for event, (tab, parts) in EVENTS.items():
-        assert set(parts) <= names, event
-        assert tab != "train"
+def test_a_page_sends_the_first_values_that_it_has_got():
+    assert Question.read({name: first for name, (_, first) in SCHEMA.items()}) == Question()
+    assert {kind for kind, _ in SCHEMA.values()} == {
+        *("text", "number", "flag", "object", "texts", "numbers", "head", "heads")
+    }
 
 
 def test_a_link_trains_the_same_model_again_bit_for_bit(workspaces: Workspaces, space: Workspace):

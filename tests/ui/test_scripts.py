@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
@@ -14,7 +15,14 @@ from ui.server import scripts
 MOST_BYTES_AT_FIRST = 244_000
 MOST_BYTES = 362_000
 MOST_BYTES_OF_A_CLASS = 26_000  # which only the pages of a class fetch
-OFFLINE = "attention/page.js"  # the entry of saved pages
+OFFLINE = "attention/saved_page.js"  # the entry of saved pages
+UI = Path(__file__).resolve().parent.parent.parent / "ui"
+
+
+def views() -> set[str]:
+    """The scripts of the views that Python names."""
+    sources = "".join(path.read_text(encoding="utf-8") for path in UI.rglob("*.py"))
+    return {f"{name}.js" for name in re.findall(r'\bview\(\s*"([^"]+)"', sources)}
 
 
 @pytest.fixture
@@ -30,7 +38,8 @@ def sources(monkeypatch) -> dict[str, str]:
     return small
 
 
-def test_the_head_names_every_module_that_the_entry_imports_once(sources):
+def test_the_head_names_every_module_that_the_entry_imports_once(sources, monkeypatch):
+    monkeypatch.setattr(scripts, "FIRST", ("parts/",))
     assert sorted(scripts.needed()) == ["a.js", "main.js", "parts/b.js"]
     assert sorted(scripts.needed("later.js")) == ["a.js", "later.js", "main.js", "parts/b.js"]
     below = scripts.folder()
@@ -71,7 +80,14 @@ def test_every_import_names_a_script_and_every_script_is_used():
             posixpath.normpath(posixpath.join(posixpath.dirname(name), "".join(each))) for each in found.findall(source)
         }
         assert named <= scripts.sources().keys(), name
-    assert {*modules(scripts.ENTRY), *modules(OFFLINE)} == scripts.sources().keys()
+    used = {name for entry in (scripts.ENTRY, OFFLINE, *views()) for name in modules(entry)}
+    assert used == scripts.sources().keys()
+
+
+def test_every_view_is_the_function_of_that_name_in_its_script():
+    assert len(views()) > 20
+    for name in views():
+        assert re.search(r"^export (function|const) view\b", scripts.sources()[name], re.MULTILINE), name
 
 
 def test_folders_of_scripts_have_at_most_nine():
@@ -79,13 +95,21 @@ def test_folders_of_scripts_have_at_most_nine():
     assert max(folders.count(folder) for folder in folders) <= 9
 
 
+def test_every_folder_of_scripts_has_its_other_half_in_python():
+    """But for what has one: texts are translated in the page, Models has shared views, the server draws nothing."""
+    of_scripts = {posixpath.dirname(name) or Path(name).stem for name in scripts.sources()}
+    of_python = {path.stem for path in UI.iterdir() if path.name[0] not in "_."}
+    assert of_scripts - of_python == {"main", "colours", "language"}
+    assert of_python - of_scripts == {"models", "server", "handlers", "gradio_gaps", "theme"}
+
+
 def test_scripts_and_style_sheet_are_small_and_can_stand_in_a_page():
     def size(names: set[str]) -> int:
         return sum(len(scripts.sources()[name].encode()) for name in names)
 
     style, style_of_class = style_sheet(), style_sheet("class")
-    first = {*scripts.needed()}
-    of_class = {*scripts.needed("class/room.js")} - first
+    first = {name for name in scripts.sources() if f"/{name}" in scripts.links()}
+    of_class = {*scripts.needed("classroom/bar.js"), *scripts.needed("classroom/board.js")} - first
     assert len(style) + size(first) <= MOST_BYTES_AT_FIRST
     assert len(style) + size(scripts.sources().keys() - of_class - {OFFLINE}) <= MOST_BYTES
     assert len(style_of_class) + size(of_class) <= MOST_BYTES_OF_A_CLASS

@@ -14,9 +14,9 @@ from bert_core.errors import InputError
 from bert_core.probes.masked_words import fill_mask
 from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.stages import PARTS, follow
+from ui.frame.question import Question
 from ui.parts.export import write
-from ui.parts.question import Question
-from ui.vectors.step_by_step import LINES, STAGES, inputs_value, selection_of, steps_code, steps_numbers, steps_value
+from ui.step_by_step.tab import LINES, STAGES, inputs_value, selection_of, steps_code, steps_numbers, steps_value
 
 TEXTS = ("hello how are you i am romeo", "hello romeo my name is juliet")
 MASKED = ("hello how [MASK] you i am romeo", TEXTS[1])

@@ -6,10 +6,10 @@ import torch
 
 from bert_core import TrainingService, load_recipe, prepare
 from bert_core.storage.checkpoint import Checkpoint
+from ui.frame.question import Question
+from ui.frame.shown_model import shown_model
 from ui.masked_words.tab import guesses_value
 from ui.next_sentence.tab import verdict_value
-from ui.parts.question import Question
-from ui.parts.shown_model import shown_model
 from ui.server.workspaces import Workspaces
 
 

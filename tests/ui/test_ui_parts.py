@@ -24,17 +24,17 @@ from bert_core.runs.recipe import recipe_names
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.training.losses import HELD_OUT
 from bert_core.training.metrics import StepMetrics
+from ui.frame.masking import mask_words, words_value
+from ui.frame.page import corpus_of
+from ui.frame.question import Question
+from ui.frame.shown_model import first_pair, shown_model
 from ui.masked_words.closer_view import LENS, MATTERED, SWEEP, VIEWS, closer_code, closer_numbers, closer_value
 from ui.masked_words.tab import all_guesses, beside_value, guesses_code, guesses_value, put_guess, still_hidden
 from ui.models.tab import name_in_files, open_files
 from ui.next_sentence.tab import verdict_value
 from ui.parts.downloads import file_name
 from ui.parts.export import history_numbers, write
-from ui.parts.masking import mask_words, words_value
 from ui.parts.notes import PAIRS_ONLY
-from ui.parts.page import corpus_of
-from ui.parts.question import Question
-from ui.parts.shown_model import first_pair, shown_model
 from ui.server.news import POINTS_LIVE, poll_delay, run_news, status_line, thin
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces

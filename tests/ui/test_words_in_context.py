@@ -10,7 +10,7 @@ from bert_core.errors import InputError
 from bert_core.probes.vectors import Occurrence, words_in_contexts
 from ui.parts.export import write
 from ui.parts.notes import EACH_ALONE
-from ui.vectors.words_in_context import (
+from ui.words_in_context.tab import (
     CONTEXT,
     HINT,
     ONE_OCCURRENCE,

@@ -11,14 +11,12 @@ from bert_core.errors import BertCoreError, InputError
 from bert_core.probes.attention import Ablation, ablation_map, answers, corpus_batch, without
 from bert_core.probes.sentence_pairs import window
 from bert_core.storage.checkpoint import Checkpoint
-from ui.parts.downloads import exporter, offer
+from ui.frame.masking import mask_words, maskable
+from ui.frame.page import Asked, Page
+from ui.frame.question import TEXTS, Question
+from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, ablation_numbers, python_code
-from ui.parts.masking import mask_words, maskable
-from ui.parts.page import Asked, Page
-from ui.parts.question import Question
 from ui.server.probe_lock import probe_lock
-from ui.server.workspace import Workspace
-from ui.server.workspaces import functions
 from ui.views import view
 
 SENTENCES = 200  # from the beginning of the corpus: sixteen rows need no more of a long text
@@ -35,43 +33,48 @@ HINT = (
 WAITS = "With a model of this size it takes some seconds to switch off each head once."
 
 
+SWITCHES = "attention-switches"  # elem_id
+
+
 def head_switches(page: Page) -> None:
-    """Lay out the switches and their exporter, and connect them. Value: see `switches_value`."""
-
-    def measure(space: Workspace, question: object) -> Any:
-        """Each head switched off once."""
-        return judge(Asked(page.workspaces, space, Question.read(question)), at_once=True)[switches]
-
-    switches = view(
-        "headSwitches",
-        options={"hint": HINT},
-        server_functions=functions(page.workspaces, measure, known=False),
-        elem_id="attention-switches",
+    """Lay out the switches and their exporter, and connect them."""
+    view("attention/head_switches", options={"hint": HINT}, server_functions=page.functions(measure), elem_id=SWITCHES)
+    exporter(
+        *(page, "the effect of each head"),
+        of=SWITCHES,
+        elem_id="switches-download",
+        name="heads-off",
+        numbers=numbers,
+        code=lambda asked: switches_code(asked.checkpoint, *hidden(asked)),
     )
-    export = exporter("the effect of each head", of="attention-switches", elem_id="switches-download")
+    page.on("switches", (*TEXTS, "hidden", "off"), judge, lambda sentence: {SWITCHES: {"error": sentence}})
 
-    def judge(asked: Asked, at_once: bool = False) -> dict[Any, Any]:
-        if not asked.question.text.strip():
-            return {switches: None}
-        return {switches: switches_value(asked.checkpoint, asked.question, asked.corpus, at_once)}
 
-    def hidden(asked: Asked) -> tuple[Question, int]:
-        """The question with its hidden words masked but the first, and the position of that one."""
-        if not asked.question.text.strip():
-            raise InputError("There is no sentence yet; type or choose one first.")
-        return hidden_position(asked.checkpoint, asked.question)
+def judge(asked: Asked) -> dict[str, Any]:
+    """The answers without the heads that are off."""
+    if not asked.question.text.strip():
+        return {SWITCHES: None}
+    return {SWITCHES: switches_value(asked.checkpoint, asked.question, asked.corpus)}
 
-    def numbers(asked: Asked) -> Numbers:
-        checkpoint, (question, position) = asked.checkpoint, hidden(asked)
-        with probe_lock:
-            batch = batch_for(checkpoint, asked.corpus) if cost(checkpoint) <= WITH_LOSS else None
-            return ablation_numbers(ablation_map(checkpoint, *question.texts, position=position, batch=batch))
 
-    def code(asked: Asked) -> str:
-        return switches_code(asked.checkpoint, *hidden(asked))
+def measure(asked: Asked) -> dict[str, Any]:
+    """The same, with each head switched off once even where that is slow."""
+    return switches_value(asked.checkpoint, asked.question, asked.corpus, at_once=True)
 
-    page.on("switches", judge, lambda sentence: {switches: {"error": sentence}})
-    offer(page, export, "heads-off", numbers, code=code)
+
+def hidden(asked: Asked) -> tuple[Question, int]:
+    """The question with its hidden words masked but the first, and the position of that one."""
+    if not asked.question.text.strip():
+        raise InputError("There is no sentence yet; type or choose one first.")
+    return hidden_position(asked.checkpoint, asked.question)
+
+
+def numbers(asked: Asked) -> Numbers:
+    """The change of each answer without each head, for a file."""
+    checkpoint, (question, position) = asked.checkpoint, hidden(asked)
+    with probe_lock:
+        batch = batch_for(checkpoint, asked.corpus) if cost(checkpoint) <= WITH_LOSS else None
+        return ablation_numbers(ablation_map(checkpoint, *question.texts, position=position, batch=batch))
 
 
 def switches_value(checkpoint: Checkpoint, question: Question, corpus: Corpus, at_once: bool = False) -> dict[str, Any]:
@@ -131,8 +134,8 @@ def hidden_position(checkpoint: Checkpoint, question: Question) -> tuple[Questio
     words = maskable(checkpoint, question)
     if not words:
         raise InputError("The model reads no word of this text; type another.")
-    hidden = [number for number in question.hidden if 0 <= number < len(words)]
-    first, *others = hidden or [len(words) // 2]
+    numbers = [number for number in question.hidden if 0 <= number < len(words)]
+    first, *others = numbers or [len(words) // 2]
     masked, _ = mask_words(checkpoint, dataclasses.replace(question, hidden=tuple(others)))
     return masked, words[first].first
 

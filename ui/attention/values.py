@@ -12,9 +12,9 @@ from bert_core.probes.attention import SPECIAL, attention, difference, head_name
 from bert_core.probes.reading import encode_text
 from bert_core.probes.stages import follow
 from bert_core.storage.checkpoint import Checkpoint
+from ui.frame.masking import mask_words
+from ui.frame.question import Head, Question
 from ui.parts.export import python_code
-from ui.parts.masking import mask_words
-from ui.parts.question import Head, Question
 from ui.server.probe_lock import probe_lock
 
 

@@ -6,10 +6,10 @@ from bert_core.config import DataConfig
 from bert_core.errors import InputError, RunError
 from bert_core.probes.batch import RowJudgement, RowView
 from bert_core.runs.run import ENDED, Run
-from ui.parts.downloads import exporter, offer
+from ui.frame.page import Asked, Page
+from ui.parts.downloads import exporter
 from ui.parts.export import Numbers, table
 from ui.parts.notes import pair_labels
-from ui.parts.page import Asked, Page
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
 from ui.server.workspaces import functions
@@ -47,18 +47,25 @@ def batch_view(page: Page) -> None:
 
     # The browser sends back only {run, step, first, again} as the value, and keeps the rest.
     options = {"pairs": PAIRS_SHOWN, "hint": HINT, "pairing": PAIRING}
-    microscope = view("batch", server_functions=[served], options=options, elem_id="batch")
-    downloads = exporter("the batch", of="batch", elem_id="batch-download", kinds=("json", "csv"))
+    view("compare/batch", server_functions=[served], options=options, elem_id="batch")
 
-    def numbers(asked: Asked, at: dict[str, Any] | None) -> Numbers:
-        if not at:
+    def numbers(asked: Asked, at: object) -> Numbers:
+        if not isinstance(at, dict):
             raise InputError(NO_RUN)
         value = served([asked.space.token, *(at.get(name) for name in ("run", "step", "first", "again"))])
         if "text" in value:
             raise InputError(value["text"])
         return table(COLUMNS, batch_table(value))
 
-    offer(page, downloads, "batch", numbers, title=(), also=[microscope])
+    exporter(
+        *(page, "the batch"),
+        of="batch",
+        elem_id="batch-download",
+        name="batch",
+        numbers=numbers,
+        title=(),
+        with_value="batch",
+    )
 
 
 def batch_value(space: Workspace, run: Run, step: int | None, first: int, again: int) -> dict[str, Any]:

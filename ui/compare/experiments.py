@@ -34,8 +34,8 @@ from ui.compare.trials import (
     sentence,
     trial_view,
 )
+from ui.frame.page import Page
 from ui.handlers import QUIET, on_error
-from ui.parts.page import Page
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces

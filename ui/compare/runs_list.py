@@ -12,8 +12,8 @@ from bert_core.errors import RunError
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
+from ui.frame.page import Page
 from ui.handlers import QUIET, own, sent
-from ui.parts.page import Page
 from ui.server.news import POINTS_AT_FIRST, thin
 from ui.server.workspace import Workspace, own_text_of
 from ui.server.workspaces import functions
@@ -46,7 +46,9 @@ def runs_list(page: Page, training: TrainTab) -> None:
         return run_curve(space, space.run(run_id))
 
     served = functions(page.workspaces, listing, differing, curve)
-    runs = view("runsList", server_functions=served, options=curve_options() | {"hint": HINT}, elem_id="runs-list")
+    runs = view(
+        "compare/runs_list", server_functions=served, options=curve_options() | {"hint": HINT}, elem_id="runs-list"
+    )
     runs.select(training.showing(start), page.visitor, training.live, **QUIET)
 
 

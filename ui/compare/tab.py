@@ -3,13 +3,17 @@
 from ui.compare.batch import batch_view
 from ui.compare.experiments import Experiments
 from ui.compare.runs_list import runs_list
-from ui.parts.page import Page
+from ui.frame.page import Page
+from ui.frame.tab import Tab
 from ui.train.tab import TrainTab
 
 
-def compare_tab(page: Page, training: TrainTab) -> None:
+def compare_tab(page: Page) -> None:
     """Lay out the tab and connect it."""
-    with page.tab("Compare", "compare"):
-        runs_list(page, training)
-        Experiments(page, training)
-        batch_view(page)
+    training: TrainTab = page.laid_out["train"]
+    runs_list(page, training)
+    Experiments(page, training)
+    batch_view(page)
+
+
+TAB = Tab("compare", "Compare", compare_tab, story=(4, "Now change one setting and compare"))

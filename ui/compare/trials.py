@@ -156,7 +156,7 @@ def trial_view(workspaces: Workspaces, kind: str, label: str) -> gr.HTML:
         return {}
 
     served = functions(workspaces, news, stop)
-    return view("trial", server_functions=served, options={"id": kind, "label": label}, elem_id=kind)
+    return view("compare/trials", server_functions=served, options={"id": kind, "label": label}, elem_id=kind)
 
 
 def seeds_control(elem_id: str) -> gr.Radio:

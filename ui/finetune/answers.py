@@ -14,11 +14,11 @@ from bert_core.tasks.question_answering import AnswerExample, AnswerPrediction
 from bert_core.tasks.task import Example, Prediction
 from bert_core.tasks.texts import LabelPrediction, TextExample
 from bert_core.tasks.token_classification import TaggedExample, TagPrediction, entities
+from ui.frame.page import Asked
+from ui.frame.question import Question
+from ui.frame.shown_model import caption
 from ui.parts.export import Numbers
 from ui.parts.notes import unknown_note
-from ui.parts.page import Asked
-from ui.parts.question import Question
-from ui.parts.shown_model import caption
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Model, is_finetuning
 

@@ -16,11 +16,12 @@ from bert_core.tasks.examples import TASKS, TaskParts, load_task
 from ui.compare.trials import seeds_control, trial_view
 from ui.finetune.answers import results_numbers, results_page, results_value, tried_value
 from ui.finetune.transfer import start_transfer
+from ui.frame.page import Page
+from ui.frame.question import MODEL, Values
+from ui.frame.tab import Tab
 from ui.handlers import QUIET, on_error, own
-from ui.parts.downloads import exporter, offer
+from ui.parts.downloads import exporter
 from ui.parts.figures import task_curves
-from ui.parts.page import Asked, Page
-from ui.parts.question import Question, Values
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces, functions
 from ui.train.form import (
@@ -56,7 +57,7 @@ class TaskForm:
         recipes = finetuning_recipes()
         titles = [(each.title if each.files else f"{each.title} (needs your file)", each.name) for each in recipes]
         self.task = select(titles, recipes[0].name, label="Task", elem_id="task")
-        self.facts = view("facts", elem_id="task-facts")
+        self.facts = view("parts/facts", elem_id="task-facts")
         self.initial = gr.Radio(
             list(STARTS), value=STARTS[0], label="Initial weights", elem_id="initial", elem_classes="b-list"
         )
@@ -102,7 +103,7 @@ class FinetuneTab:
 
     def __init__(self, page: Page) -> None:
         self.page, self.workspaces = page, page.workspaces
-        with page.tab("Fine-tune", "fine-tune"), gr.Row(elem_classes="b-split"):
+        with gr.Row(elem_classes="b-split"):
             with gr.Column(scale=4, min_width=320):
                 self.form = TaskForm()
                 start = gr.Button("Fine-tune", variant="primary", elem_id="task-start")
@@ -111,16 +112,25 @@ class FinetuneTab:
                     compare = gr.Button("What did pre-training buy?", elem_id="transfer-start", min_width=200)
             with gr.Column(scale=8, min_width=340):
                 self.monitor = view(
-                    "fineTune",
-                    server_functions=functions(self.workspaces, self.results, self.tried, command),
+                    "finetune/run",
+                    server_functions=[
+                        *page.functions(results_value, tried_value),
+                        *functions(self.workspaces, command),
+                    ],
                     options={"figures": [task_curves()], "series": ["loss", "measure"], "id": "task-curves"}
                     | {"alone": self.workspaces.alone},
                     elem_id="fine-tune",
                 )
-                kinds = ("json", "csv", "html")
-                export = exporter("the answers", of="task-results", elem_id="task-download", kinds=kinds)
+                exporter(
+                    *(page, "the answers"),
+                    of="task-results",
+                    elem_id="task-download",
+                    name="answers",
+                    numbers=results_numbers,
+                    title=(),
+                    html=results_page,
+                )
                 self.transfer = trial_view(self.workspaces, "transfer", "Progress of the comparison")
-        offer(page, export, "answers", results_numbers, title=(), html=results_page)
         form, live = self.form, {self.form.facts, page.messages, page.visitor, page.frame}
         page.visitor.enter(self.restore, page.visitor, self.monitor, trigger_mode="always_last", **QUIET)
         inputs = {*page.inputs, *form.examples}
@@ -128,18 +138,10 @@ class FinetuneTab:
         changes = [form.task.input, form.uploaded.change, form.encoding.input]
         changes += [form.columns.change, form.separator.change]
         gr.on(changes, self.describe, inputs, form.facts, **once)
-        page.bar.task(self.describe, inputs, form.facts, **once)
+        page.changed(*MODEL)(self.describe, inputs, form.facts, **once)
         inputs = {*page.inputs, *form.all}
         start.click(self.start, inputs, {*live, self.monitor}, **QUIET)
         compare.click(self.compare, {*inputs, self.seeds}, {*live, self.transfer}, **QUIET)
-
-    def results(self, space: Workspace, question: object) -> dict[str, Any]:
-        """How the fine-tuned model does."""
-        return results_value(Asked(self.workspaces, space, Question.read(question)))
-
-    def tried(self, space: Workspace, question: object) -> dict[str, Any]:
-        """What it answers to the page's sentences."""
-        return tried_value(Asked(self.workspaces, space, Question.read(question)))
 
     def restore(self, token: str | None) -> dict[str, Any] | None:
         """The run after a reload; the Train tab gives a new visitor a workspace."""
@@ -175,6 +177,9 @@ class FinetuneTab:
         facts = {} if problem else self.describe(values)
         shown = page.say(problem) if problem else {form.facts: facts | {"notes": [*dropped, *facts["notes"]]}}
         return space, shown | {page.visitor: space.token, page.frame: {"visitor": space.token}}
+
+
+TAB = Tab("fine-tune", "Fine-tune", FinetuneTab, hint="", reads_parts=True)
 
 
 def command(space: Workspace, run_id: str, what: str) -> dict[str, Any]:

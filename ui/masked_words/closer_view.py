@@ -7,9 +7,9 @@ from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
 from bert_core.probes.masked_words import LeaveOneOut, fill_mask, layer_lens, leave_one_out, sweep
 from bert_core.storage.checkpoint import Checkpoint
+from ui.frame.masking import MaskedWord, mask_words
+from ui.frame.question import Question
 from ui.parts.export import Numbers, python_code, table
-from ui.parts.masking import MaskedWord, mask_words
-from ui.parts.question import Question
 
 LENS, MATTERED, SWEEP = VIEWS = ("lens", "mattered", "sweep")
 LABELS = {LENS: "Layer lens", MATTERED: "Which words mattered", SWEEP: "Sweep"}

@@ -10,18 +10,18 @@ from bert_core.errors import InputError
 from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.probes.reading import tokenize
 from bert_core.storage.checkpoint import Checkpoint
-from ui.handlers import QUIET, on_error
+from ui.frame.masking import MaskedWord, mask_words, maskable
+from ui.frame.page import Asked, Page
+from ui.frame.question import TEXTS, Question
+from ui.frame.shown_model import caption
+from ui.frame.tab import Tab
+from ui.handlers import on_error
 from ui.masked_words.closer_view import LABELS, VIEWS, closer_code, closer_numbers, closer_value
-from ui.parts.downloads import exporter, numbers_of_models, offer
+from ui.parts.controls import control
+from ui.parts.downloads import exporter, numbers_of_models
 from ui.parts.export import Numbers, guesses_numbers, python_code
-from ui.parts.masking import MaskedWord, mask_words, maskable
 from ui.parts.notes import alone_note, unknown_note
-from ui.parts.page import Asked, Page
-from ui.parts.question import Question
-from ui.parts.shown_model import caption
 from ui.server.probe_lock import probe_lock
-from ui.server.workspace import Workspace
-from ui.server.workspaces import functions
 from ui.views import view
 
 MOST_GUESSES = 5
@@ -30,86 +30,115 @@ NO_GUESSES: dict[str, Any] = {"masks": [], "notes": []}
 HINT = "Click words to hide them from the model; double-click a word to hide only that one."
 
 
-def masked_words_tab(page: Page) -> None:
+GUESSES, BESIDE, CLOSER = "masked-guesses", "masked-other-guesses", "masked-closer"  # elem_ids
+
+
+def lay_out(page: Page) -> None:
     """Lay out the tab and connect it."""
-    workspaces = page.workspaces
-
-    def put(space: Workspace, value: object, mask: int, piece: int, guess: str) -> dict[str, Any]:
-        """The texts with a guess in them, and the words that stay hidden."""
-        question = Question.read(value)
-        checkpoint = Asked(workspaces, space, question).checkpoint
-        word = mask_words(checkpoint, question)[1][mask]
-        edited = put_guess(question, word, piece, guess[:200])
-        return {"text": edited.text, "pair": edited.pair, "hidden": still_hidden(checkpoint, question, edited, word)}
-
-    with page.tab("Masked words", "masked-words"), gr.Row(elem_classes="b-split", elem_id="masked-row"):
+    with gr.Row(elem_classes="b-split", elem_id="masked-row"):
         with gr.Column(scale=5, min_width=340):
             with gr.Column(elem_id="masked-stage"):
-                guesses = view("guesses", server_functions=functions(workspaces, put), elem_id="masked-guesses")
-                guesses_beside = view("guesses", elem_id="masked-other-guesses")
-            own = gr.Textbox(
-                label="My guess",
-                info="Any word: its probability and rank at each mask.",
-                lines=1,
-                max_lines=1,
-                elem_id="masked-own",
+                view("masked_words/guesses", server_functions=page.functions(put), elem_id=GUESSES)
+                view("masked_words/guesses", elem_id=BESIDE)
+            info = "Any word: its probability and rank at each mask."
+            control("text", "guess", label="My guess", info=info, elem_id="masked-own")
+            exporter(
+                *(page, "the guesses"),
+                of="masked-stage",
+                elem_id="masked-download",
+                name="guesses",
+                numbers=numbers,
+                code=lambda asked: guesses_code(asked.checkpoint, asked.question),
             )
-            downloads = exporter("the guesses", of="masked-stage", elem_id="masked-download")
         with gr.Column(scale=7, min_width=340, elem_id="masked-beside"):
-            kinds = [(LABELS[key], key) for key in VIEWS]
-            kind = gr.Radio(kinds, value=VIEWS[0], label="A closer view", elem_id="masked-kind")
-            closer = view("closer", elem_id="masked-closer")
-            closer_downloads = exporter("this view", of="masked-closer", elem_id="masked-closer-download")
+            choices = [(key, LABELS[key]) for key in VIEWS]
+            control("radio", "view", label="A closer view", choices=choices, elem_id="masked-kind")
+            view("masked_words/closer_view", elem_id=CLOSER)
+            exporter(
+                *(page, "this view"),
+                of=CLOSER,
+                elem_id="masked-closer-download",
+                name="closer-view",
+                numbers=numbers_of_view,
+                code=code_of_view,
+            )
+    page.on("guesses", (*TEXTS, "hidden", "guess", "other"), guess, no_guesses)
+    page.on("closer", (*TEXTS, "hidden", "guess", "view", "mask"), look_closer, no_view)
 
-    def guess(asked: Asked) -> dict[Any, Any]:
-        """The guesses, and those of the model to compare with."""
-        with probe_lock:
-            value = guesses_value(asked.checkpoint, asked.question)
-        if not asked.question.other:
-            return {guesses: value, guesses_beside: NO_GUESSES}
-        return {guesses: value | {"caption": caption(asked.model)}, guesses_beside: beside(asked)}
 
-    @on_error(lambda sentence: no_guesses(sentence) | {"caption": "The other model"})
-    def beside(asked: Asked) -> dict[str, Any]:
-        model = asked.other
-        assert model is not None
-        with probe_lock:
-            return beside_value(asked.checkpoint, model.checkpoint, asked.question) | {"caption": caption(model)}
+TAB = Tab(
+    "masked-words",
+    "Masked words",
+    lay_out,
+    hint="Click a word to hide it from the model; double-click to hide only that one.",
+    press="hidden",
+    compares=True,
+    story=(1, "Now hide a word"),
+)
 
-    def look_closer(asked: Asked) -> dict[Any, Any]:
-        with probe_lock:
-            return {closer: closer_value(asked.checkpoint, asked.question)}
 
-    def numbers(asked: Asked) -> Numbers | dict[str, Numbers]:
-        def of_model(checkpoint: Checkpoint) -> Numbers:
-            check_words(asked.checkpoint, checkpoint, asked.question)
-            return all_guesses(checkpoint, asked.question)
+def put(asked: Asked, mask: int, piece: int, guess: str) -> dict[str, Any]:
+    """The texts with a guess in them, and the words that stay hidden."""
+    question, checkpoint = asked.question, asked.checkpoint
+    word = mask_words(checkpoint, question)[1][mask]
+    edited = put_guess(question, word, piece, guess[:200])
+    return {"text": edited.text, "pair": edited.pair, "hidden": still_hidden(checkpoint, question, edited, word)}
 
-        return numbers_of_models(asked, of_model)
 
-    def code(asked: Asked) -> str:
-        return guesses_code(asked.checkpoint, asked.question)
+def guess(asked: Asked) -> dict[str, Any]:
+    """The guesses, and those of the model to compare with."""
+    with probe_lock:
+        value = guesses_value(asked.checkpoint, asked.question)
+    if not asked.question.other:
+        return {GUESSES: value, BESIDE: NO_GUESSES}
+    return {GUESSES: value | {"caption": caption(asked.model)}, BESIDE: guess_beside(asked)}
 
-    def numbers_of_view(asked: Asked) -> Numbers:
-        with probe_lock:
-            return closer_numbers(closer_value(asked.checkpoint, asked.question))
 
-    def code_of_view(asked: Asked) -> str:
-        with probe_lock:
-            return closer_code(asked.checkpoint, asked.question)
+@on_error(lambda sentence: NO_GUESSES | {"error": sentence, "caption": "The other model"})
+def guess_beside(asked: Asked) -> dict[str, Any]:
+    """The guesses of the model to compare with."""
+    model = asked.other
+    assert model is not None
+    with probe_lock:
+        return beside_value(asked.checkpoint, model.checkpoint, asked.question) | {"caption": caption(model)}
 
-    page.on(
-        "guesses",
-        guess,
-        lambda sentence: {guesses: no_guesses(sentence), guesses_beside: NO_GUESSES},
-    )
-    page.on("closer", look_closer, lambda sentence: {closer: {"kind": "", "error": sentence}})
-    page.on_restored([own, kind], "[question.guess, question.view]")
-    # Not input: a text box triggers that by keys with a letter only, not by pasting or deleting.
-    own.change(None, own, None, js="(guess) => Balcony.ask({ guess })", **QUIET)
-    kind.input(None, kind, None, js="(view) => Balcony.ask({ view })", **QUIET)
-    offer(page, downloads, "guesses", numbers, code=code)
-    offer(page, closer_downloads, "closer-view", numbers_of_view, code=code_of_view)
+
+def no_guesses(sentence: str) -> dict[str, Any]:
+    """An error instead of guesses."""
+    return {GUESSES: NO_GUESSES | {"error": sentence}, BESIDE: NO_GUESSES}
+
+
+def look_closer(asked: Asked) -> dict[str, Any]:
+    """The chosen closer view."""
+    with probe_lock:
+        return {CLOSER: closer_value(asked.checkpoint, asked.question)}
+
+
+def no_view(sentence: str) -> dict[str, Any]:
+    """An error instead of a closer view."""
+    return {CLOSER: {"kind": "", "error": sentence}}
+
+
+def numbers(asked: Asked) -> Numbers | dict[str, Numbers]:
+    """The guesses of one or both models for a file."""
+
+    def of_model(checkpoint: Checkpoint) -> Numbers:
+        check_words(asked.checkpoint, checkpoint, asked.question)
+        return all_guesses(checkpoint, asked.question)
+
+    return numbers_of_models(asked, of_model)
+
+
+def numbers_of_view(asked: Asked) -> Numbers:
+    """The numbers of the chosen closer view for a file."""
+    with probe_lock:
+        return closer_numbers(closer_value(asked.checkpoint, asked.question))
+
+
+def code_of_view(asked: Asked) -> str:
+    """Python code for the chosen closer view."""
+    with probe_lock:
+        return closer_code(asked.checkpoint, asked.question)
 
 
 def guesses_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
@@ -223,8 +252,3 @@ def checked_mask(checkpoint: Checkpoint, question: Question) -> Question:
     if not words:
         raise InputError(HINT)
     return masked
-
-
-def no_guesses(sentence: str) -> dict[str, Any]:
-    """An error instead of guesses."""
-    return NO_GUESSES | {"error": sentence}

@@ -27,14 +27,16 @@ from bert_core.storage.checkpoint import (
 from bert_core.storage.hub import Progress, fetch_checkpoint
 from bert_core.storage.untrusted import read_json
 from bert_core.tasks.prediction import task_of
-from ui.handlers import QUIET, cached_file, on_error, own
-from ui.parts.downloads import SAVE
-from ui.parts.page import Asked, Page
-from ui.parts.question import Question, Values
-from ui.parts.shown_model import choices
+from ui.frame.page import Asked, Page
+from ui.frame.question import MODEL, Question, Values
+from ui.frame.shown_model import choices
+from ui.frame.tab import Tab
+from ui.handlers import QUIET, on_error, own
+from ui.parts.controls import control
 from ui.server.workspace import Model
 from ui.views import hint, view
 
+FACTS, CHOICE = "model-facts", "model-choice"  # elem_ids
 MOST_LETTERS = 60  # of a model's name from its files
 HUB_MEGABYTES = 600  # BERT base has 440
 _one_reader = threading.Lock()  # the memory that strangers' models take while they are read is that of one
@@ -45,11 +47,11 @@ class ModelsTab:
 
     def __init__(self, page: Page) -> None:
         self.page, self.workspaces = page, page.workspaces
-        with page.tab("Models", "models"), gr.Row(elem_classes="b-split"):
+        with gr.Row(elem_classes="b-split"):
             with gr.Column(scale=5, min_width=320):
                 self._lay_out_choice()
             with gr.Column(scale=8, min_width=340):
-                self.facts = view("facts", elem_id="model-facts")
+                self.facts = view("parts/facts", elem_id=FACTS)
                 with gr.Row():
                     download = gr.Button("Download", variant="primary", elem_id="download", min_width=120)
                     self.keep = gr.Button("Keep a copy of this step", elem_id="keep", min_width=180)
@@ -59,11 +61,9 @@ class ModelsTab:
                     "To continue training later, save the run in the Train tab."
                 )
                 hint(page.workspaces.losses)
-                # The browser needs a link to click before the file exists.
-                self.file = gr.DownloadButton("File", visible="hidden", elem_id="download-file")
-        page.on("facts", self.show, self._failed, [self.choice, self.keep, self.remove])
+        page.on("facts", MODEL, show, lambda sentence: {FACTS: no_facts(sentence)})
         inputs, changed = page.inputs, {page.visitor, page.frame, self.facts}
-        self.choice.input(None, self.choice, None, js="(model) => Balcony.ask({ model, step: null })", **QUIET)
+        page.changed(*MODEL)(self.allow, inputs, [self.keep, self.remove], trigger_mode="always_last", **QUIET)
         self.keep.click(lambda values: self.act(values, keep_copy), inputs, changed, **QUIET)
         self.remove.click(lambda values: self.act(values, self.drop), inputs, changed, **QUIET)
         opened = self.uploaded.upload(self.open_uploaded, {*inputs, self.uploaded}, changed, **QUIET)
@@ -71,12 +71,11 @@ class ModelsTab:
         # Queued: Gradio shows progress. Several download at once, so that nobody waits for one visitor's model.
         queued: dict[str, Any] = {"concurrency_limit": 4, "api_visibility": "private", "show_progress_on": self.facts}
         gr.on([self.fetch.click, self.name.submit], self.open_named, {*inputs, self.name}, changed, **queued)
-        packs = download.click(on_error(page.say)(self.pack), inputs, {self.file, page.messages}, **QUIET)
-        packs.success(None, self.file, None, js=SAVE)
+        download.click(on_error(page.say)(self.pack), inputs, {page.file, page.messages}, **QUIET)
 
     def _lay_out_choice(self) -> None:
-        label = "The model that the other tabs use"
-        self.choice = gr.Radio([], label=label, elem_id="model-choice", elem_classes="b-list")
+        label, new = "The model that the other tabs use", {"step": None}
+        control("radio", "model", label=label, resets=new, elem_id=CHOICE, elem_classes="b-list")
         self.uploaded = gr.File(
             label="Open a model: a .zip, or the files of its folder",
             file_count="multiple",
@@ -93,27 +92,18 @@ class ModelsTab:
         )
         self.fetch = gr.Button("Fetch", elem_id="hub-fetch", min_width=120)
 
-    def _failed(self, sentence: str) -> dict[Any, Any]:
-        return {self.facts: {"facts": [], "notes": [], "error": sentence}}
-
-    def show(self, asked: Asked) -> dict[Any, Any]:
-        """The list of models, and the facts of the shown one."""
-        space, key = asked.space, asked.question.model or self.workspaces.shipped_names[0]
-        models = choices(self.workspaces, space)
-        listed = [(f"{space.shown_title(value, name)}, {detail}", value) for value, name, detail in models]
-        return {
-            self.choice: gr.update(choices=listed, value=key),
-            self.facts: model_facts(asked.model),
-            self.keep: gr.update(interactive=key in space.runs),
-            self.remove: gr.update(interactive=key in space.models),
-        }
+    def allow(self, values: Values) -> list[Any]:
+        """The buttons that can be pressed with the shown model."""
+        asked = self.page.asked(values)
+        key, space = asked.question.model, asked.space
+        return [gr.update(interactive=key in models) for models in (space.runs, space.models)]
 
     def act(self, values: Values, work: Callable[[Asked], str | None]) -> dict[Any, Any]:
         """Change the visitor's workspace and show the model with the key that `work` returns; an error appears among
         the facts."""
         space = self.workspaces.enter(values[self.page.visitor])
 
-        @on_error(self._failed)
+        @on_error(lambda sentence: {self.facts: no_facts(sentence)})
         def attempt() -> dict[Any, Any]:
             key = work(Asked(self.workspaces, space, Question.read(values[self.page.bar])))
             return (
@@ -163,7 +153,24 @@ class ModelsTab:
         """Write the shown model to a file. Raises BertCoreError."""
         checkpoint = self.page.asked(values).checkpoint
         name = f"{folder_name(checkpoint.name)}.zip"
-        return {self.file: cached_file(self.file, name, lambda path: pack_checkpoint(checkpoint, path))}
+        return self.page.save(name, lambda path: pack_checkpoint(checkpoint, path))
+
+
+TAB = Tab("models", "Models", ModelsTab)
+
+
+def show(asked: Asked) -> dict[str, Any]:
+    """The list of models, and the facts of the shown one."""
+    space, workspaces = asked.space, asked.workspaces
+    models = choices(workspaces, space)
+    listed = [(key, f"{space.shown_title(key, name)}, {detail}") for key, name, detail in models]
+    first = asked.question.model or workspaces.shipped_names[0]
+    return {CHOICE: {"choices": listed, "first": first}, FACTS: model_facts(asked.model)}
+
+
+def no_facts(sentence: str) -> dict[str, Any]:
+    """An error instead of facts."""
+    return {"facts": [], "notes": [], "error": sentence}
 
 
 def keep_copy(asked: Asked) -> str:

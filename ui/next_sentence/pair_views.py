@@ -10,9 +10,9 @@ from bert_core.errors import InputError
 from bert_core.probes.attention import across, attention
 from bert_core.probes.sentence_pairs import UNLABELLED, PairMatrix, next_sentence, window
 from bert_core.storage.checkpoint import Checkpoint
+from ui.frame.question import Question
 from ui.parts.export import Numbers, python_code, table
 from ui.parts.notes import NEXT, pair_labels
-from ui.parts.question import Question
 from ui.server.probe_lock import probe_lock
 
 MOST, FEWEST = 32, 6  # sentences of a window

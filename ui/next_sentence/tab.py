@@ -9,14 +9,15 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
 from bert_core.probes.sentence_pairs import PairMatrix, next_sentence, pair_matrix
 from bert_core.storage.checkpoint import Checkpoint
+from ui.frame.page import Asked, Page
+from ui.frame.question import MODEL, TEXTS, Question
+from ui.frame.shown_model import caption
+from ui.frame.tab import Tab
 from ui.handlers import on_error
 from ui.next_sentence import pair_views as pairs
-from ui.parts.downloads import exporter, numbers_of_models, offer
+from ui.parts.downloads import exporter, numbers_of_models
 from ui.parts.export import Numbers
 from ui.parts.notes import NEXT, pair_labels, unknown_note
-from ui.parts.page import Asked, Page
-from ui.parts.question import Question
-from ui.parts.shown_model import caption
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import Model
 from ui.views import view
@@ -41,103 +42,144 @@ ALL = "Every sentence with every other"
 HIDDEN = {"hidden": True}
 
 
-def next_sentence_tab(page: Page) -> None:
+VERDICT, ACROSS, MATRIX, BESIDE = "next-verdict", "next-across", "next-matrix", "next-other-matrix"  # elem_ids
+
+
+def lay_out(page: Page) -> None:
     """Lay out the tab and connect it."""
-    with page.tab("Next sentence", "next-sentence"):
-        with gr.Column(elem_id="next-pair"):
-            verdict = view("verdict", elem_id="next-verdict")
-            across = view("pairAcross", options={"hint": ACROSS_HINT}, elem_id="next-across")
-        pair_export = exporter("the pair", of="next-pair", elem_id="next-download")
-        with gr.Column(elem_id="next-matrices"):
-            matrix = view("pairMatrix", options={"hint": MATRIX_HINT}, elem_id="next-matrix")
-            matrix_beside = view("pairMatrix", options={"hint": MATRIX_HINT}, elem_id="next-other-matrix")
-        matrix_export = exporter("the matrix", of="next-matrices", elem_id="next-matrix-download")
-
-    def is_whole(question: Question) -> bool:
-        return bool(question.text.strip() and question.pair.strip())
-
-    def judge(asked: Asked) -> dict[Any, Any]:
-        """The answer for the pair, and that of the model to compare with."""
-        if not is_whole(asked.question):
-            return {verdict: {"hint": HINT}}
-        value = verdict_value(asked.checkpoint, asked.question) | {"follows": follows(asked.corpus, asked.question)}
-        if asked.question.other:
-            value |= {"caption": caption(asked.model), "other": beside(asked)}
-        return {verdict: value}
-
-    @on_error(lambda sentence: {"error": sentence})
-    def beside(asked: Asked) -> dict[str, Any]:
-        model = asked.other
-        assert model is not None
-        return verdict_value(model.checkpoint, asked.question) | {"caption": caption(model)}
-
-    def cross(asked: Asked) -> dict[Any, Any]:
-        """The attention across the pair."""
-        if not is_whole(asked.question):
-            return {across: HIDDEN}
-        with probe_lock:
-            return {across: pairs.across_value(asked.checkpoint, asked.question)}
-
-    def judged(asked: Asked, checkpoint: Checkpoint, size: int) -> PairMatrix:
-        with probe_lock:
-            return pair_matrix(checkpoint, asked.corpus, limit=size, start=asked.question.start)
-
-    def matrices(asked: Asked) -> dict[Any, Any]:
-        """All pairs of the window, by the model and by the one to compare with."""
-        model, corpus = asked.model, asked.corpus
-        try:
-            second, why = asked.other, ""
-        except BertCoreError as error:
-            second, why = None, str(error)
-        size = min(pairs.window_size(each.checkpoint) for each in (model, second) if each)
-        one = judged(asked, model.checkpoint, size)
-        value = pairs.matrix_value(one, corpus, size, model.checkpoint)
-        if second is None:
-            return {matrix: value | {"caption": ALL}, matrix_beside: {"error": why} if why else HIDDEN}
-        return {
-            matrix: value | {"caption": caption(model)},
-            matrix_beside: beside_matrix(asked, second, size, one),
-        }
-
-    @on_error(lambda sentence: {"error": sentence})
-    def beside_matrix(asked: Asked, model: Model, size: int, one: PairMatrix) -> dict[str, Any]:
-        two = judged(asked, model.checkpoint, size)
-        value = pairs.matrix_value(two, asked.corpus, size, model.checkpoint)
-        notes = [*value["notes"], pairs.difference_note(one, two)]
-        return value | {"caption": caption(model), "notes": notes, "beside": True}
-
-    def check_pair(asked: Asked) -> None:
-        if not is_whole(asked.question):
-            raise InputError(HINT)
-
-    def shown_size(asked: Asked) -> int:
-        """Of the window that is on the page."""
-        return min(pairs.window_size(each.checkpoint) for each in (asked.model, asked.other) if each)
-
-    def numbers_of_pair(asked: Asked) -> Numbers | dict[str, Numbers]:
-        check_pair(asked)
-        return numbers_of_models(asked, lambda each: pairs.pair_numbers(each, asked.question))
-
-    def code_of_pair(asked: Asked) -> str:
-        check_pair(asked)
-        return pairs.pair_code(asked.checkpoint, asked.question)
-
-    def numbers_of_matrix(asked: Asked) -> Numbers | dict[str, Numbers]:
-        size = shown_size(asked)
-        return numbers_of_models(asked, lambda each: pairs.matrix_numbers(judged(asked, each, size)))
-
-    def code_of_matrix(asked: Asked) -> str:
-        return pairs.matrix_code(asked.checkpoint.name, asked.corpus, asked.question.start, shown_size(asked))
-
-    page.on("verdict", judge, lambda sentence: {verdict: {"error": sentence}})
-    page.on("across", cross, lambda sentence: {across: {"error": sentence}})
-    page.on(
-        "matrix",
-        matrices,
-        lambda sentence: {matrix: {"error": sentence}, matrix_beside: HIDDEN},
+    with gr.Column(elem_id="next-pair"):
+        view("next_sentence/verdict", elem_id=VERDICT)
+        view("next_sentence/across", options={"hint": ACROSS_HINT}, elem_id=ACROSS)
+    exporter(
+        *(page, "the pair"),
+        of="next-pair",
+        elem_id="next-download",
+        name="pair",
+        numbers=numbers_of_pair,
+        code=code_of_pair,
     )
-    offer(page, pair_export, "pair", numbers_of_pair, code=code_of_pair)
-    offer(page, matrix_export, "matrix", numbers_of_matrix, title=(), code=code_of_matrix)
+    with gr.Column(elem_id="next-matrices"):
+        view("next_sentence/matrix", options={"hint": MATRIX_HINT}, elem_id=MATRIX)
+        view("next_sentence/matrix", options={"hint": MATRIX_HINT}, elem_id=BESIDE)
+    exporter(
+        *(page, "the matrix"),
+        of="next-matrices",
+        elem_id="next-matrix-download",
+        name="matrix",
+        numbers=numbers_of_matrix,
+        title=(),
+        code=code_of_matrix,
+    )
+    page.on("verdict", (*TEXTS, "other"), judge, lambda sentence: {VERDICT: {"error": sentence}})
+    page.on("across", (*TEXTS, "across"), cross, lambda sentence: {ACROSS: {"error": sentence}})
+    reads = (*MODEL, "other", "start")
+    page.on("matrix", reads, judge_all, lambda sentence: {MATRIX: {"error": sentence}, BESIDE: HIDDEN})
+
+
+TAB = Tab(
+    "next-sentence",
+    "Next sentence",
+    lay_out,
+    hint="",
+    compares=True,
+    draws_strangers=True,
+    story=(2, "Now judge a pair of sentences"),
+)
+
+
+def is_whole(question: Question) -> bool:
+    """Whether there are two sentences."""
+    return bool(question.text.strip() and question.pair.strip())
+
+
+def judge(asked: Asked) -> dict[str, Any]:
+    """The answer for the pair, and that of the model to compare with."""
+    if not is_whole(asked.question):
+        return {VERDICT: {"hint": HINT}}
+    value = verdict_value(asked.checkpoint, asked.question) | {"follows": follows(asked.corpus, asked.question)}
+    if asked.question.other:
+        value |= {"caption": caption(asked.model), "other": judge_beside(asked)}
+    return {VERDICT: value}
+
+
+@on_error(lambda sentence: {"error": sentence})
+def judge_beside(asked: Asked) -> dict[str, Any]:
+    """The answer of the model to compare with."""
+    model = asked.other
+    assert model is not None
+    return verdict_value(model.checkpoint, asked.question) | {"caption": caption(model)}
+
+
+def cross(asked: Asked) -> dict[str, Any]:
+    """The attention across the pair."""
+    if not is_whole(asked.question):
+        return {ACROSS: HIDDEN}
+    with probe_lock:
+        return {ACROSS: pairs.across_value(asked.checkpoint, asked.question)}
+
+
+def judge_all(asked: Asked) -> dict[str, Any]:
+    """All pairs of the window, by the model and by the one to compare with."""
+    model, corpus = asked.model, asked.corpus
+    try:
+        second, why = asked.other, ""
+    except BertCoreError as error:
+        second, why = None, str(error)
+    size = min(pairs.window_size(each.checkpoint) for each in (model, second) if each)
+    one = matrix_of(asked, model.checkpoint, size)
+    value = pairs.matrix_value(one, corpus, size, model.checkpoint)
+    if second is None:
+        return {MATRIX: value | {"caption": ALL}, BESIDE: {"error": why} if why else HIDDEN}
+    return {MATRIX: value | {"caption": caption(model)}, BESIDE: matrix_beside(asked, second, size, one)}
+
+
+@on_error(lambda sentence: {"error": sentence})
+def matrix_beside(asked: Asked, model: Model, size: int, one: PairMatrix) -> dict[str, Any]:
+    """The same pairs by the model to compare with. one: the first model's."""
+    two = matrix_of(asked, model.checkpoint, size)
+    value = pairs.matrix_value(two, asked.corpus, size, model.checkpoint)
+    notes = [*value["notes"], pairs.difference_note(one, two)]
+    return value | {"caption": caption(model), "notes": notes, "beside": True}
+
+
+def matrix_of(asked: Asked, checkpoint: Checkpoint, size: int) -> PairMatrix:
+    """Every pair of `size` sentences of the text."""
+    with probe_lock:
+        return pair_matrix(checkpoint, asked.corpus, limit=size, start=asked.question.start)
+
+
+def numbers_of_pair(asked: Asked) -> Numbers | dict[str, Numbers]:
+    """The numbers of the pair for a file, by one or both models."""
+    check_pair(asked)
+    return numbers_of_models(asked, lambda each: pairs.pair_numbers(each, asked.question))
+
+
+def code_of_pair(asked: Asked) -> str:
+    """Python code for them."""
+    check_pair(asked)
+    return pairs.pair_code(asked.checkpoint, asked.question)
+
+
+def check_pair(asked: Asked) -> None:
+    """InputError where a sentence is missing."""
+    if not is_whole(asked.question):
+        raise InputError(HINT)
+
+
+def numbers_of_matrix(asked: Asked) -> Numbers | dict[str, Numbers]:
+    """The numbers of the matrix for a file, by one or both models."""
+    size = shown_size(asked)
+    return numbers_of_models(asked, lambda each: pairs.matrix_numbers(matrix_of(asked, each, size)))
+
+
+def code_of_matrix(asked: Asked) -> str:
+    """Python code for them."""
+    return pairs.matrix_code(asked.checkpoint.name, asked.corpus, asked.question.start, shown_size(asked))
+
+
+def shown_size(asked: Asked) -> int:
+    """Number of sentences in the window that is on the page."""
+    return min(pairs.window_size(each.checkpoint) for each in (asked.model, asked.other) if each)
 
 
 def follows(corpus: Corpus, question: Question) -> bool | None:

@@ -5,89 +5,53 @@ The browser makes pictures from what it shows (assets/js/parts/picture.js); ever
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import gradio as gr
-
+from bert_core.errors import InputError
 from bert_core.storage.checkpoint import Checkpoint
-from ui.handlers import QUIET, cached_file, on_error, sent
+from ui.frame.page import Asked, Page
+from ui.frame.shown_model import caption
+from ui.handlers import MALFORMED
 from ui.parts.export import Numbers, file_text
-from ui.parts.page import Asked, Page
-from ui.parts.question import Values
-from ui.parts.shown_model import caption
 from ui.views import view
 
 PICTURES = ("png", "svg")
-SAVE = "(file) => file && Balcony.saveFile(file)"  # JavaScript for the file of a link
 
 
-@dataclass(frozen=True)
-class Exporter:
-    """The button with its list, and the hidden link through which a browser downloads."""
-
-    menu: gr.HTML
-    link: gr.DownloadButton
-
-
-def exporter(what: str, *, of: str, elem_id: str, kinds: tuple[str, ...] = ("json", "csv", "py")) -> Exporter:
-    """Lay out the button "Save" with PNG and SVG, which the browser makes, and the `kinds` that `offer` writes.
-
-    of: elem_id of the picture. kinds: "json", "csv", "html" become files; "py" is code to copy. An item of the list
-    has the id `<elem_id>-<kind>`.
-    """
-    options = {"id": elem_id, "of": of, "what": what, "kinds": [*PICTURES, *kinds]}
-    menu = view("exporter", events=("select", "submit"), options=options, elem_id=elem_id)
-    # The browser needs a link to click before the file exists.
-    return Exporter(menu, gr.DownloadButton("File", visible="hidden", elem_id=f"{elem_id}-file"))
-
-
-def offer(
+def exporter(
     page: Page,
-    export: Exporter,
+    what: str,
+    *,
+    of: str,
+    elem_id: str,
     name: str,
     numbers: Callable[..., Numbers | dict[str, Numbers]],
-    *,
     title: Sequence[str] = ("text", "pair"),
-    code: Callable[..., str] | None = None,
-    html: Callable[..., str] | None = None,
-    also: Sequence[gr.components.Component] = (),
+    code: Callable[[Asked], str] | None = None,
+    html: Callable[[Asked], str] | None = None,
+    with_value: str | None = None,
 ) -> None:
-    """Connect the list to functions of what is asked, and of the values of the components `also`.
+    """Lay out the button "Save", whose items have the ids `<elem_id>-<kind>`.
 
-    name: of the files, without their ending. numbers: for JSON and CSV. title: parts of the question that stand above a
-    picture, before the model. code: Python code. html: a page.
+    of: elem_id of the picture. name: of the files, without their ending. numbers: for JSON and CSV. title: parts of the
+    question that stand above a picture, before the model. code: Python to copy. html: a page. with_value: elem_id of a
+    view whose value `numbers` gets after the question.
     """
+    kinds = [*PICTURES, "json", "csv", *(["html"] if html else []), *(["py"] if code else [])]
 
-    def given(values: Values) -> list[Any]:
-        return [page.asked(values), *(values[each] for each in also)]
+    def exported(asked: Asked, kind: str, value: object) -> dict[str, Any]:
+        if kind not in kinds:
+            raise InputError(MALFORMED)
+        if kind in PICTURES:
+            return {"title": picture_title(asked, title)}
+        if kind == "py" and code:
+            return {"code": code(asked)}
+        given = [asked, value] if with_value else [asked]
+        content = html(asked) if kind == "html" and html else file_text(kind, numbers(*given))
+        return {"name": f"{name}.{kind}", "content": content}
 
-    link = export.link
-
-    # After an error the link has no file, so that the click does not download an older one.
-    @on_error(lambda sentence: {link: None, **page.say(sentence)})
-    def save(values: Values, event: gr.EventData) -> dict[Any, Any]:
-        kind = sent(event, "kind", str)
-        if kind in ("json", "csv"):
-            content = file_text(kind, numbers(*given(values)))
-        elif kind == "html" and html:
-            content = html(*given(values))
-        else:
-            return gr.skip()
-        return {link: cached_file(link, f"{name}.{kind}", lambda path: path.write_text(content, "utf-8", newline=""))}
-
-    @on_error(page.say)
-    def show(values: Values, event: gr.EventData) -> dict[Any, Any]:
-        asked, *others = given(values)
-        if sent(event, "kind", str) in PICTURES:
-            content: dict[str, Any] = {"title": picture_title(asked, title)}
-        else:
-            content = {"code": code(asked, *others) if code else ""}
-        return {export.menu: content | {"number": sent(event, "number", int)}}
-
-    inputs = {*page.inputs, *also}
-    export.menu.select(save, inputs, {link, page.messages}, **QUIET).success(None, link, None, js=SAVE)
-    export.menu.submit(show, inputs, {export.menu, page.messages}, **QUIET)
+    options = {"id": elem_id, "of": of, "what": what, "kinds": kinds, "with": with_value}
+    view("parts/downloads", options=options, server_functions=page.functions(exported), elem_id=elem_id)
 
 
 def picture_title(asked: Asked, parts: Sequence[str]) -> list[str]:

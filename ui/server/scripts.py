@@ -18,6 +18,7 @@ from bert_core.pages.offline import resolved
 from ui.server.pages import Packed
 
 ENTRY = "main.js"
+FIRST = ("frame/", "lessons/lesson_bar.js", "train/")  # with the views of the page's beginning
 _IMPORT = re.compile(r'^import (?:[^;"]* from )?"(\.[^"]+)";$', re.MULTILINE)
 
 
@@ -54,9 +55,10 @@ def tag() -> str:
 
 
 def links() -> str:
-    """HTML for the document's head: the browser fetches the entry and what it needs at once."""
-    below = folder()
-    return "".join(f'<link rel="modulepreload" href="{below}/{name}">' for name in sorted(needed()))
+    """HTML for the document's head: the browser fetches at once the entry, the views of FIRST, and what they need."""
+    below, entries = folder(), [ENTRY, *(name for name in sources() if name.startswith(FIRST))]
+    first = set().union(*map(needed, entries))
+    return "".join(f'<link rel="modulepreload" href="{below}/{name}">' for name in sorted(first))
 
 
 def script_route() -> Route:

@@ -54,7 +54,7 @@ def exam_view(workspaces: Workspaces) -> gr.HTML:
         run = space.runs.get(key)
         return {"text": WHEN} if run is None else exam_value(space, run, step)
 
-    return view("exam", server_functions=functions(workspaces, results, error="text"), elem_id="exam")
+    return view("train/exam", server_functions=functions(workspaces, results, error="text"), elem_id="exam")
 
 
 def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[str, Any]:

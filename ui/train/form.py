@@ -98,7 +98,7 @@ class TrainingForm:
             self.recipe = select(recipes, DEFAULT_RECIPE, label="Recipe", elem_id="recipe", scale=3, min_width=180)
             self.seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=1, min_width=70)
         with gr.Accordion("About this recipe", open=False):
-            self.about = view("facts", description_of(recipe), elem_id="about-recipe")
+            self.about = view("parts/facts", description_of(recipe), elem_id="about-recipe")
         with gr.Accordion("More settings", open=False, elem_id="more-settings"):
             self.settings = settings_controls(recipe)
         self.text_and_recipe = [self.source, self.pasted, self.recipe, *self.settings]
@@ -147,7 +147,7 @@ def select(
     """A list of choices, each with its label; its value is the chosen one's, or what a client sends."""
     options = {"choices": choices, "label": label, "info": info}
     layout["elem_classes"] = "b-select"
-    return view("select", value, events=("input", "change"), options=options, elem_id=elem_id, **layout)
+    return view("train/select", value, events=("input", "change"), options=options, elem_id=elem_id, **layout)
 
 
 def encoding_control(elem_id: str = "encoding") -> gr.Radio:

@@ -5,6 +5,7 @@ The page polls `ui.server.news`; what it needs less often, it requests here.
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,6 +17,7 @@ from bert_core.data.encoding import encode_corpus
 from bert_core.errors import RunError
 from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
+from ui.frame.tab import Tab
 from ui.parts.downloads import PICTURES
 from ui.parts.export import file_text, history_numbers
 from ui.parts.figures import curves
@@ -30,7 +32,7 @@ MOST_COUNTED = 20_000  # sentences, from the start of the text, whose words give
 _boards: WeakKeyDictionary[Run, GuessBoard] = WeakKeyDictionary()  # of the runs that a page shows
 
 
-def run_monitor(workspaces: Workspaces) -> gr.HTML:
+def run_monitor(workspaces: Workspaces, tabs: Sequence[Tab]) -> gr.HTML:
     """The component. Value: {"visitor", "run", "steps", "device", ...}; run is None before the first.
 
     `.status` fires when the status changes, `.elsewhere` when another browser tab of the visitor changed something,
@@ -50,11 +52,12 @@ def run_monitor(workspaces: Workspaces) -> gr.HTML:
             return {"title": f"{title}, step {progress.step:,} of {progress.steps:,}"}
         return {"content": file_text(kind, history_numbers(run.history(), run.evaluations()))}
 
+    story = sorted((*tab.story, tab.name) for tab in tabs if tab.story)
     return view(
-        "runMonitor",
+        "train/monitor",
         events=("status", "elsewhere", "more"),
         options=curve_options()
-        | {"alone": workspaces.alone, "losses": workspaces.losses}
+        | {"alone": workspaces.alone, "losses": workspaces.losses, "story": [[name, text] for _, text, name in story]}
         | {"example": json.loads((ASSETS / "example-curve.json").read_text(encoding="utf-8"))},
         server_functions=functions(workspaces, guesses, table),
         elem_id="run-monitor",

@@ -15,9 +15,9 @@ from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 from bert_core.runs.saved_state import read_training_state
 from bert_core.storage.checkpoint import unpack_checkpoint
-from ui.handlers import QUIET, cached_file, on_error
-from ui.parts.downloads import SAVE, file_name
-from ui.parts.page import Page
+from ui.frame.page import Page
+from ui.handlers import QUIET, on_error
+from ui.parts.downloads import file_name
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import NO_RUN_YET, Workspace
 from ui.train.exam import exam_value
@@ -28,6 +28,7 @@ ABOUT = (
     "before you open the file. <code>python -m bert_core train --resume</code> takes the unpacked folder."
 )
 NOT_KEPT = "The training state of this run is no longer kept; download its model in the Models tab."
+File = tuple[str, Callable[[Path], object]]  # its name, and what writes it to a path
 OTHER_TEXT = (
     "This run was trained on a text of its own, which the file does not include; choose the same text above, then open "
     "the file again."
@@ -43,35 +44,32 @@ class SavedRun:
             hint(ABOUT)
             save = gr.Button("Download with training state", elem_id="save-run", min_width=160)
             describe = gr.Button("Report for reading (HTML)", elem_id="report", min_width=160)
-            link = gr.DownloadButton("File", visible="hidden", elem_id="run-file")
             label = "Continue a saved run (.zip)"
             self.opened = gr.File(label=label, file_types=[".zip"], elem_id="resume", height=120)
-            self.problem = view("facts", elem_id="resume-problem")
+            self.problem = view("parts/facts", elem_id="resume-problem")
 
-        def on_click(button: gr.Button, write: Callable[[Workspace], str]) -> None:
-            # After an error the link has no file, so that the click does not download an older one.
-            @on_error(lambda sentence: {link: None, **page.say(sentence)})
+        def on_click(button: gr.Button, file: Callable[[Workspace], File]) -> None:
+            @on_error(page.say)
             def handle(token: str) -> dict[Any, Any]:
-                return {link: write(page.workspaces.find(token))}
+                return page.save(*file(page.workspaces.find(token)))
 
-            written = button.click(handle, page.visitor, [link, page.messages], **QUIET)
-            written.success(None, link, None, js=SAVE)
+            button.click(handle, page.visitor, [page.file, page.messages], **QUIET)
 
-        on_click(save, lambda space: packed(space.current_run, link))
-        on_click(describe, lambda space: reported(space, link))
+        on_click(save, lambda space: state_file(space.current_run))
+        on_click(describe, report_file)
 
 
-def packed(run: Run | None, link: gr.DownloadButton) -> str:
-    """Path of a run's zip file in the component's cache, which deletes old files. Raises RunError."""
+def state_file(run: Run | None) -> File:
+    """A run's zip file. Raises RunError."""
     if run is None:
         raise RunError(NO_RUN_YET)
     if run.worker is None:
         raise RunError(NOT_KEPT)
-    return _cached(link, run, "training-state.zip", run.pack)
+    return _name(run, "training-state.zip"), run.pack
 
 
-def reported(space: Workspace, link: gr.DownloadButton) -> str:
-    """Path of the report of the current run in the same cache. Raises RunError."""
+def report_file(space: Workspace) -> File:
+    """The report of the current run. Raises RunError."""
     run = space.current_run
     found = space.checkpoint(run) if run else None
     if run is None or found is None:
@@ -81,12 +79,11 @@ def reported(space: Workspace, link: gr.DownloadButton) -> str:
     corpus = run.prepared.source if run.prepared else None
     with probe_lock:
         text = report(checkpoint, run.recipe, run.history()[:step], run.evaluations(), corpus, verdict=verdict)
-    return _cached(link, run, "report.html", lambda path: path.write_text(text, encoding="utf-8"))
+    return _name(run, "report.html"), lambda path: path.write_text(text, encoding="utf-8")
 
 
-def _cached(link: gr.DownloadButton, run: Run, kind: str, write: Callable[[Path], object]) -> str:
-    name = f"{file_name(f'{run.recipe.title} step {run.progress().step}')}-{kind}"
-    return cached_file(link, name, write)
+def _name(run: Run, kind: str) -> str:
+    return f"{file_name(f'{run.recipe.title} step {run.progress().step}')}-{kind}"
 
 
 def resumed(

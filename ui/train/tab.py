@@ -12,8 +12,9 @@ from bert_core.errors import InputError, RunError
 from bert_core.runs.prepare import Preview, preview
 from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ACTIVE, Run
+from ui.frame.page import Page
+from ui.frame.tab import Tab
 from ui.handlers import MALFORMED, QUIET, on_error, sent
-from ui.parts.page import Page
 from ui.server.workspace import NO_RUN_YET, Workspace
 from ui.train.exam import exam_view
 from ui.train.form import OWN_TEXT, UPLOADED, TrainingForm, begun, encoding_choices, no_facts, select, with_labels
@@ -41,8 +42,8 @@ class TrainTab:
 
     def __init__(self, page: Page) -> None:
         self.page, self.workspaces = page, page.workspaces
-        with page.tab("Train", "train"), gr.Row(elem_id="train"):
-            self.preview = view("textPreview", elem_id="preview")
+        with gr.Row(elem_id="train"):
+            self.preview = view("train/preview", elem_id="preview")
             with gr.Column(elem_id="form"):
                 self.form = TrainingForm()
                 self._lay_out_changes()
@@ -50,7 +51,7 @@ class TrainTab:
             with gr.Row(elem_id="run-buttons"):
                 self._lay_out_buttons()
             with gr.Column(elem_id="watch"):
-                self.monitor = run_monitor(page.workspaces)
+                self.monitor = run_monitor(page.workspaces, page.tabs)
                 exam_view(page.workspaces)
         shown = [page.visitor, page.messages, self.monitor, page.frame]
         self.live = [*shown, self.start, self.pause, self.reset, self.stop, self.faster]
@@ -229,6 +230,9 @@ class TrainTab:
 
         problem = begun(space, resume)[0] if path else ""
         return {self.saved.problem: no_facts(problem), **self.show(space.token)}
+
+
+TAB = Tab("train", "Train", TrainTab)
 
 
 def current_run(space: Workspace) -> Run:

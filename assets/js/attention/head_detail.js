@@ -52,7 +52,7 @@ function unpacked(text) {
 }
 
 /** @type {View} */
-export function headDetail(root, { options }) {
+export function view(root, { options }) {
   const tabs = Object.entries(MODES).map(([mode, text]) => {
     const tab = el("button", { role: "tab", class: "b-small", "data-mode": mode }, text);
     tab.addEventListener("click", () => change({ mode: /** @type {keyof typeof MODES} */ (mode) }));

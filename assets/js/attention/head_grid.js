@@ -33,7 +33,7 @@ const FRAME = 0.14; // of a head's side, in the colour of its fact
 const SMALLEST_WITH_NUMBER = 44;
 
 /** @type {View} */
-export function headGrid(root) {
+export function view(root) {
   const choose = el("select", { "aria-label": "Colour the heads by" });
   const sort = el("button", { class: "b-small" }, "Sort");
   const layer = el("select", { "aria-label": "Layer" }),

@@ -1,9 +1,10 @@
 // Heads as switches: the model's answers without the heads that are off, and the change of each answer without each head.
 
+import "./asked_heads.js";
 import { effect, effectLegend } from "../colours.js";
 import { disable, el, note, roam } from "../parts/elements.js";
-import { on, visitor } from "../parts/page.js";
-import { ask, question } from "../parts/question.js";
+import { on, visitor } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
 import { asking } from "../views.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
@@ -43,7 +44,7 @@ function fill(select, pairs) {
 }
 
 /** @type {View} */
-export function headSwitches(root, { server, options }) {
+export function view(root, { server, options }) {
   const measure = el("select", { "aria-label": "What the map shows" });
   const table = el("tbody", {}),
     without = el("th", { scope: "col" });

@@ -1,14 +1,14 @@
 // The pressed cell of the attention map, unfolded into query, key, scores and weights.
 
 import { note } from "../parts/elements.js";
-import { latest, on, orError, visitor } from "../parts/page.js";
-import { question } from "../parts/question.js";
-import { floats, unfolded } from "./row.js";
+import { latest, on, orError, visitor } from "../frame/page.js";
+import { question } from "../frame/question.js";
+import { floats, unfolded } from "../parts/row.js";
 
 const INPUT = ["model", "step", "newest", "text", "pair", "hidden", "head"];
 
 /** @type {View} */
-export function unfoldedCell(root, { server }) {
+export function view(root, { server }) {
   let asked = 0;
   const unfold = latest(async ({ head, tokens, i, j }) => {
     const number = (asked += 1);

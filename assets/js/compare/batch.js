@@ -4,8 +4,8 @@
 
 import { direction, disable, el } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
-import { on, visitor } from "../parts/page.js";
-import { question } from "../parts/question.js";
+import { on, visitor } from "../frame/page.js";
+import { question } from "../frame/question.js";
 import { asking } from "../views.js";
 
 const ASKED = new Set(["masked", "replaced", "kept"]);
@@ -125,7 +125,7 @@ function summary(value) {
 }
 
 /** @type {View} */
-export function batch(root, { server, setValue, options }) {
+export function view(root, { server, setValue, options }) {
   const summaryLine = el("p", { class: "b-batch-summary" });
   const range = el("span", { class: "b-batch-range" });
   const button = (text, id, hint, press) => {

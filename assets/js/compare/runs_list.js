@@ -4,7 +4,7 @@
 import { saveMenu } from "../parts/downloads.js";
 import { disable, el, note } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
-import { on } from "../parts/page.js";
+import { on } from "../frame/page.js";
 import { curves } from "../train/curves.js";
 import { dot, hasEnded, runs, STATUS_NAMES } from "../train/runs.js";
 import { asking } from "../views.js";
@@ -22,7 +22,7 @@ const COLUMNS = [
 ];
 
 /** @type {View} */
-export function runsList(root, { trigger, server, options }) {
+export function view(root, { trigger, server, options }) {
   const head = el(
     "thead",
     {},

@@ -4,7 +4,7 @@
 import { el } from "../parts/elements.js";
 import { newChart } from "../parts/figures.js";
 import { duration } from "../parts/numbers.js";
-import { keep, kept, latest, on, orError, visitor } from "../parts/page.js";
+import { keep, kept, latest, on, orError, visitor } from "../frame/page.js";
 import { dot, runs } from "../train/runs.js";
 
 const ASK_MS = 1000;
@@ -86,7 +86,7 @@ function overlay(id) {
 }
 
 /** @type {View} */
-export function trial(root, { server, options }) {
+export function view(root, { server, options }) {
   const show = layout(root, options, () => orError(server.stop(visitor.token)).then(poll)),
     draw = overlay(options.id);
   let [asked, number, done, timer] = ["", 0, 0, 0];

@@ -3,8 +3,8 @@
 import { bar, el, nodes, note } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
-import { announce } from "../parts/page.js";
-import { ask, question } from "../parts/question.js";
+import { announce } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
 
 /** @typedef {[text: string, kind: string][]} Pieces of a text; kind "" between the marked ones */
 /**

@@ -2,8 +2,8 @@
 
 import { el, note } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
-import { announce, latest, on, orError, visitor } from "../parts/page.js";
-import { ask, question } from "../parts/question.js";
+import { announce, latest, on, orError, visitor } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
 import { curves } from "../train/curves.js";
 import { news, whyNoNews } from "../train/monitor.js";
 import { hasEnded, STATUS_NAMES } from "../train/runs.js";
@@ -16,7 +16,7 @@ const HIDDEN_MS = 60000; // a hidden page only renews the lease
 const TYPING_MS = 300;
 
 /** @type {View} */
-export function fineTune(root, { server, options }) {
+export function view(root, { server, options }) {
   const status = el("p", { class: "b-status", role: "status", id: "task-status" }, "No run yet");
   const reason = el("p", { class: "b-reason", dir: "auto" }, "Choose a task and press Fine-tune.");
   const fill = el("span", { class: "b-bar-fill" });
@@ -126,7 +126,7 @@ export function fineTune(root, { server, options }) {
   const judge = asking(judged, async () => {
     if (question.tab !== "fine-tune") return;
     await visitor.known;
-    const found = await server.results(visitor.token, value());
+    const found = await server.results_value(visitor.token, value());
     panel.show(found);
     trial.hidden = !found.key;
     choices.hidden = found.task !== "multiple-choice";
@@ -135,7 +135,7 @@ export function fineTune(root, { server, options }) {
 
   const attempt = asking(answer, async () => {
     if (question.tab !== "fine-tune" || trial.hidden) return;
-    const found = await server.tried(visitor.token, value());
+    const found = await server.tried_value(visitor.token, value());
     if (document.activeElement !== choices) choices.value = (question.choices ?? []).join("\n");
     answer.replaceChildren(
       ...(found.error

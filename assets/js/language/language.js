@@ -1,9 +1,8 @@
 // The language of the page. Its texts are English in the code; when another language is chosen, the translator is fetched
 // and replaces them where they stand in the page.
 
-import { save } from "../parts/downloads.js";
 import { el } from "../parts/elements.js";
-import { announce, choice } from "../parts/page.js";
+import { announce, choice } from "../frame/page.js";
 
 /** Each by the code that <html lang> gets. */
 const LANGUAGES = { en: "English", "zh-CN": "中文", ko: "한국어" };
@@ -37,19 +36,8 @@ async function speak(code) {
   control.value = page.lang;
 }
 
-/**
- * Save a file of the server, an HTML page in the language of this one. Its address is relative: behind a proxy the server
- * may not know its own. @param {{path: string, orig_name: string}} file
- */
-export async function saveFile({ path, orig_name: name }) {
-  const url = `gradio_api/file=${path.split("/").map(encodeURIComponent).join("/")}`;
-  if (!name.endsWith(".html")) {
-    el("a", { href: url, download: name }).click();
-    return;
-  }
-  const html = await (await fetch(url)).text();
-  save(new Blob([translator?.saved(html) ?? html], { type: "text/html" }), name);
-}
+/** An HTML page in the language of this one. @param {string} html */
+export const saved = (html) => translator?.saved(html) ?? html;
 
 /** The code of the language to begin with: the one chosen here before, or else the browser's. */
 function wished() {

@@ -1,8 +1,8 @@
 // Guess first: a person answers before the model's answer is uncovered, and a tally of both stays while the page is open.
 
 import { el } from "../parts/elements.js";
-import { announce, on } from "../parts/page.js";
-import { question } from "../parts/question.js";
+import { announce, on } from "../frame/page.js";
+import { question } from "../frame/question.js";
 
 /** @param {string} tab @param {() => void} redraw */
 export function guessFirst(tab, redraw) {

@@ -6,16 +6,16 @@
 
 import { disable, el, nodes, note, own } from "../parts/elements.js";
 import { save } from "../parts/downloads.js";
-import { announce, keep, kept, on, orError, visitor } from "../parts/page.js";
-import { ask, changes, parsed, question, restore } from "../parts/question.js";
+import { announce, keep, kept, on, orError, visitor } from "../frame/page.js";
+import { ask, changes, parsed, question, restore } from "../frame/question.js";
 import { terms } from "./terms.js";
 import { tour } from "./tour.js";
 
 const OWN = "file";
 
 /**
- * @typedef {object} Step See read_lesson in ui/parts/lessons.py.
- * @property {Partial<import("../parts/question.js").Question>} question
+ * @typedef {object} Step See read_lesson in ui/lessons.py.
+ * @property {Record<string, any>} question
  * @property {string} text
  * @property {string} ask
  * @property {string[]} choices
@@ -33,7 +33,7 @@ function button(id, text, press) {
 }
 
 /** @type {View} */
-export function lessonBar(root, { server, options }) {
+export function view(root, { server, options }) {
   /** @type {Lesson | null} */
   let lesson = null;
   let editing = false;

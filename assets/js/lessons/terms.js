@@ -4,7 +4,7 @@
 
 import { named } from "../language/language.js";
 import { el } from "../parts/elements.js";
-import { on } from "../parts/page.js";
+import { on } from "../frame/page.js";
 
 // Text that the page writes; what a person or a model wrote is never underlined.
 const WHERE =

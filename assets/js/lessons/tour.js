@@ -3,7 +3,7 @@
 // it. Where the browser keeps nothing it does not come by itself. A link or a lesson goes first.
 
 import { el } from "../parts/elements.js";
-import { choice } from "../parts/page.js";
+import { choice } from "../frame/page.js";
 
 /**
  * @param {[where: string, text: string][]} stops @param {boolean} [first] only if this browser has not seen it

@@ -1,11 +1,11 @@
 // Masked words in detail: layer by layer, with one more word hidden, or each word hidden once.
 
-import { bars } from "../attention/row.js";
+import { bars } from "../parts/row.js";
 import { behindText, effect, effectLegend } from "../colours.js";
 import { direction, el, note, roam } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
-import { announce } from "../parts/page.js";
-import { ask } from "../parts/question.js";
+import { announce } from "../frame/page.js";
+import { ask } from "../frame/question.js";
 
 /** @typedef {{masks?: string[], mask?: number, text: string}} Common the masked words, the shown one, an explanation */
 /** @typedef {{best: [token: string, probability: number], rank: number, cells: number[]}} LensRow of a layer */
@@ -182,7 +182,7 @@ function sweep(value, open, press) {
 }
 
 /** @type {View} */
-export function closer(root) {
+export function view(root) {
   let open = Infinity;
   let words = "";
 

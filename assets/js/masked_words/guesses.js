@@ -2,8 +2,8 @@
 
 import { bar, el, note } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
-import { announce, orError, visitor } from "../parts/page.js";
-import { ask, question } from "../parts/question.js";
+import { announce, orError, visitor } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
 import { guessFirst } from "../lessons/guess_first.js";
 
 /** @typedef {[token: string, probability: number]} Guess */
@@ -25,7 +25,7 @@ import { guessFirst } from "../lessons/guess_first.js";
  * The best guesses for each mask, with a bar and a button that puts a guess into the sentence.
  * @type {View}
  */
-export function guesses(root, { server }) {
+export function view(root, { server }) {
   /** Put a guess into the sentence. @param {{mask: number, piece: number}} at @param {string} token */
   async function put({ mask, piece }, token) {
     const { text, pair, hidden } = question;

@@ -22,7 +22,7 @@ import { guessFirst } from "../lessons/guess_first.js";
  * Whether the second sentence follows the first: a sentence, a bar and its two ends.
  * @type {View}
  */
-export function verdict(root) {
+export function view(root) {
   /** One model's answer, under its name where there are two. @param {Verdict} value @returns {Node[]} */
   function answer(value) {
     const name = value.caption ? [el("h3", { dir: "auto" }, value.caption)] : [];

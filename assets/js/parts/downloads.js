@@ -1,9 +1,12 @@
 // Saving what a view shows: a picture made from the page, files from the server, code to copy.
 
+import { saved } from "../language/language.js";
+import { held } from "../views.js";
 import { el, note, roam } from "./elements.js";
+import { announce, copy, orError, visitor } from "../frame/page.js";
+import { question } from "../frame/question.js";
 
-/** @typedef {{id: string, of: string, what: string, kinds: string[]}} ExportOptions of: id of the element in a picture */
-/** @typedef {{number: number, code?: string, title?: string[]}} Exported the answer to the press of that number */
+/** @typedef {{id: string, of: string, what: string, kinds: string[], with: string | null}} ExportOptions of: id of the element in a picture; with: id of a view whose value the server gets too */
 
 /** @type {Record<string, [name: string, hint: string]>} */
 const KINDS = {
@@ -26,6 +29,22 @@ export function save(blob, name) {
   const link = el("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}
+
+/** Save a text, an HTML page in the language of this one. @param {string} text @param {string} name */
+const saveText = (text, name) =>
+  name.endsWith(".html")
+    ? save(new Blob([saved(text)], { type: "text/html" }), name)
+    : save(new Blob([text], { type: "text/plain" }), name);
+
+/**
+ * Save a file of the server. Its address is relative: behind a proxy the server may not know its own.
+ * @param {{path: string, name: string}} file
+ */
+export async function saveFile({ path, name }) {
+  const url = `gradio_api/file=${path.split("/").map(encodeURIComponent).join("/")}`;
+  if (name.endsWith(".html")) saveText(await (await fetch(url)).text(), name);
+  else el("a", { href: url, download: name }).click();
 }
 
 /** @param {string} kind "png" or "svg" @param {HTMLElement} element @param {string} name @param {string[]} title */
@@ -94,69 +113,61 @@ export function saveMenu({ id, what, kinds }, press) {
 }
 
 /** @type {View} */
-export function exporter(root, { trigger, options: given }) {
+export function view(root, { server, options: given }) {
   const options = /** @type {ExportOptions} */ (given);
+  const { dialog, show } = codeDialog(options.what);
   const problem = el("div", {}),
-    code = el("code", {}),
-    copied = el("span", { class: "b-export-status", role: "status" });
-  const copy = el("button", { class: "b-small" }, "Copy");
-  copy.addEventListener("click", async () => {
-    try {
-      await navigator.clipboard.writeText(code.textContent);
-      copied.textContent = "Copied";
-    } catch {
-      // browsers allow it only over https or on this machine
-      getSelection()?.selectAllChildren(code);
-      copied.textContent = "Selected; copy it with the keyboard";
+    complain = (/** @type {string} */ text) => problem.replaceChildren(note(text, true));
+
+  /** @param {string[]} title */
+  async function picture(kind, title) {
+    const element = /** @type {HTMLElement} */ (document.getElementById(options.of));
+    // The title is that of the question.
+    if (element.closest(".is-stale") || element.querySelector(".is-stale, [aria-busy=true]")) complain(WAITS);
+    else {
+      const name = options.what.replace(/^the /, "").replace(/\W+/g, "-");
+      await savePicture(kind, element, name, title).catch((error) => {
+        console.warn(error);
+        complain(TOO_LARGE);
+      });
     }
-  });
-  const close = el("button", { class: "b-small" }, "Close");
-  // While a dialog is open nobody can change the view, so that the code is always that of the view.
+  }
+
+  /** @param {string} kind */
+  async function press(kind) {
+    problem.replaceChildren();
+    const value = options.with && held[options.with];
+    const found = await orError(server.exported(visitor.token, question, kind, value ?? null));
+    if (found.error) announce("said", { text: found.error, until: "press" });
+    else if (found.title) await picture(kind, found.title);
+    else if (found.name) saveText(found.content, found.name);
+    else show(found.code);
+  }
+  root.append(saveMenu(options, press), problem, dialog);
+  return function draw() {};
+}
+
+/** Python to read and copy. While a dialog is open nobody can change the view, so that the code is always that of the view. @param {string} what */
+function codeDialog(what) {
+  const code = el("code", {}),
+    copied = el("span", { class: "b-export-status", role: "status" });
+  const copyIt = el("button", { class: "b-small" }, "Copy"),
+    close = el("button", { class: "b-small" }, "Close");
   const dialog = el(
     "dialog",
-    { class: "b-code", "aria-label": `Python for ${options.what}` },
+    { class: "b-code", "aria-label": `Python for ${what}` },
     el("pre", { tabindex: "0", "aria-label": "Python" }, code),
-    el("div", { class: "b-tools" }, copy, close, copied),
+    el("div", { class: "b-tools" }, copyIt, close, copied),
   );
   close.addEventListener("click", () => dialog.close());
-
-  let number = 0;
-  /** @type {string | null} */
-  let asked = null;
-
-  root.append(
-    saveMenu(options, (kind) => {
-      if (!["png", "svg", "py"].includes(kind)) {
-        trigger("select", { kind });
-        return;
-      }
-      asked = kind;
-      problem.replaceChildren();
-      trigger("submit", { kind, number: (number += 1) });
-    }),
-    problem,
-    dialog,
-  );
-
-  return function draw(/** @type {Exported | null} */ answer) {
-    if (!asked || answer?.number !== number) return;
-    if (answer.title) {
-      const element = /** @type {HTMLElement} */ (document.getElementById(options.of)),
-        complain = (/** @type {string} */ text) => problem.replaceChildren(note(text, true));
-      // The title is that of the question.
-      if (element.closest(".is-stale") || element.querySelector(".is-stale, [aria-busy=true]")) complain(WAITS);
-      else
-        savePicture(asked, element, options.what.replace(/^the /, "").replace(/\W+/g, "-"), answer.title).catch(
-          (error) => {
-            console.warn(error);
-            complain(TOO_LARGE);
-          },
-        );
-    } else {
-      copied.textContent = "";
-      code.textContent = answer.code ?? "";
-      dialog.showModal();
-    }
-    asked = null;
+  copyIt.addEventListener("click", async () => {
+    copied.textContent = (await copy(code.textContent, code)) ? "Copied" : "Selected; copy it with the keyboard";
+  });
+  /** @param {string} text */
+  const show = (text) => {
+    copied.textContent = "";
+    code.textContent = text;
+    dialog.showModal();
   };
+  return { dialog, show };
 }

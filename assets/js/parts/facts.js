@@ -5,7 +5,7 @@ import { el, note } from "./elements.js";
 /** @typedef {{facts: [name: string, text: string][], notes: string[], error?: string}} Facts */
 
 /** @type {View} */
-export function facts(root) {
+export function view(root) {
   return function draw(/** @type {Facts | null} */ value) {
     if (!value) return;
     const list = el(

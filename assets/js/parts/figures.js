@@ -61,7 +61,7 @@ export function newChart(box) {
 }
 
 /** @type {View} */
-export function plot(root) {
+export function view(root) {
   const box = el("div", { class: "b-chart" });
   root.append(box);
   const chart = newChart(box);

@@ -2,8 +2,8 @@
 
 import { el } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
-import { on, visitor } from "../parts/page.js";
-import { question } from "../parts/question.js";
+import { on, visitor } from "../frame/page.js";
+import { question } from "../frame/question.js";
 import { asking } from "../views.js";
 
 function cell([right, all]) {
@@ -16,7 +16,7 @@ function cell([right, all]) {
 }
 
 /** @type {View} */
-export function exam(root, { server }) {
+export function view(root, { server }) {
   let isVisible = false;
   let isOpen = false;
 

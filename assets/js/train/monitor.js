@@ -3,9 +3,9 @@
 
 import { el } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
-import { announce, on, orError, tabs } from "../parts/page.js";
+import { announce, on, orError, tabs } from "../frame/page.js";
 import { save as saveFile } from "../parts/downloads.js";
-import { question } from "../parts/question.js";
+import { question } from "../frame/question.js";
 import { asking } from "../views.js";
 import { curves } from "./curves.js";
 import { guessBoard } from "./guess_board.js";
@@ -122,9 +122,9 @@ function dashboard(root) {
 /** @typedef {{visitor: string, run: string, device: string, steps: number, isSlow: boolean}} ShownRun */
 
 /** @type {View} */
-export function runMonitor(root, { trigger, server, options }) {
+export function view(root, { trigger, server, options }) {
   const board = dashboard(root);
-  const next = nextStep(/** @type {HTMLElement} */ (root.querySelector(".b-status-line")), (steps) =>
+  const next = nextStep(/** @type {HTMLElement} */ (root.querySelector(".b-status-line")), options.story, (steps) =>
     trigger("more", { run: run?.run, steps }),
   );
   const sides = el("div", { class: "b-watch" });

@@ -2,16 +2,9 @@
 
 import { el } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
-import { announce, keep, kept, on, visitor } from "../parts/page.js";
-import { ask, question } from "../parts/question.js";
+import { announce, keep, kept, on, visitor } from "../frame/page.js";
+import { ask, question } from "../frame/question.js";
 
-/** Tabs in the order of the story, with what to do there. @type {[tab: string, text: string][]} */
-const STORY = [
-  ["masked-words", "Now hide a word"],
-  ["next-sentence", "Now judge a pair of sentences"],
-  ["attention", "Now see what each head attends to"],
-  ["compare", "Now change one setting and compare"],
-];
 const FALL = 0.1; // the loss still falls if its last tenth is lower than the tenth before by this fraction
 
 /** Whether the MLM loss was still falling at the end. @param {(number | null)[][]} points */
@@ -24,15 +17,18 @@ export function stillFalls(points) {
   return mean(losses.slice(-size)) < (1 - FALL) * mean(losses.slice(-2 * size, -size));
 }
 
-/** @param {HTMLElement} root @param {(steps: number) => void} more trains the run for more steps */
-export function nextStep(root, more) {
+/**
+ * @param {HTMLElement} root @param {[tab: string, text: string][]} story what to do next, in which tab
+ * @param {(steps: number) => void} more trains the run for more steps
+ */
+export function nextStep(root, story, more) {
   const go = el("button", { class: "b-next", id: "next-step" });
   const further = el("button", { class: "b-small-button", id: "go-on" });
   const line = el("p", { class: "b-next-line" }, go, further);
   root.append(line);
   let steps = 0;
   const seen = () => new Set(kept("seen", visitor.token));
-  const next = () => STORY.find(([tab]) => !seen().has(tab));
+  const next = () => story.find(([tab]) => !seen().has(tab));
   go.addEventListener("click", () => {
     ask({ tab: next()?.[0] });
     announce("open", null);
@@ -45,9 +41,9 @@ export function nextStep(root, more) {
   });
   let isOver = false;
   function paint() {
-    const story = next();
-    go.textContent = story?.[1] ?? "";
-    go.style.display = isOver && story ? "" : "none";
+    const to = next();
+    go.textContent = to?.[1] ?? "";
+    go.style.display = isOver && to ? "" : "none";
     further.style.display = isOver && steps ? "" : "none";
     further.textContent = `Go on for ${count(steps)} steps`;
   }

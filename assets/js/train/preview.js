@@ -6,7 +6,7 @@ import { el, note } from "../parts/elements.js";
 /** @typedef {import("../parts/facts.js").Facts & {first?: string[]}} Preview */
 
 /** @type {View} */
-export function textPreview(root) {
+export function view(root) {
   const line = el("span", { class: "b-preview-line", id: "preview-line" });
   const change = el("button", { class: "b-small-button", id: "change-settings", "aria-expanded": false }, "Change");
   const rest = el("div", {});

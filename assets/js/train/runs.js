@@ -1,7 +1,7 @@
 // The statuses of a run, as ui and bert_core/runs/run.py name them, and the runs that are chosen.
 
 import { el } from "../parts/elements.js";
-import { announce, keep, kept } from "../parts/page.js";
+import { announce, keep, kept } from "../frame/page.js";
 
 /** What the page calls each status. */
 export const STATUS_NAMES = {

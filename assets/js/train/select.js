@@ -4,7 +4,7 @@
 import { el } from "../parts/elements.js";
 
 /** @type {View} */
-export const select = (root, { trigger, options: { label, info, choices }, setValue }) => {
+export function view(root, { trigger, options: { label, info, choices }, setValue }) {
   const control = el("select", { "aria-label": label }, ...choices.map(([name]) => el("option", {}, name)));
   root.append(el("b", {}, label), ...(info ? [el("span", {}, info)] : []), control);
   control.addEventListener("change", () => {
@@ -17,4 +17,4 @@ export const select = (root, { trigger, options: { label, info, choices }, setVa
     control.dataset.shown = `${value}`;
     if (before !== undefined && before !== control.dataset.shown) trigger("change");
   };
-};
+}

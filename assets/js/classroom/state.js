@@ -1,0 +1,130 @@
+// What this page knows of its class (ui/classroom/state.py), and how it takes part.
+
+import { visitor } from "../frame/page.js";
+
+/** @typedef {{number: number, version: number, name: string, title: string, recipe: string, status: string, step: number, curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
+/** @typedef {{number: number, link: string, open: boolean, count: number, bars: [word: string, count: number][][], own: string[] | null}} Round */
+/** @typedef {{number: number, title: string, link: string}} Sent */
+
+const POLL_MS = 1800; // a board follows within two seconds
+const RETRY_MS = 5000;
+const KEPT = "balcony-class";
+
+// The part of an address after # is sent to nobody. The token leaves the address bar at once, because others may see that.
+const parts = new URLSearchParams(window.Balcony.hash.slice(1));
+const given = parts.get("teacher");
+if (location.hash.includes("teacher=")) {
+  parts.delete("teacher");
+  const rest = `${parts}`;
+  history.replaceState(history.state, "", `${location.pathname}${location.search}${rest && `#${rest}`}`);
+}
+
+/** Values of this browser tab that a reload finds: teacher, seen (number of the lesson that was closed), name, run. */
+const kept = {
+  /** @param {string} key @returns {any} */
+  get(key) {
+    try {
+      return JSON.parse(sessionStorage.getItem(KEPT) ?? "{}")[key];
+    } catch {
+      return undefined;
+    }
+  },
+  /** @param {string} key @param {any} value */
+  set(key, value) {
+    try {
+      sessionStorage.setItem(
+        KEPT,
+        JSON.stringify({ ...JSON.parse(sessionStorage.getItem(KEPT) ?? "{}"), [key]: value }),
+      );
+    } catch (error) {
+      console.warn(error);
+    }
+  },
+};
+if (given) kept.set("teacher", given);
+
+export const room = {
+  version: 0,
+  here: 0,
+  /** @type {Map<number, SharedRun>} */
+  runs: new Map(),
+  /** @type {number | null} */
+  own: null,
+  /** @type {Sent | null} */
+  lesson: null,
+  /** @type {Round | null} */
+  round: null,
+  sharing: true,
+  kept,
+  /** The teacher's token, "" on other pages. */
+  teacher: given ?? kept.get("teacher") ?? "",
+};
+
+/** @type {(() => void)[]} */
+const listeners = [];
+/** Call a function at once, and whenever the class has changed. @param {() => void} listener */
+export function follow(listener) {
+  listeners.push(listener);
+  listener();
+}
+
+/** @param {string} path @param {any[]} values */
+async function send(path, ...values) {
+  const answer = await fetch(new URL(`balcony/class${path}`, document.baseURI), {
+    method: "POST",
+    body: JSON.stringify([visitor.token, ...values]),
+  });
+  if (!answer.ok) throw new Error(`Class: ${answer.status}`);
+  return answer.json();
+}
+
+let timer = 0;
+async function poll() {
+  clearTimeout(timer);
+  let wait = POLL_MS;
+  try {
+    if (document.visibilityState === "visible") take(await send("", room.version));
+  } catch (error) {
+    console.warn(error);
+    wait = RETRY_MS;
+  }
+  clearTimeout(timer);
+  timer = setTimeout(poll, wait);
+}
+
+/** @param {any} news */
+function take({ numbers, runs, ...news }) {
+  const isSame = news.version === room.version && news.here === room.here;
+  Object.assign(room, news);
+  if (numbers) {
+    for (const run of runs) room.runs.set(run.number, run);
+    for (const number of [...room.runs.keys()]) if (!numbers.includes(number)) room.runs.delete(number);
+  }
+  if (!isSame) for (const listener of listeners) listener();
+}
+
+/** Take part, and get the change at once; an error becomes {"error"}. @param {string} action @param {any[]} values */
+export async function act(action, ...values) {
+  try {
+    const answer = await send(`/${action}`, ...values);
+    if (!answer.error) poll();
+    return answer;
+  } catch (error) {
+    console.warn(error);
+    return { error: "The server does not answer; try again." };
+  }
+}
+
+/** The same with the teacher's token first. @param {string} action @param {any[]} values */
+export const teach = (action, ...values) => act(action, room.teacher, ...values);
+
+/** Show the view of a link, as if it stood in the address. @param {string} link the part after # */
+export function show(link) {
+  history.replaceState(history.state, "", `${location.pathname}${location.search}#${link}`);
+  dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.visibilityState === "visible") poll();
+});
+visitor.known.then(poll);

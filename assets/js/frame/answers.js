@@ -1,0 +1,92 @@
+// Asks the server what the open tab shows: the answers that its tab declares with `Page.on` in ui/frame/page.py.
+
+import { announce, latest, orError } from "./page.js";
+import { question } from "./question.js";
+import { expect, lose, receive } from "../views.js";
+
+const REST_MS = 100; // between an answer and the next question of its kind
+
+/** @typedef {{tab: string, reads: string[], views: string[], part_of: string}} Answer to what it reads of the question */
+
+/**
+ * @param {Record<string, Answer>} declared by name
+ * @param {(name: string, question: object) => Promise<any>} server
+ * @param {(tab: string) => void} change called for a tab whose form has to follow the question
+ */
+export function answering(declared, server, change) {
+  /** @type {Record<string, string>} */
+  const asked = {}; // by name, the parts of the question when it was last asked
+  const fetching = {}; // by name
+
+  /** @param {string} name @param {any} of */
+  const parts = (name, of) => JSON.stringify(declared[name].reads.map((part) => of[part]));
+
+  /** The question is due again, unless it has changed. @param {string} name @param {any} now */
+  function forget(name, now) {
+    if (asked[name] === parts(name, now)) delete asked[name];
+  }
+
+  /** @param {string} name @param {any} now the question */
+  async function fetch(name, now) {
+    const values = await orError(server(name, now));
+    if (values.error) {
+      forget(name, now);
+      lose(declared[name].views, now.number, values.error);
+      announce("failed", null);
+      return;
+    }
+    if (Object.values(values).some((value) => value?.error || value?.other?.error)) forget(name, now);
+    receive(now.number, values);
+    const later = Object.keys(values).filter((id) => values[id]?.more);
+    if (later.length) complete(name, later, values[later[0]].more, now);
+    await new Promise((resolve) => {
+      setTimeout(resolve, REST_MS);
+    });
+  }
+
+  /** Ask for what views show later than the rest of an answer. */
+  const complete = latest(
+    async (
+      /** @type {string} */ name,
+      /** @type {string[]} */ ids,
+      /** @type {string} */ more,
+      /** @type {any} */ now,
+    ) => {
+      const values = await server(more, now).catch((/** @type {Error} */ { message }) =>
+        Object.fromEntries(ids.map((id) => [id, { unnamed: message }])),
+      );
+      if (Object.values(values).some(({ unnamed }) => unnamed)) forget(name, now);
+      receive(now.number, values, true);
+    },
+  );
+
+  /** The names of the open tab's answers that are not to this question. @param {any} now */
+  const due = (now) =>
+    Object.keys(declared).filter(
+      (name) => declared[name].tab === now.tab && declared[name].reads.length && asked[name] !== parts(name, now),
+    );
+
+  return {
+    /** Ask for the answers that are due. @param {any} now the question */
+    answer(now) {
+      const names = due(now);
+      for (const name of names) {
+        const { views, part_of: whole, tab } = declared[name];
+        asked[name] = parts(name, now);
+        if (names.includes(whole)) continue;
+        if (!views.length) change(tab);
+        else {
+          expect(views, now.number);
+          (fetching[name] ??= latest(fetch))(name, now);
+        }
+      }
+    },
+    /** The question cannot be asked. @param {string} why */
+    fail(why) {
+      for (const name of due(question)) {
+        expect(declared[name].views, question.number);
+        lose(declared[name].views, question.number, why);
+      }
+    },
+  };
+}

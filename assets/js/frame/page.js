@@ -1,0 +1,147 @@
+// What the views of one page share.
+
+/**
+ * Events between the views, with their details.
+ * @typedef {object} Events
+ * @property {{changed: Set<string>}} question parts of the question changed
+ * @property {{key: string}} shown the server has described the shown model, after another one was chosen
+ * @property {{others: [key: string, name: string][]}} models the list of models is new
+ * @property {{text: string, pair: string, hidden: number[] | null}} replaced a view put other sentences into the question
+ * @property {null} answers the server is asked to answer a question, or it has, or it did not
+ * @property {null} again questions without an answer are to be asked again
+ * @property {null} draw other sentences of the text are to be drawn at random
+ * @property {null} open the question names another tab, which is to be opened
+ * @property {null} failed the server could not answer a question: perhaps its model is gone
+ * @property {null} restored the question of an address was taken
+ * @property {{text: string, until: "press" | "answer" | "closed"}} said a sentence for the person, see frame/messages.js
+ * @property {null} reached the server has answered a request
+ * @property {null} elsewhere a run was started by another part of the page
+ * @property {{run: string, steps: number[]}} snapshots a run has new snapshots
+ * @property {null} status the run of the page has another status
+ * @property {null} runs the page shows another run, or its status changed
+ * @property {null} language the page is about to be shown in another language
+ * @property {null} chosen other runs are chosen for the curves
+ */
+
+const bus = new EventTarget();
+/** @type {(value?: any) => void} */
+let met;
+/** Messages between a visitor's browser tabs: the visitor's token, after a run started or another model was chosen. */
+export const tabs = channel();
+/** The visitor's token. `known` resolves when the server has answered with it. */
+export const visitor = {
+  token: "",
+  known: new Promise((resolve) => {
+    met = resolve;
+  }),
+};
+
+/** Where a browser forbids storage it may forbid this too; the other end of the port then hears nothing. @returns {BroadcastChannel} */
+function channel() {
+  try {
+    return new BroadcastChannel("balcony");
+  } catch {
+    return /** @type {any} */ (new MessageChannel().port1);
+  }
+}
+
+/** The visitor's token is known, or another one. @param {string} token */
+export function meet(token) {
+  visitor.token = token;
+  met();
+}
+
+/**
+ * @template {keyof Events} Name
+ * @param {Name} name @param {Events[Name]} detail
+ */
+export function announce(name, detail) {
+  bus.dispatchEvent(new CustomEvent(name, { detail }));
+}
+
+/**
+ * @template {keyof Events} Name
+ * @param {Name} name @param {(detail: Events[Name]) => void} callback
+ */
+export function on(name, callback) {
+  bus.addEventListener(name, (event) => callback(/** @type {CustomEvent} */ (event).detail));
+}
+
+/**
+ * Keep a value of a visitor while this browser tab is open, so that a reload finds it.
+ * @param {string} name @param {string | null} owner @param {any} value
+ */
+export function keep(name, owner, value) {
+  try {
+    sessionStorage.setItem(`balcony-${name}`, JSON.stringify([owner, value]));
+  } catch (error) {
+    console.warn(error);
+  }
+}
+
+/**
+ * What was kept under that name for this visitor, else null.
+ * @param {string} name @param {string | null} owner
+ */
+export function kept(name, owner) {
+  try {
+    const [whose, value] = JSON.parse(sessionStorage.getItem(`balcony-${name}`) ?? "[]");
+    return whose === owner ? value : null;
+  } catch (error) {
+    console.warn(error);
+    return null;
+  }
+}
+
+/**
+ * A choice of the person, which this browser keeps: the new one, else the kept one, else null.
+ * @param {string} name @param {string} [value] the new one
+ */
+export function choice(name, value) {
+  if (value) localStorage.setItem(`balcony-${name}`, value);
+  return localStorage.getItem(`balcony-${name}`);
+}
+
+/**
+ * Copy a text. Browsers allow it only over https or on this machine; elsewhere it is selected, if it is shown.
+ * @param {string} text @param {Node} [shown] @returns {Promise<boolean>} whether it is copied
+ */
+export async function copy(text, shown) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    if (shown) getSelection()?.selectAllChildren(shown);
+    return false;
+  }
+}
+
+/** An answer of the server; where there is none, why, under `error`. @param {Promise<any>} answer @returns {Promise<any>} */
+export const orError = (answer) => answer.catch((/** @type {Error} */ { message }) => ({ error: message }));
+
+/**
+ * A function that runs `work` once at a time: of the calls during a run only the last one follows.
+ * @template {any[]} Values
+ * @param {(...values: Values) => Promise<void>} work
+ * @returns {(...values: Values) => Promise<void>}
+ */
+export function latest(work) {
+  /** @type {Values | null} */
+  let waiting = null;
+  let busy = false;
+  return async function (...values) {
+    waiting = values;
+    if (busy) return;
+    busy = true;
+    try {
+      while (waiting) {
+        /** @type {Values} */
+        const next = waiting;
+        waiting = null;
+        await work(...next);
+      }
+    } finally {
+      busy = false;
+    }
+  };
+}

@@ -1,0 +1,121 @@
+// What a person looks at, as one value (ui/frame/question.py). `ask` changes it, the address keeps it, and every view
+// hears of a change by the event "question". The part after # never reaches the server.
+
+import { announce } from "./page.js";
+
+/** Of each part of the question its kind and its first value; the server writes it into the page. */
+const { schema } = window.Balcony;
+const FIRST = Object.fromEntries(Object.entries(schema).map(([part, [, first]]) => [part, first]));
+const WRITE_MS = 350; // browsers forbid more than about three changes of the address in a second
+const NUMBER = /^\d{1,9}$/;
+
+/** @param {string} text */
+const number = (text) => (NUMBER.test(text) ? Number(text) : undefined);
+/** @param {string} text */
+const head = (text) => all(text.split("."), number, 2);
+/**
+ * What `read` makes of each of the texts, undefined where one is nothing to it.
+ * @template Value
+ * @param {string[]} texts @param {(text: string) => Value | undefined} read @param {number} [count] of the texts
+ */
+function all(texts, read, count = texts.length) {
+  const values = texts.map(read);
+  return values.length === count && !values.includes(undefined) ? values : undefined;
+}
+/** @param {string} text */
+function object(text) {
+  try {
+    return JSON.parse(text) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+/**
+ * By kind: a value from its texts in an address, undefined for none; and a value as such texts.
+ * @type {Record<string, [read: (text: string, texts: string[]) => any, write: (value: any) => string[]]>}
+ */
+const KINDS = {
+  text: [(text) => text, (value) => [value]],
+  texts: [(_, texts) => texts.filter(Boolean), (value) => (value.length ? value : [""])],
+  number: [number, (value) => [`${value}`]],
+  flag: [(text) => text === "1", (value) => [`${Number(value)}`]],
+  numbers: [(text) => all(text.split(",").filter(Boolean), number), (value) => [value.join(",")]],
+  head: [head, (value) => [value.join(".")]],
+  heads: [
+    (text) => all(text.split(",").filter(Boolean), head),
+    (value) => [value.map((/** @type {number[]} */ each) => each.join(".")).join(",")],
+  ],
+  object: [object, (value) => [JSON.stringify(value)]],
+};
+
+/**
+ * The question, and beside it what an answer needs: a number that counts the changes, and the newest step if live.
+ * @type {Record<string, any>}
+ */
+export const question = { ...FIRST, number: 0, newest: 0 };
+let writing = 0;
+let written = -Infinity;
+addEventListener("beforeunload", () => {
+  if (writing) write();
+});
+
+/**
+ * Change the question, and tell the views which parts changed.
+ * @param {Record<string, any>} update
+ */
+export function ask(update) {
+  /** @param {any} value */
+  const text = (value) => JSON.stringify(value);
+  const changed = Object.keys(update).filter((key) => text(update[key]) !== text(question[key]));
+  if (!changed.length) return;
+  Object.assign(question, update, { number: question.number + 1 });
+  clearTimeout(writing);
+  writing = setTimeout(write, Math.max(0, written + WRITE_MS - performance.now()));
+  announce("question", { changed: new Set(changed) });
+}
+
+/** The parts of the question that have another value than at first. @returns {Record<string, any>} */
+export const changes = () =>
+  Object.fromEntries(
+    Object.entries(FIRST)
+      .filter(([part, first]) => JSON.stringify(question[part]) !== JSON.stringify(first))
+      .map(([part]) => [part, question[part]]),
+  );
+
+/** The question as the part of an address after #, without the parts that have their first value. */
+export function address() {
+  const texts = Object.entries(changes()).flatMap(([part, value]) =>
+    KINDS[schema[part][0]][1](value).map((text) => [part, text]),
+  );
+  return `#${new URLSearchParams(texts)}`;
+}
+
+/**
+ * The question of an address, or null without one. A part that cannot be read is left out.
+ * @param {string} hash
+ * @returns {Record<string, any> | null}
+ */
+export function parsed(hash) {
+  const parts = new URLSearchParams(hash.replace(/^#/, "")),
+    known = [...new Set(parts.keys())].filter((part) => Object.hasOwn(schema, part));
+  const found = known
+    .map((part) => [part, KINDS[schema[part][0]][0](parts.getAll(part).at(-1) ?? "", parts.getAll(part))])
+    .filter(([, value]) => value !== undefined);
+  return found.length ? Object.fromEntries(found) : null;
+}
+
+/** Take the question of an address; all other parts get their first value. @param {Record<string, any>} found */
+export const restore = (found) => ask({ ...FIRST, ...found });
+
+function write() {
+  writing = 0;
+  written = performance.now();
+  history.replaceState(history.state, "", `${location.pathname}${location.search}${address()}`);
+}
+
+/** The link to what the page shows, with its last change. */
+export function link() {
+  clearTimeout(writing);
+  write();
+  return location.href;
+}

@@ -1,0 +1,298 @@
+// The bar below the tabs: one or two sentences as words to press or to edit, and the model to compare with. It holds the
+// question as its component's value and asks the server for what a change concerns in the open tab.
+
+import { disable, el, note } from "../parts/elements.js";
+import { latest, on, visitor } from "./page.js";
+import { ask, question } from "./question.js";
+import { answering } from "./answers.js";
+import { field, named } from "./field.js";
+
+const UNKNOWN = "The model never learned this word";
+const FIELDS = /** @type {const} */ (["text", "pair"]);
+
+/**
+ * @typedef {object} Words See words_value in ui/frame/masking.py.
+ * @property {string[]} words
+ * @property {number[][]} cuts
+ * @property {boolean[]} known
+ * @property {number} second
+ * @property {[sentence: number, index: number][]} typed a typed [MASK] and the word after it
+ * @property {number[]} hidden
+ * @property {string} [error]
+ */
+/**
+ * @typedef {object} Sentences The sentences of the bar and their words.
+ * @property {Words} words
+ * @property {string} read the model and the texts that the words belong to
+ * @property {boolean} isLost the words of the texts were asked for, and there was no answer
+ * @property {boolean} isGiven the hidden words were given together with their sentences
+ * @property {{text: string, pair: string, hidden: number[] | null} | null} before a view put other sentences in
+ */
+
+/** @type {Words} */
+const NONE = { words: [], cuts: [], known: [], second: 0, typed: [], hidden: [] };
+
+/** The same for other texts. */
+const textsKey = () => JSON.stringify([question.model, question.text, question.pair]);
+
+/** @type {View} */
+export function view(root, { trigger, server, setValue, options }) {
+  /** @type {Sentences} */
+  const state = { words: NONE, read: "", isLost: false, isGiven: false, before: null };
+  /** Change the sentences together with their hidden words. @param {Parameters<typeof ask>[0]} update */
+  const give = (update) => {
+    ask(update);
+    state.isGiven = true;
+  };
+  const fields = FIELDS.map((key) =>
+    field(
+      key,
+      () => {
+        state.before = null;
+      },
+      give,
+    ),
+  );
+  const paint = painter(root, options.tabs, state, fields, give);
+  const answers = answering(
+    options.answers,
+    (name, now) => server.answer(visitor.token, name, now),
+    (tab) => trigger(tab),
+  );
+  const respond = latest(async () => {
+    await visitor.known;
+    state.isLost = false;
+    try {
+      if (options.tabs[question.tab] && !(await readWords(state, server.words))) return;
+    } catch (error) {
+      state.isLost = true;
+      answers.fail(/** @type {Error} */ (error).message);
+    }
+    paint();
+    if (state.isLost) return;
+    setValue({ ...question });
+    answers.answer({ ...question });
+  });
+  const offer = offering(fields, server, options.tabs);
+  const open = () => {
+    setValue({ ...question });
+    trigger("open");
+  };
+  on("replaced", (earlier) => {
+    state.before = earlier;
+  });
+  on("question", ({ changed }) => {
+    if (changed.has("text") || changed.has("pair")) state.isGiven = changed.has("hidden");
+    paint();
+    respond().catch(console.warn);
+  });
+  on("restored", () => {
+    state.read = "";
+    open();
+    offer();
+  });
+  on("again", () => respond().catch(console.warn));
+  // Tabs that a narrow window does not show have no button to press.
+  on("open", open);
+  root.hidden = true;
+  return function draw() {};
+}
+
+/**
+ * Read the words of new texts. Returns false when these have changed meanwhile.
+ * @param {Sentences} state @param {(...values: any[]) => Promise<any>} askWords of the server
+ */
+async function readWords(state, askWords) {
+  const { text, pair, hidden } = question,
+    wanted = textsKey();
+  if (wanted === state.read || (!text && !pair && hidden === null)) return true;
+  const known = hidden === null ? null : state.read ? { ...state.words, hidden } : NONE;
+  const found = /** @type {Words} */ (await askWords(visitor.token, question, known));
+  const isTheirs = !state.read || state.isGiven;
+  // A word may have been pressed meanwhile.
+  if (question.text !== text || question.pair !== pair || question.hidden !== hidden) return false;
+  state.read = found.error ? "" : wanted; // the hidden words wait for a model that is not here yet
+  state.words = { ...NONE, ...found };
+  const { words, hidden: others } = state.words;
+  const kept =
+    hidden !== null && isTheirs ? hidden.filter((/** @type {number} */ each) => each < words.length) : others;
+  ask({ hidden: found.error ? (hidden ?? []) : kept });
+  return true;
+}
+
+/** A word was pressed. @param {string} part of the question that it changes @param {Words} words @param {number} index @param {boolean} alone */
+function press(part, { words }, index, alone) {
+  if (part === "word") {
+    ask({ word: words[index] });
+    return;
+  }
+  const hidden = new Set(question.hidden);
+  if (alone) {
+    hidden.clear();
+    hidden.add(index);
+  } else if (!hidden.delete(index)) hidden.add(index);
+  ask({ hidden: [...hidden].sort((a, b) => a - b) });
+}
+
+/** A word, with a thin line between its pieces; one that the vocabulary lacks is dotted. @param {Words} words @param {number} index */
+function chip({ words, cuts, known }, index) {
+  const pieces = cuts[index].map((cut, i) =>
+    el("span", { class: "b-piece", translate: "no" }, words[index].slice(cut, cuts[index][i + 1])),
+  );
+  return el("button", { class: known[index] ? "b-word" : "b-word is-unknown", dir: "auto" }, ...pieces);
+}
+
+/**
+ * The line below the sentences, and what paints all words.
+ * @param {HTMLElement} root @param {Record<string, any>} tabs see ui/frame/tab.py @param {Sentences} state
+ * @param {ReturnType<typeof field>[]} fields @param {(update: object) => void} give
+ */
+function painter(root, tabs, state, fields, give) {
+  const hint = el("p", { class: "b-empty", id: "sentence-hint" }),
+    problem = el("div", {}),
+    beside = comparison();
+  const undo = el("button", { id: "undo", class: "b-small-button", hidden: "" }, "Undo");
+  const swap = el("button", { id: "swap", class: "b-small-button", ...named("Swap the sentences") }, "⇄");
+  root.classList.add("b-bar-view");
+  root.append(
+    el("div", { class: "b-sentences" }, fields[0].element, swap, fields[1].element),
+    el("div", { class: "b-bar-line" }, hint, undo, beside),
+    problem,
+  );
+  undo.addEventListener("click", () => {
+    const earlier = state.before;
+    state.before = null;
+    if (earlier) give(earlier);
+  });
+  swap.addEventListener("click", () => give(swapped(state.words)));
+  let built = "";
+
+  function build() {
+    const { words, read, isLost } = state,
+      isKnown = Boolean(read) && !isLost;
+    const shape = JSON.stringify([words, isKnown || [question.text, question.pair]]);
+    // The same words keep their buttons, and with them the keyboard focus.
+    if (shape === built) return;
+    built = shape;
+    const all = words.words.map((_, index) => {
+      const item = chip(words, index);
+      // The second click of a double click picks this word alone.
+      item.addEventListener("click", ({ detail }) => press(tabs[question.tab].press, state.words, index, detail === 2));
+      return item;
+    });
+    for (const [sentence, key] of FIELDS.entries()) {
+      const start = sentence ? words.second : 0,
+        items = all.slice(start, sentence ? all.length : words.second);
+      if (words.error) fields[sentence].show([], [el("span", { translate: "no" }, question[key])]);
+      else
+        fields[sentence].show(isKnown ? items : null, isKnown ? withMasks(items, words, sentence, start) : undefined);
+    }
+  }
+
+  return function paint() {
+    const tab = tabs[question.tab];
+    root.hidden = !tab;
+    if (!tab) return;
+    build();
+    [...root.querySelectorAll(".b-word")].forEach((item, index) => mark(item, index, tab.press, state.words));
+    // A field that scrolls can be reached by keyboard, by its words or by itself.
+    for (const { chips, rest } of fields) {
+      if (tab.press) chips.removeAttribute("tabindex");
+      else chips.tabIndex = 0;
+      rest();
+    }
+    root.classList.toggle("is-word", tab.press === "word");
+    hint.textContent = tab.hint;
+    undo.hidden = state.before === null;
+    // The hidden words are known by their numbers.
+    disable(swap, state.read !== textsKey() && "The words of the sentences are still being read.");
+    beside.hidden = !tab.compares;
+    const { error } = state.words;
+    problem.replaceChildren(...(error && !tab.reads_parts ? [note(error, true)] : []));
+  };
+}
+
+/** A sentence's words with its typed [MASK]s. @param {Node[]} items @param {Words} words @param {number} sentence @param {number} start its first word */
+const withMasks = (items, { typed }, sentence, start) =>
+  [...items, ""].flatMap((item, i) => [
+    ...typed
+      .filter(([of, index]) => of === sentence && index === start + i)
+      .map(() => el("span", { class: "b-typed" }, "[MASK]")),
+    ...(item ? [item] : []),
+  ]);
+
+/** @param {Element} item @param {number} index @param {string} part that a press changes @param {Words} words */
+function mark(item, index, part, { words }) {
+  const isPressed = {
+    hidden: () => Boolean(question.hidden?.includes(index)),
+    word: () => words[index].toLowerCase() === question.word?.trim().toLowerCase(),
+  }[part];
+  item.setAttribute("aria-pressed", `${isPressed?.() ?? false}`);
+  disable(
+    /** @type {HTMLButtonElement} */ (item),
+    !part && "In this tab a press on a word does nothing.",
+    item.classList.contains("is-unknown") ? UNKNOWN : "",
+  );
+}
+
+/** The question with its sentences swapped. @param {Words} words */
+function swapped({ words, second }) {
+  const hidden = question.hidden
+    ?.map((/** @type {number} */ index) => (index < second ? index + words.length - second : index - second))
+    .sort((/** @type {number} */ a, /** @type {number} */ b) => a - b);
+  return { text: question.pair, pair: question.text, hidden: hidden ?? null };
+}
+
+/** The list of models to compare with. */
+function comparison() {
+  const compare = el("select", { id: "compare-with", "aria-label": "Compare with" });
+  compare.addEventListener("change", () => ask({ other: compare.value }));
+  on("models", ({ others }) => {
+    const missing =
+      question.other && !others.some(([key]) => key === question.other)
+        ? [[question.other, "a model that is gone"]]
+        : [];
+    compare.replaceChildren(
+      ...[["", "Nothing"], ...others, ...missing].map(([key, title]) => el("option", { value: key }, title)),
+    );
+    compare.value = question.other;
+  });
+  on("question", () => {
+    compare.value = question.other;
+  });
+  return el("label", { class: "b-compare" }, "Compare with ", compare);
+}
+
+/**
+ * The sentences of the shown model's text; those of another text in the bar give way to its first ones.
+ * @param {ReturnType<typeof field>[]} fields @param {any} server @param {Record<string, any>} tabs
+ */
+function offering(fields, server, tabs) {
+  /** @type {string[]} */
+  let sentences = [];
+  let offered = ""; // the model of the sentences
+  const offer = latest(async (key) => {
+    const found = await server.sentences(visitor.token, key);
+    if (found.error) return;
+    offered = key;
+    const earlier = new Set(sentences);
+    sentences = found.all;
+    for (const each of fields) each.offer(sentences);
+    const isOther = (/** @type {string} */ text) => earlier.has(text) && !sentences.includes(text);
+    const [text, pair] = found.first;
+    if (!question.text && !question.pair) ask({ text, pair });
+    else if (isOther(question.text) || isOther(question.pair))
+      ask({ text, pair, hidden: null, word: null, contexts: null, start: 0 });
+  });
+  on("shown", ({ key }) => offer(key).catch(console.warn));
+  on("draw", () => {
+    if (sentences.length < 2) return;
+    const pick = () => Math.floor(Math.random() * (sentences.length - 1)),
+      at = pick();
+    const isNext = !tabs[question.tab]?.draws_strangers || Math.random() < 0.5;
+    ask({ text: sentences[at], pair: sentences[isNext ? at + 1 : pick() + 1], hidden: null });
+  });
+  return () => {
+    if (offered) offer(offered).catch(console.warn);
+  };
+}

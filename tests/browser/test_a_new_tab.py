@@ -1,0 +1,115 @@
+"""The README's probe and tab, followed to the letter in a copy of the program: a person finds them on the page."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser_steps import WAIT_MS, type_sentence, wait_for_question
+from playwright.sync_api import Browser, Page, expect
+from test_screen_reader import grave_at_both_widths
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SECTION = (ROOT / "README.md").read_text(encoding="utf-8").split("**A probe** is")[1].split("\n## ")[0]
+# The last file that a paragraph names, and the block below it.
+BLOCKS = re.findall(r"`((?:bert_core|ui|assets)/[\w/]+\.\w+)`[^`]*\n\n```\w+\n(.*?)```", SECTION, re.DOTALL)
+
+
+def add(path: Path, text: str) -> None:
+    """Write a new file, or put more texts into a file of a language."""
+    if path.suffix == ".json":
+        before = path.read_text(encoding="utf-8").rstrip().removesuffix("}").rstrip()
+        text = f"{before},\n{text}}}\n"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the program with what the README adds."""
+    root = tmp_path_factory.mktemp("balcony")
+    for name in ("bert_core", "ui", "assets"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.webp"))
+    shutil.copy(ROOT / "app.py", root)
+    (root / "checkpoints").symlink_to(ROOT / "checkpoints")
+    assert 3 <= len(BLOCKS) <= 5
+    for name, text in BLOCKS:
+        add(root / name, text)
+    [line] = re.findall(r"line `([^`]+)` in `TABS`", SECTION)
+    tabs = root / "ui/__init__.py"
+    before = tabs.read_text(encoding="utf-8")
+    tabs.write_text(
+        re.sub(r"^(TABS = \(\n.*?)^\)", rf"\1    {line}\n)", before, flags=re.DOTALL | re.MULTILINE), "utf-8"
+    )
+    assert len(tabs.read_text(encoding="utf-8").splitlines()) == len(before.splitlines()) + 1
+    return root
+
+
+@pytest.fixture(scope="module")
+def address(copy: Path) -> Iterator[str]:
+    """The address of the page of that program."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "app.py", "--port", str(port), "--no-browser"]
+    program = subprocess.Popen(command, cwd=copy, stdout=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": ""})
+    url, deadline = f"http://127.0.0.1:{port}/", time.monotonic() + 60
+    try:
+        while True:
+            try:
+                urllib.request.urlopen(f"{url}health", timeout=5).close()
+                break
+            except OSError:
+                assert time.monotonic() < deadline
+                assert program.poll() is None
+                time.sleep(0.1)
+        yield url
+    finally:
+        program.terminate()
+        program.wait(30)
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """The page of a new visitor, without errors in its console."""
+    complaints: list[str] = []
+    expect.set_options(timeout=WAIT_MS)
+    page = browser.new_page()
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda each: complaints.append(each.text) if each.type == "error" else None)
+    page.add_init_script("try { localStorage.setItem('balcony-tour', 'seen'); } catch {}")
+    page.goto(address)
+    yield page
+    page.close()
+    assert complaints == []
+
+
+def test_the_readmes_tab_answers_the_question_as_every_other(page: Page, address: str) -> None:
+    assert len(BLOCKS) == 5
+    words, hint = page.locator("#movement-map .b-map-word title"), page.locator("#sentence-hint")
+    page.get_by_role("tab", name="Movement").click()
+    expect(words.filter(has_text="romeo")).to_have_count(1)
+    type_sentence(page, "thank you romeo")
+    expect(words).to_have_text(["Layer 1", "Layer 2", "[CLS]", "thank", "you", "romeo", "[SEP]"])
+    expect(page.locator("#movement-map .b-readout")).to_contain_text("Point at a cell")
+    wait_for_question(page, tab="movement", text="thank you romeo")
+    assert grave_at_both_widths(page) == {}
+
+    page.locator("#language").select_option("ko")
+    expect(page.get_by_role("tab", name="이동")).to_have_attribute("aria-selected", "true")
+    expect(hint).to_have_text("각 층이 첫 문장의 단어들을 이동시킵니다.")
+    expect(page.locator("#movement-map .b-readout")).to_contain_text("칸을 가리키면")
+    page.locator("#language").select_option("zh-CN")
+    expect(hint).to_have_text("每一层都会移动第一句话中的词。")
+    page.locator("#language").select_option("en")
+
+    page.goto("about:blank")
+    page.goto(f"{address}#tab=movement&text=i+am+romeo")
+    expect(words).to_have_text(["Layer 1", "Layer 2", "[CLS]", "i", "am", "romeo", "[SEP]"])

@@ -1,0 +1,13 @@
+"""The Class tab: a board of the runs that people share."""
+
+from ui.frame.page import Page
+from ui.frame.tab import Tab
+from ui.views import view
+
+
+def lay_out(page: Page) -> None:
+    """Lay out the board."""
+    view("classroom/board", options={"lessons": page.laid_out["lessons"]}, elem_id="class-board")
+
+
+TAB = Tab("class", "Class", lay_out)

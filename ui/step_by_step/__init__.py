@@ -1,0 +1,1 @@
+"""The Step by step tab."""

@@ -1,1 +1,0 @@
-"""The tabs that show vectors: one word in several sentences, and one sentence from stage to stage."""

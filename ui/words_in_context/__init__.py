@@ -1,0 +1,1 @@
+"""The Words in context tab."""
