@@ -9,7 +9,6 @@ import { guesses } from "./masked_words/guesses.js";
 import { verdict } from "./next_sentence/verdict.js";
 import { exporter } from "./parts/downloads.js";
 import { disable, note } from "./parts/elements.js";
-import { facts } from "./parts/facts.js";
 import { plot } from "./parts/figures.js";
 import { frame } from "./bars/frame.js";
 import { messages, watchRequests } from "./bars/messages.js";
@@ -20,7 +19,7 @@ import { sentenceBar } from "./bars/sentence_bar.js";
 import { visitorToken } from "./bars/visitor.js";
 import { exam } from "./train/exam.js";
 import { runMonitor } from "./train/monitor.js";
-import { textPreview } from "./train/preview.js";
+import { facts, textPreview } from "./train/preview.js";
 import { mount } from "./views.js";
 import { similarityMap } from "./vectors/words_in_context.js";
 

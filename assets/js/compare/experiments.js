@@ -1,140 +1,95 @@
 // An experiment: the progress of its runs, then a row of numbers for each variant and a sentence that answers the question.
 
-import { el } from "../parts/elements.js";
+import { dot, el, fill, progress, row, scrolling, table } from "../parts/elements.js";
 import { duration } from "../parts/numbers.js";
-import { keep, kept, latest, on } from "../parts/page.js";
-import { dot, runs } from "../train/runs.js";
+import { keep, kept, on } from "../parts/page.js";
+import { polling } from "../parts/polling.js";
+import { runs } from "../train/runs.js";
 
 const ASK_MS = 1000;
 
-/** @type {View} */
-export function experiment(root, { server }) {
-  const title = el("h3", {});
-  const question = el("p", { class: "b-empty" });
-  const status = el("p", { class: "b-reason", role: "status", id: "experiment-status" });
-  const fill = el("span", { class: "b-bar-fill" });
-  const bar = el(
-    "div",
-    {
-      class: "b-bar",
-      role: "progressbar",
-      "aria-label": "Progress of the experiment",
-      "aria-valuemin": 0,
-      "aria-valuemax": 100,
-    },
-    fill,
-  );
-  const result = el("div", { id: "experiment-result" });
-  const shown = el("div", { class: "b-experiment" }, title, question, status, bar, result);
-  root.append(shown);
-  shown.hidden = true;
-  /** @type {string | null} */
-  let visitor = null;
-  let number = 0;
-  let cursor = 0;
-  let timer = 0;
-  let ticked = /** @type {string[]} */ ([]); // runs of the experiment that are drawn over the curves
+/** The numbers of each variant, and the answer. @param {any} result */
+function answered({ columns, rows, answer, how }) {
+  const lines = rows.map(({ colour, isDotted, title, cells }) => {
+    const numbers = cells.map((cell, k) => el("td.b-number", { "data-name": columns[k] }, cell));
+    return row([el("span.b-side", dot(colour, isDotted), title), ...numbers]);
+  });
+  return [
+    el("p.b-answer", { id: "experiment-answer" }, answer),
+    scrolling("Variants", table([el("span.b-unseen", "Variant"), ...columns], lines)),
+    el("p.b-empty", how),
+  ];
+}
 
-  function table({ columns, rows, answer, how }) {
-    return [
-      el("p", { class: "b-answer", id: "experiment-answer" }, answer),
-      el(
-        "div",
-        { class: "b-scroll" },
-        el(
-          "table",
-          { class: "b-sides" },
-          el(
-            "thead",
-            {},
-            el(
-              "tr",
-              {},
-              el("th", { scope: "col" }, el("span", { class: "b-unseen" }, "Variant")),
-              ...columns.map((name) => el("th", { scope: "col", class: "b-number" }, name)),
-            ),
-          ),
-          el(
-            "tbody",
-            {},
-            ...rows.map((row) =>
-              el(
-                "tr",
-                {},
-                el("th", { scope: "row" }, el("span", { class: "b-side" }, dot(row), row.title)),
-                ...row.cells.map((cell, index) => el("td", { class: "b-number", "data-name": columns[index] }, cell)),
-              ),
-            ),
-          ),
-        ),
-      ),
-      el("p", { class: "b-empty" }, how),
-    ];
+class Experiment {
+  /** @type {string | null} */
+  visitor = null;
+  number = 0;
+  cursor = 0;
+  /** Runs of the experiment that are drawn over the curves. @type {string[]} */
+  ticked = [];
+  title = el("h3");
+  question = el("p.b-empty");
+  status = el("p.b-reason", { role: "status", id: "experiment-status" });
+  bar = progress("Progress of the experiment");
+  result = el("div", { id: "experiment-result" });
+  element = el("div.b-experiment", this.title, this.question, this.status, this.bar.element, this.result);
+
+  /** @param {HTMLElement} root @param {ViewContext["server"]} server */
+  constructor(root, server) {
+    root.append(this.element);
+    this.element.hidden = true;
+    this.poll = polling(async () => {
+      if (this.visitor !== runs.visitor) {
+        Object.assign(this, { visitor: runs.visitor, number: 0, cursor: 0 });
+        this.ticked = kept("experiment", this.visitor)?.[2] ?? [];
+      }
+      if (!this.visitor) return undefined;
+      const news = await server.news(this.visitor, this.number, this.cursor);
+      this.element.hidden = Boolean(news.error || !news.number);
+      if (this.element.hidden) return undefined;
+      this.tick(news);
+      this.show(news);
+      return news.fraction === undefined ? undefined : ASK_MS;
+    });
+    on("runs", this.poll);
+    this.poll();
   }
 
-  function take(news) {
-    if (news.error || !news.number) {
-      shown.hidden = true;
-      return false;
-    }
-    if (news.title) {
-      title.textContent = news.title;
-      question.textContent = news.question;
-      result.replaceChildren();
-    }
+  /** Draw the ended runs over the curves while the page shows one of the experiment. @param {any} news */
+  tick(news) {
     if (news.ended) {
       // A reloaded page gets all of them again; those from before the reload stay ticked or not, as the person left them.
-      const [before, known, drawn] = number ? [number, 0, ticked] : kept("experiment", visitor) || [0, 0, []];
-      const isNew = news.number !== before;
-      const ended = isNew ? news.ended : news.ended.slice(known);
-      ticked = isNew ? ended : [...drawn, ...ended];
+      const now = [this.number, 0, this.ticked],
+        [before, known, drawn] = this.number ? now : (kept("experiment", this.visitor) ?? [0, 0, []]),
+        isNew = news.number !== before,
+        ended = isNew ? news.ended : news.ended.slice(known);
+      this.ticked = isNew ? ended : [...drawn, ...ended];
       if (isNew || ended.length) runs.choose(isNew ? ended : [...runs.chosen, ...ended]);
-    } else if (ticked.length) {
+    } else if (this.ticked.length) {
       // The curves show another run: those of the experiment do not belong over it.
-      runs.choose([...runs.chosen].filter((id) => !ticked.includes(id)));
-      ticked = [];
+      runs.choose([...runs.chosen].filter((id) => !this.ticked.includes(id)));
+      this.ticked = [];
     }
-    ({ number, cursor } = news);
-    keep("experiment", visitor, [number, cursor, ticked]);
-    shown.hidden = false;
-    const isActive = news.fraction !== undefined;
-    bar.hidden = !isActive;
-    if (isActive) {
-      const left = news.left === null ? "" : `, about ${duration(news.left)} left`;
-      status.textContent = `Run ${news.done + 1} of ${news.of}: ${news.now}${left}.`;
-      fill.style.width = `${news.fraction * 100}%`;
-      bar.setAttribute("aria-valuenow", `${Math.round(news.fraction * 100)}`);
-      result.replaceChildren();
-    } else {
-      status.textContent = news.reason || "";
-      result.replaceChildren(...(news.result ? table(news.result) : []));
-    }
-    return isActive;
+    this.number = news.number;
+    this.cursor = news.cursor;
+    keep("experiment", this.visitor, [this.number, this.cursor, this.ticked]);
   }
 
-  const ask = latest(async () => {
-    clearTimeout(timer);
-    if (visitor !== runs.visitor) {
-      visitor = runs.visitor;
-      number = cursor = 0;
-      ticked = kept("experiment", visitor)?.[2] ?? [];
+  /** @param {any} news */
+  show(news) {
+    const isActive = news.fraction !== undefined;
+    if (news.title) {
+      this.title.textContent = news.title;
+      this.question.textContent = news.question;
     }
-    if (!visitor) return;
-    const isActive = take(await server.news(visitor, number, cursor));
-    if (isActive && document.visibilityState === "visible") timer = setTimeout(poll, ASK_MS);
-  });
-  const poll = () =>
-    ask().catch((error) => {
-      console.warn(error);
-      timer = setTimeout(poll, 2 * ASK_MS);
-    });
-
-  on("runs", poll);
-  document.addEventListener("visibilitychange", () => {
-    if (document.visibilityState === "visible") poll();
-  });
-  poll();
-  return function draw() {
-    poll();
-  };
+    this.bar.element.hidden = !isActive;
+    this.bar.show(news.fraction ?? 0);
+    const left = news.left === null ? "" : `, about ${duration(news.left)} left`;
+    this.status.textContent = isActive ? `Run ${news.done + 1} of ${news.of}: ${news.now}${left}.` : news.reason || "";
+    fill(this.result, !isActive && news.result && answered(news.result));
+  }
 }
+
+/** @type {View} */
+export const experiment = (root, { server }) => new Experiment(root, server).poll;

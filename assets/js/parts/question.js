@@ -71,6 +71,9 @@ const LINES = ["choices", "contexts"]; // lists of texts
 
 /** The question, and beside it what an answer needs: a number that counts the changes, and the newest step if live. */
 export const question = { ...NOTHING, number: 0, newest: 0 };
+
+/** The question as the server gets it: no word is hidden before one is chosen. */
+export const sent = () => ({ ...question, hidden: question.hidden ?? [] });
 let writing = 0;
 let written = -Infinity;
 addEventListener("beforeunload", () => {
