@@ -17,86 +17,24 @@ import sys
 import threading
 import webbrowser
 from pathlib import Path
+from typing import NoReturn
 
 END_SECONDS = 1.0  # for all threads to end after an interrupt
 PORTS = range(7860, 7960)  # the first free one
-WAITING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Balcony</title>
-<style>body { font: 20px system-ui; margin: 20vh auto; max-width: 30em; padding: 1em; color-scheme: light dark }</style>
-<h1>Balcony</h1><p>Train a small BERT in your browser, watch it learn, and look inside it.</p>
-<p role="status">Balcony is starting. The page opens in a few seconds.</p>
-<script>
-const texts = {
-    "zh-CN": ["在浏览器中训练一个小型 BERT，看它学习，并查看它的内部。", "Balcony 正在启动，页面几秒后打开。"],
-    ko: ["브라우저에서 작은 BERT를 학습시키고, 배우는 과정을 지켜보고, 안을 들여다보세요.",
-        "Balcony를 시작하는 중입니다. 몇 초 뒤에 페이지가 열립니다."],
-};
-function language() {  // as in assets/js/language/language.js
-    try {
-        const chosen = localStorage.getItem("balcony-language");
-        if (chosen) return chosen;
-    } catch {}
-    const codes = ["en", ...Object.keys(texts)];
-    return navigator.languages.map((each) => codes.find((code) => code.slice(0, 2) === each.slice(0, 2))).find(Boolean);
-}
-const code = language();
-texts[code]?.forEach((text, k) => { document.querySelectorAll("p")[k].textContent = text; });
-if (texts[code]) document.documentElement.lang = code;
-async function open_when_ready() {
-    const answer = await fetch("health").catch(() => null);
-    if (answer?.ok) location.reload();
-    else setTimeout(open_when_ready, 200);
-}
-open_when_ready();
-</script></html>""".encode()
+WAITING_PAGE = Path(__file__).parent / "assets" / "waiting-page.html"
 
 
-class WaitingPage(http.server.BaseHTTPRequestHandler):
-    """The page while PyTorch and Gradio are imported. Its script opens the app once that answers."""
-
-    timeout = 5  # seconds
-
-    def do_GET(self) -> None:
-        self.send_response(http.HTTPStatus.SERVICE_UNAVAILABLE)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(WAITING)))
-        self.send_header("Cache-Control", "no-store")
-        self.end_headers()
-        self.wfile.write(WAITING)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Keep the log free of visits."""
-
-
-def serve_waiting_page(host: str, port: int | None) -> http.server.HTTPServer:
-    """Serve the waiting page at this port, by default the first free one of PORTS. Raises OSError if there is none."""
-    ports = PORTS if port is None else [port]
-    for each in ports:
-        try:
-            server = http.server.ThreadingHTTPServer((host, each), WaitingPage)
-            break
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE or each == ports[-1]:
-                raise
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    return server
-
-
-def port_number(text: str) -> int:
-    """A port that a server can have."""
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= 65535:
-        raise argparse.ArgumentTypeError(f"the port is {text!r}; it must be a number from 1 to 65535.")
-    return int(text)
-
-
-def named(text: str) -> str:
-    """The name of a host, a file or a folder."""
-    if not text:
-        raise argparse.ArgumentTypeError("the name is empty; give one, or leave the option out.")
-    return text
+def main() -> None:
+    """Show a page that waits, import what takes seconds, and serve the app until Ctrl-C."""
+    options = arguments()
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    waiting = None if options.is_space else waiting_page(options)  # a Space has a page of its own
+    gc.disable()  # until the app is served: the collector would visit the growing modules again and again
+    serve(options, waiting)
 
 
 def arguments() -> argparse.Namespace:
-    """Parse the command line."""
+    """Parse the command line, and choose what it leaves open."""
     parser = argparse.ArgumentParser(description="Train a small BERT in the browser, watch it learn, look inside it.")
     port = os.environ.get("GRADIO_SERVER_PORT")
     parser.add_argument("--port", type=port_number, default=port, help="port of the page (7860, or the next free one)")
@@ -119,39 +57,90 @@ def arguments() -> argparse.Namespace:
         help="for a room of people: an address to join, a board and a teacher (with --host 0.0.0.0 --limits public)",
     )
     parser.add_argument("--share", action="store_true", help="ask Gradio for a public link to this machine")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.is_space = "SPACE_ID" in os.environ
+    is_open = options.is_space or (options.is_class and not options.share)
+    options.host = options.host or ("0.0.0.0" if is_open else "127.0.0.1")
+    options.limits = options.limits or ("public" if is_open or options.share else "local")
+    options.teacher = secrets.token_urlsafe(16) if options.is_class else None
+    options.opens_browser = not (options.no_browser or options.is_space)
+    return options
 
 
-def main() -> None:
-    """Start the training service and the page, and serve until Ctrl-C."""
-    options = arguments()
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    is_space = "SPACE_ID" in os.environ
-    is_public = options.limits == "public" if options.limits else is_space or options.share or options.is_class
-    is_open = is_space or (options.is_class and not options.share)
-    host = options.host or ("0.0.0.0" if is_open else "127.0.0.1")
-    teacher = secrets.token_urlsafe(16) if options.is_class else None
-    opens_browser = not (options.no_browser or is_space)
+def port_number(text: str) -> int:
+    """A port that a server can have."""
+    if not text.isdecimal() or not 1 <= int(text[:9]) <= 65535:
+        raise argparse.ArgumentTypeError(f"the port is {text!r}; it must be a number from 1 to 65535.")
+    return int(text)
+
+
+def named(text: str) -> str:
+    """The name of a host, a file or a folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty; give one, or leave the option out.")
+    return text
+
+
+def waiting_page(options: argparse.Namespace) -> http.server.HTTPServer:
+    """Serve the waiting page, and open it in a browser. Ends the program where no port is free."""
     try:
-        waiting = None if is_space else serve_waiting_page(host, options.port)  # a Space has a page of its own
+        waiting = serve_waiting_page(options.host, options.port)
     except OSError as error:
         port = f"port {options.port}" if options.port else f"any port from {PORTS[0]} to {PORTS[-1]}"
-        sys.exit(f"{host} cannot be served on {port} ({error.strerror}); choose another --port or --host.")
-    if waiting and opens_browser and not options.share:
-        address = f"http://localhost:{waiting.server_port}/" + (f"#teacher={teacher}" if teacher else "")
+        sys.exit(f"{options.host} cannot be served on {port} ({error.strerror}); choose another --port or --host.")
+    if options.opens_browser and not options.share:
+        address = f"http://localhost:{waiting.server_port}/" + (
+            f"#teacher={options.teacher}" if options.teacher else ""
+        )
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # some browsers block it
-        opens_browser = False
-    gc.disable()  # until the app is served: the collector would visit the growing modules again and again
+        options.opens_browser = False
+    return waiting
+
+
+def serve_waiting_page(host: str, port: int | None) -> http.server.HTTPServer:
+    """Serve the waiting page at this port, by default the first free one of PORTS. Raises OSError if there is none."""
+    ports = PORTS if port is None else [port]
+    for each in ports:
+        try:
+            server = http.server.ThreadingHTTPServer((host, each), WaitingPage)
+            break
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or each == ports[-1]:
+                raise
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    return server
+
+
+class WaitingPage(http.server.BaseHTTPRequestHandler):
+    """The page while PyTorch and Gradio are imported. Its script opens the app once that answers."""
+
+    timeout = 5  # seconds
+
+    def do_GET(self) -> None:
+        page = WAITING_PAGE.read_bytes()
+        self.send_response(http.HTTPStatus.SERVICE_UNAVAILABLE)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(page)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(page)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Keep the log free of visits."""
+
+
+def serve(options: argparse.Namespace, waiting: http.server.HTTPServer | None) -> NoReturn:
+    """Serve the app in place of the waiting page, and end the program after it."""
     # Imported here, so that the waiting page, --help and a mistyped option need not wait for torch.
     import ui
     from bert_core.config import LOCAL, PUBLIC
     from bert_core.errors import BertCoreError
     from bert_core.runs.service import TrainingService
 
-    if host not in ui.LOOPBACK and not is_space:
-        logging.warning("Other machines can open this page at %s; the connection is not encrypted.", host)
+    if options.host not in ui.LOOPBACK and not options.is_space:
+        logging.warning("Other machines can open this page at %s; the connection is not encrypted.", options.host)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    service, status = TrainingService(limits=PUBLIC if is_public else LOCAL), 0
+    service, status = TrainingService(limits=PUBLIC if options.limits == "public" else LOCAL), 0
     if waiting:
         waiting.shutdown()
         waiting.server_close()
@@ -160,10 +149,10 @@ def main() -> None:
             service,
             keep=Path(options.keep) if options.keep else None,
             lesson=Path(options.lesson) if options.lesson else None,
-            teacher=teacher,
-            server_name=host,
+            teacher=options.teacher,
+            server_name=options.host,
             server_port=waiting.server_port if waiting else options.port,
-            inbrowser=opens_browser,
+            inbrowser=options.opens_browser,
             share=options.share,
         )
     except KeyboardInterrupt:

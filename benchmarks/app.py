@@ -1,6 +1,6 @@
 """How quickly the page answers, alone and in a room of people, as Markdown tables.
 
-    python benchmarks/app.py [--only start poll page room slider click stages base matrix memory load space class
+    python benchmarks/app.py [--only start link poll page room slider click stages base matrix memory load space class
                              visitors] [--repeat 40] [--seconds 5] [--visitors 30] [--pupils 60] [--leavers 100]
                              [--crowd 200] [--passers 5000] [--minutes 15]
 
@@ -41,6 +41,8 @@ SHIPPED = ROOT / "checkpoints" / "romeo-juliet"
 ROOM_SECONDS = 10  # within which a room of people presses Start
 PROBE_SECONDS = 3  # how often each of them looks at masked words meanwhile
 LEASE_SECONDS = 1.0  # of visitors who leave
+# Of a slow connection: milliseconds for a round trip, and bytes a second.
+LINK = {"offline": False, "latency": 300, "downloadThroughput": 1.6e6 / 8, "uploadThroughput": 1.6e6 / 8}
 ENDLESS = 1_000_000  # steps
 SHORT = 20
 HELLO = "import sys, gradio; gradio.Interface(str, 'text', 'text').launch(server_port=int(sys.argv[1]), quiet=True)"
@@ -65,6 +67,7 @@ def main() -> None:
     """Measure and print the parts that were asked for."""
     parts = {
         "start": start,
+        "link": link,
         "poll": poll,
         "page": page,
         "room": room,
@@ -134,6 +137,28 @@ def start(options: argparse.Namespace) -> None:
                 losses.append(page.evaluate(FIRST_LOSS))
     row("page opened until Start can be pressed", spread(opened))
     row("Start pressed until the first loss is drawn", spread(losses))
+
+
+def link(options: argparse.Namespace) -> None:
+    """A first visit over a slow connection."""
+    opened, sizes, counts = [], [], []
+    with Server() as server:
+        for _ in range(3):
+            with chromium(server) as page:
+                session = page.context.new_cdp_session(page)
+                received: list[float] = []
+                session.on("Network.loadingFinished", lambda event, to=received: to.append(event["encodedDataLength"]))
+                session.send("Network.enable")
+                session.send("Network.clearBrowserCache")
+                session.send("Network.emulateNetworkConditions", LINK)
+                began = time.perf_counter()
+                visit(page, server)
+                opened.append(time.perf_counter() - began)
+                sizes.append(sum(received) / 1024)
+                counts.append(len(received))
+    what = f"a first visit at {LINK['latency']} ms and {LINK['downloadThroughput'] * 8e-6:g} Mbit/s until Start"
+    row(what, spread(opened, "s", 1))
+    row("what it has received by then", f"{spread(sizes, 'kB')}, {statistics.median(counts):.0f} requests")
 
 
 def until_served(arguments: list[str], port: str) -> tuple[float, float]:

@@ -116,7 +116,7 @@ def lines(folder: Path, line: str, count: int) -> list[Path]:
 
 
 def open_model(paths: list[Path], limits: Any) -> Any:
-    from ui.models_tab import open_files
+    from ui.models.tab import open_files
 
     return open_files(paths, limits)
 

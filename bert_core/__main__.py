@@ -26,7 +26,7 @@ from typing import Any
 import torch.distributed as dist
 from tqdm import tqdm
 
-from bert_core.config import CORPUS_KINDS, check_seed
+from bert_core.config import CORPUS_KINDS
 from bert_core.costs import choose_device
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
@@ -188,9 +188,9 @@ def _train(options: argparse.Namespace) -> None:
     device = choose_device(options.device)
     with joined(device):
         with first_on_each_machine(), _stages() as show_stage:
-            prepared, saved = _prepare(options, device, show_stage)
-        worker, output = Worker(prepared, device, saved), options.output or options.resume
-        rows, trainer = list(saved[1].history) if saved else [], worker.trainer
+            prepared, start, state = _prepare(options, device, show_stage)
+        worker, output = Worker(prepared, start, state), options.output or options.resume
+        rows, trainer = list(state.history) if state else [], worker.trainer
         _tell(
             *prepared.notes,
             f"{prepared.recipe.title}: {len(prepared.source.sentences):,} sentences, "
@@ -212,7 +212,7 @@ def _train(options: argparse.Namespace) -> None:
             _print_results(prepared, worker, rows[-1])
 
 
-def _print_results(prepared: Prepared, worker: Worker, last: Any) -> None:
+def _print_results(prepared: Prepared, worker: Worker, last: StepMetrics) -> None:
     """Print the results on the test part, if there is one, and the numbers of the last step."""
     if prepared.test:
         batches = (prepared.test[k] for k in range(_TEST_BATCHES))
@@ -222,29 +222,30 @@ def _print_results(prepared: Prepared, worker: Worker, last: Any) -> None:
     print(json.dumps({**summary, "mlm_loss": last.mlm_loss, "nsp_loss": last.nsp_loss}))
 
 
-_Saved = tuple[Checkpoint, TrainingState]
 _Show = Callable[[str], None]
 
 
-def _prepare(options: argparse.Namespace, device: str, show_stage: _Show) -> tuple[Prepared, _Saved | None]:
-    """Prepare the training. The second result is the saved state that --resume continues from, or None."""
-    saved = _read_saved(options) if options.resume else None
-    start = load_checkpoint(_model_folder(options.start)) if options.start else None
-    if saved:
-        recipe = saved[1].recipe
-        start = saved[0] if recipe.start else None
+def _prepare(
+    options: argparse.Namespace, device: str, show_stage: _Show
+) -> tuple[Prepared, Checkpoint | None, TrainingState | None]:
+    """Prepare the training. The others are the model to begin with and the state that --resume continues from."""
+    start, state = _read_saved(options) if options.resume else (None, None)
+    if state:
+        recipe = state.recipe
     elif not options.output:
         raise ConfigError("There is no folder for the model. Give --output and a folder.")
     else:
+        start = load_checkpoint(_model_folder(options.start)) if options.start else None
         recipe = load_recipe(options.recipe or DEFAULT_RECIPE)
         recipe = recipe.going_on_from(options.start, start.config) if start else recipe
         recipe = recipe.override(dict(_setting(text) for text in options.set)).with_seed(options.seed)
     corpus = _read(options, show_stage, recipe)
-    corpus = saved[1].matching(corpus) if saved else corpus or recipe.source()
-    return prepare(recipe, corpus, device=device, start=start, progress=show_stage), saved
+    corpus = state.matching(corpus) if state else corpus
+    goes_on_from = start if recipe.start else None
+    return prepare(recipe, corpus, device=device, start=goes_on_from, progress=show_stage), start, state
 
 
-def _read_saved(options: argparse.Namespace) -> _Saved:
+def _read_saved(options: argparse.Namespace) -> tuple[Checkpoint, TrainingState]:
     if options.recipe or options.start or options.set or options.seed is not None:
         raise ConfigError("--resume takes all settings from DIR; leave out --recipe, --start, --set, --seed.")
     checkpoint, state = load_checkpoint(options.resume), read_training_state(options.resume)
@@ -255,13 +256,10 @@ def _read_saved(options: argparse.Namespace) -> _Saved:
     return checkpoint, state
 
 
-def _run(worker: Worker, rows: list[Any], output: Path, interrupts: list[int], save_every: int) -> None:
-    """Train until the end, an interrupt, or the loss of another process. The first of several processes saves.
-
-    rows: of the steps so far; those of the new steps are added. Raises RunError when the loss stops being a number.
-    """
-    trainer, show_line = worker.trainer, _lines()
-    steps = trainer.config.total_steps
+def _run(worker: Worker, rows: list[StepMetrics], output: Path, interrupts: list[int], save_every: int) -> None:
+    """Train until the end, an interrupt, or the loss of another process, and add the rows of the new steps. The first
+    of several processes saves. Raises RunError when the loss stops being a number."""
+    trainer, show_line, steps = worker.trainer, _lines(), worker.trainer.config.total_steps
     due = save_every * (1 + trainer.step // save_every)
 
     def may_step() -> bool:
@@ -280,33 +278,33 @@ def _run(worker: Worker, rows: list[Any], output: Path, interrupts: list[int], s
             raise RunError(f"{error} {output} holds the model that was saved last, if any.") from None
 
 
-def _save(worker: Worker, rows: Sequence[Any], output: Path) -> None:
+def _save(worker: Worker, rows: Sequence[StepMetrics], output: Path) -> None:
     """Write the model, its training state, and the curves as CSV files."""
     model, state = worker.to_save(rows)
     save_checkpoint(model.checkpoint(), output, also=state.write)
-    _write_curves(output, rows, worker.evaluations, worker.trainer.config.precision)
+    _write_curves(output, rows, worker.evaluator.points, worker.trainer.config.precision)
 
 
-def _write_curves(output: Path, rows: Sequence[Any], evaluations: Sequence[Any], precision: str) -> None:
+def _write_curves(output: Path, rows: Sequence[StepMetrics], points: Sequence[StepMetrics], precision: str) -> None:
     """Write metrics.csv and, if there is anything for it, validation.csv."""
     _write_csv(output / "metrics.csv", rows, precision=precision)
-    if evaluations:
-        _write_csv(output / "validation.csv", evaluations)
+    if points:
+        _write_csv(output / "validation.csv", points)
 
 
 def _read(options: argparse.Namespace, show_stage: _Show, recipe: Recipe | None = None) -> Corpus | None:
     """The text that --corpus names, if any, read as the recipe says; --kind and --encoding say otherwise."""
     kind, encoding = (recipe.text_kind, recipe.corpus.encoding) if recipe else ("auto", None)
-    kind, encoding = options.kind or kind, options.encoding or encoding
-    if not options.corpus:
-        if options.kind or options.encoding:
-            raise ConfigError("--kind and --encoding say how --corpus is read; give a text with it, or leave them out.")
-        return None
-
-    def show(fraction: float) -> None:
-        show_stage(f"reading the text, {fraction:.0%}")
-
-    return read_corpus(options.corpus, kind=kind, encoding=encoding, progress=show)
+    if options.corpus:
+        return read_corpus(
+            options.corpus,
+            kind=options.kind or kind,
+            encoding=options.encoding or encoding,
+            progress=lambda share: show_stage(f"reading the text, {share:.0%}"),
+        )
+    if options.kind or options.encoding:
+        raise ConfigError("--kind and --encoding say how --corpus is read; give a text with it, or leave them out.")
+    return None
 
 
 def _setting(text: str) -> tuple[str, str]:
@@ -461,27 +459,18 @@ def _report(options: argparse.Namespace) -> None:
 
 
 def _finetune(options: argparse.Namespace) -> None:
-    check_seed(options.seed)
     _check_folder(options.output, options.overwrite)
     if options.recipe:
-        recipe = finetuning_recipe(options.recipe)
+        recipe = finetuning_recipe(options.recipe).with_seed(options.seed)
     elif options.task and options.train:
-        recipe = FinetuningRecipe("own", options.task, options.train.name)
+        recipe = FinetuningRecipe("own", options.task, options.train.name, seed=options.seed)
     else:
         raise ConfigError("There is nothing to learn. Give --task and --train, or --recipe.")
     if options.task not in (None, recipe.task):
         raise ConfigError(f"The recipe {recipe.name} is for {recipe.task}; leave out --task.")
-    parts = {
-        name: load_task(
-            path,
-            recipe.task,
-            columns=options.columns,
-            encoding=options.encoding,
-            label_separator=options.label_separator,
-        )
-        for name in ("train", "validation", "test")
-        if (path := getattr(options, name)) is not None
-    }
+    how = {name: getattr(options, name) for name in ("columns", "encoding", "label_separator")}
+    files = {name: getattr(options, name) for name in ("train", "validation", "test")}
+    parts = {name: load_task(path, recipe.task, **how) for name, path in files.items() if path}
     checkpoint = load_checkpoint(_model_folder(options.checkpoint))
     _tell(*checkpoint.notes)
     if parts and "train" not in parts:
@@ -500,7 +489,6 @@ def _finetune(options: argparse.Namespace) -> None:
             validation=parts.get("validation"),
             test=parts.get("test"),
             recipe=recipe,
-            seed=options.seed,
             random_weights=options.random_weights or None,
             device=options.device,
             progress=show,
@@ -509,10 +497,9 @@ def _finetune(options: argparse.Namespace) -> None:
         )
     save_checkpoint(result.checkpoint, options.output)
     _write_curves(options.output, result.history, result.evaluations, result.precision)
-    summary = {"task": recipe.task, "examples": result.examples, "steps": len(result.history)}
-    seconds = round(result.history[-1].seconds, 3)
-    summary |= {"seconds": seconds, "validation": result.validation, "test": result.test}
-    print(json.dumps(summary))
+    steps, seconds = len(result.history), round(result.history[-1].seconds, 3)
+    summary = {"task": recipe.task, "examples": result.examples, "steps": steps, "seconds": seconds}
+    print(json.dumps({**summary, "validation": result.validation, "test": result.test}))
 
 
 def _predict(options: argparse.Namespace) -> None:
@@ -525,17 +512,16 @@ def _predict(options: argparse.Namespace) -> None:
     data = load_task(options.input, task.name, labelled=False, model=checkpoint, **how)
     _tell(*data.notes)
     assert checkpoint.head is not None
-    found = predict(checkpoint, data.examples)
+    found, blanks = zip(data.examples, predict(checkpoint, data.examples)), {*data.blanks}
+    answers = (task.as_json(example, each, checkpoint.head.labels) for example, each in found)
     lines = [
-        json.dumps(task.as_json(example, each, checkpoint.head.labels), ensure_ascii=False) + "\n"
-        for example, each in zip(data.examples, found)
+        json.dumps(None if i in blanks else next(answers), ensure_ascii=False) + "\n"
+        for i in range(len(data.examples) + len(blanks))
     ]
-    blanks, answers = {*data.blanks}, iter(lines)
-    lines = ["null\n" if i in blanks else next(answers) for i in range(len(lines) + len(blanks))]
-    if options.output is None:
-        print(*lines, sep="", end="")
-    else:
+    if options.output:
         options.output.write_text("".join(lines), encoding="utf-8")
+    else:
+        print(*lines, sep="", end="")
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ _trimmed = time.monotonic()  # when free memory was last given back
 def give_back_memory(seconds: float = 0.0) -> None:
     """Ask glibc, on Linux, to return free memory to the system, unless it has done so in the last `seconds`.
 
-    Packed batches need blocks of many sizes, which leave holes in glibc's heap. It returns them only on request;
-    without it, the heap grows by a megabyte or two with each step of a medium-sized model.
+    Batches need blocks of many sizes, which leave holes in its heap: with each step of a medium-sized model, it would
+    grow by a megabyte or two.
     """
     global _trimmed
     if time.monotonic() - _trimmed >= seconds:
@@ -156,11 +156,8 @@ def threads_for(operations: float) -> int:
 
 @contextlib.contextmanager
 def using_threads(number: int) -> Iterator[None]:
-    """Give PyTorch this number of CPU threads for a block.
-
-    In a small pass on a busy machine, threads wait for each other up to ten times as long as they work. A new thread
-    begins with the number that any thread set last, such as a small training's 1.
-    """
+    """Give PyTorch this number of CPU threads for a block: in a small pass on a busy machine, threads wait for each
+    other up to ten times as long as they work. A new thread begins with the number that any thread set last."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ui.quick_start import without_apps
+from ui.gradio_gaps import NO_LOOK_AT_ITSELF, Sessions, poll_seldom
 
-# It imports gradio in its own way, so it comes first.
+# It sets what gradio reads when it is imported, so it comes first.
 # isort: split
 
 import gradio as gr
 from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from bert_core.config import ASSETS
 from bert_core.pages.offline import style_sheet
@@ -24,10 +25,9 @@ from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
 from ui.attention.tab import attention_tab
 from ui.compare.tab import compare_tab
-from ui.finetune.tab import finetune_tab
-from ui.handlers import OneLine
+from ui.finetune.tab import FinetuneTab
 from ui.masked_words.tab import masked_words_tab
-from ui.models_tab import models_tab
+from ui.models.tab import ModelsTab
 from ui.next_sentence.tab import next_sentence_tab
 from ui.parts.lessons import load_lesson
 from ui.parts.page import open_page
@@ -36,13 +36,13 @@ from ui.server.classroom.state import Classroom
 from ui.server.endpoints import endpoints
 from ui.server.guard import Guard
 from ui.server.news import health_route, news_route
-from ui.server.pages import Documents, Sessions
+from ui.server.pages import Documents
 from ui.server.probe_lock import probe_lock
-from ui.server.scripts import locales, pieces, script_route
+from ui.server.scripts import links, script_route
 from ui.server.workspaces import LEASE_SECONDS, Workspaces
 from ui.theme import head, plotly_script, theme
 from ui.train.exam import first_verdict
-from ui.train.tab import train_tab
+from ui.train.tab import TrainTab
 from ui.vectors.step_by_step import step_by_step_tab
 from ui.vectors.words_in_context import words_in_context_tab
 from ui.views import view
@@ -54,7 +54,6 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_SESSIONS = 500
 MOST_THREADS = 256  # more than wait for a probe
 MOST_QUEUED = 256  # requests of programs
-QUEUE_SECONDS = 0.05  # between two looks for queued work, which is that of programs; Gradio takes it on Windows
 
 
 def build(
@@ -67,27 +66,26 @@ def build(
     """The whole page for one training service and the workspaces of its visitors. lesson: to begin with. is_class:
     with the bar and the tab of a class."""
     workspaces = workspaces or open_workspaces(service)
-    with without_apps(), gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
+    with gr.Blocks(title="Balcony", analytics_enabled=False, delete_cache=(3600, 24 * 3600)) as demo:
         page = open_page(demo, workspaces, lesson)
         if is_class:
             view("classRoom", elem_id="class-bar")
         with gr.Tabs(elem_id="tabs") as tabs:
-            compare_tab(page, train_tab(page))
+            compare_tab(page, TrainTab(page))
             masked_words_tab(page)
             next_sentence_tab(page)
             attention_tab(page)
             words_in_context_tab(page)
-            finetune_tab(page)
+            FinetuneTab(page)
             step_by_step_tab(page)
-            models_tab(page)
+            ModelsTab(page)
             if is_class:
                 with page.tab("Class", "class"):
                     view("classRoom", options={"lessons": page.lessons}, elem_id="class-board")
         page.open_tabs(tabs)
         endpoints(demo, workspaces)
         demo.queue(api_open=False, max_size=MOST_QUEUED)
-        # Gradio's queue looks for new work 1,000 times a second, which takes 7 % of a core from the training.
-        demo._queue.sleep_when_free = demo._queue.progress_update_sleep_when_free = QUEUE_SECONDS
+        poll_seldom(demo)
     return demo
 
 
@@ -130,21 +128,23 @@ def launch(
     workspaces = open_workspaces(service, shipped=shipped, lease=lease or (LEASE_SECONDS if is_shared else None))
     if keep is not None:
         workspaces.keep(keep)
-    guard = Middleware(Guard, limits=service.limits, hosts=None if is_shared else LOOPBACK)
+    middleware = [
+        Middleware(Guard, limits=service.limits, hosts=None if is_shared else LOOPBACK),
+        Middleware(Documents, links=links()),
+    ]
+    if not is_shared:  # else another site could reach this machine by a name of its own
+        middleware.insert(0, Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "[::1]"], www_redirect=False))
     probe_lock.limit_seconds = service.limits.probe_seconds
     gr.set_static_paths([plotly_script()])
     demo = build(service, workspaces, begin_with, is_class=teacher is not None)
-    scripts = pieces() | locales()
-    routes = [news_route(workspaces), health_route(workspaces), script_route(scripts)]
+    routes = [news_route(workspaces), health_route(workspaces), script_route()]
     if teacher is not None:
         classroom = Classroom(teacher)
         routes += class_routes(workspaces, classroom, first_verdict)
-    for module in (gr.routes, gr.queueing, gr.route_utils):
-        vars(module)["traceback"] = OneLine
     served = demo.launch(
         theme=theme(),
         css=style_sheet() + (style_sheet("class") if teacher is not None else ""),
-        head=head(scripts),
+        head=head(),
         run_history=False,
         ssr_mode=False,
         footer_links=[],
@@ -154,15 +154,11 @@ def launch(
         max_file_size=service.limits.upload_bytes,
         max_threads=MOST_THREADS,
         prevent_thread_lock=True,
-        _frontend=False,  # or Gradio gives up when its own page takes more than three seconds on a busy machine
-        app_kwargs={
-            "routes": routes,
-            "middleware": [guard, Middleware(Documents)],
-        },
+        app_kwargs={"routes": routes, "middleware": middleware, "openapi_url": None},
+        **NO_LOOK_AT_ITSELF,
         **options,
     )
-    served[0].state_holder = Sessions()
-    served[0].state_holder.set_blocks(demo)
+    Sessions.serve(served[0], demo)
     if teacher is not None:
         # Imported here, so that a page without a class does not load the library of its QR code.
         from ui.server.classroom.address import join_address, qr_code, show, welcome

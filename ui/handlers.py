@@ -2,7 +2,6 @@
 
 import functools
 import logging
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -40,19 +39,12 @@ def own(words: str) -> str:
     return f"\u2068{words.translate(dict.fromkeys(map(ord, OWN)))}\u2069"
 
 
-class OneLine:
-    """Instead of the module `traceback` in Gradio, which prints all lines of one for each malformed request."""
-
-    @staticmethod
-    def print_exc() -> None:
-        """Log the error that is handled now."""
-        if error := sys.exc_info()[1]:
-            log.getChild("requests").warning("a request failed: %s", one_line(error))
-
-
 def sent(event: gr.EventData, name: str, kind: type) -> Any:
     """What a view has sent with an event. Raises InputError where it lacks that or is of another type."""
-    value = event._data.get(name) if isinstance(event._data, dict) else None
+    try:
+        value = getattr(event, name)
+    except (AttributeError, TypeError):  # a client may send no object
+        value = None
     if not isinstance(value, kind):
         raise InputError(MALFORMED)
     return value

@@ -67,9 +67,9 @@ _STORAGE = """for (const name of ["localStorage", "sessionStorage"]) {
 }"""
 
 
-def head(scripts: dict[str, str]) -> str:
-    """What the document's head gets: the script, a list for views that are mounted before it has loaded, and storage
-    where the browser has none."""
+def head() -> str:
+    """What the document's head gets: the scripts, a list for views that are mounted before they have loaded, and
+    storage where the browser has none."""
     plotly = json.dumps(f"gradio_api/file={plotly_script().as_posix()}")
     early = f"{{ plotly: {plotly}, hash: location.hash, waiting: [], mount(...view) {{ this.waiting.push(view); }} }}"
-    return f"<script>window.Balcony ||= {early};\n{_STORAGE}</script>\n{tag(scripts)}"
+    return f"<script>window.Balcony ||= {early};\n{_STORAGE}</script>\n{tag()}"

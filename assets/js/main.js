@@ -1,10 +1,7 @@
 // The entry: the views that ui/views.py knows by name, and those that were mounted before the scripts had loaded.
 
-import { headDetail } from "./attention/head_detail.js";
-import { headGrid } from "./attention/head_grid.js";
 import { change, FIRST, onChange, settings } from "./attention/heads.js";
 import { lessonBar } from "./lessons/lesson_bar.js";
-import { unfoldedCell } from "./attention/unfolded_cell.js";
 import { guesses } from "./masked_words/guesses.js";
 import { verdict } from "./next_sentence/verdict.js";
 import { exporter } from "./parts/downloads.js";
@@ -30,8 +27,6 @@ const views = {
   facts,
   frame,
   guesses,
-  headDetail,
-  headGrid,
   lessonBar,
   messages,
   plot,
@@ -39,7 +34,6 @@ const views = {
   sentenceBar,
   similarityMap,
   textPreview,
-  unfoldedCell,
   verdict,
   visitorToken,
 };
@@ -48,14 +42,16 @@ const later = {
   batch: () => import("./compare/batch.js"),
   classRoom: () => import("./class/room.js"),
   closer: () => import("./masked_words/closer_view.js"),
-  experiment: () => import("./compare/experiments.js"),
   fineTune: () => import("./finetune/run.js"),
+  headDetail: () => import("./attention/head_detail.js"),
+  headGrid: () => import("./attention/head_grid.js"),
   headSwitches: () => import("./attention/head_switches.js"),
   pairAcross: () => import("./next_sentence/pair_views.js"),
   pairMatrix: () => import("./next_sentence/pair_views.js"),
   runsList: () => import("./compare/runs_list.js"),
   stepByStep: () => import("./vectors/step_by_step.js"),
-  transfer: () => import("./finetune/transfer.js"),
+  trial: () => import("./compare/trials.js"),
+  unfoldedCell: () => import("./attention/unfolded_cell.js"),
 };
 
 /** @param {WaitingView} view */

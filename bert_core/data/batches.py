@@ -81,6 +81,12 @@ class PretrainingBatches:
         return other
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the encoded text in memory: a memory-mapped array, which does not own its data, takes none."""
+        arrays = (self.encoded.ids, self.encoded.offsets, self.encoded.texts)
+        return sum(array.nbytes for array in arrays if array.flags.owndata)
+
+    @property
     def steps_per_epoch(self) -> float:
         """Number of batches in one pass through all sentences that can begin a pair, or through all labelled pairs."""
         return self._sampler.pass_length / self.config.batch_size

@@ -7,7 +7,7 @@ import posixpath
 import re
 from dataclasses import dataclass, field
 from string import Template
-from typing import Any, Literal
+from typing import Literal
 
 from torch import Tensor
 
@@ -36,7 +36,7 @@ class View:
 
 
 def page(
-    title: str, content: str, *, style: str = "balcony", theme: Theme = "auto", entry: str = "", data: Any = None
+    title: str, content: str, *, style: str = "balcony", theme: Theme = "auto", entry: str = "", data: object = None
 ) -> str:
     """A page that needs no network. content: HTML of its body, whose texts are escaped. style: its sheet in assets/css.
     theme: "auto" follows the reader's system. entry: its script below assets/js, if it has one, which finds `data` as

@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from itertools import islice
-from typing import Any
 
 from bert_core.config import ASSETS
 from bert_core.data.corpus import Corpus
@@ -121,7 +120,9 @@ def task_report(
     return _page(recipe, facts, sections, _RUN if is_shipped else _SAVE_MODEL, command)
 
 
-def _facts(checkpoint: Checkpoint, recipe: Recipe | FinetuningRecipe, rows: Sequence[Any], unit: str) -> dict[str, str]:
+def _facts(
+    checkpoint: Checkpoint, recipe: Recipe | FinetuningRecipe, rows: Sequence[StepMetrics], unit: str
+) -> dict[str, str]:
     """What is known about every run. unit: what a batch is made of."""
     if not rows:
         raise RunError("This run has no step yet, so there is nothing to report; train it first.")
@@ -158,8 +159,7 @@ def _page(
 
 
 def _command(recipe: FinetuningRecipe, start: str) -> str:
-    """The command that repeats the run from the folder `start`: its recipe, if the program has it, with what was
-    changed."""
+    """The command that repeats the run from the folder `start`: the program's recipe, if it is one, and the changes."""
     known = {each.name: each for each in finetuning_recipes()}.get(recipe.name)
     base = known or FinetuningRecipe(recipe.name, recipe.task, "")
     settings = [
@@ -200,7 +200,7 @@ def _pairs(corpus: Corpus) -> Iterable[tuple[str, str | None]]:
     return neighbours[:: max(2, math.ceil(len(neighbours) / PAIRS))]  # no sentence twice
 
 
-def _curves(name: str, rows: Sequence[Any], points: Sequence[Any]) -> dict[str, _Curve]:
+def _curves(name: str, rows: Sequence[StepMetrics], points: Sequence[StepMetrics]) -> dict[str, _Curve]:
     """A number of the steps and of the held-out results."""
     parts = {"training": rows, "held-out": points}
     return {kind: [(row.step, getattr(row, name)) for row in each] for kind, each in parts.items()}

@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -53,7 +53,7 @@ class Variant:
     """One side of an experiment. settings: as `Recipe.override` takes them. factors: of the recipe's own settings."""
 
     title: str
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)
     factors: dict[str, float] = field(default_factory=dict)
 
     def apply(self, recipe: Recipe) -> Recipe:

@@ -17,15 +17,13 @@ class Budget:
     """The bytes that one visitor's runs and models may keep, and the time that the runs have trained.
 
     limit: in bytes; training itself is not counted. seconds: of training so far, by which visitors share the training
-    thread. runs: the counted ones, the oldest first; one that nothing else refers to is not counted. lock: the
-    service's, for use by several threads.
+    thread. runs: those that something else refers to, the oldest first. lock: the service's.
     """
 
     def __init__(self, limit: int = BUDGET_BYTES, lock: AbstractContextManager | None = None) -> None:
-        self.limit, self.seconds = limit, 0.0
+        self.limit, self.seconds, self._lock = limit, 0.0, lock or nullcontext()
         self.runs: weakref.WeakKeyDictionary[Run, None] = weakref.WeakKeyDictionary()
         self._models: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
-        self._lock = lock or nullcontext()
 
     @property
     def used(self) -> int:
@@ -58,8 +56,7 @@ class Budget:
                 excess -= freed
 
     def free_least(self) -> int:
-        """Free the least useful snapshot, or else the training state of the oldest ended run; bytes, 0 if there is
-        nothing to free."""
+        """Free the least useful snapshot, or else the training state of the oldest ended run; returns its bytes."""
         found = [(least, run) for run in list(self.runs) if (least := run.least_useful())]
         if found:
             (_, snapshot), run = min(found, key=lambda item: item[0][0])

@@ -20,6 +20,7 @@ from bert_core.data.tokenizer import CLS, LEARNED_BYTES, MASK, SEP, UNK, notes_o
 from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked_settings, quoted
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import GOING_ON_RATE, FinetuningRecipe, Recipe
+from bert_core.runs.snapshots import Snapshot
 from bert_core.storage.checkpoint import Checkpoint, TaskHead
 from bert_core.tasks import tuning
 from bert_core.tasks.examples import TaskParts
@@ -49,58 +50,50 @@ class TextParts(NamedTuple):
 
 @dataclass(frozen=True)
 class Prepared:
-    """A text or a task that is ready to train.
+    """A text or a task that is ready to train. evaluate, evaluate_every, best_by: see `Evaluator`."""
 
-    recipe: at scale, with its number of steps, sizes, held-out fraction and seed. source: the text or the examples as
-    they were given. parts: of them; the validation part of a task is never None. config: sizes of the model. batches,
-    validation, test: of the parts; None for a missing part and for the test part of a task. device: to train on.
-    training_bytes: estimated, of training beside snapshots and text. notes: what was changed in the text and in the
-    settings, and what else is to be known, one sentence each. evaluate: what an `Evaluator` does, None where nothing is
-    held out. evaluate_every: steps from one evaluation to the next. head: of a task, without its weights. best_by: the
-    measure by which the best epoch of a task is chosen; None to keep the last weights. model: None in a preview.
-    """
-
-    recipe: Any  # a Recipe or, for a task, a FinetuningRecipe
-    source: Any  # a Corpus or, for a task, TaskParts
-    parts: Any  # TextParts or, for a task, TaskParts
+    recipe: Any  # a Recipe or a FinetuningRecipe, at scale, with its number of steps, sizes, held-out fraction and seed
+    source: Any  # a Corpus or, for a task, TaskParts, as it was given
+    parts: Any  # TextParts or, for a task, TaskParts, whose validation part is never None
     tokenizer: Tokenizer
-    config: BertConfig
+    config: BertConfig  # sizes of the model
     objective: Objective
-    batches: Any
-    validation: Any
-    test: PretrainingBatches | None
-    device: str
-    training_bytes: int
-    notes: tuple[str, ...]
-    evaluate: Callable[[Any], Generator[object, None, Any]] | None = None
+    batches: Any  # of the training part
+    validation: Any  # batches of that part, if there is one
+    test: PretrainingBatches | None  # of that part of a text
+    device: str  # to train on
+    training_bytes: int  # estimated, of training beside snapshots and text
+    notes: tuple[str, ...]  # one sentence each
+    evaluate: Callable[[Snapshot], Generator[object, None, StepMetrics]] | None = None
     evaluate_every: int = 1
-    head: TaskHead | None = None
+    head: TaskHead | None = None  # of a task, without its weights
     best_by: str | None = None
-    model: Any = None
+    model: Any = None  # None in a preview and in a `Run`
 
-    def seconds(self, steps: int, device: str) -> float:
+    def seconds(self, steps: int) -> float:
         """Estimated training time of so many steps."""
-        return estimate_seconds(steps, self.config, *self.objective.size(self.batches[0]), device)
+        return estimate_seconds(steps, self.config, *self.objective.size(self.batches[0]), self.device)
 
     def load(self, checkpoint: Checkpoint) -> None:
-        """Take the weights of a checkpoint of these sizes. Raises CheckpointError for one of another task."""
+        """Take the weights of a model that was saved in this training. Raises CheckpointError for another model."""
         wanted, head = self.head, checkpoint.head
-        if wanted is None:
-            self.model.load_state_dict(checkpoint.model.state_dict())
-        elif head is None or (head.architecture, head.labels) != (wanted.architecture, wanted.labels):
+        if checkpoint.config != self.model.config or checkpoint.tokenizer.get_vocab() != self.tokenizer.get_vocab():
+            raise CheckpointError(
+                "The model does not fit its recipe.json, or this program's tokenizer differs from that of the program "
+                "that saved it; its training cannot continue."
+            )
+        if wanted and (head is None or (head.architecture, head.labels) != (wanted.architecture, wanted.labels)):
             raise CheckpointError("The model has other labels than these examples; give the same file, unchanged.")
-        else:
-            self.model.load_state_dict(model_of(checkpoint).state_dict())
+        model = model_of(checkpoint) if wanted else checkpoint.model
+        self.model.load_state_dict(model.state_dict())
 
-    def trainer(self, device: str | None = None) -> Trainer:
-        """A trainer of this model; each of several processes makes its own. device: another one than it was prepared
-        for."""
-        model, config = self.model.to(device or self.device), self.recipe.training
-        return make_trainer(model, self.batches, config, seed=self.recipe.seed, objective=self.objective)
+    def trainer(self) -> Trainer:
+        """A trainer of this model; each of several processes makes its own."""
+        model, recipe = self.model.to(self.device), self.recipe
+        return make_trainer(model, self.batches, recipe.training, seed=recipe.seed, objective=self.objective)
 
-    def evaluator(self, points: Sequence[Any] = ()) -> Evaluator:
-        """An evaluator on the held-out part, which has these results so far. Of several processes, the first one
-        evaluates."""
+    def evaluator(self, points: Sequence[StepMetrics] = ()) -> Evaluator:
+        """An evaluator on the held-out part, with the results so far. Of several processes, the first one evaluates."""
         evaluate = self.evaluate if rank() == 0 else None
         first = 1 if self.head else 0  # a task's output layer knows nothing before its first step
         return Evaluator(evaluate, self.evaluate_every, points, first=first, best_by=self.best_by)
@@ -119,11 +112,9 @@ def prepare(
 ) -> Prepared:
     """Encode a text or labelled examples and draw the initial weights, without the global random generator.
 
-    source, seed: the text or the examples, and the seed; None for the recipe's own. device: see `choose_device`. start:
-    the model to start from, which a task needs. A text takes its tokenizer, sizes and weights, and the learning rate
-    of `Recipe.going_on_from`; without it, a tokenizer is trained on the text. progress: called with the present stage,
-    such as "encoding the text, 40 %". admit: called before the model is built. Raises BertCoreError for data or sizes
-    that cannot be used.
+    source, seed: None for the recipe's own. device: see `choose_device`. start: the model to start from, which a task
+    needs; without one, a tokenizer is trained on the text. progress: called with the present stage, such as "encoding
+    the text, 40 %". admit: called before the model is built. Raises BertCoreError for unusable data or sizes.
     """
     device, recipe = choose_device(device), recipe.with_seed(seed)
     if start is None and recipe.start:
@@ -230,9 +221,9 @@ def _learned_tokenizer(recipe: Recipe, text: Corpus, progress: Callable[[str], N
     share = text.sampled_share(LEARNED_BYTES)
     part = f" on {share:.0%} of the text, evenly spread" if share < 1 else ""
 
-    def show(fraction: float) -> None:
-        if fraction < 1:
-            progress(f"training the tokenizer{part}, {fraction:.0%}")
+    def show(done: float) -> None:
+        if done < 1:
+            progress(f"training the tokenizer{part}, {done:.0%}")
         else:
             progress("making the vocabulary")
 
@@ -259,7 +250,7 @@ def _with_evaluations(prepared: Prepared) -> Prepared:
     every, count = evaluation_plan(prepared.recipe.training.steps, prepared.validation.steps_per_epoch)
     batches = [prepared.validation[k] for k in range(count)]
 
-    def evaluate(snapshot: Any) -> Generator[None, None, StepMetrics]:
+    def evaluate(snapshot: Snapshot) -> Generator[None, None, StepMetrics]:
         return evaluating(snapshot.checkpoint().model, batches, snapshot.step)
 
     return dataclasses.replace(prepared, evaluate=evaluate, evaluate_every=every)
@@ -270,15 +261,13 @@ def _prepare_task(
 ) -> Prepared:
     """As `prepare`, without weights."""
     used, labels = _used_parts(recipe, given)
-    train, data, training = used.train, recipe.data, recipe.training
+    train, validation, data, training = used.train, used.validation, recipe.data, recipe.training
+    assert validation is not None
     data = dataclasses.replace(data, sequence_length=min(data.sequence_length, start.config.max_position_embeddings))
     progress("encoding the examples")
     may_be_missing = any(not getattr(each, "answers", True) for each in train.examples)
     layout = Layout(labels, start.tokenizer, data, may_be_missing)
-    assert used.validation is not None
-    batches, held_out = (
-        part.batches(layout, start.config.pad_token_id, recipe.seed) for part in (train, used.validation)
-    )
+    batches, held_out = (each.batches(layout, start.config.pad_token_id, recipe.seed) for each in (train, validation))
     steps = training.steps
     if training.epochs is not None:
         steps = max(1, math.ceil(training.epochs * batches.steps_per_epoch))
@@ -292,14 +281,15 @@ def _prepare_task(
         training=dataclasses.replace(training, steps=steps, warmup_steps=warmup_steps),
     )
 
-    def evaluate(snapshot: Any) -> Generator[float, None, StepMetrics]:
-        assert used.validation is not None
-        return tuning.evaluating(snapshot, used.validation, held_out, layout, batches.steps_per_epoch)
+    def evaluate(snapshot: Snapshot) -> Generator[float, None, StepMetrics]:
+        return tuning.evaluating(snapshot, validation, held_out, layout, batches.steps_per_epoch)
 
     model = train.kind.model
     weight = torch.empty(len(labels) or model.usual_outputs, start.config.hidden_size, device="meta")
     is_number, several = recipe.task == "text-regression", train.is_multi_label
-    prepared = Prepared(
+    needed = training_bytes(start.config, data.batch_size * (train.choices or 1), batches.longest, 0)
+    check_size(start.config, needed, device)
+    return Prepared(
         recipe=recipe,
         source=given,
         parts=used,
@@ -310,15 +300,13 @@ def _prepare_task(
         validation=held_out,
         test=None,
         device=device,
-        training_bytes=training_bytes(start.config, data.batch_size * (train.choices or 1), batches.longest, 0),
+        training_bytes=needed,
         notes=_task_notes(used, batches, start.tokenizer),
         evaluate=evaluate,
         evaluate_every=training.evaluate_every * batches.steps_per_epoch,
         head=TaskHead(model.__name__, labels, is_number, weight, weight[:, 0], several),
         best_by=train.kind.measure if training.keep_best else None,
     )
-    check_size(prepared.config, prepared.training_bytes, device)
-    return prepared
 
 
 def _used_parts(recipe: FinetuningRecipe, given: TaskParts) -> tuple[TaskParts, tuple[str, ...]]:
@@ -354,15 +342,15 @@ def _task_notes(parts: TaskParts, batches: TaskBatches, tokenizer: Tokenizer) ->
     return (*notes, *notes_on_unknown(unknown, parts.train.name, remedy))
 
 
-def check_limits(text: Prepared, limits: Limits, device: str) -> None:
+def check_limits(prepared: Prepared, limits: Limits) -> None:
     """Raise ConfigError when a run would exceed the limits of this place."""
-    check_steps(text.recipe.training.total_steps, limits)
-    if (parameters := text.config.parameter_count()) > limits.parameters:
+    check_steps(prepared.recipe.training.total_steps, limits)
+    if (parameters := prepared.config.parameter_count()) > limits.parameters:
         raise ConfigError(
             f"This model has {parameters / 1e6:.1f} million parameters; the limit here is {limits.parameters / 1e6:g} "
             "million. Choose fewer layers, a smaller hidden size or a smaller vocabulary."
         )
-    seconds = text.seconds(1, device)
+    seconds = prepared.seconds(1)
     if seconds > limits.step_seconds:
         raise ConfigError(
             f"A step would take about {seconds:.0f} s; the limit here is {limits.step_seconds:g} s. {SMALLER_STEP}"
@@ -377,23 +365,18 @@ def check_steps(steps: int, limits: Limits) -> None:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a text and a recipe give, before training.
-
-    unknown_share: fraction of the words that are [UNK]. cut_share: fraction of the tokens of neighbouring sentences
-    that do not fit into sequence_length; 0 for packed segments. seconds: estimated training time. held_out_documents,
-    held_out_sentences: for the validation curve; with 0, the text can only be memorised.
-    """
+    """What a text and a recipe give, before training."""
 
     documents: int
     sentences: int
     tokens: int
     vocabulary: int
-    unknown_share: float
-    cut_share: float
+    unknown_share: float  # fraction of the words that are [UNK]
+    cut_share: float  # of the tokens of neighbouring sentences, those over sequence_length; 0 for packed segments
     parameters: int
-    seconds: float
-    held_out_documents: int
-    held_out_sentences: int
+    seconds: float  # estimated training time
+    held_out_documents: int  # for the validation curve
+    held_out_sentences: int  # with 0, the text can only be memorised
     warnings: tuple[str, ...]
 
 
@@ -407,7 +390,7 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu", limits: Limits 
     part = corpus.excerpt(MAX_PREVIEWED)
     times = len(corpus.sentences) / len(part.sentences)
     text = _prepare_text(recipe, part, device, times=times)
-    check_limits(text, limits, device)
+    check_limits(text, limits)
     encoded, held_out = text.batches.encoded, text.parts.validation
     first = np.flatnonzero(encoded.has_next if recipe.data.segments == "sentences" else [])
     a, b = encoded.lengths_of(first), encoded.lengths_of(first + 1)
@@ -426,7 +409,7 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu", limits: Limits 
         unknown_share=encoded.unknown_share,
         cut_share=1 - float(kept) / float((a + b).sum()) if len(first) else 0.0,
         parameters=text.config.parameter_count(),
-        seconds=text.seconds(text.recipe.training.total_steps, device),
+        seconds=text.seconds(text.recipe.training.total_steps),
         held_out_documents=round(len(held_out.documents) * times) if held_out else 0,
         held_out_sentences=round(len(held_out.sentences) * times) if held_out else 0,
         warnings=tuple(warnings),

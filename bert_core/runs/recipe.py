@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from bert_core.config import (
     ASSETS,
@@ -21,6 +21,7 @@ from bert_core.config import (
     DataConfig,
     FinetuningConfig,
     FinetuningData,
+    Schedule,
     TokenizerConfig,
     TrainingConfig,
     build,
@@ -41,21 +42,28 @@ DEFAULT_RECIPE = "romeo-juliet"
 GOING_ON_RATE = 3e-4  # the highest peak of the learning rate with which a trained model goes on, if none is given
 _TASKS = ASSETS / "tasks"
 
+Source = TypeVar("Source", bound=Corpus | TaskParts)
+Part = TypeVar("Part", bound=Schedule)
 
-class _Settings:
+
+class _Settings(Generic[Source]):
     """What the recipes of a text and of a task have in common: a seed, and sections of settings by name."""
 
-    seed: int
-    sections: ClassVar[dict[str, type]]
     names: ClassVar[Sequence[str]]  # of the numbers of a step
 
-    def source(self) -> Any:
+    def source(self) -> Source:
         """The recipe's own text or examples."""
         raise NotImplementedError
 
-    def describing(self, source: Any) -> Self:
+    def describing(self, source: Source) -> Self:
         """A copy that describes another text or other examples, and says how they were read."""
         raise NotImplementedError
+
+    @classmethod
+    def sections(cls) -> dict[str, Any]:
+        """The class of each section of settings by its name."""
+        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        return {each.name: each.default_factory for each in fields if dataclasses.is_dataclass(each.default_factory)}
 
     def content(self) -> dict[str, Any]:
         """The recipe as the JSON content that is saved beside a model and that `from_dict` reads."""
@@ -66,7 +74,7 @@ class _Settings:
             del content["start"]
         return content
 
-    def for_source(self, source: Any) -> Self:
+    def for_source(self, source: Source) -> Self:
         """This recipe for its own text or examples; for others, a copy that describes those."""
         try:
             is_own = source.fingerprint == self.source().fingerprint
@@ -78,32 +86,29 @@ class _Settings:
         """A copy with another seed; None keeps this one. Raises ConfigError for a seed out of range."""
         return self if seed is None else dataclasses.replace(self, seed=seed)  # type: ignore[type-var]
 
-    def override(self, settings: Mapping[str, Any]) -> Self:
+    def override(self, settings: Mapping[str, object]) -> Self:
         """A copy with other settings, such as {"training.steps": 400}; values may be texts.
 
         A name that only one section has needs no section. Given steps or epochs override the recipe's own steps, epochs
         and later parts. Raises ConfigError, which names the setting, the value and what is allowed.
         """
-        values = {section: fields_of(getattr(self, section)) for section in self.sections}
-        given: dict[str, dict[str, Any]] = {section: {} for section in self.sections}
+        sections = self.sections()
+        values = {section: fields_of(getattr(self, section)) for section in sections}
+        given: dict[str, dict[str, object]] = {section: {} for section in sections}
         for path, value in settings.items():
             section, _, name = path.rpartition(".")
             owners = [owner for owner, names in values.items() if name in names]
             section = section or (owners[0] if len(owners) == 1 else "")
             if section not in given:
-                raise ConfigError(f"There is no setting {path}; sections are: {', '.join(self.sections)}.")
+                raise ConfigError(f"There is no setting {path}; sections are: {', '.join(sections)}.")
             given[section][name] = value
         if given["training"].keys() & {"steps", "epochs"}:
             given["training"] = {"epochs": None, "parts": (), **given["training"]}
-        changed = {
-            section: build(self.sections[section], values[section] | new, section)
-            for section, new in given.items()
-            if new
-        }
+        changed = {name: build(sections[name], values[name] | new, name) for name, new in given.items() if new}
         return dataclasses.replace(self, **changed)  # type: ignore[type-var]
 
     @classmethod
-    def from_dict(cls, name: str, content: Any) -> Self:
+    def from_dict(cls, name: str, content: object) -> Self:
         """Check JSON content and build a recipe. Raises ConfigError."""
         known = {item.name: item for item in dataclasses.fields(cls) if item.name != "name"}  # type: ignore[arg-type]
         needed = [key for key, item in known.items() if item.default is item.default_factory is MISSING]
@@ -111,19 +116,19 @@ class _Settings:
             raise ConfigError(f"The recipe {name} needs these: {', '.join(needed)}.")
         if unknown := content.keys() - known:
             raise ConfigError(f"The recipe {name} has no {min(unknown)!r}; there are: {', '.join(known)}.")
-        sections = {key: build(kind, content[key], key) for key, kind in cls.sections.items() if key in content}
+        sections = {key: build(kind, content[key], key) for key, kind in cls.sections().items() if key in content}
         return cls(**{"name": name, **content, **sections})
 
 
 @checked
 @dataclass(frozen=True)
-class Recipe(_Settings):
-    """All settings of a training run.
+class Recipe(_Settings[Corpus]):
+    """All settings of a training run. Raises ConfigError for settings that do not fit together.
 
     name: the file's name without .json. scale: a factor on layers, heads, widths, batch, steps and warm-up, which
     `at_scale` applies, so that a recipe for many machines keeps its own numbers and still runs on one. seed: of the
-    initial weights, pairs, masks and dropout. start: the model that training goes on from, with its tokenizer and
-    sizes; `prepare` is given it. None means random weights. Raises ConfigError for settings that do not fit together.
+    initial weights, pairs, masks and dropout. start: name of the model that training goes on from; None for random
+    weights.
     """
 
     name: str
@@ -139,13 +144,6 @@ class Recipe(_Settings):
     training: TrainingConfig = field(default_factory=TrainingConfig)
 
     names: ClassVar = (*Pretraining.names, *OF_EVERY_STEP)
-    sections: ClassVar = {
-        "corpus": CorpusConfig,
-        "tokenizer": TokenizerConfig,
-        "model": BertConfig,
-        "data": DataConfig,
-        "training": TrainingConfig,
-    }
 
     def __post_init__(self) -> None:
         low, high = SCALES
@@ -163,7 +161,7 @@ class Recipe(_Settings):
         """How a person's own text is split: as a recipe without a text of its own needs it, else detected."""
         return "auto" if self.corpus.file else self.corpus.kind
 
-    def override(self, settings: Mapping[str, Any]) -> "Recipe":
+    def override(self, settings: Mapping[str, object]) -> "Recipe":
         """A copy at scale with other settings; see `_Settings.override`. The scale, which may be among them, applies to
         the recipe's numbers, never to the given ones."""
         scale = parse(settings.get("scale", self.scale), float)
@@ -179,8 +177,7 @@ class Recipe(_Settings):
         dropout = {each: value for each, value in fields_of(self.model).items() if "dropout" in each}
         training = self.training
         if self.start is None and training.optimizer != "adadelta":
-            parts = (_slowed(part) for part in training.parts)
-            training = dataclasses.replace(_slowed(training), parts=tuple(parts))
+            training = dataclasses.replace(_slowed(training), parts=tuple(map(_slowed, training.parts)))
         model = dataclasses.replace(sizes, **dropout)
         return dataclasses.replace(self, start=name, model=model, training=training)
 
@@ -190,7 +187,7 @@ class Recipe(_Settings):
         def scaled(number: int) -> int:
             return max(1, round(number * self.scale))
 
-        def scaled_schedule(part: Any, before: int, **changes: Any) -> Any:
+        def scaled_schedule(part: Part, before: int, **changes: Any) -> Part:
             # The end is rounded, not the number of steps, because the next part may begin where this one ends.
             start = changes.get("start", 0)
             end = max(start + 1, round((before + part.steps) * self.scale))
@@ -207,8 +204,8 @@ class Recipe(_Settings):
         )
         rounded = (round(part.start * self.scale) for part in self.training.parts)
         starts = accumulate(rounded, lambda previous, start: max(previous + 1, start))
-        parts = (scaled_schedule(part, part.start, start=start) for part, start in zip(self.training.parts, starts))
-        training = scaled_schedule(self.training, 0, parts=tuple(parts))
+        parts = [scaled_schedule(part, part.start, start=start) for part, start in zip(self.training.parts, starts)]
+        training = scaled_schedule(self.training, 0, parts=parts)
         data = dataclasses.replace(self.data, batch_size=scaled(self.data.batch_size))
         return dataclasses.replace(self, scale=1.0, model=model, data=data, training=training)
 
@@ -227,21 +224,20 @@ class Recipe(_Settings):
         return dataclasses.replace(self, title=source.name, description=description, corpus=own)
 
 
-def _slowed(part: Any) -> Any:
+def _slowed(part: Part) -> Part:
     return dataclasses.replace(part, learning_rate=min(part.learning_rate, GOING_ON_RATE))
 
 
 @checked
 @dataclass(frozen=True)
-class FinetuningRecipe(_Settings):
-    """All settings of a fine-tuning run.
+class FinetuningRecipe(_Settings[TaskParts]):
+    """All settings of a fine-tuning run. Raises ConfigError.
 
     name: by which `finetuning_recipe` finds it. task: one of `TASKS`. files: of the program's own data set, in
     assets/tasks/TASK by part (train, validation, test); none if a person brings the files, which `needs` describes.
     seed: of the output layer, the order of examples, the held-out part and dropout. random_weights: start from random
-    weights of the same sizes. start: name of the model to start from, once it is known. may_be_missing: whether the
-    answers to some questions are missing, columns: those that were read (see `TaskData`), once it is known. Raises
-    ConfigError.
+    weights of the same sizes. start: name of the model to start from. may_be_missing: whether some questions have no
+    answer. columns: those that were read, see `TaskData`. The last three are known once the examples are prepared.
     """
 
     name: str
@@ -259,7 +255,6 @@ class FinetuningRecipe(_Settings):
     training: FinetuningConfig = field(default_factory=FinetuningConfig)
 
     names: ClassVar = (*TaskObjective.names, *OF_EVERY_STEP)
-    sections: ClassVar = {"data": FinetuningData, "training": FinetuningConfig}
 
     def __post_init__(self) -> None:
         check_seed(self.seed)
@@ -286,8 +281,8 @@ class FinetuningRecipe(_Settings):
 
 def recipe_names() -> list[str]:
     """Names of the recipes of the program, the default first."""
-    names = sorted(path.stem for path in (ASSETS / "recipes").glob("*.json"))
-    return sorted(names, key=lambda name: name != DEFAULT_RECIPE)
+    names = (path.stem for path in (ASSETS / "recipes").glob("*.json"))
+    return sorted(names, key=lambda name: (name != DEFAULT_RECIPE, name))
 
 
 @checked

@@ -1,10 +1,11 @@
 """One training run: facts to read and commands to give, while a `Worker` trains its model in another thread.
 
-A run publishes immutable facts: an append-only history, held-out evaluations and snapshots of its weights. Readers
-never touch the model that is being trained.
+The facts do not change: an append-only history, held-out evaluations and snapshots of the weights. Readers never touch
+the model that is being trained.
 """
 
 import contextlib
+import dataclasses
 import logging
 import math
 import secrets
@@ -16,7 +17,6 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from bert_core.config import MAX_SEED, Limits
-from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, ConfigError, RunError, checked, is_out_of_memory, one_line
 from bert_core.probes.batch import BatchView, view_batch
@@ -29,8 +29,8 @@ from bert_core.storage.checkpoint import Checkpoint, pack_checkpoint, save_check
 from bert_core.tasks.examples import TaskParts
 from bert_core.training.metrics import StepMetrics
 
-# None for the recipe's own, a function for one that takes long to read.
-Text = Corpus | TaskParts | Callable[[], Corpus | TaskParts] | None
+# What a run learns from: None for the recipe's own, a function for a text that takes long to read.
+Source = Corpus | TaskParts | Callable[[], Corpus | TaskParts] | None
 Status = Literal["queued", "running", "paused", "finished", "stopped", "failed"]
 TRAINING = ("queued", "running")  # steps come without being asked for
 ACTIVE = (*TRAINING, "paused")
@@ -46,13 +46,12 @@ _log = logging.getLogger(__name__)
 
 
 class Scheduler(Protocol):
-    """What a run needs of its service. changed: guards all runs; a notification wakes the training thread. limits: of
-    this place."""
+    """What a run needs of its service. changed: guards all runs; a notification wakes the training thread."""
 
     changed: threading.Condition
     limits: Limits
 
-    def now(self) -> float: ...
+    now: Callable[[], float]
 
     def admit(self, run: "Run", nbytes: int) -> None: ...
 
@@ -60,31 +59,24 @@ class Scheduler(Protocol):
 
     def enlist(self, run: "Run") -> None: ...
 
-    def queue_ahead(self, run: "Run") -> tuple[int, float | None]: ...
-
-    def count_sharing(self) -> int: ...
+    def place_of(self, run: "Run") -> tuple[int, float | None, int]: ...
 
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a run.
-
-    steps: of all parts of the training. seconds: training time so far. seconds_left, wait_seconds: estimates, None
-    while unknown. runs_ahead: number of runs that are prepared before this one, for which it waits. preparing: the
-    present stage of the preparation, else "". sharing: number of runs that share the training thread now, with this.
-    """
+    """The progress of a run."""
 
     status: Status
     reason: str
     step: int
-    steps: int
-    seconds: float
+    steps: int  # of all parts of the training
+    seconds: float  # training time so far
     tokens_per_second: float
-    seconds_left: float | None
-    runs_ahead: int
-    wait_seconds: float | None
-    preparing: str
-    sharing: int
+    seconds_left: float | None  # an estimate, None while unknown
+    runs_ahead: int  # how many are prepared before this one
+    wait_seconds: float | None  # for these, an estimate
+    preparing: str  # the present stage of the preparation, else ""
+    sharing: int  # how many runs share the training thread, this one among them
 
 
 class Run:
@@ -94,14 +86,11 @@ class Run:
     batch after it; `save` and `pack` also end an evaluation.
 
     id: 128 random bits in hexadecimal. recipe: once prepared, at scale, with its number of steps and every change of
-    the schedule. reason: why it failed, was stopped or paused itself. corpus, training_text, held_out: the text and its
-    parts, None until it was read; held_out stays None if the model can only memorise. batches: of the training text,
-    None until it is prepared and after it was freed. parts: instead of these for a task, with the examples that it
-    trains on; validation is never None then. given: the parts as they were given. snapshots: oldest first. best: of a
-    task, the one that did best on the validation part; None before the first epoch is evaluated, and if its recipe
-    keeps the last weights. worker: None until it is prepared and after the state for the next step was freed. pace:
-    steps a second, None for full speed. due: when the pace allows the next step, by the scheduler's clock.
-    training_bytes: estimated, of training it.
+    the schedule. reason: why it failed, was stopped or paused itself. prepared: its text or task with their parts and
+    batches, without the model; None until then and after it was freed. snapshots: oldest first. best: of a task, the
+    one that did best on the validation part; None before the first result, and if its recipe keeps the last weights.
+    worker: None until it is prepared and after the state for the next step was freed. pace: steps a second, None for
+    full speed. due: when the pace allows the next step, by the scheduler's clock. training_bytes: estimated.
     """
 
     def __init__(
@@ -112,18 +101,13 @@ class Run:
         paused: bool = False,
         lease: float | None = None,
         keep_step: int | None = None,
-        saved: tuple[Checkpoint, TrainingState] | None = None,
         start: Checkpoint | None = None,
+        saved: TrainingState | None = None,
     ) -> None:
-        """Arguments as for `TrainingService.start`; saved: where a resumed run begins. start: of a task's run."""
+        """Arguments as for `TrainingService.start`; start, saved: the model and the state to begin with, if any."""
         self.id = secrets.token_hex(16)
         self.recipe, self.reason = recipe, ""
-        self.corpus: Corpus | None = None
-        self.training_text: Corpus | None = None
-        self.held_out: Corpus | None = None
-        self.batches: PretrainingBatches | None = None
-        self.parts: TaskParts | None = None
-        self.given: TaskParts | None = None
+        self.prepared: Prepared | None = None
         self.snapshots: tuple[Snapshot, ...] = ()
         self.best: Snapshot | None = None
         self.worker: Worker | None = None
@@ -133,7 +117,7 @@ class Run:
         self._history: list[StepMetrics] = []
         self._evaluations: Sequence[StepMetrics] = ()
         self._scheduler, self._changed = scheduler, scheduler.changed
-        self._saved, self._start = saved, saved[0] if saved else start
+        self._saved, self._start = saved, start
         self._keep_step = keep_step
         self._lease, self._renewed = lease, scheduler.now()
         self._stage = ""  # of the preparation
@@ -185,8 +169,8 @@ class Run:
             speed = sum(row.tokens for row in recent[1:]) / spent if spent else 0.0
             is_estimated = status == "running" and self._step_seconds is not None
             left = (steps - done) * self._step_seconds if is_estimated else None
-            ahead, wait = self._scheduler.queue_ahead(self)
-            sharing, reason = self._scheduler.count_sharing(), self.reason or self._slice_note()
+            ahead, wait, sharing = self._scheduler.place_of(self)
+            reason = self.reason or self._slice_note()
             return Progress(status, reason, done, steps, seconds, speed, left, ahead, wait, self._stage, sharing)
 
     def _slice_note(self) -> str:
@@ -204,20 +188,19 @@ class Run:
 
         again: 1, 2, ... hide other words of the same pairs. Raises RunError without such a step or without batches.
         """
-        batches, last = self.batches, self.recipe.training.total_steps
-        if batches is None:
+        prepared, last = self.prepared, self.recipe.training.total_steps
+        if prepared is None or prepared.head:
             raise RunError("The batches of this run are not here: it is not prepared yet, or it was freed.")
         if not 0 <= again <= MAX_SEED:
             raise RunError(f"again is {again}; it must be a number from 0 to {MAX_SEED}.")
         if not 1 <= step <= last:
             raise RunError(f"There is no step {step}; this run has the steps 1 to {last}.")
-        return view_batch(batches.copy(again)[step - 1], self.snapshots[0].tokenizer, step, rows)
+        return view_batch(prepared.batches.copy(again)[step - 1], prepared.tokenizer, step, rows)
 
     @checked
     def save(self, folder: str | Path) -> None:
-        """Write the model, that of a task's best epoch, as a Hugging Face folder with the state for
-        `TrainingService.resume`, if that is still kept. Raises RunError if there is no model, CheckpointError if the
-        folder cannot be written."""
+        """Write the model, that of a task's best epoch, as a Hugging Face folder, with the state for `resume`, if it
+        is kept. Raises RunError without a model, CheckpointError if the folder cannot be written."""
         checkpoint, also = self._to_save()
         save_checkpoint(checkpoint, folder, also=also)
 
@@ -234,7 +217,7 @@ class Run:
             if self.worker is None:
                 return (self.best or self.snapshots[-1]).checkpoint(), lambda folder: None
             shown, state = self.worker.to_save(self._history)
-            self._publish(self.worker.newest, self.worker.best)
+            self._publish(self.worker.newest, self.worker.evaluator.best)
             return shown.checkpoint(), state.write
 
     # --- Commands -----------------------------------------------------------------------------------------------------
@@ -361,38 +344,34 @@ class Run:
 
     # --- For the service alone ----------------------------------------------------------------------------------------
 
-    def prepare(self, text: Text, device: str) -> None:
-        """Read and encode the text and build the model; an error ends the run."""
+    def prepare(self, source: Source, device: str) -> None:
+        """Read and encode what it learns from and build the model; an error ends the run."""
         with self._fail_on_error():
-            if callable(text):
+            if callable(source):
                 self._show_stage("reading the text")
-            source: Any = text() if callable(text) else text
+                source = source()
             if source is not None:
                 self._text_bytes = source.nbytes
                 self._scheduler.admit(self, PREPARING * source.nbytes)
 
             def admit(prepared: Prepared) -> None:
-                check_limits(prepared, self._scheduler.limits, device)
+                check_limits(prepared, self._scheduler.limits)
                 self.training_bytes = prepared.training_bytes
                 self._scheduler.admit(self, 0)
 
             start = self._start if self.recipe.start or isinstance(self.recipe, FinetuningRecipe) else None
             progress = self._show_stage
             prepared = prepare(self.recipe, source, device=device, start=start, progress=progress, admit=admit)
-            worker = Worker(prepared, device, self._saved)
+            worker = Worker(prepared, self._start, self._saved)
             with self._changed:
                 if self._ended:
                     return
-                if prepared.head:
-                    self.parts, self.given = prepared.parts, prepared.source
-                    self._text_bytes += prepared.batches.nbytes + prepared.validation.nbytes
-                else:
-                    self.corpus, self.batches = prepared.source, prepared.batches
-                    self.training_text, self.held_out, _ = prepared.parts
-                self._history = list(self._saved[1].history) if self._saved else []
-                self.recipe, self._evaluations = worker.recipe, worker.evaluations
+                self.prepared = dataclasses.replace(prepared, model=None)
+                self._text_bytes += sum(part.nbytes for part in (prepared.batches, prepared.validation) if part)
+                self._history = list(self._saved.history) if self._saved else []
+                self.recipe, self._evaluations = worker.recipe, worker.evaluator.points
                 self._start = self._saved = None
-                self._publish(worker.newest, worker.best)
+                self._publish(worker.newest, worker.evaluator.best)
                 self._stage, self._slice_ended = "", time.monotonic()
                 self.worker = worker
                 self._changed.notify_all()
@@ -454,9 +433,9 @@ class Run:
                 self._end("failed", divergence)
         if not divergence:
             worker.evaluate()
-            if worker.best is not self.best:
+            if worker.evaluator.best is not self.best:
                 with self._changed:
-                    self._publish(worker.newest, worker.best)
+                    self._publish(worker.newest, worker.evaluator.best)
 
     def _may_step(self) -> bool:
         """Whether a step may begin now; if so, it is counted, and by its pace the next one is due a period later."""
@@ -525,12 +504,8 @@ class Run:
 
     @property
     def fixed_bytes(self) -> int:
-        """Estimated bytes of the history and the encoded text."""
-        encoded = self.batches.encoded if self.batches else None
-        arrays = (encoded.ids, encoded.offsets, encoded.texts) if encoded else ()
-        # A memory-mapped array does not own its data and takes no memory.
-        text = sum(array.nbytes for array in arrays if array.flags.owndata)
-        return ROW_BYTES * len(self._history) + text + self._text_bytes
+        """Estimated bytes of the history and the text."""
+        return ROW_BYTES * len(self._history) + self._text_bytes
 
     @property
     def spare_bytes(self) -> int:
@@ -539,8 +514,7 @@ class Run:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes that it keeps beside training. The service asks every run twice a second; the snapshots of a run have
-        the same size, so only one is measured."""
+        """Bytes that it keeps beside training; asked often, so one snapshot stands for all, which have one size."""
         snapshots = self.snapshots
         return self.fixed_bytes + self.spare_bytes + (len(snapshots) * snapshots[0].nbytes if snapshots else 0)
 
@@ -573,8 +547,7 @@ class Run:
         """Stop and free all but the history; a run with a step in progress only stops, and is freed by a later call."""
         self.stop(reason, wait=False)
         if self._ended:
-            self.worker = self.batches = self.best = self._lease = None
-            self.corpus = self.training_text = self.held_out = self.parts = self.given = None
+            self.worker = self.prepared = self.best = self._lease = None
             self.snapshots, self._evaluations, self._text_bytes = (), (), 0
 
 

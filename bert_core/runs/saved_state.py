@@ -16,93 +16,43 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
-from torch.nn.utils import parameters_to_vector
 
 from bert_core.config import check_seed
-from bert_core.data.corpus import Corpus
 from bert_core.errors import CheckpointError, CorpusError, quoted
-from bert_core.runs.prepare import Prepared
-from bert_core.runs.recipe import FinetuningRecipe, Recipe
-from bert_core.runs.snapshots import Snapshot
-from bert_core.storage.checkpoint import (
-    MODEL_FILES,
-    RECIPE,
-    TOKENIZER,
-    TRAINING_STATE,
-    TRAINING_TENSORS,
-    Checkpoint,
-)
+from bert_core.runs.recipe import FinetuningRecipe, Recipe, Source
+from bert_core.storage.checkpoint import MODEL_FILES, RECIPE, TOKENIZER, TRAINING_STATE, TRAINING_TENSORS
 from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header, read_tensor
 from bert_core.storage.untrusted import read_json
 from bert_core.storage.weights import CONFIG, WEIGHTS, check_finite
-from bert_core.tasks.examples import TaskParts
 from bert_core.training.metrics import StepMetrics
-from bert_core.training.trainer import Trainer, TrainerState
+from bert_core.training.trainer import TrainerState
 
 _LAST = "last"  # the weights of the last step, in one tensor as the averages, where the model has others
+_HASHED = {CONFIG, WEIGHTS, TOKENIZER, RECIPE, TRAINING_TENSORS}  # at least
 _MAX_SETTINGS_BYTES = 256 * 2**10  # of recipe.json and of training_state.json, which have a few kB
 _MAX_STEPS = 1_000_000  # the numbers of each are kept in memory
 
 
 @dataclass(frozen=True)
 class TrainingState:
-    """The state of a run after a step.
+    """The state of a run after a step. last: the weights of this step, in one tensor, where the saved model is that of
+    a task's best epoch; None where it is that of this step."""
 
-    recipe: at scale, with the seed and all parts of its training. text: fingerprint of the whole text or task. trainer:
-    state of the optimizer. history, evaluations: all rows so far. last: the weights of this step, in one tensor, where
-    the saved model is that of a task's best epoch; None where it is that of this step.
-    """
-
-    recipe: Any
-    text: str
+    recipe: Any  # a Recipe or, for a task, a FinetuningRecipe; at scale, with the seed and all parts of its training
+    text: str  # fingerprint of the whole text or task
     trainer: TrainerState
-    history: Sequence[Any]
-    evaluations: Sequence[Any]
+    history: Sequence[StepMetrics]  # of all steps so far
+    evaluations: Sequence[StepMetrics]  # the held-out curve so far
     last: Tensor | None = None
 
-    @classmethod
-    def of(
-        cls,
-        recipe: Recipe | FinetuningRecipe,
-        source: Corpus | TaskParts,
-        trainer: Trainer,
-        history: Sequence[Any],
-        points: Sequence[Any],
-        last: Snapshot | None = None,
-    ) -> "TrainingState":
-        """A copy of the state of a trainer, with the rows and the held-out curve so far."""
-        flat = parameters_to_vector(last.weights.values()).cpu() if last else None
-        return cls(recipe, source.fingerprint, trainer.state(), list(history), list(points), flat)
-
-    def matching(self, source: Any) -> Any:
-        """The given text or task, or the recipe's own for None. Raises CorpusError if the run was trained on another
-        one."""
+    def matching(self, source: Source | None) -> Source:
+        """The given text or task, or the recipe's own for None. Raises CorpusError for another than was trained on."""
         source = source or self.recipe.source()
         if source.fingerprint != self.text:
             raise CorpusError(
                 f"{source.name} is not the text that this model was being trained on; give the same text, unchanged."
             )
         return source
-
-    def restore_trainer(self, prepared: Prepared, checkpoint: Checkpoint, device: str) -> Trainer:
-        """A trainer that continues from this state, with the weights of the checkpoint; where there are others, `last`,
-        the caller sets them.
-
-        prepared: from this state's recipe and text. checkpoint: that was saved with it. Raises CheckpointError when
-        they do not belong together.
-        """
-        has_same_tokens = checkpoint.tokenizer.get_vocab() == prepared.tokenizer.get_vocab()
-        if checkpoint.config != prepared.model.config or not has_same_tokens:
-            raise CheckpointError(
-                "The model does not fit its recipe.json, or this program's tokenizer differs from that of the program "
-                "that saved it; its training cannot continue."
-            )
-        prepared.load(checkpoint)
-        trainer = prepared.trainer(device)
-        trainer.restore(self.trainer)
-        if self.last is not None and len(self.last) != sum(each.numel() for each in trainer.model.parameters()):
-            raise _mismatch()
-        return trainer
 
     def write(self, folder: Path) -> None:
         """Write the two files into a folder that has the model's files and no others, for `save_checkpoint`."""
@@ -138,19 +88,21 @@ def read_training_state(folder: str | Path) -> TrainingState:
     facts, settings = (read_json(folder / name, most_bytes=_MAX_SETTINGS_BYTES) for name in (TRAINING_STATE, RECIPE))
     check_seed(settings.get("seed"))
     recipe = (FinetuningRecipe if "task" in settings else Recipe).from_dict("saved", settings)
-    values: list[Any] = [facts.get(name) for name in ("step", "seconds", "updates", "text", "sha256", "columns")]
-    step, seconds, updates, text, hashes, columns = values
-    if (
-        not (_is_count(step) and step <= recipe.training.total_steps)
-        or not isinstance(seconds, float | int)
-        or not (isinstance(updates, list) and all(map(_is_count, updates)))
-        or not isinstance(text, str)
-        or not (isinstance(columns, dict) and columns.keys() == {"history", "evaluations"})
-        or not (isinstance(columns["evaluations"], list) and all(map(_is_name, columns["evaluations"])))
-        or not (isinstance(hashes, dict) and {CONFIG, WEIGHTS, TOKENIZER, RECIPE, TRAINING_TENSORS} <= hashes.keys())
-    ):
+    match facts:
+        case {
+            "step": int() as step,
+            "seconds": float() | int() as seconds,
+            "updates": [*updates],
+            "text": str() as text,
+            "columns": {"history": names, "evaluations": [*measures]} as columns,
+            "sha256": dict() as hashes,
+        } if all(map(_is_count, [step, *updates])) and all(map(_is_name, measures)) and hashes.keys() >= _HASHED:
+            pass
+        case _:
+            raise _mismatch()
+    if step > recipe.training.total_steps:
         raise _mismatch()
-    if columns["history"] != (list(recipe.names) if step else []):
+    if names != (list(recipe.names) if step else []):
         raise CheckpointError("Another version of this program has saved this training; start it again.")
     for name, digest in hashes.items():
         if not MODEL_FILES.fullmatch(name) or not (folder / name).is_file() or _sha256(folder / name) != digest:
@@ -166,7 +118,8 @@ def read_training_state(folder: str | Path) -> TrainingState:
     averages = {name: read_tensor(entry) for name, entry in entries.items() if name not in columns}
     check_finite(averages, "The training cannot continue", "save the model again")
     history, evaluations = (_rows(columns[name], entries.get(name), step + 1) for name in ("history", "evaluations"))
-    if [row.step for row in history] != list(range(1, step + 1)):
+    sizes = {each.shape for each in averages.values()}
+    if [row.step for row in history] != list(range(1, step + 1)) or len(sizes) > 1:
         raise _mismatch()
     last = averages.pop(_LAST, None)
     trainer = TrainerState(step, float(seconds), tuple(updates), averages)
@@ -195,11 +148,11 @@ def _rows(names: Sequence[str], entry: TensorEntry | None, most: int) -> list[St
     return rows
 
 
-def _is_name(value: Any) -> bool:
+def _is_name(value: object) -> bool:
     return isinstance(value, str) and value.isidentifier()
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value <= 10**9
 
 

@@ -28,7 +28,7 @@ from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError, checked_settings, one_line
 from bert_core.runs.memory import BUDGET_BYTES, Budget, Memory
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe
-from bert_core.runs.run import ENDED, Run, Text, running_mean
+from bert_core.runs.run import ENDED, Run, Source, running_mean
 from bert_core.runs.saved_state import read_training_state
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, unpack_checkpoint
 from bert_core.tasks.examples import TaskParts
@@ -49,7 +49,7 @@ class Leased(Protocol):
 class TrainingService:
     """Trains runs in the background until `close()`.
 
-    device: see `choose_device`, which raises ConfigError for one that is not there. clock: of leases and paces,
+    device: see `choose_device`, which raises ConfigError for one that is not there. clock, now: of leases and paces,
     monotonic seconds. limits: of each run. changed: guards all runs and wakes the training thread. memory: what all
     runs and their models may take together.
     """
@@ -64,10 +64,10 @@ class TrainingService:
         self.changed = threading.Condition(threading.RLock())
         usable = usable_memory(self.device)
         self.memory = Memory(int(min(usable, limits.memory_bytes)), usable, self.changed)
-        self._clock = clock
+        self.now = clock
         self._budgets: weakref.WeakKeyDictionary[Run, Budget] = weakref.WeakKeyDictionary()
         self._active: list[Run] = []
-        self._waiting: dict[Run, Text] = {}  # for the visitor's earlier runs to end
+        self._waiting: dict[Run, Source] = {}  # for the visitor's earlier runs to end
         self._queue: list[Run] = []  # to be prepared, first come, first served
         self._served = 0.0  # training time of the last visitor to train, before that slice
         self._leased: weakref.WeakSet[Leased] = weakref.WeakSet()
@@ -83,7 +83,7 @@ class TrainingService:
     def start(
         self,
         recipe: Recipe | str,
-        corpus: Text = None,
+        corpus: Source = None,
         seed: int | None = None,
         *,
         paused: bool = False,
@@ -91,15 +91,13 @@ class TrainingService:
         budget: Budget | None = None,
         keep_step: int | None = None,
     ) -> Run:
-        """Queue a run and return at once.
+        """Queue a run and return at once. An unusable text ends the run as failed.
 
-        recipe: a recipe or its name. corpus: None for the recipe's own; for a text that takes long to read, a function
-        that is called when the run is prepared. seed: None for the recipe's own. paused: wait before the first step.
+        recipe: a recipe or its name. corpus, seed: None for the recipe's own. paused: wait before the first step.
         lease: seconds without a `touch` after which the run is paused; after FREE_AFTER times as long it is freed; None
         for no limit. budget: shared by the runs of one visitor, which are prepared and trained one after the other;
-        None for one of its own. keep_step: a step of which a snapshot is taken and stays.
-
-        Raises ConfigError for an unknown recipe or a seed out of range. An unusable text ends the run as failed.
+        None for one of its own. keep_step: a step of which a snapshot is taken and stays. Raises ConfigError for an
+        unknown recipe or a seed out of range.
         """
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
         run = Run(recipe.with_seed(seed), self, paused=paused, lease=lease, keep_step=keep_step)
@@ -144,12 +142,11 @@ class TrainingService:
             if folder.is_file():
                 folder = Path(temporary, "model")
                 unpack_checkpoint(folder_or_zip, folder, limits=self.limits)
-            saved = load_checkpoint(folder, limits=self.limits), read_training_state(folder)
-        state = saved[1]
+            checkpoint, state = load_checkpoint(folder, limits=self.limits), read_training_state(folder)
         corpus = state.matching(corpus)
-        return self._add(Run(state.recipe, self, saved=saved, **options), corpus, budget)
+        return self._add(Run(state.recipe, self, start=checkpoint, saved=state, **options), corpus, budget)
 
-    def _add(self, run: Run, text: Text, budget: Budget | None) -> Run:
+    def _add(self, run: Run, text: Source, budget: Budget | None) -> Run:
         with self.changed:
             self.enlist(run)
             self._budgets[run] = budget = budget or self.budget()
@@ -167,10 +164,6 @@ class TrainingService:
         """Call its `check_lease` with `now()` every TICK_SECONDS, as long as the object lives."""
         with self.changed:
             self._leased.add(leased)
-
-    def now(self) -> float:
-        """Seconds by the clock of leases and paces."""
-        return self._clock()
 
     @property
     def is_alive(self) -> bool:
@@ -211,18 +204,13 @@ class TrainingService:
             raise RunError("The service is closing; start the app again.")
         self._active.append(run)
 
-    def queue_ahead(self, run: Run) -> tuple[int, float | None]:
-        """The number of runs that are prepared before this one, and the estimated wait in seconds, None if unknown."""
-        ahead = 0
+    def place_of(self, run: Run) -> tuple[int, float | None, int]:
+        """How many runs are prepared before it, the estimated wait in seconds, None if unknown, and how many train."""
+        ahead, seconds = 0, self._prepare_seconds
         if run in self._queue and run.status not in ENDED:
             ahead = sum(other.status not in ENDED for other in self._queue[: self._queue.index(run)])
-        if ahead and self._prepare_seconds is None:
-            return ahead, None
-        return ahead, ahead * (self._prepare_seconds or 0.0)
-
-    def count_sharing(self) -> int:
-        """The number of runs that share the training thread now."""
-        return sum(run.wants_steps for run in self._first_runs().values())
+        wait = None if ahead and seconds is None else ahead * (seconds or 0.0)
+        return ahead, wait, sum(each.wants_steps for each in self._first_runs().values())
 
     # --- The two threads ----------------------------------------------------------------------------------------------
 
@@ -242,7 +230,7 @@ class TrainingService:
                 self._queue.append(run)
                 self._preparer.submit(self._prepare, run, self._waiting.pop(run))
 
-    def _prepare(self, run: Run, text: Text) -> None:
+    def _prepare(self, run: Run, text: Source) -> None:
         started = time.monotonic()
         try:
             if run.status not in ENDED:

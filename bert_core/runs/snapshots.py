@@ -5,7 +5,7 @@ import dataclasses
 import functools
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from tokenizers import Tokenizer
@@ -33,7 +33,7 @@ class Snapshot:
     config: BertConfig
     tokenizer: Tokenizer
     name: str
-    recipe: Mapping[str, Any]
+    recipe: Mapping[str, object]
     head: TaskHead | None = None
 
     @functools.cached_property

@@ -9,11 +9,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
 
-from torch.nn.utils import vector_to_parameters
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from bert_core.costs import choose_device, give_back_memory
+from bert_core.costs import give_back_memory
 from bert_core.errors import ConfigError, RunError, checked
 from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
@@ -43,37 +42,30 @@ def turn_on(device: str) -> AbstractContextManager:
 class Worker:
     """Trains one run. Of its model on MPS, it shows copies on the CPU, so that no other thread asks that device.
 
-    prepared: its text or task, tokenizer and model. saved: a checkpoint and a state to continue from. trainer:
-    `trainer.step` steps are done. newest: the last snapshot. evaluations: the held-out curve so far, empty if nothing
-    is held out. lost: of several processes, that one has ended.
+    prepared: its text or task, tokenizer and model. state: to continue from, with the model `start` that was saved with
+    it. trainer: `trainer.step` steps are done. newest: the last snapshot. evaluator: has the held-out curve and the
+    best snapshot of a task. lost: of several processes, that one has ended.
     """
 
-    def __init__(self, prepared: Prepared, device: str, saved: tuple[Checkpoint, TrainingState] | None = None) -> None:
-        self.prepared = prepared
+    def __init__(self, prepared: Prepared, start: Checkpoint | None = None, state: TrainingState | None = None) -> None:
+        self.prepared, device = prepared, prepared.device
         self._turn, self._shown_on = turn_on(device), "cpu" if device == "mps" else device
         self.lost: LostProcess | None = None
         self._step_seconds = SLICE_SECONDS  # in the last slice, with the wait for the device
-        checkpoint, state = saved or (None, None)
-        self._evaluator = prepared.evaluator(state.evaluations if state else ())
-        self.evaluations = self._evaluator.points
+        self.evaluator = prepared.evaluator(state.evaluations if state else ())
         with self._turn:
-            if checkpoint and state:
-                self.trainer = state.restore_trainer(prepared, checkpoint, device)
-            else:
-                self.trainer = prepared.trainer(device)
-            if self._evaluator.best_step:
-                self._evaluator.best = self.copy(self._evaluator.best_step)  # its weights are those of the saved model
+            if start and state:
+                prepared.load(start)
+            self.trainer = prepared.trainer()
+            if state:
+                self.trainer.restore(state.trainer)
+            if self.evaluator.best_step:
+                self.evaluator.best = self.copy(self.evaluator.best_step)  # its weights are those of the saved model
             if state and state.last is not None:
                 weights = state.last.to(self.trainer.device, copy=True)
                 vector_to_parameters(weights, self.trainer.model.parameters())
         self.take_snapshot()
-        self._evaluator.begin_if_due(self.newest, self.is_trained)
-
-    @property
-    def best(self) -> Snapshot | None:
-        """The snapshot of a task that did best on the validation part; None before the first result, and if its recipe
-        keeps the last weights."""
-        return self._evaluator.best
+        self.evaluator.begin_if_due(self.newest, self.is_trained)
 
     @property
     def recipe(self) -> Recipe | FinetuningRecipe:
@@ -81,7 +73,7 @@ class Worker:
         return dataclasses.replace(self.prepared.recipe, training=self.trainer.config)
 
     def add_part(self, steps: int, learning_rate: float | None) -> Recipe | FinetuningRecipe:
-        """Let the training go on, from this step, for `steps` steps with another learning rate; None keeps it."""
+        """Let the training go on from this step for `steps` steps, with another learning rate; None keeps it."""
         self.trainer.config = self.trainer.config.then(self.trainer.step, steps, learning_rate)
         return self.recipe
 
@@ -93,12 +85,12 @@ class Worker:
     @property
     def is_finished(self) -> bool:
         """Whether all steps are done and the finished model is evaluated."""
-        return self.is_trained and self._evaluator.is_done(self.trainer.step)
+        return self.is_trained and self.evaluator.is_done(self.trainer.step)
 
     @property
     def is_fixed_step(self) -> bool:
         """Whether this step has a snapshot in any case: the last one, and those to evaluate."""
-        return self.is_trained or self._evaluator.is_one_of(self.trainer.step)
+        return self.is_trained or self.evaluator.is_one_of(self.trainer.step)
 
     def slices(self, may_step: Callable[[], bool] = lambda: True) -> Iterator[list[StepMetrics]]:
         """Train and evaluate until all is done, `may_step` refuses a step or another process is lost.
@@ -173,38 +165,34 @@ class Worker:
 
         rows: the metrics of all steps so far. It ends an evaluation first.
         """
-        while self._evaluator.is_running:
+        while self.evaluator.is_running:
             self.evaluate()
         shown, last = self.copy(), None
-        if self.best:
-            last, shown = shown, dataclasses.replace(self.best, recipe=shown.recipe)
+        if self.evaluator.best:
+            last, shown = shown, dataclasses.replace(self.evaluator.best, recipe=shown.recipe)
         with self._turn:
-            return shown, TrainingState.of(
-                self.recipe, self.prepared.source, self.trainer, rows, self.evaluations, last
-            )
+            flat = parameters_to_vector(last.weights.values()).cpu() if last else None
+            state, text, points = self.trainer.state(), self.prepared.source.fingerprint, self.evaluator.points
+            return shown, TrainingState(self.recipe, text, state, tuple(rows), tuple(points), flat)
 
     def evaluate(self) -> None:
-        """Evaluate one held-out batch, of the last model that was due."""
-        self._evaluator.begin_if_due(self.newest, self.is_trained)
-        self._evaluator.advance()
+        """Evaluate one held-out batch, of the newest model that was due."""
+        self.evaluator.begin_if_due(self.newest, self.is_trained)
+        self.evaluator.advance()
 
 
 @dataclass(frozen=True)
 class Finetuned:
-    """A fine-tuned model and its measures.
-
-    test: empty without a test part. examples: number of examples that it was trained on. precision: of the matrix
-    products. notes: see `Prepared`.
-    """
+    """A fine-tuned model and its measures."""
 
     checkpoint: Checkpoint
     validation: Metrics
-    test: Metrics
-    examples: int
-    precision: str
+    test: Metrics  # empty without a test part
+    examples: int  # how many it was trained on
+    precision: str  # of the matrix products
     history: Sequence[StepMetrics]
     evaluations: Sequence[StepMetrics]
-    notes: Sequence[str]
+    notes: Sequence[str]  # what the readers changed, one sentence each
 
 
 @checked
@@ -220,17 +208,15 @@ def finetune(
     device: str = "auto",
     progress: Callable[[StepMetrics, int], None] = lambda row, steps: None,
     tell: Callable[[str], None] = lambda note: None,
-    **settings: Any,
+    **settings: object,
 ) -> Finetuned:
     """Fine-tune a model and wait for the result: that of the best epoch, unless the recipe keeps the last weights.
 
     task, validation, test: see `TaskParts`; without a task, the recipe's own examples. recipe: None for the defaults.
     random_weights: start from random weights of the same sizes; None for the recipe's choice. device: see
-    `choose_device`. progress: called with the last step and the number of steps. tell: called with each note of the
-    result before the first step. settings: see `FinetuningRecipe.override`. Raises BertCoreError; RunError when the
-    loss stops being a number.
+    `choose_device`. progress: called with the last step and the number of steps. tell: called with each note before the
+    first step. settings: see `FinetuningRecipe.override`. Raises BertCoreError; RunError for a loss that is no number.
     """
-    device = choose_device(device)
     parts = TaskParts(task, validation, test) if task else None
     if recipe is None:
         if task is None:
@@ -241,13 +227,13 @@ def finetune(
     prepared = prepare(recipe.override(settings), parts, seed, device, start=checkpoint)
     for note in prepared.notes:
         tell(note)
-    worker, history = Worker(prepared, device), list[StepMetrics]()
+    worker, history = Worker(prepared), list[StepMetrics]()
     for rows in worker.slices():
         history += rows
         progress(history[-1], worker.trainer.config.total_steps)
-    result = worker.best or worker.newest
-    kept = next(point for point in worker.evaluations if point.step == result.step)
+    result, points = worker.evaluator.best or worker.newest, worker.evaluator.points
+    kept = next(point for point in points if point.step == result.step)
     tuned, held_out = result.checkpoint(), prepared.parts.test
     tested = review(tuned, held_out).measures if held_out else {}
     examples, precision = len(prepared.parts.train.examples), worker.trainer.config.precision
-    return Finetuned(tuned, kept.measures, tested, examples, precision, history, worker.evaluations, prepared.notes)
+    return Finetuned(tuned, kept.measures, tested, examples, precision, history, points, prepared.notes)

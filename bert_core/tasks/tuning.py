@@ -39,9 +39,6 @@ class TaskObjective:
     def size(self, batch: TaskBatch) -> tuple[Tensor, int]:
         return batch.attention_mask.flatten(0, -2).sum(1), 0
 
-    def optimizers(self, config: FinetuningConfig) -> int:
-        return 1
-
     def measure(self, model: BertForTask, batch: TaskBatch) -> Fractions:
         assert batch.target is not None
         return self.task.numbers(batch.logits(model), batch.target)

@@ -1,8 +1,8 @@
 """Training on several processes or machines: PyTorch's DistributedDataParallel around the same step.
 
 torchrun starts a process for each GPU, or several on a CPU. Every process draws the same whole batch, which is a
-function of seed and step, and trains on its own rows of it. So each process knows the number of asked positions in the
-whole batch, and the loss is the mean over these, as one process would compute it.
+function of seed and step, and trains on its own rows of it. The loss is the mean over the asked positions of the whole
+batch, as one process would compute it.
 """
 
 import contextlib
@@ -13,12 +13,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from bert_core.data.batches import Batch
 from bert_core.errors import ConfigError, RunError
-from bert_core.training.metrics import Fractions, Objective
 from bert_core.training.trainer import Trainer
 
 _AGREE_EVERY = 10  # steps; in between, the processes do not wait for each other to agree on a stop
@@ -39,6 +38,10 @@ def rank() -> int:
     return dist.get_rank() if dist.is_initialized() else 0
 
 
+def _local_rank() -> int:
+    return int(os.environ["LOCAL_RANK"])
+
+
 @contextlib.contextmanager
 def joined(device: str) -> Iterator[None]:
     """Join the other processes, if torchrun has started this one: over NCCL on GPUs, otherwise over Gloo."""
@@ -54,10 +57,6 @@ def joined(device: str) -> Iterator[None]:
         # If another process has ended, leaving the group may fail too.
         with contextlib.suppress(RuntimeError):
             dist.destroy_process_group()
-
-
-def _local_rank() -> int:
-    return int(os.environ["LOCAL_RANK"])
 
 
 @contextlib.contextmanager
@@ -100,10 +99,10 @@ def own_rows(batch: Batch, number: int, size: int) -> Batch:
 
 
 class DistributedTrainer(Trainer):
-    """The trainer of one of several processes, whose weights and states stay equal; they share the CPU threads.
+    """The trainer of one of several processes, whose weights and states stay equal, with metrics of the whole batch.
 
-    Its metrics are those of the whole batch. Raises LostProcess when another process ends; the state is then that of
-    the last complete step. Raises ConfigError when a batch has fewer rows than there are processes.
+    Raises LostProcess when another process ends; the state is then that of the last complete step. Raises ConfigError
+    when a batch has fewer rows than there are processes.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -115,10 +114,7 @@ class DistributedTrainer(Trainer):
             raise ConfigError(
                 f"A batch of {rows} pairs is too small for {size} processes; set data.batch_size to {size} or more."
             )
-        # With alternating objectives, the other objective's head has no gradient.
-        self._measuring = DistributedDataParallel(
-            _Measuring(self.model, self.objective), find_unused_parameters=self.config.alternating
-        )
+        self._shared = DistributedDataParallel(self.model)
 
     @property
     def _dropout_seed(self) -> int:
@@ -129,21 +125,10 @@ class DistributedTrainer(Trainer):
         own = self.objective.send(own_rows(batch, dist.get_rank(), size), self.device)
         with _together():
             with self._autocast():
-                sums, counts = self._measuring(own)
+                sums, counts = self.objective.measure(self._shared, own)
             dist.all_reduce(counts)
             # DistributedDataParallel divides the sum of the gradients by `size`.
             (size * self.objective.loss(sums / counts, self.config, self.step)).backward()
             sums = sums.detach()
             dist.all_reduce(sums)
         return sums / counts
-
-
-class _Measuring(nn.Module):
-    """The objective's `measure` as a module, which is what DistributedDataParallel takes."""
-
-    def __init__(self, model: nn.Module, objective: Objective) -> None:
-        super().__init__()
-        self.model, self.objective = model, objective
-
-    def forward(self, batch: Any) -> Fractions:
-        return self.objective.measure(self.model, batch)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import torch
 
@@ -13,6 +13,7 @@ from bert_core.training.losses import HELD_OUT, Pretraining
 from bert_core.training.metrics import Fractions, StepMetrics
 
 Result = TypeVar("Result")
+Kept = TypeVar("Kept", bound="Stepped")
 
 MAX_BATCHES = 8  # of one evaluation
 MAX_EVALUATIONS = 100  # of one run
@@ -73,18 +74,24 @@ def result_of(work: Generator[object, None, Result]) -> Result:
             return end.value
 
 
-class Evaluator:
+class Stepped(Protocol):
+    """Weights that are kept. step: after which they were."""
+
+    @property
+    def step(self) -> int: ...
+
+
+class Evaluator(Generic[Kept]):
     """Evaluates snapshots on held-out data, one batch at a time, while training goes on.
 
-    evaluate: gives the work on a snapshot: it yields after each batch and returns the result, which has the snapshot's
-    step. None where nothing is held out. every: number of steps from one evaluation to the next. points: the results so
-    far, oldest first; a resumed run has some. first: the first step to evaluate. best_by: name of the measure by which
-    the best snapshot is chosen; None to choose none. best: the snapshot that did best so far.
+    evaluate: gives the work on a snapshot, which yields after each batch and returns the result; None where nothing is
+    held out. every: steps from one evaluation to the next. points: the results so far, oldest first. first: the first
+    step to evaluate. best_by: the measure by which the best snapshot is chosen, if any. best: the best one so far.
     """
 
     def __init__(
         self,
-        evaluate: Callable[[Any], Generator[object, None, StepMetrics]] | None,
+        evaluate: Callable[[Kept], Generator[object, None, StepMetrics]] | None,
         every: int,
         points: Sequence[StepMetrics] = (),
         *,
@@ -93,9 +100,8 @@ class Evaluator:
     ) -> None:
         self._evaluate, self._every, self._best_by, self.points = evaluate, every, best_by, list(points)
         self._begun = points[-1].step if points else first - 1  # the step of the last evaluation that has begun
-        self.best: Any = None
-        self._snapshot: Any = None  # that is being evaluated, by `_work`
-        self._work: Generator[object, None, StepMetrics] | None = None
+        self.best: Kept | None = None
+        self._work: Generator[object, None, StepMetrics] | None = None  # in progress, of `_snapshot`
 
     @property
     def is_running(self) -> bool:
@@ -110,7 +116,7 @@ class Evaluator:
         """Whether this step has been evaluated, if anything is."""
         return self._evaluate is None or (not self.is_running and self._begun >= step)
 
-    def begin_if_due(self, snapshot: Any, is_last: bool) -> None:
+    def begin_if_due(self, snapshot: Kept, is_last: bool) -> None:
         """Begin to evaluate a snapshot if its step is to be evaluated; a running evaluation ends first, but not for
         that of the last step, which can wait."""
         is_due = self.is_one_of(snapshot.step) or (is_last and not self.is_running)
@@ -130,14 +136,11 @@ class Evaluator:
             self.points.append(end.value)
             if self.best_step == self._snapshot.step:
                 self.best = self._snapshot
-            self._snapshot = self._work = None
+            self._work = None
 
     @property
     def best_step(self) -> int | None:
-        """The step that did best so far; None before the first result.
-
-        Of equal ones it is the latest: few examples give few different values.
-        """
+        """The step that did best so far, of equal ones the latest; None before the first result."""
         name = self._best_by
         if name is None or not self.points:
             return None

@@ -21,19 +21,15 @@ HELD_OUT = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")  # what is m
 
 @dataclass(frozen=True)
 class DeviceBatch:
-    """A batch on a model's device, with the list of its asked positions.
+    """A batch on a model's device, with the list of its asked positions."""
 
-    input_ids, token_type_ids: (B, T). attention_mask: (B, T), None if nothing is padding. next_sentence_label: (B,).
-    asked: (M,) the asked positions among all B * T. labels: (M,) the true ids there. packing: of the mask.
-    """
-
-    input_ids: Tensor
-    token_type_ids: Tensor
-    attention_mask: Tensor | None
-    next_sentence_label: Tensor
-    asked: Tensor
-    labels: Tensor
-    packing: Packing
+    input_ids: Tensor  # (B, T)
+    token_type_ids: Tensor  # (B, T)
+    attention_mask: Tensor | None  # (B, T), None if nothing is padding
+    next_sentence_label: Tensor  # (B,)
+    asked: Tensor  # (M,) the asked positions among all B * T
+    labels: Tensor  # (M,) the true ids there
+    packing: Packing  # of the mask
 
     @classmethod
     def of(cls, batch: Batch, device: torch.device | str = "cpu") -> "DeviceBatch":
@@ -69,9 +65,6 @@ class Pretraining:
     def size(self, batch: Batch) -> tuple[Tensor, int]:
         return batch.attention_mask.sum(1), len(batch.asked()[0])
 
-    def optimizers(self, config: TrainingConfig) -> int:
-        return 2 if config.alternating else 1  # each with running averages of its own objective
-
     def measure(self, model: BertForPreTraining, batch: DeviceBatch) -> Fractions:
         """Run the model and compare its answers with the labels; see `names` for the numbers."""
         inputs = batch.input_ids, batch.attention_mask, batch.token_type_ids
@@ -91,8 +84,7 @@ class Pretraining:
         return sums, torch.stack([of_words[0], of_pairs, of_words[0], of_pairs, *of_words[1:]])
 
     def loss(self, numbers: Tensor, config: TrainingConfig, step: int) -> Tensor:
-        """The weighted sum of both losses or, with `config.alternating`, the MLM loss in even steps and the NSP loss in
-        odd ones, counted from 0."""
+        """The weighted sum of both losses or, if they alternate, the MLM loss in even and the NSP loss in odd steps."""
         mlm_loss, nsp_loss = config.mlm_weight * numbers[0], config.nsp_weight * numbers[1]
         if config.alternating:
             return nsp_loss if step % 2 else mlm_loss

@@ -1,6 +1,5 @@
 """The numbers of a step: on the device, read in blocks, and what an objective must give a trainer."""
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,27 +12,19 @@ from torch import Tensor
 # count. Several processes add both up. The sums of losses have gradients.
 Fractions = tuple[Tensor, Tensor]
 
-
 # The numbers of every step, beside those that the objective names: seconds is the training time up to its end, tokens
 # counts the real tokens of its batch, and grad_norm is before clipping.
 OF_EVERY_STEP = ("learning_rate", "grad_norm", "tokens", "seconds")
 
 
 class Numbers:
-    """A frozen dataclass of numbers that equals another if all fields do; nan equals nan, which `eq=False` leaves to
-    this class."""
+    """A frozen dataclass with `eq=False` that equals another if all its numbers do; nan equals nan."""
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and _fields(other) == _fields(self)
+        return repr(self) == repr(other)
 
     def __hash__(self) -> int:
-        return hash(_fields(self))
-
-
-def _fields(numbers: Any) -> tuple:
-    values = [getattr(numbers, field.name) for field in dataclasses.fields(numbers)]
-    values = [each for value in values for each in (value.items() if isinstance(value, Mapping) else [value])]
-    return tuple(str(value) for value in values)  # so nan equals nan
+        return hash(repr(self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +102,6 @@ class Objective(Protocol):
 
     def size(self, batch: Any, /) -> tuple[Tensor, int]:
         """The number of tokens of each row, and the number of asked positions; see `batch_operations`."""
-
-    def optimizers(self, config: Any, /) -> int:
-        """The number of optimizers, which alternate from step to step."""
 
     def measure(self, model: Any, batch: Any, /) -> Fractions:
         """The numbers of a batch on the device, in the order of `names`."""

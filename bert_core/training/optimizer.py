@@ -79,15 +79,6 @@ def _muon(config: OptimizerConfig, tensors: Tensors, rate, weight_decay, scale, 
         weight.mul_(1 - rate * weight_decay).sub_(update * (rate * _MUON_SCALE * max(weight.shape) ** 0.5))
 
 
-# For each optimizer: PyTorch's names of its two running averages, and its update.
-_RULES: dict[str, tuple[tuple[str, str], Update]] = {
-    "adamw": (("exp_avg", "exp_avg_sq"), _adam),
-    "adam": (("exp_avg", "exp_avg_sq"), _adam),
-    "adadelta": (("square_avg", "acc_delta"), _adadelta),
-    "muon": (("exp_avg", "exp_avg_sq"), _adam),  # of all weights but the matrices of the layers
-}
-
-
 class Optimizer:
     """AdamW, Adam or Adadelta over all parameters of a model, or Muon over the matrices of its layers and AdamW over
     the others. Biases and LayerNorm have no weight decay.
@@ -99,13 +90,16 @@ class Optimizer:
     def __init__(self, parameters: Iterable[tuple[str, Tensor]], config: OptimizerConfig) -> None:
         self.config = config
         names, weights = zip(*parameters)
-        kinds, self._update = _RULES[config.optimizer]
+        is_adadelta = config.optimizer == "adadelta"
+        kinds = ("square_avg", "acc_delta") if is_adadelta else ("exp_avg", "exp_avg_sq")  # PyTorch's names
         self.averages = {kind: [torch.zeros_like(weight) for weight in weights] for kind in kinds}
         self._counts = [torch.zeros((), device=weight.device) for weight in weights]
         self._rows = list(zip(weights, *self.averages.values(), self._counts))
-        is_muon = [config.optimizer == "muon" and ".encoder." in name for name in names]
-        # For each parameter, whether it is a matrix, and whether Muon updates it.
-        self._groups = [(weight.ndim >= 2, weight.ndim >= 2 and muon) for weight, muon in zip(weights, is_muon)]
+        usual = _adadelta if is_adadelta else _adam
+        of_layers = _muon if config.optimizer == "muon" else usual
+        # For each parameter, whether it is a matrix, and its update.
+        updates = (of_layers if ".encoder." in name and each.ndim >= 2 else usual for name, each in zip(names, weights))
+        self._groups = [(weight.ndim >= 2, update) for weight, update in zip(weights, updates)]
 
     @property
     def updates(self) -> int:
@@ -125,15 +119,14 @@ class Optimizer:
         Parameters without a gradient do not change. scale: () divides the gradients; None means 1. skip: () whether to
         ignore the gradients; Adam and AdamW then change nothing. Both stay on the device.
         """
-        groups: dict[tuple[bool, bool], list[tuple[Tensor, ...]]] = {}
+        groups: dict[tuple[bool, Update], list[tuple[Tensor, ...]]] = {}
         for key, (weight, *state), gradient in zip(self._groups, self._rows, gradients):
             if gradient is not None:
                 groups.setdefault(key, []).append((weight, gradient, *state))
-        for (is_matrix, is_muon), group in groups.items():
+        for (is_matrix, update), group in groups.items():
             weights, given, first, second, counts = map(list, zip(*group))
             weight_decay = self.config.weight_decay if is_matrix else 0.0
             tensors = weights, given, first, second, counts
-            update = _muon if is_muon else self._update
             update(self.config, tensors, learning_rate, weight_decay, scale, skip.float())
 
 

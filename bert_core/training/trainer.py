@@ -26,17 +26,15 @@ _SEED_STRIDE = 0x9E3779B97F4A7C15  # an odd constant spreads neighbouring seeds 
 
 @checked
 class Trainer:
-    """Trains a model on batches, one step for each `next()`.
+    """Trains a model on batches, one step for each `next()`, until config.total_steps steps are done.
 
-    model: trained in place, on its device. batches: `batches[k]` is the batch of step k. Everything that the trainer
-    draws is a function of (seed, k), so a run repeats its losses bit for bit on the same device with the same number of
-    threads. Dropout draws from PyTorch's global generator, which is as before after each step; two trainers with
-    dropout that step at the same time in two threads do not repeat their losses. Weights, gradients and losses are
-    float32. config.precision is that of the matrix products; "auto" becomes the faster of "float32" and "bfloat16" in
-    the trainer's own config. threads: CPU threads of a step; PyTorch has its own number again after it. objective: what
-    to minimise; None means pre-training.
-    The iterator ends after config.total_steps steps. `config` may be replaced between two steps; raises ConfigError for
-    another optimizer or another number of alternating objectives.
+    model: trained in place, on its device. batches: `batches[k]` is the batch of step k. All draws are a function of
+    (seed, k), so a run repeats its losses bit for bit on the same device with the same number of threads. Dropout draws
+    from PyTorch's global generator, which is as before after each step; two trainers with dropout that step at the same
+    time in two threads do not repeat their losses. Weights, gradients and losses are float32. config.precision is that
+    of the matrix products; "auto" becomes the faster of "float32" and "bfloat16". threads: CPU threads of a step.
+    objective: what to minimise; None means pre-training. `config` may be replaced between two steps; raises ConfigError
+    for another optimizer or another number of alternating objectives.
     """
 
     def __init__(
@@ -56,13 +54,11 @@ class Trainer:
         sizes: Any = model.config
         self._operations = batch_operations(sizes, *self.objective.size(batches[0]))  # all batches are about as large
         self.threads = threads_for(self._operations)
-        self._has_dropout = any(
-            (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
-        )
-        settings: Any = config
-        number = self.objective.optimizers(settings)
+        dropouts = (sizes.hidden_dropout_prob, sizes.attention_probs_dropout_prob, sizes.classifier_dropout)
+        self._has_dropout = any(dropouts)
+        number = 2 if getattr(config, "alternating", False) else 1  # each with averages of its own objective
         self.optimizers = [Optimizer(model.named_parameters(), config) for _ in range(number)]
-        self._config = self.config = settings
+        self._config = self.config = config
 
     @property
     def config(self) -> Any:
@@ -70,7 +66,7 @@ class Trainer:
         return self._config
 
     @config.setter
-    def config(self, config: Any) -> None:
+    def config(self, config: OptimizerConfig) -> None:
         for name in ("optimizer", "alternating"):
             if getattr(config, name, None) != getattr(self._config, name, None):
                 raise ConfigError(f"{name} cannot change during a training, because its running averages go on.")
@@ -105,8 +101,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def _seeded_dropout(self) -> Iterator[None]:
-        """Seed the global generator of the device for a step, from which only dropout draws, and give it back as it
-        was."""
+        """Seed the device's global generator, from which only dropout draws, and give it back as it was."""
         if not self._has_dropout:
             yield
             return
@@ -152,18 +147,14 @@ class Trainer:
     def restore(self, state: "TrainerState") -> None:
         """Continue from a state; the model must already have the weights of its step. Raises CheckpointError if the
         state does not fit the model or the optimizer."""
-        size = sum(parameter.numel() for parameter in self._parameters)
+        size, own = sum(parameter.numel() for parameter in self._parameters), self._averages()
         is_right_size = all(each.shape == (size,) for each in state.averages.values())
-        if (
-            not is_right_size
-            or len(state.updates) != len(self.optimizers)
-            or state.averages.keys() != self._averages().keys()
-        ):
+        if not is_right_size or len(state.updates) != len(self.optimizers) or state.averages.keys() != own.keys():
             raise CheckpointError(
                 "The state does not fit this model and optimizer, or another version of this program has saved it; "
                 "start the training again."
             )
-        for name, averages in self._averages().items():
+        for name, averages in own.items():
             nn.utils.vector_to_parameters(state.averages[name].to(self.device, copy=True), averages)
         for optimizer, updates in zip(self.optimizers, state.updates):
             optimizer.updates = updates
@@ -178,9 +169,8 @@ class Trainer:
 
 @dataclass(frozen=True)
 class TrainerState:
-    """Everything that the next step depends on besides weights, settings and seed. step, seconds: of the training so
-    far. updates: the number of each optimizer's updates. averages: their running averages, those of all parameters in
-    one tensor, by the optimizer's number and the average's name ("0.exp_avg")."""
+    """Everything that the next step depends on besides weights, settings and seed. updates: of each optimizer, their
+    number. averages: those of all parameters in one tensor, by the optimizer's number and a name ("0.exp_avg")."""
 
     step: int
     seconds: float

@@ -86,7 +86,7 @@ class Tabs:
 def serve_modules(page: Page) -> None:
     """Let the page import every script by its path, as in `import("/modules/parts/question.js")`.
 
-    The page's own script is in one piece and shares nothing with them.
+    The page's own modules have another address and share nothing with them.
     """
     page.route(
         "**/modules/**",

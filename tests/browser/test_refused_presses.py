@@ -4,7 +4,6 @@ The buttons are those that the page has: of each kind in each part of a tab the 
 """
 
 import dataclasses
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -163,7 +162,6 @@ def walk(tabs: Tabs, service: Any, shipped: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(ui, "open_workspaces", kept)
     monkeypatch.setattr(handlers, "sentence_of", noted)
-    monkeypatch.setattr(sys.modules["ui.models_tab"], "sentence_of", noted)
     app, url, _ = ui.launch(service, shipped=[shipped], server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
     context = tabs.browser.new_context(viewport={"width": 1600, "height": 900})
     context.add_init_script("localStorage.setItem('balcony-tour', 'seen');" + COUNTING)

@@ -69,16 +69,16 @@ def test_a_run_repeats_bit_for_bit_beside_others_of_other_shapes(service, settin
 def test_bfloat16_learns_the_dialogue_like_float32(device):
     losses = {}
     for precision in ("float32", "bfloat16"):
-        prepared = prepare(load_recipe("romeo-juliet").override({"training.precision": precision}))
-        rows = read_metrics(list(prepared.trainer(device)))
+        prepared = prepare(load_recipe("romeo-juliet").override({"training.precision": precision}), device=device)
+        rows = read_metrics(list(prepared.trainer()))
         losses[precision] = sum(row.mlm_loss for row in rows[-10:]) / 10
     assert losses["bfloat16"] == pytest.approx(losses["float32"], abs=0.15)
     assert losses["float32"] < 1.0
 
 
 def test_a_model_on_the_device_answers_as_on_the_cpu(device):
-    prepared = prepare(load_recipe("romeo-juliet"))
-    list(trainer := prepared.trainer(device))
+    prepared = prepare(load_recipe("romeo-juliet"), device=device)
+    list(trainer := prepared.trainer())
     there = Checkpoint(trainer.model.eval(), prepared.tokenizer, "there")
     here = Checkpoint(copy.deepcopy(trainer.model).cpu().eval(), prepared.tokenizer, "here")
     assert there.model.device.type == device

@@ -133,7 +133,7 @@ def test_no_slice_gives_a_device_more_steps_than_it_does_in_the_time_of_a_slice(
 
     monkeypatch.setattr(worker, "read_metrics", read)
     device_seconds = 2 * worker.SLICE_SECONDS
-    made = worker.Worker(prepare(recipe.override({"training.steps": 100_000})), "cpu")
+    made = worker.Worker(prepare(recipe.override({"training.steps": 100_000})))
     made.train(lambda: True)  # the first slice tells how long a step takes
     device_seconds = worker.SLICE_SECONDS
     assert [len(made.train(lambda: True)[0]) for _ in range(4)] == [1, 1, 1, 1]
@@ -264,7 +264,7 @@ def test_the_runs_of_a_visitor_wait_for_each_other(service, recipe):
     finished(service.start(recipe))  # another visitor is served meanwhile
     stepped(first, 3)
     assert [run.status for run in (second, third)] == ["queued", "queued"]
-    assert second.corpus is third.corpus is None  # not even prepared
+    assert second.prepared is third.prepared is None  # not even prepared
     second.stop()
     first.resume()
     assert numbers(finished(third).history()) == alone(recipe, 3)
@@ -465,7 +465,7 @@ def test_the_held_out_curve_is_kept(service, recipe, tmp_path):
     run.save(tmp_path / "model")
     resumed = finished(service.resume(tmp_path / "model", corpus))
     assert resumed.evaluations() == run.evaluations()
-    assert resumed.held_out == run.held_out
+    assert resumed.prepared.parts.validation == run.prepared.parts.validation
     other = Corpus.from_text(text.replace("w3", "w4", 1), "lines", "another text")
     for wrong, problem in (
         (None, "give it the text that it was trained on"),
@@ -705,7 +705,7 @@ def test_progress_counts_the_runs_that_are_prepared_before(service, recipe):
     for door in doors:
         door.set()
     assert runs[1].status == "stopped"
-    assert finished(runs[2]).corpus.sentences[0] == "a b c"
+    assert finished(runs[2]).prepared.source.sentences[0] == "a b c"
 
 
 def test_one_budget_bounds_the_runs_of_a_visitor(service, recipe):
@@ -733,14 +733,17 @@ def test_the_held_out_curve_begins_untrained_and_ends_with_the_run(service, reci
     words = [f"w{i}" for i in range(30)]
     text = "\n\n".join("\n".join(" ".join(rng.choices(words, k=4)) for _ in range(4)) for _ in range(40))
     run = finished(service.start(recipe, Corpus.from_text(text, "lines"), seed=5))
-    assert len(run.held_out.documents) == 4
-    assert (*run.training_text.documents, *run.held_out.documents) == run.corpus.documents
+    assert len(run.prepared.parts.validation.documents) == 4
+    assert (
+        *run.prepared.parts.train.documents,
+        *run.prepared.parts.validation.documents,
+    ) == run.prepared.source.documents
     points = run.evaluations()
     assert points[0].step == 0
     assert points[-1].step == 60
     assert [point.step for point in points] == sorted({point.step for point in points})
     assert run.evaluations(since=1) == points[1:]
-    prepared = prepare(run.recipe, run.corpus, seed=5)
+    prepared = prepare(run.recipe, run.prepared.source, seed=5)
     count = 8  # the text has so many batches for more than one pass over the sentences
     before = evaluate(prepared.model, [prepared.validation[k] for k in range(count)], 0)
     assert points[0].values == pytest.approx(before.values, abs=1e-5)
@@ -752,8 +755,8 @@ def test_the_held_out_curve_begins_untrained_and_ends_with_the_run(service, reci
 
 def test_a_text_of_one_short_document_has_nothing_to_hold_out(service, recipe):
     run = finished(service.start(recipe))
-    assert run.held_out is None
-    assert run.training_text == run.corpus
+    assert run.prepared.parts.validation is None
+    assert run.prepared.parts.train == run.prepared.source
     assert run.evaluations() == []
 
 
@@ -863,7 +866,7 @@ def test_training_returns_memory_from_time_to_time_however_short_the_runs(recipe
     monkeypatch.setattr(costs, "time", types.SimpleNamespace(monotonic=lambda: now, perf_counter=time.perf_counter))
     monkeypatch.setattr(worker, "SLICE_SECONDS", 0)
     for _ in range(3):
-        made = worker.Worker(prepare(recipe.override({"training.steps": 3})), "cpu")
+        made = worker.Worker(prepare(recipe.override({"training.steps": 3})))
         for rows in made.slices():
             now += 20.0 * len(rows)
     assert len(given_back) == 4, "of nine steps of twenty seconds each"

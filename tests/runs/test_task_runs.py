@@ -60,8 +60,8 @@ def test_a_run_has_the_numbers_of_a_training_alone_whatever_else_is_trained(serv
     assert run.best in run.snapshots
     measures = review(run.best.checkpoint(), PARTS.validation).measures
     assert measures == whole.validation == next(p for p in run.evaluations() if p.step == run.best.step).measures
-    assert [len(part.examples) for part in (run.parts.train, run.parts.validation)] == [60, 30]
-    assert (run.recipe.start, run.recipe.training.total_steps, run.corpus) == ("tiny", 48, None)
+    assert [len(part.examples) for part in (run.prepared.parts.train, run.prepared.parts.validation)] == [60, 30]
+    assert (run.recipe.start, run.recipe.training.total_steps, run.prepared.source) == ("tiny", 48, PARTS)
     assert run.progress().steps == 48
 
 

@@ -62,8 +62,8 @@ def test_a_longer_text_is_examined_on_both_parts(service: TrainingService) -> No
     lines = [" ".join(words) for words in itertools.product(WORDS, repeat=3)]
     corpus = Corpus.from_text("\n".join([*lines[:313], *(f"zebra {line}" for line in lines[313:])]), "lines")
     value, _, run = trained(service, 40, corpus)
-    assert run.held_out is not None
-    count = len(run.held_out.sentences)
+    assert run.prepared.parts.validation is not None
+    count = len(run.prepared.parts.validation.sentences)
     assert value["text"].startswith(f"{count} sentences are held out. ")
     assert "held-out words are left out: they are [UNK] or not in the training text." in value["text"]
     assert value["columns"] == ["Training text", "Held out"]

@@ -14,6 +14,7 @@ from bert_core.runs.run import ACTIVE, Run
 from bert_core.tasks.examples import TASKS, TaskData, TaskParts
 from bert_core.tasks.texts import TextExample
 from bert_core.tasks.token_classification import TaggedExample, TagPrediction
+from ui.compare.trials import Trial, trial_news
 from ui.finetune.answers import (
     PAIR_HINT,
     cut,
@@ -21,13 +22,13 @@ from ui.finetune.answers import (
     results_numbers,
     results_page,
     results_value,
+    task_model,
     tried_value,
-    tuned_model,
     word_spans,
 )
-from ui.finetune.tab import UNKNOWN, setting_of, task_facts
-from ui.finetune.transfer import Mark, Transfer, answer, figure, start_transfer, transfer_news
-from ui.models_tab import model_facts
+from ui.finetune.tab import SHOWN, UNKNOWN, task_facts
+from ui.finetune.transfer import Mark, answer, figure, measured, start_transfer
+from ui.models.tab import model_facts
 from ui.parts.export import write
 from ui.parts.page import Asked
 from ui.parts.question import Question
@@ -35,6 +36,7 @@ from ui.parts.shown_model import choices, description, shown_model
 from ui.server.news import run_news
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
+from ui.train.form import values_of
 
 QUICK = {"epochs": 1, "batch_size": 20}
 
@@ -107,7 +109,7 @@ def test_examples_and_a_typed_sentence_are_answered(kind, workspaces, space, tin
     rows = list(csv.DictReader(write("csv", results_numbers(asked)).splitlines()))
     assert [row["right"] for row in rows] == ["" if each is None else str(each) for each in right]
     assert f"<title>Report: {run.recipe.title}</title>" in results_page(asked)
-    facts = dict(model_facts(tuned_model(asked).model)["facts"])
+    facts = dict(model_facts(task_model(asked).model)["facts"])
     assert facts["Task"].startswith(kind.replace("-", " "))
 
 
@@ -143,8 +145,8 @@ def test_tags_without_a_mark_are_shown_with_their_type() -> None:
 
 def test_a_run_shown_at_a_step_answers_with_that_step(workspaces, space, tiny_checkpoint) -> None:
     run = tuned(workspaces, space, tiny_checkpoint)
-    assert tuned_model(Asked(workspaces, space, Question(model=run.id, step=0))).step == 0
-    assert tuned_model(Asked(workspaces, space, Question(model=run.id))).step == run.best.step
+    assert task_model(Asked(workspaces, space, Question(model=run.id, step=0))).step == 0
+    assert task_model(Asked(workspaces, space, Question(model=run.id))).step == run.best.step
 
 
 def test_a_text_is_cut_where_it_is_marked() -> None:
@@ -163,8 +165,8 @@ def test_the_facts_of_a_task_count_unknown_words_and_refuse_what_cannot_be_learn
     alike = TaskParts(TaskData("text-classification", [TextExample("hello", None, "yes")] * 9))
     with pytest.raises(CorpusError, match="nothing to learn"):
         task_facts(recipe, alike, tiny_checkpoint)
-    assert setting_of(recipe, "training.learning_rate") == "0.001"
-    assert setting_of(recipe, "data.most_examples") == ""
+    shown = dict(zip(SHOWN, values_of(recipe, SHOWN), strict=True))
+    assert (shown["training.learning_rate"], shown["training.epochs"], shown["data.most_examples"]) == (0.001, "15", "")
 
 
 def test_pretraining_is_compared_with_random_weights(workspaces, space, tiny_checkpoint) -> None:
@@ -173,57 +175,57 @@ def test_pretraining_is_compared_with_random_weights(workspaces, space, tiny_che
     assert (len(space.unlisted), space.runs) == (6, {})
     news = {}
     deadline = time.monotonic() + 60
-    while "answer" not in news:
+    while "result" not in news:
         assert time.monotonic() < deadline, news
-        news = transfer_news(space)
+        news = trial_news("transfer", space)
         time.sleep(0.01)
     assert (news["done"], news["of"], news["reason"]) == (6, 6, "")
     assert space.unlisted == []
     for words in ("8 examples", "32 examples", "80 examples", "from random ones"):
-        assert words in news["answer"]
-    assert "80 held-out examples" in news["how"]
+        assert words in news["result"]["answer"]
+    assert "80 held-out examples" in news["result"]["how"]
     assert len(news["figure"]["data"]) == 4
     json.dumps(news, allow_nan=False)
-    assert "figure" not in transfer_news(space, news["number"], news["done"]), "the page has it"
+    assert "figure" not in trial_news("transfer", space, news["number"], news["done"]), "the page has it"
 
 
 def test_a_comparison_is_stopped_and_the_next_one_begins_anew(workspaces, space, tiny_checkpoint) -> None:
     recipe, parts = recipe_of("text-classification"), TaskParts(labelled("text-classification"))
-    assert transfer_news(space) == {}
+    assert trial_news("transfer", space) == {}
     start_transfer(workspaces, space, recipe.override({"epochs": 1000}), tiny_checkpoint, parts, 3)
     assert len(space.unlisted) == 18
-    assert 0 <= transfer_news(space)["fraction"] < 1
+    assert 0 <= trial_news("transfer", space)["fraction"] < 1
     with pytest.raises(RunError, match="has not ended"):
         space.refuse_if_active()
     space.stop()
     while space.active_run:
         time.sleep(0.01)
-    news = transfer_news(space)
-    assert (news["done"], "answer" in news) == (18, False)
+    news = trial_news("transfer", space)
+    assert (news["done"], news["result"]) == (18, None)
     assert "Stopped by you" in news["reason"]
     start_transfer(workspaces, space, recipe, tiny_checkpoint, parts, 1)
-    assert (transfer_news(space)["number"], transfer_news(space)["of"]) == (2, 6)
+    assert (trial_news("transfer", space)["number"], trial_news("transfer", space)["of"]) == (2, 6)
     space.stop()
 
 
-def marks(random: list[float], pretrained: list[float], examples: int) -> list[Mark]:
-    sides = ((True, random), (False, pretrained))
-    return [
-        Mark(is_random, examples, seed, [[4, value]], value, 0.5)
-        for is_random, values in sides
+def marks(variant: int, random: list[float], pretrained: list[float], examples: int) -> dict[tuple[int, int], Mark]:
+    return {
+        (variant + side, seed): Mark(examples, [[4, value]], value, 0.5)
+        for side, values in enumerate((random, pretrained))
         for seed, value in enumerate(values)
-    ]
+    }
 
 
 def test_the_sentence_says_what_the_numbers_carry() -> None:
-    trial = Transfer(1, "A task", [], 12, measure="accuracy", part="75 test examples")
-    trial.marks = marks([0.6, 0.61, 0.62], [0.8, 0.82, 0.81], 32) + marks([0.5, 0.52, 0.51], [0.52, 0.5, 0.51], 8)
-    assert answer(trial) == (
+    trial = Trial("transfer", "A task", "", ["random", "pretrained"] * 2, measured, lambda trial, space: None)
+    trial.marks = marks(0, [0.6, 0.61, 0.62], [0.8, 0.82, 0.81], 32) | marks(2, [0.5, 0.52, 0.51], [0.52, 0.5, 0.51], 8)
+    assert answer("accuracy", trial) == (
         "Neither is more than 5 points above always giving the most frequent answer (8 examples: 51% ± 1 from "
         "pretrained weights, 51% ± 1 from random ones); pre-training helps (32 examples: 81% ± 1 from "
         "pretrained weights, 61% ± 1 from random ones)."
     )
-    trial.marks = marks([0.6], [0.8], 32)
-    assert answer(trial).startswith("One seed cannot settle it (32 examples: 80% from")
-    chart = figure(trial)
+    trial.marks = marks(0, [0.6], [0.8], 32)
+    assert answer("accuracy", trial).startswith("One seed cannot settle it (32 examples: 80% from")
+    assert answer("pearson", trial).startswith("One seed cannot settle it (32 examples: 0.80 from")
+    chart = figure("accuracy", trial)
     assert [trace["name"] for trace in chart["data"]] == 2 * ["Random weights"] + 2 * ["Pretrained weights"]

@@ -1,13 +1,10 @@
-"""Opening a page: the document is made once for each address, and a session keeps no copy of the page."""
+"""The document is made once for each address, and compressed once."""
 
 import asyncio
-import json
+import gzip
 from typing import Any
 
-import gradio as gr
-import pytest
-
-from ui.server.pages import MOST_DOCUMENTS, Documents, Sessions
+from ui.server.pages import MOST_DOCUMENTS, Documents
 
 
 class App:
@@ -18,7 +15,8 @@ class App:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.asked += 1
-        await send({"type": "http.response.start", "status": self.status, "headers": []})
+        headers = [(b"content-length", b"9"), (b"content-type", b"text/html")]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": b"page ", "more_body": True})
         await send({"type": "http.response.body", "body": str(self.asked).encode()})
 
@@ -32,7 +30,12 @@ def ask(documents: Documents, path: str = "/", method: str = "GET", query: bytes
     named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "path": path, "query_string": query, "headers": named, "scheme": "http"}
     asyncio.run(documents(scope, None, send))  # type: ignore[arg-type]
-    return b"".join(message.get("body", b"") for message in sent).decode()
+    body = b"".join(message.get("body", b"") for message in sent)
+    given = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    if sent[0]["status"] == 200 and path == "/" and not query and method == "GET":
+        assert (given["content-length"], given["content-type"]) == (str(len(body)), "text/html")
+        assert ("content-encoding" in given) == ("gzip" in headers.get("accept_encoding", ""))
+    return (gzip.decompress(body) if given.get("content-encoding") == "gzip" else body).decode()
 
 
 def test_a_document_is_made_once_for_each_address() -> None:
@@ -41,6 +44,7 @@ def test_a_document_is_made_once_for_each_address() -> None:
     assert ask(documents, host="b") == "page 2"
     assert ask(documents, host="a", x_forwarded_proto="https") == "page 3"
     assert ask(documents, host="a") == "page 1"
+    assert ask(documents, host="a", accept_encoding="br, gzip") == "page 1"
     others = [{"path": "/config"}, {"method": "HEAD"}, {"query": b"deep_link=x"}]
     assert [ask(documents, host="a", **other) for other in others] == ["page 4", "page 5", "page 6"]
 
@@ -73,29 +77,3 @@ def test_a_class_that_comes_at_once_waits_for_one_document() -> None:
 
     asyncio.run(come())
     assert (app.asked, b"".join(sent).count(b"page 1")) == (1, 30)
-
-
-@pytest.fixture(scope="module")
-def demo() -> gr.Blocks:
-    with gr.Blocks() as demo:
-        for number in range(50):
-            gr.Textbox(str(number), label="x" * 1000)
-    demo.state_session_capacity = 3
-    return demo
-
-
-def test_a_session_keeps_nothing_of_the_page(demo: gr.Blocks) -> None:
-    sessions = Sessions()
-    sessions.set_blocks(demo)
-    first = sessions["a"]
-    assert first is sessions["a"]
-    key = next(iter(demo.blocks))
-    first._update_value_in_config(key, "typed" * 1000)
-    first[key] = gr.Textbox(visible=False, render=False)  # as for an update of its settings
-    assert first[key].visible is False
-    assert sessions["b"][key] is demo.blocks[key]
-    assert not list(first.components)
-    assert json.dumps(first.config_values) == "{}"
-    for name in "cdef":
-        assert sessions[name]
-    assert list(sessions.session_data) == ["d", "e", "f"]

@@ -15,8 +15,9 @@ from bert_core.errors import ConfigError, RunError
 from bert_core.runs.experiments import Marks, load_experiments
 from bert_core.runs.run import ENDED, Run
 from bert_core.training.verdicts import Spread
-from ui.compare.experiments import answer, experiment_named, format_number, start_trial, trial_news
+from ui.compare.experiments import answer, experiment_named, start_experiment
 from ui.compare.runs_list import in_words, label_of, run_curve, run_row, what_differs
+from ui.compare.trials import format_number, trial_news
 from ui.parts.shown_model import choices
 from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
@@ -139,15 +140,15 @@ def test_runs_that_keep_more_than_a_visitor_may_make_room(workspaces, space, mon
 
 
 def result_of(space: Workspace) -> dict:
-    wait(lambda: "fraction" not in trial_news(space))
-    return trial_news(space)
+    wait(lambda: "fraction" not in trial_news("experiment", space))
+    return trial_news("experiment", space)
 
 
 def test_an_experiment_runs_each_variant_with_each_seed_and_answers(workspaces, space) -> None:
     experiment = experiment_named("positions")
-    start_trial(workspaces, space, experiment, RECIPE, None, range(5, 8))
+    start_experiment(workspaces, space, experiment, RECIPE, None, range(5, 8))
     assert space.current_run is next(iter(space.runs.values()))
-    news = trial_news(space)
+    news = trial_news("experiment", space)
     assert (news["of"], news["title"]) == (6, experiment.title)
     news = result_of(space)
     runs = list(space.runs.values())
@@ -170,25 +171,27 @@ def test_an_experiment_runs_each_variant_with_each_seed_and_answers(workspaces, 
 
 def test_the_news_of_an_experiment_are_small(workspaces, space) -> None:
     # Runs that cannot end by themselves: what the news hold does not depend on how fast the machine is.
-    start_trial(workspaces, space, load_experiments()[0], RECIPE.override({"training.steps": 100_000}), None, range(3))
+    start_experiment(
+        workspaces, space, load_experiments()[0], RECIPE.override({"training.steps": 100_000}), None, range(3)
+    )
     stopped = list(space.runs.values())[:2]
     for run in stopped:
         run.stop()
-    first = trial_news(space)
+    first = trial_news("experiment", space)
     assert first["ended"] == [run.id for run in stopped]
-    later = trial_news(space, first["number"], first["cursor"])
-    assert (later["ended"], later["cursor"]) == ([], 2)
+    later = trial_news("experiment", space, first["number"], first["done"])
+    assert (later["ended"], later["done"]) == ([], 2)
     assert len(json.dumps(later)) <= 512
     assert later["now"].startswith(tuple(variant.title for variant in load_experiments()[0].variants))
     with pytest.raises(RunError, match="has not ended"):
-        start_trial(workspaces, space, load_experiments()[1], RECIPE, None, range(1))
+        start_experiment(workspaces, space, load_experiments()[1], RECIPE, None, range(1))
     space.stop()
     assert {run.status for run in space.runs.values()} == {"stopped"}
-    assert "Stopped by you" in trial_news(space)["reason"]
+    assert "Stopped by you" in trial_news("experiment", space)["reason"]
 
 
 def test_a_variant_that_was_not_trained_on_a_task_has_no_number_for_it(workspaces, space) -> None:
-    start_trial(workspaces, space, experiment_named("objectives"), RECIPE, None, range(1))
+    start_experiment(workspaces, space, experiment_named("objectives"), RECIPE, None, range(1))
     result = result_of(space)["result"]
     cells = {row["title"]: dict(zip(result["columns"], row["cells"], strict=True)) for row in result["rows"]}
     assert cells["Masked words only"]["Pairs right"] == "not trained"
@@ -198,7 +201,7 @@ def test_a_variant_that_was_not_trained_on_a_task_has_no_number_for_it(workspace
 
 
 def test_an_experiment_on_what_no_model_is_trained_for_says_so(workspaces, space) -> None:
-    start_trial(
+    start_experiment(
         workspaces, space, experiment_named("segments"), RECIPE.override({"training.nsp_weight": 0}), None, range(1)
     )
     answer = result_of(space)["result"]["answer"]
@@ -208,7 +211,7 @@ def test_an_experiment_on_what_no_model_is_trained_for_says_so(workspaces, space
 def test_a_model_that_cannot_be_tested_gives_a_reason_instead_of_a_result(workspaces, space, monkeypatch) -> None:
     monkeypatch.setattr("bert_core.runs.experiments.MAX_SENTENCES", 3)
     text = Corpus.from_text("one two\none two\none two\nthree four\nfive six\nseven one", "lines")
-    start_trial(workspaces, space, experiment_named("segments"), RECIPE, text, range(1))
+    start_experiment(workspaces, space, experiment_named("segments"), RECIPE, text, range(1))
     news = result_of(space)
     assert news["result"] is None
     assert news["reason"].startswith("Run 1: Its model cannot be tested: Of any two sentences")
@@ -217,25 +220,25 @@ def test_a_model_that_cannot_be_tested_gives_a_reason_instead_of_a_result(worksp
 def test_a_longer_text_is_tested_on_its_held_out_part(workspaces, space) -> None:
     words = ("one", "two", "three", "four", "five", "six", "seven")
     text = "\n\n".join("\n".join(f"{a} {b} {c}" for b in words) for a, c in zip(words * 2, words[3:] * 4, strict=False))
-    start_trial(workspaces, space, experiment_named("layers"), RECIPE, Corpus.from_text(text, "lines"), range(1))
+    start_experiment(workspaces, space, experiment_named("layers"), RECIPE, Corpus.from_text(text, "lines"), range(1))
     assert "of held-out text" in result_of(space)["result"]["how"]
 
 
 def test_an_experiment_that_cannot_be_kept_starts_nothing(workspaces, space) -> None:
     space.budget.limit = 100_000
     with pytest.raises(ConfigError, match="0 MB"):
-        start_trial(workspaces, space, experiment_named("layers"), RECIPE, None, range(3))
+        start_experiment(workspaces, space, experiment_named("layers"), RECIPE, None, range(3))
     with pytest.raises(ConfigError, match="seed"):
-        start_trial(workspaces, space, experiment_named("layers"), RECIPE, None, range(2**63 - 1, 2**63 + 1))
+        start_experiment(workspaces, space, experiment_named("layers"), RECIPE, None, range(2**63 - 1, 2**63 + 1))
     assert space.runs == {}
-    assert trial_news(space) == {}
+    assert trial_news("experiment", space) == {}
     with pytest.raises(ConfigError, match="no experiment"):
         experiment_named("../positions")
 
 
 def test_after_an_experiment_the_run_from_before_it_is_current_again(workspaces, space) -> None:
     before = finished(workspaces.start(space, RECIPE, None, 7))
-    start_trial(workspaces, space, experiment_named("layers"), RECIPE, None, range(1))
+    start_experiment(workspaces, space, experiment_named("layers"), RECIPE, None, range(1))
     *_, first, second = space.runs.values()
     assert space.current_run is first, "active"
     finished(second)
@@ -285,18 +288,18 @@ def test_what_is_not_asked_is_called_that() -> None:
 
 
 def test_mean_and_deviation_as_text() -> None:
-    assert format_number(Spread((0.90, 0.94, 0.98)), "mlm_accuracy") == "94% ± 4"
-    assert format_number(Spread((0.9,)), "mlm_accuracy") == "90%"
-    assert format_number(Spread((1.234,)), "mlm_loss") == "1.23"
+    assert format_number(Spread((0.90, 0.94, 0.98)), "fraction") == "94% ± 4"
+    assert format_number(Spread((0.9,)), "fraction") == "90%"
+    assert format_number(Spread((1.234,)), "nats") == "1.23"
     assert format_number(Spread((3.0, 4.0)), "seconds") == "3.5 s ± 0.7"
-    assert format_number(Spread((math.nan,)), "kept_accuracy") == "not asked"
+    assert format_number(Spread((math.nan,)), "fraction") == "not asked"
 
 
 def test_the_result_of_an_experiment_outlives_its_runs(workspaces, space) -> None:
-    start_trial(workspaces, space, experiment_named("segments"), RECIPE, None, range(1))
+    start_experiment(workspaces, space, experiment_named("segments"), RECIPE, None, range(1))
     before = result_of(space)["result"]
     for run_id in list(space.runs):
         del space.runs[run_id]
-    after = trial_news(space)
+    after = trial_news("experiment", space)
     assert after["result"]["answer"] == before["answer"]
     assert (after["done"], after["of"]) == (2, 2)

@@ -1,94 +1,92 @@
-"""The pieces of the script: no module missing, none twice, small, at an address that follows their content."""
+"""The scripts of the page: each served as its file, small, at an address that follows the content of all of them."""
 
+import posixpath
 import re
 
 import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
-from bert_core.pages.offline import style_sheet
+from bert_core.pages.offline import modules, style_sheet
 from ui.server import scripts
 
 # Of scripts and style sheet together, before compression.
 MOST_BYTES_AT_FIRST = 244_000
 MOST_BYTES = 362_000
 MOST_BYTES_OF_A_CLASS = 26_000  # which only the pages of a class fetch
+OFFLINE = "attention/page.js"  # the entry of saved pages
 
 
 @pytest.fixture
 def sources(monkeypatch) -> dict[str, str]:
-    """Three small scripts in place of those of the page."""
+    """Four small scripts in place of those of the page."""
     small = {
-        "main.js": 'import { b as c } from "./parts/b.js";\nimport { a } from "./a.js";\n\nshow(a, c);\n',
-        "parts/b.js": 'import { a } from "../a.js";\n\nexport const b = a + 1;\nexport async function wait() {}\n',
+        "main.js": 'import {\n  b as c,\n} from "./parts/b.js";\nimport { a } from "./a.js";\nimport("./later.js");\n',
+        "parts/b.js": '// import { no } from "./no.js";\nimport { a } from "../a.js";\n\nexport const b = a + 1;\n',
         "a.js": "export const a = 1;\n",
-        "unused.js": "",
+        "later.js": 'import "./main.js";\n',
     }
     monkeypatch.setattr(scripts, "sources", lambda: small)
     return small
 
 
-def test_modules_come_after_what_they_import_and_once(sources):
-    assert scripts.modules("main.js") == ["a.js", "parts/b.js", "main.js"]
+def test_the_head_names_every_module_that_the_entry_imports_once(sources):
+    assert sorted(scripts.needed()) == ["a.js", "main.js", "parts/b.js"]
+    assert sorted(scripts.needed("later.js")) == ["a.js", "later.js", "main.js", "parts/b.js"]
+    below = scripts.folder()
+    links = re.findall(r'<link rel="modulepreload" href="([^"]+)">', scripts.links())
+    assert links == [f"{below}/{name}" for name in ("a.js", "main.js", "parts/b.js")]
+    assert f'src="{below}/main.js"' in scripts.tag()
 
 
-def test_joined_modules_have_no_import_and_keep_names_apart(sources):
-    assert scripts.joined(scripts.modules("main.js")) == (
-        "const [a$a] = (() => {\nconst a = 1;\nreturn [a];\n})();\n"
-        "const [b$parts$b, wait$parts$b] = "
-        "((a) => {\n\n\nconst b = a + 1;\nasync function wait() {}\nreturn [b, wait];\n})(a$a);\n"
-        "const [] = ((c, a) => {\n\n\n\nshow(a, c);\nreturn [];\n})(b$parts$b, a$a);\n"
-    )
-
-
-def test_a_piece_that_is_fetched_later_shares_the_modules_of_the_first(sources):
-    sources["a.js"] = 'export const a = async () => (await import("./parts/c.js")).c;\n'
-    sources["parts/c.js"] = 'import { b } from "./b.js";\nimport { d } from "./d.js";\n\nexport const c = b + d;\n'
-    sources["parts/d.js"] = "export const d = 1;\n"
-    pieces = scripts.pieces()
-    assert list(pieces) == ["main.js", "parts/c.js"]
-    assert 'await import("./parts/c.js")' in pieces["main.js"]
-    assert pieces["main.js"].endswith("return [b$parts$b];\n})();")
-    assert pieces["parts/c.js"] == (
-        'import { shared } from "../main.js";\n'
-        "export const [c] = (([b$parts$b]) => {\n"
-        "const [d$parts$d] = (() => {\nconst d = 1;\nreturn [d];\n})();\n"
-        "const [c$parts$c] = ((b, d) => {\n\n\n\nconst c = b + d;\nreturn [c];\n})(b$parts$b, d$parts$d);\n"
-        "return [c$parts$c];\n})(shared);"
-    )
-
-
-@pytest.mark.parametrize("name", ["a.js", "parts/c.js"])
+@pytest.mark.parametrize("name", ["a.js", "later.js"])
 def test_the_address_changes_with_any_script(sources, name):
-    sources["a.js"] = 'export const a = () => import("./parts/c.js");\n'
-    sources["parts/c.js"] = "export const c = 1;\n"
-    before = scripts.folder(scripts.pieces())
-    assert scripts.folder(scripts.pieces()) == before
+    before = scripts.folder()
+    assert scripts.folder() == before
     sources[name] += "show();\n"
-    assert scripts.folder(scripts.pieces()) != before
+    assert scripts.folder() != before
 
 
-def test_every_script_of_the_page_is_understood_and_used():
-    """An import or export in another form would be lost."""
-    first, *later = map(scripts.modules, scripts.pieces())
-    fetched = [name for names in later for name in names if name not in first]
-    assert {*first, *fetched, *scripts.modules("attention/page.js")} == set(scripts.sources())
-    assert len(fetched) == len(set(fetched)), "a module of two pieces would have two states"
+def test_every_file_is_served_for_good_and_compressed_for_whoever_can_read_that():
+    client = TestClient(Starlette(routes=[scripts.script_route()]))
+    for name, text in (scripts.sources() | scripts.locales()).items():
+        sizes = []
+        for encoding in ("gzip, deflate, br", "identity"):
+            answer = client.get(f"/{scripts.folder()}/{name}", headers={"Accept-Encoding": encoding})
+            assert answer.text == text
+            assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+            assert answer.headers["content-type"] == (
+                "application/json" if name.endswith("json") else "text/javascript"
+            )
+            sizes.append(int(answer.headers["content-length"]))
+        assert sizes[0] < sizes[1] == len(text.encode()), name
+    assert client.get(f"/{scripts.folder()}/none.js").status_code == 404
+    assert client.get("/balcony/0123456789abcdef/main.js").status_code == 404
+
+
+def test_every_import_names_a_script_and_every_script_is_used():
+    found = re.compile(r'\bfrom "(\.[^"]+)"|\bimport\("(\.[^"]+)"\)|^import "(\.[^"]+)"', re.MULTILINE)
     for name, source in scripts.sources().items():
-        forms = len(scripts._IMPORT.findall(source)), len(scripts._EXPORT.findall(source))
-        assert forms == tuple(len(re.findall(rf"^{word}\b", source, re.MULTILINE)) for word in ("import", "export")), (
-            name
-        )
+        named = {
+            posixpath.normpath(posixpath.join(posixpath.dirname(name), "".join(each))) for each in found.findall(source)
+        }
+        assert named <= scripts.sources().keys(), name
+    assert {*modules(scripts.ENTRY), *modules(OFFLINE)} == scripts.sources().keys()
 
 
 def test_folders_of_scripts_have_at_most_nine():
-    folders = [name.rpartition("/")[0] for name in scripts.sources()]
+    folders = [posixpath.dirname(name) for name in scripts.sources()]
     assert max(folders.count(folder) for folder in folders) <= 9
 
 
 def test_scripts_and_style_sheet_are_small_and_can_stand_in_a_page():
-    pieces, style = scripts.pieces(), style_sheet()
-    of_class = pieces.pop("class/room.js") + style_sheet("class")
-    first, *later = pieces.values()
-    assert len((style + first).encode()) <= MOST_BYTES_AT_FIRST
-    assert len("".join([style, first, *later]).encode()) <= MOST_BYTES
-    assert len(of_class.encode()) <= MOST_BYTES_OF_A_CLASS
-    assert "</" not in style + of_class
+    def size(names: set[str]) -> int:
+        return sum(len(scripts.sources()[name].encode()) for name in names)
+
+    style, style_of_class = style_sheet(), style_sheet("class")
+    first = {*scripts.needed()}
+    of_class = {*scripts.needed("class/room.js")} - first
+    assert len(style) + size(first) <= MOST_BYTES_AT_FIRST
+    assert len(style) + size(scripts.sources().keys() - of_class - {OFFLINE}) <= MOST_BYTES
+    assert len(style_of_class) + size(of_class) <= MOST_BYTES_OF_A_CLASS
+    assert "</" not in style + style_of_class

@@ -16,7 +16,7 @@ from bert_core.probes.sentence_pairs import next_sentence
 from bert_core.probes.stages import PARTS, follow
 from ui.parts.export import write
 from ui.parts.question import Question
-from ui.vectors.step_by_step import LINES, STAGES, inputs_value, steps_code, steps_numbers, steps_value, way_of
+from ui.vectors.step_by_step import LINES, STAGES, inputs_value, selection_of, steps_code, steps_numbers, steps_value
 
 TEXTS = ("hello how are you i am romeo", "hello romeo my name is juliet")
 MASKED = ("hello how [MASK] you i am romeo", TEXTS[1])
@@ -79,8 +79,8 @@ def test_parts_set_to_zero_change_the_answer_and_the_whole_models_stands_beside_
 
 
 def test_a_question_for_another_model_or_text_shows_the_nearest(tiny_checkpoint):
-    way = way_of(tiny_checkpoint, dataclasses.replace(ASKED, head=(9, 9), token=99, mask=5))
-    assert (way.head, way.token, way.asked) == ((1, 2), 15, 3)
+    chosen = selection_of(tiny_checkpoint, dataclasses.replace(ASKED, head=(9, 9), token=99, mask=5))
+    assert (chosen.head, chosen.token, chosen.asked) == ((1, 2), 15, 3)
     nothing_hidden = steps_value(tiny_checkpoint, dataclasses.replace(ASKED, hidden=(), pair=""))
     assert (nothing_hidden["words"], nothing_hidden["token"]) == (None, 1)
     typed = steps_value(tiny_checkpoint, Question("hello [MASK]"))
@@ -94,7 +94,7 @@ def test_each_stage_has_python_that_runs_and_gives_its_numbers(tiny_checkpoint, 
     save_checkpoint(tiny_checkpoint, tmp_path / "model")
     named = dataclasses.replace(tiny_checkpoint, name=str(tmp_path / "model"))
     question = dataclasses.replace(ASKED, off=((0, 1),))
-    value, way = steps_value(named, question), way_of(named, question)
+    value, chosen = steps_value(named, question), selection_of(named, question)
     for key in LINES:
         scope = {}
         *setup, last = value["code"][key].strip().split("\n")
@@ -103,7 +103,7 @@ def test_each_stage_has_python_that_runs_and_gives_its_numbers(tiny_checkpoint, 
         computed = eval(result, scope)
         if commented.startswith("found."):
             torch.testing.assert_close(computed, eval(commented.split(" (")[0], scope), rtol=0, atol=1e-5)
-    exec(steps_code(named, way, *LINES), {})
+    exec(steps_code(named, chosen, *LINES), {})
     rows = json.loads(write("json", steps_numbers(named, question)))
     joined = [row["value"] for row in rows if row["name"] == "joined"]
     assert joined == pytest.approx(unpacked(value, "joined"), abs=1e-6)

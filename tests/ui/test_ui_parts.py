@@ -26,7 +26,7 @@ from bert_core.training.losses import HELD_OUT
 from bert_core.training.metrics import StepMetrics
 from ui.masked_words.closer_view import LENS, MATTERED, SWEEP, VIEWS, closer_code, closer_numbers, closer_value
 from ui.masked_words.tab import all_guesses, beside_value, guesses_code, guesses_value, put_guess, still_hidden
-from ui.models_tab import name_in_files, open_files
+from ui.models.tab import name_in_files, open_files
 from ui.next_sentence.tab import verdict_value
 from ui.parts.downloads import file_name
 from ui.parts.export import history_numbers, write

@@ -19,7 +19,7 @@ from ui.server.workspace import Workspace, own_text_of
 from ui.server.workspaces import functions
 from ui.train.form import SHOWN
 from ui.train.monitor import curve_options
-from ui.train.tab import Training
+from ui.train.tab import TrainTab
 from ui.views import view
 
 LAST_STEPS = 20  # whose means the list shows
@@ -29,7 +29,7 @@ HINT = (
 )
 
 
-def runs_list(page: Page, training: Training) -> None:
+def runs_list(page: Page, training: TrainTab) -> None:
     """Lay out the list and connect its buttons, which start a run like the chosen one."""
 
     def listing(space: Workspace) -> list[dict[str, Any]]:
@@ -39,8 +39,7 @@ def runs_list(page: Page, training: Training) -> None:
     def differing(space: Workspace, ids: list) -> dict[str, Any]:
         return what_differs(space, [space.run(run_id) for run_id in ids])
 
-    def start(token: str, event: gr.EventData) -> None:
-        space = page.workspaces.find(token)
+    def start(space: Workspace, event: gr.EventData) -> None:
         page.workspaces.repeat(space, space.run(sent(event, "run", str)), paused=sent(event, "paused", bool))
 
     def curve(space: Workspace, run_id: str) -> dict[str, Any]:
@@ -82,7 +81,7 @@ def run_row(space: Workspace, run: Run) -> dict[str, Any]:
         "steps": progress.steps,
         "numbers": thin(rows, 1)[0][1:] if rows else None,
         "held": thin(evaluations[-1:], 1)[0][1:] if evaluations else None,
-        "canRepeat": run.corpus is not None,
+        "canRepeat": run.prepared is not None,
     }
 
 
@@ -91,9 +90,9 @@ def what_differs(space: Workspace, runs: Sequence[Run]) -> dict[str, Any]:
     same weights, None if that is unknown. Raises RunError for a run without a text."""
     texts = []
     for run in runs:
-        if run.corpus is None:
+        if run.prepared is None:
             raise RunError(f"Run {space.entries[run.id].number} is not prepared yet, or its text is no longer kept.")
-        texts.append(run.corpus)
+        texts.append(run.prepared.source)
     found = differences([settings_of(run.recipe, text) for run, text in zip(runs, texts, strict=True)])
     if "text" in found:
         names = [own(text.name) if own_text_of(run) else text.name for run, text in zip(runs, texts, strict=True)]

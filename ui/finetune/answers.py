@@ -41,8 +41,8 @@ Span = tuple[str, int, int]  # kind, first character, and the one after the last
 Pieces = list[list[str]]  # of a text: [characters, kind], "" between the marked ones
 
 
-class Tuned(NamedTuple):
-    """A fine-tuned model. key, step: by which the page shows it. parts: its run's examples, if there is a run."""
+class TaskModel(NamedTuple):
+    """A model that does a task. key, step: by which the page shows it. parts: its run's examples, if there is a run."""
 
     model: Model
     key: str
@@ -50,14 +50,14 @@ class Tuned(NamedTuple):
     parts: TaskParts | None
 
 
-def tuned_model(asked: Asked) -> Tuned | None:
+def task_model(asked: Asked) -> TaskModel | None:
     """The shown model if it does a task, else that of the newest run that fine-tunes; None if there is neither.
 
     Of a run it is the best step, unless the page shows another."""
     space, question = asked.space, asked.question
     run = space.runs.get(question.model)
     if run is None and asked.checkpoint.head is not None:
-        return Tuned(asked.model, question.model, None, None)
+        return TaskModel(asked.model, question.model, None, None)
     is_shown = run is not None and is_finetuning(run)
     run = run if is_shown else space.finetuning_run
     best = run.best.step if run and run.best else None
@@ -66,25 +66,25 @@ def tuned_model(asked: Asked) -> Tuned | None:
         return None
     title = space.title_of(run)
     model = Model(title, f"step {found[0]:,}", found[1], space.shown_title(run.id, title))
-    return Tuned(model, run.id, found[0], run.parts)
+    return TaskModel(model, run.id, found[0], run.prepared.parts if run.prepared else None)
 
 
 def results_value(asked: Asked) -> dict[str, Any]:
     """How the fine-tuned model does on held-out examples, {} without a model. See `Results` in
     assets/js/finetune/results.js."""
-    if (tuned := tuned_model(asked)) is None:
+    if (shown := task_model(asked)) is None:
         return {}
-    checkpoint = tuned.model.checkpoint
+    checkpoint = shown.model.checkpoint
     value: dict[str, Any] = {
-        "key": tuned.key,
-        "step": tuned.step,
-        "name": caption(tuned.model),
+        "key": shown.key,
+        "step": shown.step,
+        "name": caption(shown.model),
         "task": task_of(checkpoint).name,
         "before": comparison_key(asked),
     }
-    if tuned.parts is None:
+    if shown.parts is None:
         return value
-    found, name = _reviewed(checkpoint, tuned.parts)
+    found, name = _reviewed(checkpoint, shown.parts)
     return value | {
         "part": f"{len(found.judged):,} {name} examples",
         "measures": [[title.replace("_", " "), round(number, 4)] for title, number in found.measures.items()],
@@ -105,12 +105,12 @@ def results_numbers(asked: Asked) -> Numbers:
 
 def results_page(asked: Asked) -> str:
     """The report of the shown fine-tuned model's run. Raises InputError without a run of this visitor."""
-    tuned = tuned_model(asked)
-    if tuned is None or tuned.parts is None:
+    shown = task_model(asked)
+    if shown is None or shown.parts is None:
         raise InputError(NO_EXAMPLES)
-    run, checkpoint = asked.space.runs[tuned.key], tuned.model.checkpoint
-    found, _ = _reviewed(checkpoint, tuned.parts)
-    return task_report(checkpoint, run.recipe, tuned.parts, run.history()[: tuned.step], run.evaluations(), found)
+    run, checkpoint = asked.space.runs[shown.key], shown.model.checkpoint
+    found, _ = _reviewed(checkpoint, shown.parts)
+    return task_report(checkpoint, run.recipe, shown.parts, run.history()[: shown.step], run.evaluations(), found)
 
 
 def _reviewed(checkpoint: Checkpoint, parts: TaskParts) -> tuple[Review, str]:
@@ -146,9 +146,9 @@ def example_value(judged: Judged, labels: Sequence[str]) -> dict[str, Any]:
 
 def tried_value(asked: Asked) -> dict[str, Any]:
     """The fine-tuned model's answer about the page's sentences, {} without a model, {"hint"} without a sentence."""
-    if (tuned := tuned_model(asked)) is None:
+    if (shown := task_model(asked)) is None:
         return {}
-    checkpoint, question = tuned.model.checkpoint, asked.question
+    checkpoint, question = shown.model.checkpoint, asked.question
     task = task_of(checkpoint)
     learned = len(learned_columns(checkpoint)) - 1 if task.has_pairs else 0
     is_alone = learned == 1
@@ -164,7 +164,7 @@ def tried_value(asked: Asked) -> dict[str, Any]:
     assert checkpoint.head is not None
     value = prediction_value(example, found, checkpoint.head.labels, text, spans)
     notes = unknown_note(checkpoint, text) + ([ALONE] if is_alone and question.pair.strip() else [])
-    return value | {"name": caption(tuned.model), "notes": notes}
+    return value | {"name": caption(shown.model), "notes": notes}
 
 
 def example_of(checkpoint: Checkpoint, question: Question, *, is_alone: bool) -> Example | None:

@@ -1,27 +1,28 @@
 """The Fine-tune tab: choose a task and initial weights, train, try the model, see its mistakes."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
 
-from bert_core.config import FinetuningConfig, FinetuningData
 from bert_core.data.encoding import MANY_UNKNOWN
 from bert_core.data.tokenizer import UNK
 from bert_core.errors import RunError, first_three
 from bert_core.runs.recipe import FinetuningRecipe, finetuning_recipe, finetuning_recipes
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TASKS, TaskParts, load_task
+from ui.compare.trials import seeds_control, trial_view
 from ui.finetune.answers import results_numbers, results_page, results_value, texts_of, tried_value
-from ui.finetune.transfer import start_transfer, transfer_news
+from ui.finetune.transfer import start_transfer
 from ui.handlers import QUIET, on_error, own
 from ui.parts.downloads import exporter, offer
 from ui.parts.figures import task_curves
 from ui.parts.page import Asked, Page
 from ui.parts.question import Question, Values
 from ui.server.workspace import Workspace
-from ui.server.workspaces import functions
-from ui.train.form import encoding_choices, encoding_control
+from ui.server.workspaces import Workspaces, functions
+from ui.train.form import begun, encoding_choices, encoding_control, no_facts, overrides, settings_controls, values_of
 from ui.views import view
 
 RANDOM = "Random weights of the same sizes"
@@ -33,164 +34,160 @@ SHOWN = {  # settings
     "data.most_examples": "Labelled examples",
     "training.frozen_layers": "Frozen layers",
 }
-_CLASSES = {"training": FinetuningConfig, "data": FinetuningData}
 MOST_READ = 200  # examples whose words are counted
 UNKNOWN = "The shown model knows few of these words. Choose one at the top that does, such as english-mini."
 TUNED = "The shown model is fine-tuned already; its encoder learns on, with a new output layer."
-SEEDS = [("One seed", 1), ("Three seeds", 3)]
 
 
-def finetune_tab(page: Page) -> None:
-    """Lay out the tab and connect it."""
-    workspaces, recipes = page.workspaces, finetuning_recipes()
+class TaskForm:
+    """The controls for a task, its examples and its training. examples: those on which the facts depend."""
 
-    def results(space: Workspace, question: object) -> dict[str, Any]:
-        return results_value(Asked(workspaces, space, Question.read(question)))
+    def __init__(self) -> None:
+        recipes = finetuning_recipes()
+        titles = [(each.title if each.files else f"{each.title} (needs your file)", each.name) for each in recipes]
+        self.task = gr.Dropdown(titles, value=recipes[0].name, label="Task", elem_id="task")
+        self.facts = view("facts", elem_id="task-facts")
+        self.initial = gr.Radio(
+            list(STARTS), value=STARTS[0], label="Initial weights", elem_id="initial", elem_classes="b-list"
+        )
+        with gr.Accordion("Examples of your own", open=False, elem_id="own-examples"):
+            self.uploaded = gr.File(label=file_label(recipes[0]), elem_id="task-file", height=120)
+            self.encoding = encoding_control("task-encoding")
+            info = "The texts, then the label: review,sentiment, or 1,2 without a header. Empty: as found."
+            self.columns = gr.Textbox(label="Columns", info=info, max_lines=1, elem_id="task-columns")
+            label, info = "Between several labels of one text", "Empty: each text has one label."
+            self.separator = gr.Textbox(label=label, info=info, max_lines=1, elem_id="label-separator")
+        with gr.Accordion("Training settings", open=False, elem_id="task-settings"):
+            self.settings = settings_controls(recipes[0], SHOWN, "task")
+            self.seed = gr.Number(0, label="Seed", precision=0, elem_id="task-seed")
+        self.examples = {self.task, self.uploaded, self.encoding, self.columns, self.separator}
+        self.all = {*self.examples, self.initial, self.seed, *self.settings}
+        self.task.input(show_task, self.task, [self.uploaded, *self.settings], **QUIET)
+        self.uploaded.change(encoding_choices, self.uploaded, self.encoding, **QUIET)
 
-    def tried(space: Workspace, question: object) -> dict[str, Any]:
-        return tried_value(Asked(workspaces, space, Question.read(question)))
-
-    def command(space: Workspace, run_id: str, what: str) -> dict[str, Any]:
-        run = space.run(run_id)
-        commands = {"pause": run.pause, "resume": run.resume, "stop": lambda: run.stop(wait=False)}
-        if what not in commands:
-            raise RunError("There is no such command; reload the page.")
-        commands[what]()
-        return {}
-
-    def comparison(space: Workspace, number: int, done: int) -> dict[str, Any]:
-        return transfer_news(space, number, done)
-
-    def stop(space: Workspace) -> dict[str, Any]:
-        space.stop()
-        return {}
-
-    titles = [(each.title if each.files else f"{each.title} (needs your file)", each.name) for each in recipes]
-    with page.tab("Fine-tune", "fine-tune"), gr.Row(elem_classes="b-split"):
-        with gr.Column(scale=4, min_width=320):
-            task = gr.Dropdown(titles, value=recipes[0].name, label="Task", elem_id="task")
-            facts = view("facts", elem_id="task-facts")
-            initial = gr.Radio(
-                list(STARTS), value=STARTS[0], label="Initial weights", elem_id="initial", elem_classes="b-list"
-            )
-            with gr.Accordion("Examples of your own", open=False, elem_id="own-examples"):
-                uploaded = gr.File(label=f"A file with {TASKS[recipes[0].task].form}", elem_id="task-file", height=120)
-                encoding = encoding_control("task-encoding")
-                columns = gr.Textbox(
-                    label="Columns",
-                    info="The texts, then the label: review,sentiment, or 1,2 without a header. Empty: as found.",
-                    max_lines=1,
-                    elem_id="task-columns",
-                )
-                separator = gr.Textbox(
-                    label="Between several labels of one text",
-                    info="Empty: each text has one label.",
-                    max_lines=1,
-                    elem_id="label-separator",
-                )
-            with gr.Accordion("Training settings", open=False, elem_id="task-settings"):
-                settings = {key: _control(key, recipes[0]) for key in SHOWN}
-                seed = gr.Number(0, label="Seed", precision=0, elem_id="task-seed")
-            start = gr.Button("Fine-tune", variant="primary", elem_id="task-start")
-            with gr.Row():
-                seeds = gr.Radio(
-                    SEEDS, value=1, label="Seeds", show_label=False, container=False, elem_id="transfer-seeds"
-                )
-                compare = gr.Button("What did pre-training buy?", elem_id="transfer-start", min_width=200)
-        with gr.Column(scale=8, min_width=340):
-            monitor = view(
-                "fineTune",
-                server_functions=functions(workspaces, results, tried, command),
-                options={
-                    "figures": [task_curves()],
-                    "series": ["loss", "measure"],
-                    "id": "task-curves",
-                    "alone": workspaces.alone,
-                },
-                elem_id="fine-tune",
-            )
-            export = exporter("the answers", of="task-results", elem_id="task-download", kinds=("json", "csv", "html"))
-            transfer = view("transfer", server_functions=functions(workspaces, comparison, stop), elem_id="transfer")
-
-    examples = {task, uploaded, encoding, columns, separator}
-    form = {*page.inputs, *examples, initial, seed, *settings.values()}
-
-    def parts_of(values: Values) -> TaskParts:
-        recipe = finetuning_recipe(values[task])
-        if not values[uploaded]:
+    def parts(self, values: Values, workspaces: Workspaces) -> TaskParts:
+        """The examples of the file, or else those of the recipe. Raises CorpusError."""
+        recipe = finetuning_recipe(values[self.task])
+        if not values[self.uploaded]:
             return recipe.source()
         own = load_task(
-            *(values[uploaded], recipe.task),
-            columns=values[columns] or "",
-            encoding=values[encoding] or None,
-            label_separator=values[separator] or None,
+            *(values[self.uploaded], recipe.task),
+            columns=values[self.columns] or "",
+            encoding=values[self.encoding] or None,
+            label_separator=values[self.separator] or None,
             limits=workspaces.service.limits,
         )
         return TaskParts(own)
 
-    def recipe_of(values: Values) -> FinetuningRecipe:
-        recipe = finetuning_recipe(values[task])
-        typed = {key: str(values[control]).strip() for key, control in settings.items()}
-        changed = {key: text for key, text in typed.items() if text != setting_of(recipe, key)}
-        recipe = recipe.override(changed).with_seed(int(values[seed] or 0))
-        return dataclasses.replace(recipe, random_weights=values[initial] == RANDOM)
+    def recipe(self, values: Values) -> FinetuningRecipe:
+        """The recipe with the settings of the form. Raises ConfigError."""
+        recipe = finetuning_recipe(values[self.task])
+        changed = overrides(recipe, [values[control] for control in self.settings], SHOWN)
+        recipe = recipe.override(changed).with_seed(int(values[self.seed] or 0))
+        return dataclasses.replace(recipe, random_weights=values[self.initial] == RANDOM)
 
-    @on_error(lambda sentence: {"facts": [], "notes": [], "error": sentence})
-    def describe(values: Values) -> dict[str, Any]:
-        recipe = finetuning_recipe(values[task])
-        value = task_facts(recipe, parts_of(values), page.asked(values).checkpoint)
-        return value if values[uploaded] else value | {"notes": [recipe.description, *value["notes"]]}
 
-    @on_error(lambda sentence: sentence)
-    def begin(space: Workspace, values: Values) -> str:
-        space.refuse_if_active()
-        workspaces.finetune(space, recipe_of(values), page.asked(values).checkpoint, parts_of(values))
-        return ""
+class FinetuneTab:
+    """The components of the tab, and a method for each command."""
 
-    @on_error(lambda sentence: sentence)
-    def begin_transfer(space: Workspace, values: Values) -> int:
-        space.refuse_if_active()
-        checkpoint, parts = page.asked(values).checkpoint, parts_of(values)
-        return start_transfer(workspaces, space, recipe_of(values), checkpoint, parts, values[seeds])
+    def __init__(self, page: Page) -> None:
+        self.page, self.workspaces = page, page.workspaces
+        with page.tab("Fine-tune", "fine-tune"), gr.Row(elem_classes="b-split"):
+            with gr.Column(scale=4, min_width=320):
+                self.form = TaskForm()
+                start = gr.Button("Fine-tune", variant="primary", elem_id="task-start")
+                with gr.Row():
+                    self.seeds = seeds_control("transfer-seeds")
+                    compare = gr.Button("What did pre-training buy?", elem_id="transfer-start", min_width=200)
+            with gr.Column(scale=8, min_width=340):
+                self.monitor = view(
+                    "fineTune",
+                    server_functions=functions(self.workspaces, self.results, self.tried, command),
+                    options={"figures": [task_curves()], "series": ["loss", "measure"], "id": "task-curves"}
+                    | {"alone": self.workspaces.alone},
+                    elem_id="fine-tune",
+                )
+                kinds = ("json", "csv", "html")
+                export = exporter("the answers", of="task-results", elem_id="task-download", kinds=kinds)
+                self.transfer = trial_view(self.workspaces, "transfer", "Progress of the comparison")
+        offer(page, export, "answers", results_numbers, title=(), html=results_page)
+        form, live = self.form, {self.form.facts, page.messages, page.visitor, page.frame}
+        page.visitor.enter(self.restore, page.visitor, self.monitor, trigger_mode="always_last", **QUIET)
+        inputs, once = {*page.inputs, *form.examples}, {"trigger_mode": "always_last", **QUIET}
+        changes = [form.task.input, form.uploaded.change, form.encoding.input]
+        changes += [form.columns.change, form.separator.change]
+        gr.on(changes, self.describe, inputs, form.facts, **once)
+        page.bar.task(self.describe, inputs, form.facts, **once)
+        inputs = {*page.inputs, *form.all}
+        start.click(self.start, inputs, {*live, self.monitor}, **QUIET)
+        compare.click(self.compare, {*inputs, self.seeds}, {*live, self.transfer}, **QUIET)
 
-    def started(problem: str, space: Workspace, values: Values) -> dict[Any, Any]:
-        shown = page.say(problem) if problem else {facts: describe(values)}
-        return shown | {page.visitor: space.token, page.frame: {"visitor": space.token}}
+    def results(self, space: Workspace, question: object) -> dict[str, Any]:
+        """How the fine-tuned model does."""
+        return results_value(Asked(self.workspaces, space, Question.read(question)))
 
-    def press_start(values: Values) -> dict[Any, Any]:
-        space = workspaces.enter(values[page.visitor])
-        before = len(space.dropped)
-        shown = started(begin(space, values), space, values) | {monitor: shown_run(space)}
-        if len(space.dropped) > before:
-            shown[facts]["notes"] = [*space.dropped_notes, *shown[facts]["notes"]]
-        return shown
+    def tried(self, space: Workspace, question: object) -> dict[str, Any]:
+        """What it answers to the page's sentences."""
+        return tried_value(Asked(self.workspaces, space, Question.read(question)))
 
-    def press_compare(values: Values) -> dict[Any, Any]:
-        space = workspaces.enter(values[page.visitor])
-        found = begin_transfer(space, values)
-        problem = found if isinstance(found, str) else ""
-        return started(problem, space, values) | {transfer: {"visitor": space.token, "number": found}}
+    def restore(self, token: str | None) -> dict[str, Any] | None:
+        """The run after a reload; the Train tab gives a new visitor a workspace."""
+        space = self.workspaces.lookup(token)
+        return shown_run(space) if space else None
 
-    def choose(name: str) -> list[Any]:
-        recipe = finetuning_recipe(name)
-        return [gr.update(label=f"A file with {TASKS[recipe.task].form}"), *(setting_of(recipe, key) for key in SHOWN)]
+    @on_error(no_facts)
+    def describe(self, values: Values) -> dict[str, Any]:
+        """What the task asks of the shown model."""
+        recipe, parts = finetuning_recipe(values[self.form.task]), self.form.parts(values, self.workspaces)
+        value = task_facts(recipe, parts, self.page.asked(values).checkpoint)
+        return value if values[self.form.uploaded] else value | {"notes": [recipe.description, *value["notes"]]}
 
-    def restore(token: str | None) -> list[Any]:
-        """After a reload; the Train tab gives a new visitor a workspace."""
-        space = workspaces.lookup(token)
-        return [shown_run(space), {"visitor": token}] if space else [None, None]
+    def start(self, values: Values) -> dict[Any, Any]:
+        """Fine-tune the shown model."""
+        space, shown = self._started(values, self.workspaces.finetune)
+        return shown | {self.monitor: shown_run(space)}
 
-    live = {facts, page.messages, page.visitor, page.frame}
-    offer(page, export, "answers", results_numbers, title=(), html=results_page)
-    page.visitor.enter(restore, page.visitor, [monitor, transfer], trigger_mode="always_last", **QUIET)
-    task.input(choose, task, [uploaded, *settings.values()], **QUIET)
-    uploaded.change(encoding_choices, uploaded, encoding, **QUIET)
-    described = {"fn": describe, "inputs": {*page.inputs, *examples}, "outputs": facts, "trigger_mode": "always_last"}
-    changes = [task.input, uploaded.change, encoding.input, columns.change, separator.change]
-    gr.on(changes, **described, **QUIET)
-    page.bar.task(**described, **QUIET)
-    start.click(press_start, form, {*live, monitor}, **QUIET)
-    compare.click(press_compare, {*form, seeds}, {*live, transfer}, **QUIET)
+    def compare(self, values: Values) -> dict[Any, Any]:
+        """Start the runs that show what pre-training bought."""
+
+        def begin(*what: Any) -> None:
+            start_transfer(self.workspaces, *what, values[self.seeds])
+
+        return self._started(values, begin)[1] | {self.transfer: {}}
+
+    def _started(self, values: Values, begin: Callable[..., Any]) -> tuple[Workspace, dict[Any, Any]]:
+        """Begin with the workspace, recipe, model and examples of the form; the page says why that fails."""
+        space, page, form = self.workspaces.enter(values[self.page.visitor]), self.page, self.form
+
+        def start() -> None:
+            begin(space, form.recipe(values), page.asked(values).checkpoint, form.parts(values, self.workspaces))
+
+        problem, dropped = begun(space, start)
+        facts = {} if problem else self.describe(values)
+        shown = page.say(problem) if problem else {form.facts: facts | {"notes": [*dropped, *facts["notes"]]}}
+        return space, shown | {page.visitor: space.token, page.frame: {"visitor": space.token}}
+
+
+def command(space: Workspace, run_id: str, what: str) -> dict[str, Any]:
+    """Pause, resume or stop a run."""
+    run = space.run(run_id)
+    commands: dict[str, Callable[[], Any]]
+    commands = {"pause": run.pause, "resume": run.resume, "stop": lambda: run.stop(wait=False)}
+    if what not in commands:
+        raise RunError("There is no such command; reload the page.")
+    commands[what]()
+    return {}
+
+
+def file_label(recipe: FinetuningRecipe) -> str:
+    """What a file with examples of a task has."""
+    return f"A file with {TASKS[recipe.task].form}"
+
+
+def show_task(name: str) -> list[Any]:
+    """The label of the file and the settings for another task."""
+    recipe = finetuning_recipe(name)
+    return [gr.update(label=file_label(recipe)), *values_of(recipe, SHOWN)]
 
 
 def shown_run(space: Workspace) -> dict[str, Any]:
@@ -216,17 +213,3 @@ def task_facts(recipe: FinetuningRecipe, parts: TaskParts, checkpoint: Checkpoin
     ]
     warnings = {UNKNOWN: unknown > MANY_UNKNOWN, TUNED: checkpoint.head is not None}
     return {"facts": facts, "notes": [*train.notes, *(note for note, applies in warnings.items() if applies)]}
-
-
-def setting_of(recipe: FinetuningRecipe, key: str) -> str:
-    """A setting as a field shows it."""
-    section, name = key.split(".")
-    value = getattr(getattr(recipe, section), name)
-    return "" if value is None else f"{value:g}"
-
-
-def _control(key: str, recipe: FinetuningRecipe) -> gr.Textbox:
-    section, name = key.split(".")
-    hint = next(item.metadata["hint"] for item in dataclasses.fields(_CLASSES[section]) if item.name == name)
-    options = {"info": hint, "max_lines": 1, "elem_id": "task-" + name.replace("_", "-")}
-    return gr.Textbox(setting_of(recipe, key), label=SHOWN[key], **options)

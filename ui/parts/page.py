@@ -222,10 +222,10 @@ def corpus_of(space: Workspace, key: str) -> Corpus:
     """The text of a run; without a text the sample of the shipped model of this name, or of what began as that model,
     else the dialogue."""
     run = space.runs.get(key)
-    if run is not None and run.corpus is not None:
-        return run.corpus
     if run is not None and is_finetuning(run):
         key = Path(run.recipe.start).name
+    elif run is not None and run.prepared is not None:
+        return run.prepared.source
     return _shipped_text(SAMPLES.get(key))
 
 

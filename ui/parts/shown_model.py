@@ -92,7 +92,7 @@ def description(run: Run) -> dict[str, Any]:
     recipe = run.recipe
     if is_finetuning(run):
         return {"missing": f"It was fine-tuned, which a link does not repeat: {recipe.title}."}
-    if run.corpus is None or recipe.corpus.file is None:
+    if run.prepared is None or recipe.corpus.file is None:
         return {"missing": f"It was trained on a text that a link does not carry: {recipe.title}."}
     own, changed = _settings(recipe_named(recipe.name).at_scale()), _settings(recipe)
     settings = {name: value for name, value in changed.items() if value != own[name]}

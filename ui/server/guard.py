@@ -1,4 +1,4 @@
-"""Refuses requests before Gradio sees them: too large, slow or many, from another site, or for what no page needs.
+"""Refuses requests before Gradio sees them: too large, slow or many, from another site, or for what may do harm.
 
 A body reaches Gradio only when it is complete: of a question in memory, of an upload in a temporary file that vanishes
 when the sender gives up. Gradio's own limit counts the bytes of files only, not those of form fields and JSON, and it
@@ -38,12 +38,19 @@ UPLOADS_AN_HOUR = 60  # as large as they may be
 UPLOADS_AT_ONCE, MOST_UPLOADS_AT_ONCE = 8, 64  # of one address, of all
 FREE_DISK = 2**30
 QUESTION_SECONDS, UPLOAD_SECONDS, SLOWEST = 20.0, 30.0, 16_384  # an upload also has a second for each SLOWEST bytes
-_NEEDED = re.compile(
-    r"/(|config|health|theme\.css|favicon\.ico|manifest\.json|pwa_icon/(192|512)|robots\.txt"
-    r"|(static|assets|svelte|balcony)/.*"
-    r"|gradio_api/((run|api|call)/.*|component_server|queue/(join|data)|upload|upload_progress|info|app_id|reset|cancel"
-    r"|startup-events|heartbeat/\w+|file=(?!\w\w+:).*))/?"
-)
+# Beginnings of routes of Gradio that no page needs, and what they would do for whoever asks.
+REFUSED = {
+    r"gradio_api/file(/|=\s*\w\w+:)": "fetch a file that is named by a web address",
+    r"gradio_api/proxy=": "fetch a page of another server",
+    r"gradio_api/process_recording": "write files that count towards no limit",
+    r"gradio_api/deep_link": "write what a session shows to the disk",
+    r"gradio_api/(undo-)?vibe-": "change the program",
+    r"gradio_api/stream/": "change or end what another session has asked",
+    r"gradio_api/dev/": "keep a connection busy until the browser closes it",
+    r"gradio_api/profiling/|monitoring": "show how others use the page",
+    r"pwa_icon(?!/(192|512)$)": "draw an icon as large as the address says",
+}
+_REFUSED = re.compile(f"/({'|'.join(REFUSED)})")
 _WEB_ADDRESS = re.compile(r"\s*([A-Za-z][\w+.-]+:|//|\\\\)")
 _SESSION = re.compile(rf"[\w-]{{0,{LONGEST_SESSION}}}")
 _UPLOADS = "/gradio_api/upload"
@@ -79,8 +86,8 @@ class Buckets:
 
 
 class Guard:
-    """ASGI middleware. limits: of uploads. hosts: names under which the page may be opened, None for any; they keep
-    other sites from reaching a page on this machine by a name of their own. clock: monotonic seconds."""
+    """ASGI middleware. limits: of uploads. hosts: of the sites that may send something, None for all but those that a
+    browser calls another site. clock: monotonic seconds."""
 
     def __init__(
         self,
@@ -104,7 +111,7 @@ class Guard:
             if scope.get("method") != "POST":
                 self._count(scope, _query_session(scope), COST_OF_FILE)
                 await self._app(scope, receive, send)
-            elif scope["path"].startswith(_UPLOADS):
+            elif _path(scope).startswith(_UPLOADS):
                 await self._upload(scope, receive, send)
             else:
                 await self._question(scope, receive, send)
@@ -113,11 +120,9 @@ class Guard:
 
     def _check_sender(self, scope: Scope) -> None:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        host, origin = (headers.get(name, "") for name in (b"host", b"origin"))
-        if not _NEEDED.fullmatch(scope["path"]):
+        origin = headers.get(b"origin", "")
+        if _REFUSED.match(_path(scope)):
             raise _Refused(404, "There is nothing here.")
-        if self._hosts is not None and urlsplit(f"//{host}").hostname not in (*self._hosts, None):
-            raise _Refused(403, "This page is served to this machine alone; open it at 127.0.0.1.")
         is_foreign = headers.get(b"sec-fetch-site") == "cross-site"
         is_foreign |= bool(origin) and self._hosts is not None and urlsplit(origin).hostname not in self._hosts
         if scope.get("method") == "POST" and is_foreign:
@@ -138,7 +143,7 @@ class Guard:
         largest = max(LARGEST_QUESTION, self._limits.upload_bytes // 64)
         await self._read(scope, receive, body.extend, largest, QUESTION_SECONDS)
         session = _checked_question(bytes(body)) if body else ""
-        path = scope["path"]
+        path = _path(scope)
         cost = next((cost for start, cost in COSTS.items() if path.startswith(start)), COST)
         self._count(scope, session or _query_session(scope) or "-", cost)
         sent = [{"type": "http.request", "body": bytes(body), "more_body": False}]
@@ -194,7 +199,7 @@ class Guard:
         """Hand a body to `keep` in parts. It may take `seconds`, and a second more for each `slowest` bytes."""
         too_large = _Refused(413, f"This has more than {megabytes(limit)}, which is the limit here.")
         if any(name == b"content-length" and not value.isdigit() for name, value in scope["headers"]):
-            raise _Refused(400, "The length of this request is no number.")
+            raise _Refused(400, "The length of this request is not a number.")
         if any(name == b"content-length" and int(value[:20]) > limit for name, value in scope["headers"]):
             raise too_large
         deadline, count = asyncio.get_running_loop().time() + seconds, 0
@@ -203,7 +208,7 @@ class Guard:
                 async with asyncio.timeout_at(deadline + count / slowest):
                     message = await receive()
             except TimeoutError:
-                raise _Refused(408, "This came too slowly; try again.") from None
+                raise _Refused(408, "This request took too long to arrive; try again.") from None
             if message["type"] == "http.disconnect":
                 raise _Refused(499, "The sender is gone.")
             part = message.get("body", b"")
@@ -223,6 +228,11 @@ def _file_replay(file: IO[bytes]) -> Receive:
     return replay
 
 
+def _path(scope: Scope) -> str:
+    """The part of the path by which Gradio finds a route."""
+    return scope["path"].removeprefix(scope.get("root_path", ""))
+
+
 def _address(scope: Scope) -> str:
     return (scope.get("client") or ("",))[0]
 
@@ -238,7 +248,7 @@ def _checked_question(body: bytes) -> str:
     try:
         question = json.loads(body)
     except (ValueError, RecursionError):
-        raise _Refused(400, "This request is no JSON, or nested too deeply.") from None
+        raise _Refused(400, "This request is not valid JSON, or it is nested too deeply.") from None
     found, depth = [question], 0
     while found:
         if depth > DEEPEST:
@@ -251,7 +261,7 @@ def _checked_question(body: bytes) -> str:
     if isinstance(question, list) and question and isinstance(question[0], str):
         session = question[0]  # the visitor of a poll for news
     if not isinstance(session, str | None):
-        raise _Refused(400, "The session's name is no text.")
+        raise _Refused(400, "The name of the session is not a text.")
     return session or ""
 
 

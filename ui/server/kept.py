@@ -122,7 +122,7 @@ class KeptRuns:
                 _log.error("keeping runs: %s", one_line(error))
 
     def _save(self, folder: Path, run: Run, variant: str) -> None:
-        step, corpus = run.steps_done, run.corpus or run.given
+        step, corpus = run.steps_done, run.prepared.source if run.prepared else None
         if corpus is None or run.worker is None or self._saved.get(folder) == step:
             return
         if not 0 < corpus.nbytes <= LARGEST_TEXT or shutil.disk_usage(self._folder).free < FREE_DISK:

@@ -113,7 +113,7 @@ def series_of(run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The numbers of a step and those of an evaluation that a page draws."""
     if not is_finetuning(run):
         return CURVES, CURVES
-    task = run.parts.train.kind if run.parts else TASKS[run.recipe.task]
+    task = run.prepared.parts.train.kind if run.prepared else TASKS[run.recipe.task]
     return ("loss",), ("loss", task.measure)
 
 

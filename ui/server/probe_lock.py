@@ -13,8 +13,6 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from gradio.context import LocalContext
-
 from bert_core.config import LOCAL
 from bert_core.errors import InputError
 from bert_core.probes.forward import passes_watched_by
@@ -30,13 +28,15 @@ CROWDED = "Too many questions wait for their answers; ask again in a moment."
 
 @dataclass(eq=False)
 class Asker:
-    """Who sent a request. page: of the browser, or a program's session. is_gone: the connection is closed."""
+    """Who sent a request. page: of the browser, or a program's session. is_gone: the connection is closed. address: of
+    a program."""
 
     page: str = ""
+    address: str = ""
     is_gone: bool = False
 
 
-asker: ContextVar[Asker | None] = ContextVar("asker", default=None)  # set by the guard
+asker: ContextVar[Asker | None] = ContextVar("asker", default=None)  # set by the guard, of a program by its endpoint
 
 
 @dataclass(eq=False)
@@ -68,7 +68,7 @@ class Turns:
 
     def __enter__(self) -> None:
         changed = threading.Condition(self._lock)
-        ticket = _Ticket(asker.get() or _asker_of_queue(), changed)
+        ticket = _Ticket(asker.get() or Asker(), changed)
         page = ticket.asker.page
         with self._lock:
             if len(self._waiting_of(page)) >= MOST_OF_A_PAGE or len(self._waiting) >= MOST_WAITING:
@@ -134,12 +134,6 @@ class Turns:
     def _refuse(ticket: _Ticket) -> None:
         if ticket.asker.is_gone:
             raise InputError(GONE)
-
-
-def _asker_of_queue() -> Asker:
-    """The page of an event of Gradio's queue, whose work begins after its request has ended."""
-    request = LocalContext.request.get(None)
-    return Asker(getattr(request, "session_hash", None) or "")
 
 
 probe_lock = Turns()

@@ -16,7 +16,7 @@ from bert_core.costs import give_back_memory
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
-from bert_core.runs.run import FREE_AFTER, TRAINING, Run, Text
+from bert_core.runs.run import FREE_AFTER, TRAINING, Run, Source
 from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts
@@ -104,7 +104,7 @@ class Workspaces:
         self,
         space: Workspace,
         recipe: Recipe,
-        corpus: Text = None,
+        corpus: Source = None,
         seed: int = 0,
         *,
         variant: str = "",
@@ -135,11 +135,10 @@ class Workspaces:
         paused: before its first step. Raises RunError while another run is active, or if the text is no longer kept.
         """
         space.refuse_if_active()
-        if run.corpus is None:
+        if run.prepared is None:
             raise RunError("The text of this run is no longer kept; start it from the form.")
-        return self.start(
-            space, run.recipe, run.corpus, run.recipe.seed, paused=paused, variant=space.entries[run.id].variant
-        )
+        text, variant = run.prepared.source, space.entries[run.id].variant
+        return self.start(space, run.recipe, text, run.recipe.seed, paused=paused, variant=variant)
 
     def resume(self, space: Workspace, folder: Path, corpus: Corpus | None = None) -> Run:
         """Resume a saved run. Errors as for `start` and `TrainingService.resume`."""

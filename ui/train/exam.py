@@ -10,7 +10,7 @@ from bert_core.probes.exam import MOST_WORDS, PartExam, examine_part
 from bert_core.runs.run import TRAINING, Run
 from bert_core.training.verdicts import CHANCE, Tally, judge_memory
 from ui.server.probe_lock import probe_lock
-from ui.server.workspace import Workspace
+from ui.server.workspace import Workspace, is_finetuning
 from ui.server.workspaces import Workspaces, functions
 from ui.views import view
 
@@ -61,11 +61,11 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
     """What the exam view shows: `text` on the parts and, unless a run in training is shown live (selected is None),
     `step`, `verdict` (sentences), `rule`, `columns` and `rows` of a name and (right, of how many) for each column.
     """
-    training_text, held_out = run.training_text, run.held_out
-    training = run.batches.encoded if run.batches else None
-    found = space.checkpoint(run, selected)
-    if training_text is None or training is None or found is None:
+    prepared, found = run.prepared, space.checkpoint(run, selected)
+    if prepared is None or is_finetuning(run) or found is None:
         return {"text": WHEN}
+    training_text, held_out, _ = prepared.parts
+    training = prepared.batches.encoded
     nothing = NOTHING_HELD_OUT.format(sentences=len(training_text.sentences))
     if selected is None and run.status in TRAINING:
         return {"text": f"{HELD_OUT.format(sentences=len(held_out.sentences))} {WHEN}" if held_out else nothing}

@@ -1,4 +1,4 @@
-"""The form of the Train tab: a text, a recipe, a seed, a pace, and the settings under "More settings".
+"""The form of the Train tab: a text, a recipe, a seed, and the settings under "More settings".
 
 A setting's hint, range and choices are defined once, beside its field in bert_core.config. SHOWN says which settings a
 person sees and in which order.
@@ -8,21 +8,22 @@ import collections
 import dataclasses
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from bert_core.config import BertConfig, DataConfig, Limits, TokenizerConfig, TrainingConfig
+from bert_core.config import Limits
 from bert_core.data.corpus import Corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError, decoded_blocks
 from bert_core.errors import CorpusError
-from bert_core.runs.recipe import Recipe, recipe_named
-from ui.server.workspace import PASTED_TEXT
+from bert_core.runs.recipe import DEFAULT_RECIPE, FinetuningRecipe, Recipe, recipe_named, recipe_names
+from ui.handlers import QUIET, on_error
+from ui.server.workspace import PASTED_TEXT, Workspace
 
-_CLASSES = {"tokenizer": TokenizerConfig, "model": BertConfig, "data": DataConfig, "training": TrainingConfig}
 _POSITIONS = "model.max_position_embeddings"
 
 SHOWN = {
@@ -43,17 +44,16 @@ OWN_TEXT, PASTED, UPLOADED = "The recipe's own text", "Paste a text", "Upload a 
 
 
 @dataclass(frozen=True)
-class TrainingForm:
-    """What a person filled in. pace: one of PACES in tab.py. settings: the values of SHOWN, in order."""
+class Filled:
+    """What a person filled in. settings: the values of SHOWN, in order."""
 
     source: str
-    pasted: str
+    pasted: str | None
     uploaded: str | None
     encoding: str | None
     recipe_name: str
     seed: int
-    pace: float
-    settings: tuple[Any, ...]
+    settings: list[Any]
 
     def recipe(self) -> Recipe:
         """The recipe with the settings of the form. Raises BertCoreError."""
@@ -63,7 +63,7 @@ class TrainingForm:
     @property
     def missing(self) -> str:
         """What to do before there is a text, "" if there is one."""
-        if self.source == PASTED and not self.pasted.strip():
+        if self.source == PASTED and not (self.pasted or "").strip():
             return "Paste a text first."
         return "Choose a .txt file first." if self.source == UPLOADED and not self.uploaded else ""
 
@@ -72,7 +72,7 @@ class TrainingForm:
         if self.missing:
             raise CorpusError(self.missing)
         if self.source == PASTED:
-            return Corpus.from_text(self.pasted, recipe.text_kind, name=PASTED_TEXT, limits=limits)
+            return Corpus.from_text(self.pasted or "", recipe.text_kind, name=PASTED_TEXT, limits=limits)
         if self.source == UPLOADED:
             path = Path(self.uploaded or "")
             encoding = recipe.corpus.encoding or self.encoding
@@ -80,41 +80,51 @@ class TrainingForm:
         return recipe.source()
 
 
-@dataclass(frozen=True)
-class FormControls:
-    """The controls of the form, one for each field of TrainingForm."""
+class TrainingForm:
+    """The controls of the form. text_and_recipe: those on which the preview depends, except the uploaded file and its
+    encoding. all: a handler's `inputs`."""
 
-    source: gr.Radio
-    pasted: gr.Textbox
-    uploaded: gr.File
-    encoding: gr.Radio
-    recipe: gr.Dropdown
-    seed: gr.Number
-    pace: gr.Dropdown
-    settings: tuple[gr.components.Component, ...]
+    def __init__(self) -> None:
+        recipe = recipe_named(DEFAULT_RECIPE)
+        recipes = [(title_in_list(recipe_named(name)), name) for name in recipe_names()]
+        self.source = gr.Radio([OWN_TEXT, PASTED, UPLOADED], value=OWN_TEXT, label="Training text", elem_id="source")
+        info = "One sentence per line, or paragraphs; a blank line separates documents."
+        self.pasted = gr.Textbox(label="Your text", info=info, lines=6, max_lines=12, visible=False, elem_id="pasted")
+        self.uploaded = gr.File(label="A .txt file", file_types=[".txt"], visible=False, elem_id="uploaded", height=120)
+        self.encoding = encoding_control()
+        with gr.Row():
+            self.recipe = gr.Dropdown(
+                recipes, value=DEFAULT_RECIPE, label="Recipe", elem_id="recipe", scale=3, min_width=180
+            )
+            self.seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=1, min_width=70)
+        with gr.Accordion("About this recipe", open=False):
+            plain = {"show_label": False, "container": False, "interactive": False}
+            self.about = gr.Textbox(
+                recipe.description, label="About this recipe", lines=3, max_lines=14, elem_id="about-recipe", **plain
+            )
+        with gr.Accordion("More settings", open=False, elem_id="more-settings"):
+            self.settings = settings_controls(recipe)
+        self.text_and_recipe = [self.source, self.pasted, self.recipe, *self.settings]
+        self.all = {*self.text_and_recipe, self.uploaded, self.encoding, self.seed}
+        shown = [self.pasted, self.uploaded, self.encoding]
+        self.source.change(show_source, [self.source, self.uploaded], shown, **QUIET)
+        self.recipe.input(describe_recipe, self.recipe, [self.about, *self.settings], **QUIET)
 
-    @property
-    def text_and_recipe(self) -> list[gr.components.Component]:
-        """The controls on which the preview depends, except the uploaded file and its encoding."""
-        return [self.source, self.pasted, self.recipe, *self.settings]
-
-    @property
-    def all(self) -> set[gr.components.Component]:
-        """All controls, as a handler's `inputs`."""
-        return {*self.text_and_recipe, self.uploaded, self.encoding, self.seed, self.pace}
-
-    def read(self, values: Mapping[Any, Any]) -> TrainingForm:
+    def read(self, values: Mapping[Any, Any]) -> Filled:
         """The form from the values that Gradio gives a handler whose inputs are a set of components."""
-        return TrainingForm(
-            values[self.source],
-            values[self.pasted] or "",
-            values[self.uploaded],
-            values[self.encoding] or None,
-            values[self.recipe],
-            int(values[self.seed] or 0),
-            values[self.pace] or 0,
-            tuple(values[control] for control in self.settings),
-        )
+        texts = (values[control] for control in (self.source, self.pasted, self.uploaded, self.encoding, self.recipe))
+        return Filled(*texts, int(values[self.seed] or 0), [values[control] for control in self.settings])
+
+
+def show_source(kind: str, path: str | None) -> list[Any]:
+    """Show the chosen source of the text; of an uploaded file also the encoding, unless it is UTF-8."""
+    has_choice = kind == UPLOADED and encoding_choices(path)["visible"]
+    return [gr.update(visible=shown) for shown in (kind == PASTED, kind == UPLOADED, has_choice)]
+
+
+def describe_recipe(name: str) -> list[Any]:
+    """A recipe's description and settings."""
+    return [recipe_named(name).description, *values_of(recipe_named(name))]
 
 
 def title_in_list(recipe: Recipe) -> str:
@@ -144,40 +154,45 @@ def encoding_choices(path: str | None) -> dict[str, Any]:
     return gr.update(choices=choices, value=only, visible=bool(likely))
 
 
-def settings_controls(recipe: Recipe) -> tuple[gr.components.Component, ...]:
-    """One control per setting of SHOWN with the recipe's value, two in a row."""
-    settings = list(zip(SHOWN, values_of(recipe), strict=True))
+def settings_controls(
+    recipe: Recipe | FinetuningRecipe, shown: Mapping[str, str] = SHOWN, prefix: str = "setting"
+) -> tuple[gr.components.Component, ...]:
+    """A control for each shown setting with the recipe's value, two in a row. prefix: of their elem_id."""
+    settings = list(zip(shown, values_of(recipe, shown), strict=True))
     controls = []
     for start in range(0, len(settings), 2):
         with gr.Row():
-            controls += [_control(key, value) for key, value in settings[start : start + 2]]
+            controls += [_control(recipe, key, shown[key], value, prefix) for key, value in settings[start : start + 2]]
     return tuple(controls)
 
 
-def values_of(recipe: Recipe) -> list[Any]:
-    """The value for each setting of SHOWN with which the recipe trains: at scale, and the steps of all parts together.
+def values_of(recipe: Recipe | FinetuningRecipe, shown: Mapping[str, str] = SHOWN) -> list[Any]:
+    """The value for each shown setting with which the recipe trains: at scale, and the steps of all parts together.
 
-    The steps are None if the recipe counts epochs; in a field of text, "" stands for None.
+    The steps are None if the recipe counts epochs. An optional setting is text, "" for None.
     """
-    recipe = recipe.at_scale()
-    own = [getattr(getattr(recipe, section), name) for section, name in (key.split(".") for key in SHOWN)]
-    own = ["" if value is None else value for value in own]
-    own[list(SHOWN).index("training.steps")] = None if recipe.training.epochs else recipe.training.total_steps
-    return own
+    recipe = recipe.at_scale() if isinstance(recipe, Recipe) else recipe
+    values = {key: attrgetter(key)(recipe) for key in shown}
+    for key, value in values.items():
+        if _field(recipe, key).metadata.get("optional"):
+            values[key] = "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(recipe, Recipe):
+        values["training.steps"] = None if recipe.training.epochs else recipe.training.total_steps
+    return list(values.values())
 
 
-def overrides(recipe: Recipe, values: Sequence[Any]) -> dict[str, Any]:
+def overrides(
+    recipe: Recipe | FinetuningRecipe, values: Sequence[Any], shown: Mapping[str, str] = SHOWN
+) -> dict[str, Any]:
     """The settings that differ from the recipe's, as `recipe.override` takes them.
 
     Pairs longer than the model reads raise its number of positions too, which has no control of its own.
     """
-    changed = {
-        key: value
-        for key, value, own in zip(SHOWN, values, values_of(recipe), strict=True)
-        if value != own and value is not None
-    }
+    own = zip(shown, values, values_of(recipe, shown), strict=True)
+    changed = {key: value for key, value, before in own if value != before and value is not None}
     longest = changed.get("data.sequence_length", 0)
-    return changed | ({_POSITIONS: longest} if longest > recipe.model.max_position_embeddings else {})
+    is_too_long = isinstance(recipe, Recipe) and longest > recipe.model.max_position_embeddings
+    return changed | ({_POSITIONS: longest} if is_too_long else {})
 
 
 def with_labels(sentence: str) -> str:
@@ -187,19 +202,37 @@ def with_labels(sentence: str) -> str:
     return re.sub(r"\b\w+_\w+\b|^\w+(?= is )", lambda name: labels.get(name[0], name[0]), sentence)
 
 
-def _control(key: str, value: Any) -> gr.components.Component:
+def _field(recipe: Recipe | FinetuningRecipe, key: str) -> dataclasses.Field:
     section, name = key.split(".")
-    field = next(item for item in dataclasses.fields(_CLASSES[section]) if item.name == name)
-    common = {
-        "value": value,
-        "label": SHOWN[key],
-        "info": field.metadata["hint"],
-        "elem_id": "setting-" + name.replace("_", "-"),
-        "min_width": 140,
-    }
+    return next(item for item in dataclasses.fields(getattr(recipe, section)) if item.name == name)
+
+
+def _control(
+    recipe: Recipe | FinetuningRecipe, key: str, label: str, value: Any, prefix: str
+) -> gr.components.Component:
+    field = _field(recipe, key)
+    elem_id = f"{prefix}-{field.name.replace('_', '-')}"
+    common = {"value": value, "label": label, "info": field.metadata["hint"], "elem_id": elem_id, "min_width": 140}
     if "choices" in field.metadata:
         return gr.Dropdown(list(field.metadata["choices"]), **common)
     if field.metadata["optional"]:
         # An empty gr.Number becomes 0; a text stays empty, and the setting's own check reads the number in it.
-        return gr.Textbox(**common)
+        return gr.Textbox(max_lines=1, **common)
     return gr.Number(precision=0 if field.type in (int, int | None) else None, **common)
+
+
+def no_facts(error: str = "") -> dict[str, Any]:
+    """The value of a view of facts without any. error: why there are none."""
+    return {"facts": [], "notes": [], "error": error}
+
+
+def begun(space: Workspace, begin: Callable[[], object]) -> tuple[str, list[str]]:
+    """Start a run. Returns why that failed, "" if it did not, and the note on runs that were dropped for it."""
+    before = len(space.dropped)
+
+    def attempt() -> None:
+        space.refuse_if_active()
+        begin()
+
+    problem = on_error(str)(attempt)() or ""
+    return problem, space.dropped_notes if len(space.dropped) > before else []

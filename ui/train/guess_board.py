@@ -21,24 +21,21 @@ class GuessBoard:
     """
 
     def __init__(self, corpus: Corpus, checkpoint: Checkpoint) -> None:
-        self.sentences: list[list[str]] = []
-        self._rows: list[Row] = []
-        self._answers: list[str] = []
-        self._positions: list[list[int]] = []
-        for text, word, row in _masked_words(corpus, checkpoint):
-            self.sentences.append([text[: word.start], text[word.start : word.end], text[word.end :]])
-            self._answers.append(word.pieces[0])
-            self._positions.append([word.first])
-            self._rows.append(row)
+        asked = _masked_words(corpus, checkpoint)
+        self.sentences = [
+            [text[: word.start], text[word.start : word.end], text[word.end :]] for text, word, _ in asked
+        ]
+        self._rows = [row for _, _, row in asked]
+        self._words = [word for _, word, _ in asked]
 
     def at(self, checkpoint: Checkpoint) -> list[list[Any]]:
         """[guess, probability, right] per sentence, of the run's model at any step."""
         with probe_lock:
-            scores = dict(word_scores(checkpoint, self._rows, self._positions))
-        guesses = (likeliest(checkpoint, scores[number][0], 1)[0] for number in range(len(self._rows)))
+            scores = dict(word_scores(checkpoint, self._rows, [[word.first] for word in self._words]))
+        guesses = [likeliest(checkpoint, scores[number][0], 1)[0] for number in range(len(self._rows))]
         return [
-            [guess, round(probability, 3), int(guess == answer)]
-            for (guess, probability), answer in zip(guesses, self._answers, strict=True)
+            [guess, round(probability, 3), int(guess == word.pieces[0])]
+            for (guess, probability), word in zip(guesses, self._words, strict=True)
         ]
 
 

@@ -20,7 +20,7 @@ from ui.parts.downloads import PICTURES
 from ui.parts.export import file_text, history_numbers
 from ui.parts.figures import curves
 from ui.server.news import CURVES, MORE_CURVES
-from ui.server.workspace import NO_MODEL_YET, Workspace
+from ui.server.workspace import NO_MODEL_YET, Workspace, is_finetuning
 from ui.server.workspaces import Workspaces, functions
 from ui.train.guess_board import GuessBoard
 from ui.views import view
@@ -71,13 +71,14 @@ def run_guesses(space: Workspace, run: Run, step: int | None, *, first: bool) ->
 
     first: also the board's sentences and the losses to compare with, which do not change.
     """
-    if (found := space.checkpoint(run, step)) is None or run.corpus is None:
+    if (found := space.checkpoint(run, step)) is None or run.prepared is None or is_finetuning(run):
         raise RunError(NO_MODEL_YET)
+    corpus = run.prepared.source
     if run not in _boards:
-        _boards[run] = GuessBoard(run.corpus, run.snapshots[-1].checkpoint())
+        _boards[run] = GuessBoard(corpus, run.snapshots[-1].checkpoint())
     guesses: dict[str, Any] = {"step": found[0], "words": _boards[run].at(found[1])}
     if first:
-        guesses |= {"sentences": _boards[run].sentences, "baselines": baselines(run.corpus, run.snapshots[-1])}
+        guesses |= {"sentences": _boards[run].sentences, "baselines": baselines(corpus, run.snapshots[-1])}
     return guesses
 
 
@@ -91,3 +92,18 @@ def baselines(corpus: Corpus, model: Snapshot) -> dict[str, dict[str, Any]]:
         "coin": (math.log(2), "coin toss (ln 2 = 0.69)"),
     }
     return {name: {"loss": round(loss, 4), "label": label} for name, (loss, label) in found.items()}
+
+
+def monitor_value(workspaces: Workspaces, token: str, run: Run | None) -> dict[str, Any]:
+    """The value of the component for a visitor's run."""
+    if run is None:
+        return {"visitor": token, "run": None}
+    return {
+        "visitor": token,
+        "run": run.id,
+        "steps": run.recipe.training.total_steps,
+        "device": workspaces.service.device_name,
+        "step": run.progress().step,  # another value, so that the page asks at once after a button was pressed
+        "status": run.status,
+        "isSlow": run.pace is not None,
+    }

@@ -2,8 +2,8 @@
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 
@@ -15,8 +15,9 @@ from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import Run
 from bert_core.runs.saved_state import read_training_state
 from bert_core.storage.checkpoint import unpack_checkpoint
-from ui.handlers import cached_file
-from ui.parts.downloads import file_name
+from ui.handlers import QUIET, cached_file, on_error
+from ui.parts.downloads import SAVE, file_name
+from ui.parts.page import Page
 from ui.server.probe_lock import probe_lock
 from ui.server.workspace import NO_RUN_YET, Workspace
 from ui.train.exam import exam_value
@@ -33,28 +34,31 @@ OTHER_TEXT = (
 )
 
 
-@dataclass(frozen=True)
 class SavedRun:
-    """The controls. link: hidden; the browser downloads through it. problem: why a file was refused."""
+    """The controls, closed at first. opened: a file to continue. problem: why one was refused."""
 
-    save: gr.Button
-    describe: gr.Button
-    link: gr.DownloadButton
-    opened: gr.File
-    problem: gr.HTML
+    def __init__(self, page: Page) -> None:
+        with gr.Accordion("Save a run and continue later", open=False, elem_id="saved-run"):
+            hint(page.workspaces.losses)
+            hint(ABOUT)
+            save = gr.Button("Download with training state", elem_id="save-run", min_width=160)
+            describe = gr.Button("Report for reading (HTML)", elem_id="report", min_width=160)
+            link = gr.DownloadButton("File", visible="hidden", elem_id="run-file")
+            label = "Continue a saved run (.zip)"
+            self.opened = gr.File(label=label, file_types=[".zip"], elem_id="resume", height=120)
+            self.problem = view("facts", elem_id="resume-problem")
 
+        def on_click(button: gr.Button, write: Callable[[Workspace], str]) -> None:
+            # After an error the link has no file, so that the click does not download an older one.
+            @on_error(lambda sentence: {link: None, **page.say(sentence)})
+            def handle(token: str) -> dict[Any, Any]:
+                return {link: write(page.workspaces.find(token))}
 
-def saved_run(losses: str) -> SavedRun:
-    """Lay out the controls, closed at first. losses: see `Workspaces`."""
-    with gr.Accordion("Save a run and continue later", open=False, elem_id="saved-run"):
-        hint(losses)
-        hint(ABOUT)
-        save = gr.Button("Download with training state", elem_id="save-run", min_width=160)
-        describe = gr.Button("Report for reading (HTML)", elem_id="report", min_width=160)
-        link = gr.DownloadButton("File", visible="hidden", elem_id="run-file")
-        opened = gr.File(label="Continue a saved run (.zip)", file_types=[".zip"], elem_id="resume", height=120)
-        problem = view("facts", elem_id="resume-problem")
-    return SavedRun(save, describe, link, opened, problem)
+            written = button.click(handle, page.visitor, [link, page.messages], **QUIET)
+            written.success(None, link, None, js=SAVE)
+
+        on_click(save, lambda space: packed(space.current_run, link))
+        on_click(describe, lambda space: reported(space, link))
 
 
 def packed(run: Run | None, link: gr.DownloadButton) -> str:
@@ -74,8 +78,9 @@ def reported(space: Workspace, link: gr.DownloadButton) -> str:
         raise RunError(NO_RUN_YET)
     step, checkpoint = found
     verdict = exam_value(space, run, step).get("verdict", [])
+    corpus = run.prepared.source if run.prepared else None
     with probe_lock:
-        text = report(checkpoint, run.recipe, run.history()[:step], run.evaluations(), run.corpus, verdict=verdict)
+        text = report(checkpoint, run.recipe, run.history()[:step], run.evaluations(), corpus, verdict=verdict)
     return _cached(link, run, "report.html", lambda path: path.write_text(text, encoding="utf-8"))
 
 

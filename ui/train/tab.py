@@ -3,7 +3,6 @@
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
@@ -11,27 +10,15 @@ import gradio as gr
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError
 from bert_core.runs.prepare import Preview, preview
-from bert_core.runs.recipe import DEFAULT_RECIPE, Recipe, recipe_named, recipe_names
+from bert_core.runs.recipe import Recipe
 from bert_core.runs.run import ACTIVE, Run
 from ui.handlers import QUIET, on_error, sent
-from ui.parts.downloads import SAVE
 from ui.parts.page import Page
-from ui.server.workspace import NO_RUN_YET
+from ui.server.workspace import NO_RUN_YET, Workspace
 from ui.train.exam import exam_view
-from ui.train.form import (
-    OWN_TEXT,
-    PASTED,
-    UPLOADED,
-    FormControls,
-    encoding_choices,
-    encoding_control,
-    settings_controls,
-    title_in_list,
-    values_of,
-    with_labels,
-)
-from ui.train.monitor import run_monitor
-from ui.train.saved_run import packed, reported, resumed, saved_run
+from ui.train.form import OWN_TEXT, UPLOADED, TrainingForm, begun, encoding_choices, no_facts, with_labels
+from ui.train.monitor import monitor_value, run_monitor
+from ui.train.saved_run import SavedRun, resumed
 from ui.views import view
 
 AUTOMATIC, FULL_SPEED = 0, -1  # paces; others are steps a second
@@ -46,264 +33,214 @@ FIRST_SENTENCES = 3
 MOST_WATCHED = 100  # steps a second; a longer first run goes at full speed
 FIRST_RUN_SECONDS = 10.0  # of a visitor's first run at the automatic pace, so that it can be watched
 
-
-@dataclass(frozen=True)
-class Training:
-    """What another tab needs to start a run. live: the components that show the current run. show: returns their values
-    for a visitor's token. showing: makes a handler with these outputs from a function whose first argument is the
-    token; the page says why it fails."""
-
-    form: FormControls
-    live: list[Any]
-    show: Callable[[str], dict[Any, Any]]
-    showing: Callable[[Callable[..., None]], Callable[..., dict[Any, Any]]]
+Updates = dict[gr.blocks.Block, Any]
 
 
-def train_tab(page: Page) -> Training:
-    """Lay out the tab and connect it."""
-    workspaces = page.workspaces
-    recipes = [(title_in_list(recipe_named(name)), name) for name in recipe_names()]
-    with page.tab("Train", "train"), gr.Row(elem_id="train"):
-        facts = view("textPreview", elem_id="preview")
-        with gr.Column(elem_id="form"):
-            source = gr.Radio([OWN_TEXT, PASTED, UPLOADED], value=OWN_TEXT, label="Training text", elem_id="source")
-            pasted = gr.Textbox(
-                label="Your text",
-                info="One sentence per line, or paragraphs; a blank line separates documents.",
-                lines=6,
-                max_lines=12,
-                visible=False,
-                elem_id="pasted",
-            )
-            uploaded = gr.File(label="A .txt file", file_types=[".txt"], visible=False, elem_id="uploaded", height=120)
-            encoding = encoding_control()
+class TrainTab:
+    """The components of the tab, and a method for each command. live: those that show the visitor's current run."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.workspaces = page, page.workspaces
+        with page.tab("Train", "train"), gr.Row(elem_id="train"):
+            self.preview = view("textPreview", elem_id="preview")
+            with gr.Column(elem_id="form"):
+                self.form = TrainingForm()
+                self._lay_out_changes()
+                self.saved = SavedRun(page)
+            with gr.Row(elem_id="run-buttons"):
+                self._lay_out_buttons()
+            with gr.Column(elem_id="watch"):
+                self.monitor = run_monitor(page.workspaces)
+                exam_view(page.workspaces)
+        shown = [page.visitor, page.messages, self.monitor, page.frame]
+        self.live = [*shown, self.start, self.pause, self.reset, self.stop, self.faster]
+        self._connect_preview()
+        self._connect_commands()
+
+    def _lay_out_changes(self) -> None:
+        with gr.Accordion("Learning rate, more steps", open=False, elem_id="more-control"):
+            info = "For the remaining steps. Pause the run first."
             with gr.Row():
-                recipe = gr.Dropdown(
-                    recipes, value=DEFAULT_RECIPE, label="Recipe", elem_id="recipe", scale=3, min_width=180
+                self.rate = gr.Number(0.001, label="New learning rate", info=info, elem_id="new-rate", min_width=140)
+                self.change_rate = gr.Button("Change", elem_id="change-rate", min_width=90)
+            info = "For an ended run."
+            with gr.Row():
+                self.extra = gr.Number(
+                    100, label="More steps", info=info, precision=0, elem_id="extra-steps", min_width=140
                 )
-                seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=1, min_width=70)
-            with gr.Accordion("About this recipe", open=False):
-                about = gr.Textbox(
-                    recipe_named(DEFAULT_RECIPE).description,
-                    label="About this recipe",
-                    show_label=False,
-                    container=False,
-                    interactive=False,
-                    lines=3,
-                    max_lines=14,
-                    elem_id="about-recipe",
-                )
-            with gr.Accordion("More settings", open=False, elem_id="more-settings"):
-                settings = settings_controls(recipe_named(DEFAULT_RECIPE))
-            with gr.Accordion("Learning rate, more steps", open=False, elem_id="more-control"):
-                info = "For the remaining steps. Pause the run first."
-                with gr.Row():
-                    rate = gr.Number(0.001, label="New learning rate", info=info, elem_id="new-rate", min_width=140)
-                    change_rate = gr.Button("Change", elem_id="change-rate", min_width=90)
-                with gr.Row():
-                    extra = gr.Number(
-                        100,
-                        label="More steps",
-                        info="For an ended run.",
-                        precision=0,
-                        elem_id="extra-steps",
-                        min_width=140,
-                    )
-                    continue_run = gr.Button("Continue", elem_id="continue", min_width=90)
-            saved = saved_run(workspaces.losses)
-        with gr.Row(elem_id="run-buttons"):
-            start = gr.Button("Start", variant="primary", elem_id="start", min_width=90)
-            pause = gr.Button("Pause", variant="primary", interactive=False, elem_id="pause", min_width=90)
-            step = gr.Button("Step", elem_id="step", min_width=70)
-            reset = gr.Button("Reset", interactive=False, elem_id="reset", min_width=70)
-            stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=70)
-            pace = gr.Dropdown(
-                PACES, value=AUTOMATIC, label="Pace", show_label=False, container=False, elem_id="pace", min_width=150
-            )
-            faster = gr.Button("Faster", interactive=False, elem_id="faster", min_width=80)
-        with gr.Column(elem_id="watch"):
-            monitor = run_monitor(workspaces)
-            exam_view(workspaces)
+                self.go_on = gr.Button("Continue", elem_id="continue", min_width=90)
 
-    form = FormControls(source, pasted, uploaded, encoding, recipe, seed, pace, settings)
-    with_form = {page.visitor, *form.all}
-    live = [page.visitor, page.messages, monitor, page.frame, start, pause, reset, stop, faster]
+    def _lay_out_buttons(self) -> None:
+        self.start = gr.Button("Start", variant="primary", elem_id="start", min_width=90)
+        self.pause = gr.Button("Pause", variant="primary", interactive=False, elem_id="pause", min_width=90)
+        self.step = gr.Button("Step", elem_id="step", min_width=70)
+        self.reset = gr.Button("Reset", interactive=False, elem_id="reset", min_width=70)
+        self.stop = gr.Button("Stop", interactive=False, elem_id="stop", min_width=70)
+        plain = {"show_label": False, "container": False, "min_width": 150}
+        self.pace = gr.Dropdown(PACES, value=AUTOMATIC, label="Pace", elem_id="pace", **plain)
+        self.faster = gr.Button("Faster", interactive=False, elem_id="faster", min_width=80)
 
-    def show(token: str | None) -> dict[gr.blocks.Block, Any]:
-        """Values of `live` for a visitor: the current run as it is now."""
-        space = workspaces.enter(token)
+    def _connect_preview(self) -> None:
+        form, encoding = self.form, self.form.encoding
+        changes = [self.page.demo.load, encoding.input, *(control.change for control in form.text_and_recipe)]
+        gr.on(changes, self.show_preview, form.all, self.preview, trigger_mode="always_last", **QUIET)
+        reading = {"facts": [], "notes": ["Reading the file…"]}
+        reads = form.uploaded.change(lambda path: reading if path else gr.skip(), form.uploaded, self.preview, **QUIET)
+        reads = reads.then(encoding_choices, form.uploaded, encoding, **QUIET)
+        reads.then(self.show_preview, form.all, self.preview, **QUIET)
+
+    def _connect_commands(self) -> None:
+        page, saved, live = self.page, self.saved, self.live
+        form = {page.visitor, self.pace, *self.form.all}
+        page.visitor.enter(self.show, page.visitor, live, trigger_mode="always_last", **QUIET)
+        self.start.click(self.start_run, {self.preview, *form}, [self.preview, *live], **QUIET)
+        self.step.click(self.one_step, {self.preview, *form}, [self.preview, *live], **QUIET)
+        self._on_click(self.pause, lambda run: run.resume() if run.status == "paused" else run.pause())
+        self.reset.click(self.showing(self.repeat_paused), page.visitor, live, **QUIET)
+        self._on_click(self.faster, lambda run: run.set_pace(None))
+        self.faster.click(lambda: FULL_SPEED, None, self.pace, **QUIET)
+        self._on_click(self.change_rate, lambda run, rate: run.set_learning_rate(rate or 0.0), self.rate)
+        self._on_click(self.go_on, lambda run, steps: run.continue_for(int(steps or 0)), self.extra)
+        self.stop.click(self.stop_all, page.visitor, live, **QUIET)
+        self.pace.input(self.change_pace, [page.visitor, self.pace], live, **QUIET)
+        opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)
+        opens.then(lambda: None, None, saved.opened, **QUIET)
+        self.monitor.more(self.showing(more_steps), page.visitor, live, **QUIET)
+        # The status may change again before an event is answered; dropping the later one would leave the page behind.
+        for event in (self.monitor.status, self.monitor.elsewhere):
+            event(self.show, page.visitor, live, trigger_mode="always_last", **QUIET)
+
+    def _on_click(self, button: gr.Button, command: Callable[..., Any], *inputs: gr.components.Component) -> None:
+        """Connect a button to a command for the visitor's current run. inputs: its further arguments."""
+
+        def attempt(space: Workspace, *values: Any) -> None:
+            command(current_run(space), *values)
+
+        button.click(self.showing(attempt), [self.page.visitor, *inputs], self.live, **QUIET)
+
+    def showing(self, work: Callable[..., Any]) -> Callable[..., Updates]:
+        """A handler with the outputs `live`, of a function of the visitor's workspace; the page says why it fails."""
+
+        @functools.wraps(work)
+        def handle(token: str, *values: Any) -> Updates:
+            def attempt() -> None:
+                work(self.workspaces.find(token), *values)
+
+            return (on_error(self.page.say)(attempt)() or {}) | self.show(token)
+
+        return handle
+
+    def show(self, token: str | None) -> Updates:
+        """Values of `live` for a visitor: the current run as it is."""
+        space, page = self.workspaces.enter(token), self.page
         run = space.current_run
         is_active = run is not None and run.status in ACTIVE
         is_paused = run is not None and run.status == "paused"
         is_variant = run is not None and bool(space.entries[run.id].variant)  # the page keeps the model it shows
         return {
             page.visitor: space.token,
-            monitor: _monitor_value(page, space.token, run),
+            self.monitor: monitor_value(self.workspaces, space.token, run),
             page.frame: {"visitor": space.token} | ({} if is_variant else {"run": run.id if run else None}),
-            start: gr.update(interactive=not is_active),
-            pause: gr.update(interactive=is_active, value="Resume" if is_paused else "Pause"),
-            reset: gr.update(interactive=run is not None),
-            stop: gr.update(interactive=is_active),
-            faster: gr.update(interactive=run is not None and is_active and run.pace is not None),
+            self.start: gr.update(interactive=not is_active),
+            self.pause: gr.update(interactive=is_active, value="Resume" if is_paused else "Pause"),
+            self.reset: gr.update(interactive=run is not None),
+            self.stop: gr.update(interactive=is_active),
+            self.faster: gr.update(interactive=run is not None and is_active and run.pace is not None),
         }
 
-    def showing(work: Callable[..., None]) -> Callable[..., dict[gr.blocks.Block, Any]]:
-        @functools.wraps(work)
-        def handle(token: str, *values: Any) -> dict[gr.blocks.Block, Any]:
-            failed = on_error(page.say)(work)(token, *values)
-            return (failed or {}) | show(token)
-
-        return handle
-
-    @on_error(lambda sentence: {"facts": [], "notes": [], "error": with_labels(sentence)})
-    def show_preview(values: dict[Any, Any]) -> dict[str, Any]:
+    @on_error(lambda sentence: no_facts(with_labels(sentence)))
+    def show_preview(self, values: dict[Any, Any]) -> dict[str, Any]:
         """The sizes of the text, or why it cannot be trained on."""
-        filled = form.read(values)
-        recipe, service = filled.recipe(), workspaces.service
+        filled, service = self.form.read(values), self.workspaces.service
+        recipe = filled.recipe()
         if filled.missing:
             return {"facts": [], "notes": [filled.missing]}
         corpus = filled.corpus(recipe, service.limits)
         return preview_value(preview(recipe, corpus, service.device, service.limits), corpus)
 
-    def start_run(values: dict[Any, Any], *, steps: bool = False) -> dict[gr.blocks.Block, Any]:
+    def start_run(self, values: dict[Any, Any], *, steps: bool = False) -> Updates:
         """Start a run; a form that can't be trained starts nothing and loses nothing. steps: only its first step."""
-        space, filled, claimed = workspaces.enter(values[page.visitor]), form.read(values), values[facts]
+        space, filled = self.workspaces.enter(values[self.page.visitor]), self.form.read(values)
         # A large file is previewed once. What the page claims of it is never sent back.
-        claim = claimed if isinstance(claimed, dict) else {}
-        claimed_error = bool(claim.get("error"))
-        dropped: list[str] = []
-        is_previewed = filled.source == UPLOADED and bool(claim) and not claimed_error
+        claim = values[self.preview] if isinstance(values[self.preview], dict) else {}
+        was_refused, dropped = bool(claim.get("error")), []
 
         def begin() -> None:
-            space.refuse_if_active()
             recipe = filled.recipe()
             # The run reads the text itself, and its status line says so: a large file takes a while.
-            read = functools.partial(filled.corpus, recipe, workspaces.service.limits)
+            read = functools.partial(filled.corpus, recipe, self.workspaces.service.limits)
             is_first = not space.runs
-            run = workspaces.start(space, recipe, read, filled.seed, paused=steps)
-            run.set_pace(pace_of(filled.pace, recipe.training.total_steps if is_first else None))
+            run = self.workspaces.start(space, recipe, read, filled.seed, paused=steps)
+            run.set_pace(pace_of(values[self.pace] or 0, recipe.training.total_steps if is_first else None))
             if steps:
                 run.step()
 
-        shown = {"facts": [], "notes": []} if is_previewed else show_preview(values)
+        is_previewed = filled.source == UPLOADED and claim and not was_refused
+        shown = no_facts() if is_previewed else self.show_preview(values)
         if filled.missing:
-            shown = {"facts": [], "notes": [], "error": filled.missing}
+            shown = no_facts(filled.missing)
         elif shown.get("error"):
             # The preview shows it already. Sent again, it might arrive after the preview of a newer value.
-            return show(space.token)
+            return self.show(space.token)
         else:
-            before = len(space.dropped)
-            shown["error"] = on_error(str)(begin)()
-            dropped = space.dropped_notes if len(space.dropped) > before else []
-            shown["notes"] = [*dropped, *shown["notes"]]
-        has_news = shown["error"] or claimed_error or dropped
-        return {**({facts: shown} if has_news else {}), **show(space.token)}
+            problem, dropped = begun(space, begin)
+            shown |= {"error": problem, "notes": [*dropped, *shown["notes"]]}
+        has_news = shown["error"] or was_refused or dropped
+        return {**({self.preview: shown} if has_news else {}), **self.show(space.token)}
 
-    def on_click(button: gr.Button, command: Callable[..., None], *inputs: gr.components.Component) -> None:
-        """Connect a button to a command for the visitor's current run; inputs: its further arguments."""
-
-        def attempt(token: str, *values: Any) -> None:
-            run = workspaces.find(token).current_run
-            if run is None:
-                raise RunError(NO_RUN_YET)
-            command(run, *values)
-
-        button.click(showing(attempt), [page.visitor, *inputs], live, **QUIET)
-
-    def one_step(values: dict[Any, Any]) -> dict[gr.blocks.Block, Any]:
+    def one_step(self, values: dict[Any, Any]) -> Updates:
         """One step of the active run, or the first one of a new run."""
-        token = values[page.visitor]
-        run = _current_run(page, token)
+        token = values[self.page.visitor]
+        space = self.workspaces.lookup(token)
+        run = space.current_run if space else None
         if run is None or run.status not in ACTIVE:
-            return start_run(values, steps=True)
-        return showing(lambda token: run.step())(token)
+            return self.start_run(values, steps=True)
+        return self.showing(lambda space: run.step())(token)
 
-    def repeat_paused(token: str) -> None:
-        space = workspaces.find(token)
-        if (run := space.current_run) is None:
-            raise RunError(NO_RUN_YET)
+    def repeat_paused(self, space: Workspace) -> None:
+        """Stop the current run and start one like it, paused before its first step."""
+        run = current_run(space)
         run.stop()
-        workspaces.repeat(space, run, paused=True)
+        self.workspaces.repeat(space, run, paused=True)
 
-    def stop_all(token: str) -> dict[gr.blocks.Block, Any]:
+    def stop_all(self, token: str) -> Updates:
         """Stop the active run and those that wait for it."""
-        if space := page.workspaces.lookup(token):
+        if space := self.workspaces.lookup(token):
             space.stop()
-        return show(token)
+        return self.show(token)
 
-    # After an error the link has no file, so that the click does not download an older one.
-    @on_error(lambda sentence: {saved.link: None, **page.say(sentence)})
-    def save(token: str) -> dict[gr.blocks.Block, Any]:
-        return {saved.link: packed(_current_run(page, token), saved.link)}
+    def change_pace(self, token: str, pace: float) -> Updates:
+        """Give the current run another pace."""
+        if (space := self.workspaces.lookup(token)) and (run := space.current_run):
+            run.set_pace(pace_of(pace))
+        return self.show(token)
 
-    @on_error(lambda sentence: {saved.link: None, **page.say(sentence)})
-    def describe(token: str) -> dict[gr.blocks.Block, Any]:
-        return {saved.link: reported(workspaces.find(token), saved.link)}
-
-    def open_saved(values: dict[Any, Any]) -> dict[gr.blocks.Block, Any]:
+    def open_saved(self, values: dict[Any, Any]) -> Updates:
         """Resume the run of a zip file; one that can't be used starts nothing and loses nothing."""
-        space, filled, path = workspaces.enter(values[page.visitor]), form.read(values), values[saved.opened]
+        space, filled = self.workspaces.enter(values[self.page.visitor]), self.form.read(values)
+        path, limits = values[self.saved.opened], self.workspaces.service.limits
 
         def own_text(recipe: Recipe) -> Corpus | None:
-            return None if filled.source == OWN_TEXT else filled.corpus(recipe, workspaces.service.limits)
+            return None if filled.source == OWN_TEXT else filled.corpus(recipe, limits)
 
         def resume() -> None:
-            space.refuse_if_active()
-            limits = workspaces.service.limits
-            resumed(functools.partial(workspaces.resume, space), path, own_text, limits).set_pace(pace_of(filled.pace))
+            run = resumed(functools.partial(self.workspaces.resume, space), path, own_text, limits)
+            run.set_pace(pace_of(values[self.pace] or 0))
 
-        problem = on_error(str)(resume)() if path else None
-        return {saved.problem: {"facts": [], "notes": [], "error": problem}, **show(space.token)}
+        problem = begun(space, resume)[0] if path else ""
+        return {self.saved.problem: no_facts(problem), **self.show(space.token)}
 
-    def more_steps(token: str, event: gr.EventData) -> None:
-        workspaces.find(token).run(sent(event, "run", str)).continue_for(sent(event, "steps", int))
 
-    def change_pace(token: str, pace: float) -> dict[gr.blocks.Block, Any]:
-        if run := _current_run(page, token):
-            run.set_pace(pace_of(pace))
-        return show(token)
+def current_run(space: Workspace) -> Run:
+    """The visitor's current run. Raises RunError without one."""
+    if (run := space.current_run) is None:
+        raise RunError(NO_RUN_YET)
+    return run
 
-    def show_source(kind: str, path: str | None) -> list[Any]:
-        """Show the chosen source of the text; of an uploaded file also the encoding, unless it is UTF-8."""
-        is_upload = kind == UPLOADED
-        has_choice = is_upload and encoding_choices(path)["visible"]
-        return [gr.update(visible=shown) for shown in (kind == PASTED, is_upload, has_choice)]
 
-    page.visitor.enter(show, page.visitor, live, trigger_mode="always_last", **QUIET)
-    source.change(show_source, [source, uploaded], [pasted, uploaded, encoding], **QUIET)
-    recipe.input(
-        lambda name: [recipe_named(name).description, *values_of(recipe_named(name))],
-        recipe,
-        [about, *settings],
-        **QUIET,
-    )
-    changes = [page.demo.load, encoding.input, *(control.change for control in form.text_and_recipe)]
-    gr.on(changes, show_preview, form.all, facts, trigger_mode="always_last", **QUIET)
-    reading = {"facts": [], "notes": ["Reading the file…"]}
-    reads = uploaded.change(lambda path: reading if path else gr.skip(), uploaded, facts, **QUIET)
-    reads = reads.then(encoding_choices, uploaded, encoding, **QUIET)
-    reads.then(show_preview, form.all, facts, **QUIET)
-    start.click(start_run, {facts, *with_form}, [facts, *live], **QUIET)
-    on_click(pause, lambda run: run.resume() if run.status == "paused" else run.pause())
-    step.click(one_step, {facts, *with_form}, [facts, *live], **QUIET)
-    reset.click(showing(repeat_paused), page.visitor, live, **QUIET)
-    on_click(faster, lambda run: run.set_pace(None))
-    faster.click(lambda: FULL_SPEED, None, pace, **QUIET)
-    stop.click(stop_all, page.visitor, live, **QUIET)
-    pace.input(change_pace, [page.visitor, pace], live, **QUIET)
-    on_click(change_rate, lambda run, rate: run.set_learning_rate(rate or 0.0), rate)
-    on_click(continue_run, lambda run, steps: run.continue_for(int(steps or 0)), extra)
-    for button, write in ((saved.save, save), (saved.describe, describe)):
-        written = button.click(write, page.visitor, [saved.link, page.messages], **QUIET)
-        written.success(None, saved.link, None, js=SAVE)
-    saved.opened.upload(open_saved, {saved.opened, *with_form}, [saved.problem, *live], **QUIET).then(
-        lambda: None, None, saved.opened, **QUIET
-    )
-    monitor.more(showing(more_steps), page.visitor, live, **QUIET)
-    monitor.elsewhere(show, page.visitor, live, trigger_mode="always_last", **QUIET)
-    # The status may change again before an event is answered; dropping the later one would leave the page behind.
-    monitor.status(show, page.visitor, live, trigger_mode="always_last", **QUIET)
-    return Training(form, live, show, showing)
+def more_steps(space: Workspace, event: gr.EventData) -> None:
+    """Let an ended run go on for the steps that the monitor has sent."""
+    space.run(sent(event, "run", str)).continue_for(sent(event, "steps", int))
 
 
 def pace_of(chosen: float, steps_to_watch: int | None = None) -> float | None:
@@ -339,22 +276,3 @@ def duration(seconds: float) -> str:
     if seconds < 5400:
         return f"about {round(seconds / 60)} min"
     return f"about {seconds / 3600:.1f} h"
-
-
-def _current_run(page: Page, token: str) -> Run | None:
-    space = page.workspaces.lookup(token)
-    return space.current_run if space else None
-
-
-def _monitor_value(page: Page, token: str, run: Run | None) -> dict[str, Any]:
-    if run is None:
-        return {"visitor": token, "run": None}
-    return {
-        "visitor": token,
-        "run": run.id,
-        "steps": run.recipe.training.total_steps,
-        "device": page.workspaces.service.device_name,
-        "step": run.progress().step,  # another value, so that the page asks at once after a button was pressed
-        "status": run.status,
-        "isSlow": run.pace is not None,
-    }

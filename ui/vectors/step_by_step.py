@@ -140,10 +140,13 @@ LINES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Way:
-    """What is followed. texts: with a [MASK] for each piece of a hidden word. token: the position that is shown. asked:
-    the position of the [MASK] that is predicted, None without one. answer: the hidden token, None for a typed [MASK].
-    off, zeroed: heads and parts that are set to zero, those that the model has."""
+class Selection:
+    """What is followed through the stages.
+
+    texts: with a [MASK] for each piece of a hidden word. token: the position that is shown. asked: the position of the
+    [MASK] that is predicted, None without one. answer: the hidden token, None for a typed [MASK]. off, zeroed: heads
+    and parts that are set to zero, those that the model has.
+    """
 
     texts: tuple[str, str | None]
     head: Head
@@ -183,7 +186,7 @@ def step_by_step_tab(page: Page) -> None:
         export,
         "step-by-step",
         lambda asked: steps_numbers(asked.checkpoint, asked.question),
-        code=lambda asked: steps_code(asked.checkpoint, way_of(asked.checkpoint, asked.question), *LINES),
+        code=lambda asked: steps_code(asked.checkpoint, selection_of(asked.checkpoint, asked.question), *LINES),
     )
 
 
@@ -193,8 +196,8 @@ def inputs_value(checkpoint: Checkpoint, question: Question, name: str, index: i
     name: of a vector of the shown token that a matrix gives, or "logits", of which `index` is a token's id. Raises
     InputError for a number that the stages do not have.
     """
-    way, model = way_of(checkpoint, question), checkpoint.model
-    found, (layer, head), t = followed(checkpoint, way), way.head, way.token
+    chosen, model = selection_of(checkpoint, question), checkpoint.model
+    found, (layer, head), t = followed(checkpoint, chosen), chosen.head, chosen.token
     block, predictions = model.bert.encoder.layer[layer], cast(Any, model.cls["predictions"])
     x, numbers = found.states[layer, t], found.layer
     D, d = len(x), numbers["query"].shape[-1]
@@ -213,7 +216,7 @@ def inputs_value(checkpoint: Checkpoint, question: Question, name: str, index: i
         products[each] = (values, dense.weight, dense.bias, 0, len(cast(Any, dense).bias))
     if found.words:
         dense = predictions.transform["dense"]
-        products["word_dense"] = (found.states[-1, way.asked], dense.weight, dense.bias, 0, D)
+        products["word_dense"] = (found.states[-1, chosen.asked], dense.weight, dense.bias, 0, D)
         words = cast(Any, model.bert.embeddings).word_embeddings.weight
         products["logits"] = (found.words["transformed"], words, predictions.bias, 0, len(found.words["logits"]))
     if name not in products or not 0 <= index < products[name][-1]:
@@ -223,8 +226,8 @@ def inputs_value(checkpoint: Checkpoint, question: Question, name: str, index: i
     return {"inputs": packed(inputs), "weights": packed(weight), "bias": bias}
 
 
-def way_of(checkpoint: Checkpoint, question: Question) -> Way:
-    """The way of a question through a model. Raises InputError for an empty or too long text."""
+def selection_of(checkpoint: Checkpoint, question: Question) -> Selection:
+    """What a question selects in a model. Raises InputError for an empty or too long text."""
     if not question.text.strip():
         raise InputError(EMPTY)
     config = checkpoint.config
@@ -241,21 +244,23 @@ def way_of(checkpoint: Checkpoint, question: Question) -> Way:
         tuple(part for part in parts if 0 <= part[0] < L and 0 <= part[1] < most)
         for parts, most in ((question.off, H), (question.zeroed, len(PARTS)))
     )
-    return Way(masked.texts, (layer, head), max(0, min(token, len(tokens) - 1)), asked, answer, off, zeroed)
+    return Selection(masked.texts, (layer, head), max(0, min(token, len(tokens) - 1)), asked, answer, off, zeroed)
 
 
-def followed(checkpoint: Checkpoint, way: Way, *, whole: bool = False) -> Stages:
-    """The numbers of a way. whole: without anything set to zero."""
-    off, zeroed = ((), ()) if whole else (way.off, way.zeroed)
+def followed(checkpoint: Checkpoint, chosen: Selection, *, whole: bool = False) -> Stages:
+    """The numbers that a selection follows. whole: without anything set to zero."""
+    off, zeroed = ((), ()) if whole else (chosen.off, chosen.zeroed)
     with probe_lock:
-        return follow(checkpoint, *way.texts, layer=way.head[0], position=way.asked, heads_off=off, zeroed=zeroed)
+        return follow(
+            checkpoint, *chosen.texts, layer=chosen.head[0], position=chosen.asked, heads_off=off, zeroed=zeroed
+        )
 
 
 def steps_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     """Everything that the stages of a question show. Vectors are base64 of float32; query, key and value are those of
     all tokens in the head, the others those of the shown token."""
-    way = way_of(checkpoint, question)
-    found, config, (layer, head), t = followed(checkpoint, way), checkpoint.config, way.head, way.token
+    chosen = selection_of(checkpoint, question)
+    found, config, (layer, head), t = followed(checkpoint, chosen), checkpoint.config, chosen.head, chosen.token
     numbers = found.layer
     vectors = {name: values[t] for name, values in found.embeddings.items()}
     vectors |= {name: numbers[name][head] for name in ("query", "key", "value")}
@@ -265,48 +270,48 @@ def steps_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     vectors |= {f"{name}{at}": norm[i] for name, norm in found.norms.items() for i, at in enumerate(("Gain", "Bias"))}
     vectors |= {"first": found.states[-1, 0]} | ({"pooled": found.pair["pooled"]} if found.pair else {})
     if found.words:
-        assert way.asked is not None
-        vectors["last"] = found.states[-1, way.asked]
+        assert chosen.asked is not None
+        vectors["last"] = found.states[-1, chosen.asked]
         vectors |= {f"word_{name}": found.words[name] for name in ("dense", "activated", "transformed")}
-    is_whole = not way.off and not way.zeroed
-    whole = found if is_whole else followed(checkpoint, way, whole=True)
+    is_whole = not chosen.off and not chosen.zeroed
+    whole = found if is_whole else followed(checkpoint, chosen, whole=True)
     return {
         "tokens": found.tokens,
         "ids": found.ids,
         "segments": found.segments,
         "layers": config.num_hidden_layers,
         "heads": config.num_attention_heads,
-        "head": way.head,
+        "head": chosen.head,
         "token": t,
         "eps": config.layer_norm_eps,
         "activation": config.hidden_act,
         "vectors": {name: packed(values) for name, values in vectors.items()},
-        "words": words_shown(checkpoint, way, found),
+        "words": words_shown(checkpoint, chosen, found),
         "pair": {name: found.pair[name].tolist() for name in ("logits", "probabilities")} if found.pair else None,
         "labels": pair_labels(checkpoint),
-        "before": None if is_whole else answers_of(checkpoint, way, whole),
+        "before": None if is_whole else answers_of(checkpoint, chosen, whole),
         "parts": PARTS,
-        "off": way.off,
-        "zeroed": way.zeroed,
-        "code": {key: steps_code(checkpoint, way, key) for key in LINES},
+        "off": chosen.off,
+        "zeroed": chosen.zeroed,
+        "code": {key: steps_code(checkpoint, chosen, key) for key in LINES},
         "notes": unknown_note(checkpoint, question.text, question.pair) + alone_note(checkpoint, question.pair),
     }
 
 
-def words_shown(checkpoint: Checkpoint, way: Way, found: Stages) -> dict[str, Any] | None:
+def words_shown(checkpoint: Checkpoint, chosen: Selection, found: Stages) -> dict[str, Any] | None:
     """The likeliest words with their scores, the followed answer, and its probability after each layer."""
     if not found.words:
         return None
     scores, logits = found.words["log_probabilities"], found.words["logits"]
     vocabulary = checkpoint.tokenizer
-    answer = way.answer or likeliest(checkpoint, scores, 1)[0][0]
+    answer = chosen.answer or likeliest(checkpoint, scores, 1)[0][0]
     shown = dict.fromkeys([token for token, _ in likeliest(checkpoint, scores, MOST_WORDS)] + [answer])
     ids = {token: vocabulary.token_to_id(token) for token in shown}
     by_layer = found.words["by_layer"]
     return {
-        "position": way.asked,
+        "position": chosen.asked,
         "answer": answer,
-        "hidden": way.answer is not None,
+        "hidden": chosen.answer is not None,
         "size": len(logits),
         "rank": int((scores > scores[ids[answer]]).sum()) + 1,
         "total": logits.exp().sum().item() if logits.max() < 80 else None,
@@ -319,9 +324,9 @@ def words_shown(checkpoint: Checkpoint, way: Way, found: Stages) -> dict[str, An
     }
 
 
-def answers_of(checkpoint: Checkpoint, way: Way, found: Stages) -> dict[str, Any]:
+def answers_of(checkpoint: Checkpoint, chosen: Selection, found: Stages) -> dict[str, Any]:
     """The answers of the whole model: its probability of the word that is followed, and of IsNext."""
-    words = words_shown(checkpoint, way, found)
+    words = words_shown(checkpoint, chosen, found)
     return {
         "answer": words and words["answer"],
         "probability": words and math.exp(-words["loss"]),
@@ -331,8 +336,8 @@ def answers_of(checkpoint: Checkpoint, way: Way, found: Stages) -> dict[str, Any
 
 def steps_numbers(checkpoint: Checkpoint, question: Question) -> Numbers:
     """A row for each number of the shown token's vectors and of the head's matrices."""
-    way = way_of(checkpoint, question)
-    found, (_, head), t = followed(checkpoint, way), way.head, way.token
+    chosen = selection_of(checkpoint, question)
+    found, (_, head), t = followed(checkpoint, chosen), chosen.head, chosen.token
     groups = {name: values[t] for name, values in found.embeddings.items()}
     for name, values in found.layer.items():
         groups[name] = values[t] if values.dim() == 2 else values[head, t]
@@ -343,16 +348,16 @@ def steps_numbers(checkpoint: Checkpoint, question: Question) -> Numbers:
     return table(("name", "index", "value"), rows)
 
 
-def steps_code(checkpoint: Checkpoint, way: Way, *keys: str) -> str:
+def steps_code(checkpoint: Checkpoint, chosen: Selection, *keys: str) -> str:
     """Python code that computes the numbers of some stages, those that this model and this text have."""
-    layer, head = way.head
+    layer, head = chosen.head
     options = "".join(
         f", {name}={value!r}"
-        for name, value in (("position", way.asked), ("heads_off", way.off), ("zeroed", way.zeroed))
+        for name, value in (("position", chosen.asked), ("heads_off", chosen.off), ("zeroed", chosen.zeroed))
         if value not in (None, ())
     )
-    texts = ", ".join(repr(text) for text in way.texts if text is not None)
-    has = {"scores-of-words": way.asked is not None, "probabilities": way.asked is not None}
+    texts = ", ".join(repr(text) for text in chosen.texts if text is not None)
+    has = {"scores-of-words": chosen.asked is not None, "probabilities": chosen.asked is not None}
     config = checkpoint.config
     names: dict[str, Any] = {"layer": layer, "heads": config.num_attention_heads}
     names |= {"eps": config.layer_norm_eps, "activation": config.hidden_act}
@@ -361,6 +366,6 @@ def steps_code(checkpoint: Checkpoint, way: Way, *keys: str) -> str:
         checkpoint.name,
         ["follow"],
         f"found = follow(checkpoint, {texts}, layer={layer}{options})",
-        f"h, t = {head}, {way.token}",
+        f"h, t = {head}, {chosen.token}",
         *lines,
     )

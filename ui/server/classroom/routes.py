@@ -31,67 +31,7 @@ Judge = Callable[[Workspace, Run], str]
 def class_routes(workspaces: Workspaces, classroom: Classroom, judge: Judge) -> list[Route]:
     """POST [visitor, version]: the news of the class as JSON. POST to /ACTION [visitor, ...]: change the class; the
     teacher's actions begin with the token. An answer may be {"error"}. judge: the verdict on a run that has ended."""
-    service = workspaces.service
-    verdicts: weakref.WeakKeyDictionary[Run, tuple[int, str]] = weakref.WeakKeyDictionary()  # after how many steps
-
-    def verdict(space: Workspace, run: Run) -> str:
-        """Judged once, however often the run is shared."""
-        steps = run.steps_done
-        if verdicts.get(run, (None, ""))[0] != steps:
-            verdicts[run] = steps, judge(space, run)[:LONGEST_VERDICT]
-        return verdicts[run][1]
-
-    def share(visitor: str, run_id: Any, name: str) -> dict[str, Any]:
-        space = workspaces.find(visitor)
-        run = space.run(run_id) if run_id else space.current_run
-        if run is None or is_finetuning(run) or not run.steps_done:
-            raise RunError(NO_RUN_YET)
-        found = described(space, run)
-        classroom.share(digest(visitor), name, found)
-        if run.status not in TRAINING:  # the others need not wait for that
-            classroom.share(digest(visitor), name, found | {"verdict": verdict(space, run)})
-        return {"run": run.id}
-
-    def withdraw(visitor: str) -> None:
-        workspaces.find(visitor)
-        classroom.withdraw(digest(visitor))
-
-    def guess(visitor: str, number: Any, words: Any) -> None:
-        workspaces.find(visitor)
-        classroom.guess(digest(visitor), number, words)
-
-    def enter() -> dict[str, Any]:
-        return {"steps": service.limits.steps, "parameters": service.limits.parameters, **classroom.join}
-
-    def limit(steps: Any, parameters: Any, is_sharing: Any) -> None:
-        for name, value, most in (("steps", steps, LOCAL.steps), ("parameters", parameters, LOCAL.parameters)):
-            if type(value) is not int or not 1 <= value <= most:
-                raise InputError(f"The limit of {name} is a whole number from 1 to {most:,}.")
-        service.limits = dataclasses.replace(service.limits, steps=steps, parameters=parameters)
-        classroom.open_board(is_sharing is True)
-
-    everybody: dict[str, Callable[..., Any]] = {"share": share, "withdraw": withdraw, "guess": guess}
-    for_teacher: dict[str, Callable[..., Any]] = {
-        "enter": enter,
-        "send": classroom.send,
-        "ask": classroom.ask,
-        "uncover": classroom.uncover,
-        "end": classroom.end,
-        "clear": classroom.clear,
-        "limit": limit,
-    }
-
-    @on_error(lambda sentence: {"error": sentence})
-    def act(action: str, *arguments: Any) -> Any:
-        if action in for_teacher:
-            classroom.check(arguments[1] if arguments[1:] else None)
-            arguments = arguments[2:]  # without the visitor and the token
-        work = (everybody | for_teacher).get(action, malformed)
-        try:
-            inspect.signature(work).bind(*arguments)
-        except TypeError:
-            malformed()
-        return work(*arguments)
+    actions = Actions(workspaces, classroom, judge)
 
     async def answer(request: Request) -> JSONResponse:
         action = request.path_params.get("action")
@@ -101,15 +41,76 @@ def class_routes(workspaces: Workspaces, classroom: Classroom, judge: Judge) -> 
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return JSONResponse({"error": MALFORMED}, 400)
         if action:
-            return JSONResponse(await asyncio.to_thread(act, action, *sent) or {})
+            return JSONResponse(await asyncio.to_thread(actions.act, action, *sent) or {})
         return JSONResponse(classroom.news(digest(visitor) if workspaces.lookup(visitor) else None, since))
 
     return [Route(path, answer, methods=["POST"]) for path in (ADDRESS, f"{ADDRESS}/{{action}}")]
 
 
-def malformed(*_: Any) -> None:
-    """Raise InputError."""
-    raise InputError(MALFORMED)
+class Actions:
+    """What visitors do in a class, and what its teacher does."""
+
+    def __init__(self, workspaces: Workspaces, classroom: Classroom, judge: Judge) -> None:
+        self.workspaces, self.classroom, self.judge = workspaces, classroom, judge
+        self._verdicts: weakref.WeakKeyDictionary[Run, tuple[int, str]] = weakref.WeakKeyDictionary()  # and its steps
+        self._for_all = {"share": self.share, "withdraw": self.withdraw, "guess": self.guess}
+        of_room = {each.__name__: each for each in (classroom.send, classroom.ask, classroom.uncover, classroom.end)}
+        self._for_teacher = of_room | {"clear": classroom.clear, "enter": self.enter, "limit": self.limit}
+
+    @on_error(lambda sentence: {"error": sentence})
+    def act(self, action: str, *arguments: Any) -> Any:
+        """Do what a page asks. arguments: the visitor and, of the teacher's actions, the token come first."""
+        if action in self._for_teacher:
+            self.classroom.check(arguments[1] if arguments[1:] else None)
+            arguments = arguments[2:]
+        work: Callable[..., Any] | None = (self._for_all | self._for_teacher).get(action)
+        try:
+            inspect.signature(work).bind(*arguments)  # type: ignore[arg-type]
+        except TypeError:
+            raise InputError(MALFORMED) from None
+        return work(*arguments) if work else None
+
+    def share(self, visitor: str, run_id: Any, name: str) -> dict[str, Any]:
+        """Put a run on the board, later with the verdict on one that has ended."""
+        space = self.workspaces.find(visitor)
+        run = space.run(run_id) if run_id else space.current_run
+        if run is None or is_finetuning(run) or not run.steps_done:
+            raise RunError(NO_RUN_YET)
+        found = described(space, run)
+        self.classroom.share(digest(visitor), name, found)
+        if run.status not in TRAINING:  # the others need not wait for that
+            self.classroom.share(digest(visitor), name, found | {"verdict": self._verdict(space, run)})
+        return {"run": run.id}
+
+    def _verdict(self, space: Workspace, run: Run) -> str:
+        """Judged once, however often the run is shared."""
+        if self._verdicts.get(run, (None, ""))[0] != run.steps_done:
+            self._verdicts[run] = run.steps_done, self.judge(space, run)[:LONGEST_VERDICT]
+        return self._verdicts[run][1]
+
+    def withdraw(self, visitor: str) -> None:
+        """Take the visitor's run off the board."""
+        self.workspaces.find(visitor)
+        self.classroom.withdraw(digest(visitor))
+
+    def guess(self, visitor: str, number: Any, words: Any) -> None:
+        """Guess the words of a question."""
+        self.workspaces.find(visitor)
+        self.classroom.guess(digest(visitor), number, words)
+
+    def enter(self) -> dict[str, Any]:
+        """What the teacher's page shows."""
+        limits = self.workspaces.service.limits
+        return {"steps": limits.steps, "parameters": limits.parameters, **self.classroom.join}
+
+    def limit(self, steps: Any, parameters: Any, is_sharing: Any) -> None:
+        """Limit the runs of all, and open or close the board."""
+        for name, value, most in (("steps", steps, LOCAL.steps), ("parameters", parameters, LOCAL.parameters)):
+            if type(value) is not int or not 1 <= value <= most:
+                raise InputError(f"The limit of {name} is a whole number from 1 to {most:,}.")
+        service = self.workspaces.service
+        service.limits = dataclasses.replace(service.limits, steps=steps, parameters=parameters)
+        self.classroom.open_board(is_sharing is True)
 
 
 def described(space: Workspace, run: Run) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import threading
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -101,29 +102,27 @@ class Classroom:
     def share(self, visitor: str, name: str, described: dict[str, Any]) -> None:
         """Put a visitor's run on the board, in place of the one before. Raises InputError."""
         name = cleaned(name, LONGEST_NAME)
-        with self._lock:
+        with self._change() as version:
             if not self._is_sharing:
                 raise InputError("Your teacher has closed the board.")
             if not name:
                 raise InputError("Type a name first.")
             if visitor not in self._board and len(self._board) >= MOST_SHARED:
                 raise InputError(f"The board is full: it holds {MOST_SHARED} runs.")
-            version = self._change()
             number = self._board[visitor]["number"] if visitor in self._board else version
             self._board[visitor] = {"number": number, "version": version, "name": name, **described}
 
     def withdraw(self, visitor: str) -> None:
         """Take a visitor's run off the board."""
-        with self._lock:
-            if self._board.pop(visitor, None):
-                self._change()
+        with self._change():
+            self._board.pop(visitor, None)
 
     def guess(self, visitor: str, number: int, words: list[str]) -> None:
         """Count a visitor's words for the masks of a round, in place of those before. Raises InputError."""
         if not isinstance(words, list):
             raise InputError(NO_TEXT)
         cut = tuple(cleaned(word, LONGEST_GUESS).lower() for word in words[:MOST_MASKS])
-        with self._lock:
+        with self._change():
             asked = self._round
             if asked is None or asked.number != number or not asked.is_open:
                 raise InputError("This question is closed.")
@@ -132,48 +131,41 @@ class Classroom:
             if visitor not in asked.guesses and len(asked.guesses) >= MOST_GUESSES:
                 raise InputError(f"{MOST_GUESSES} people have guessed already.")
             asked.guesses[visitor] = cut
-            self._change()
 
     # --- The teacher's ------------------------------------------------------------------------------------------------
 
     def send(self, title: str, link: str) -> None:
         """Offer a lesson or a view to all pages; an empty link takes the offer back. Raises InputError."""
         link = self._part_of(link) if link else ""
-        with self._lock:
-            number = self._change()
+        with self._change() as number:
             self._lesson = {"number": number, "title": cleaned(title, LONGEST_TITLE), "link": link} if link else None
 
     def ask(self, link: str) -> None:
         """Ask all pages what stands at the masks of a view. Raises InputError."""
         link = self._part_of(link)
-        with self._lock:
-            self._round = _Round(self._change(), link)
+        with self._change() as number:
+            self._round = _Round(number, link)
 
     def uncover(self) -> None:
         """Close the question, so that all pages show the model's guesses."""
-        with self._lock:
+        with self._change():
             if self._round:
                 self._round.is_open = False
-                self._change()
 
     def end(self) -> None:
         """Take the question and its histogram off all pages."""
-        with self._lock:
+        with self._change():
             self._round = None
-            self._change()
 
     def clear(self, number: int | None = None) -> None:
         """Take one run off the board, or all."""
-        with self._lock:
-            kept = {} if number is None else {key: run for key, run in self._board.items() if run["number"] != number}
-            self._board = kept
-            self._change()
+        with self._change():
+            self._board = {key: run for key, run in self._board.items() if number not in (None, run["number"])}
 
     def open_board(self, is_open: bool) -> None:
         """Let people share their runs, or not."""
-        with self._lock:
+        with self._change():
             self._is_sharing = is_open
-            self._change()
 
     def _part_of(self, link: str) -> str:
         """The part of a link after #, which is all that a page opens: so no link leads elsewhere."""
@@ -184,9 +176,12 @@ class Classroom:
             raise InputError("This is the teacher's own address; copy a link with Copy link.")
         return part
 
-    def _change(self) -> int:
-        self._version += 1
-        return self._version
+    @contextmanager
+    def _change(self) -> Iterator[int]:
+        """Nobody else reads or changes the class meanwhile. Yields the version after the change."""
+        with self._lock:
+            yield self._version + 1
+            self._version += 1
 
 
 def cleaned(text: Any, most: int) -> str:

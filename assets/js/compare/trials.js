@@ -1,0 +1,99 @@
+// A trial: the progress of several runs, then a sentence that answers its question, with a table or a chart. Experiments are
+// trials, and so is what pre-training bought; ui/compare/trials.py is the other half.
+
+import { button, dot, el, fill, progress, row, scrolling, table } from "../parts/elements.js";
+import { newChart } from "../parts/figures.js";
+import { duration } from "../parts/numbers.js";
+import { keep, kept, on, orError, visitor } from "../parts/page.js";
+import { polling } from "../parts/polling.js";
+import { runs } from "../train/runs.js";
+
+const ASK_MS = 1000;
+
+/** A row for each variant. @param {any} result */
+function variants({ columns, rows }) {
+  const lines = rows.map(({ colour, isDotted, title, cells }) => {
+    const numbers = cells.map((cell, k) => el("td.b-number", { "data-name": columns[k] }, cell));
+    return row([el("span.b-side", dot(colour, isDotted), title), ...numbers]);
+  });
+  return scrolling("Variants", table([el("span.b-unseen", "Variant"), ...columns], lines));
+}
+
+/** What stands on the page. @param {HTMLElement} root @param {{id: string, label: string}} options @param {() => void} stopAll */
+function layout(root, { id, label }, stopAll) {
+  const title = el("h3", { dir: "auto" }),
+    question = el("p.b-empty"),
+    status = el("p.b-reason", { role: "status", id: `${id}-status` }),
+    bar = progress(label),
+    stop = button("Stop", stopAll, { id: `${id}-stop` }),
+    answer = el("p.b-answer", { id: `${id}-answer` }),
+    numbers = el("div"),
+    box = el("div.b-chart.b-transfer", { id: `${id}-chart` }),
+    how = el("p.b-empty"),
+    result = el("div", { id: `${id}-result` }, answer, numbers, box, how),
+    chart = newChart(box);
+  root.append(el("div.b-trial", title, question, status, bar.element, stop, result));
+  return (/** @type {any} */ news, /** @type {boolean} */ isNew) => {
+    root.hidden = !news.number;
+    if (root.hidden) return;
+    if (isNew) {
+      title.textContent = news.title;
+      question.textContent = news.question;
+      box.hidden = true;
+    }
+    const isActive = news.fraction !== undefined;
+    const left = news.left ? `, about ${duration(news.left)} left` : "";
+    status.textContent = isActive ? `Run ${news.done + 1} of ${news.of}: ${news.now}${left}.` : news.reason;
+    bar.element.hidden = stop.hidden = !isActive;
+    bar.show(news.fraction ?? 0);
+    answer.textContent = news.result?.answer ?? "";
+    how.textContent = news.result?.how ?? "";
+    fill(numbers, news.result?.rows && variants(news.result));
+    if (!news.figure) return;
+    box.hidden = false;
+    chart.show(news.figure).catch(console.error);
+  };
+}
+
+/** Keeps the curves of a trial's runs over each other while the page shows one of them, and never over another run. @param {string} id */
+function overlay(id) {
+  let ticked = /** @type {string[]} */ ([]);
+  return (/** @type {any} */ news, /** @type {number} */ number) => {
+    if (news.ended) {
+      // A reloaded page gets all of them again; those from before the reload stay ticked or not, as the person left them.
+      const [before, known, drawn] = number ? [number, 0, ticked] : (kept(id, visitor.token) ?? [0, 0, []]);
+      const isNew = news.number !== before,
+        ended = isNew ? news.ended : news.ended.slice(known);
+      ticked = isNew ? ended : [...drawn, ...ended];
+      if (isNew || ended.length) runs.choose(isNew ? ended : [...runs.chosen, ...ended]);
+    } else {
+      if (!number) ticked = kept(id, visitor.token)?.[2] ?? [];
+      if (ticked.length) runs.choose([...runs.chosen].filter((run) => !ticked.includes(run)));
+      ticked = [];
+    }
+    keep(id, visitor.token, [news.number, news.done, ticked]);
+  };
+}
+
+/** @type {View} */
+export function trial(root, { server, options }) {
+  const show = layout(root, options, () => orError(server.stop(visitor.token)).then(poll)),
+    draw = overlay(options.id);
+  let [asked, number, done] = ["", 0, 0];
+  root.hidden = true;
+
+  const poll = polling(async () => {
+    await visitor.known;
+    if (asked !== visitor.token) number = done = 0;
+    asked = visitor.token;
+    const news = await server.news(asked, number, done);
+    if (news.number) draw(news, number);
+    show(news, news.number !== number);
+    number = news.number ?? 0;
+    done = news.done ?? 0;
+    return news.fraction === undefined ? undefined : ASK_MS;
+  });
+  on("runs", poll);
+  poll();
+  return poll;
+}

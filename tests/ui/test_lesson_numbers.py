@@ -1,0 +1,155 @@
+"""The numbers in the lessons are those of the shipped models."""
+
+import functools
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from bert_core import attention, fill_mask, load_checkpoint, load_recipe, next_sentence
+from bert_core.config import ASSETS
+from bert_core.data.tokenizer import MASK
+from bert_core.probes.attention import answers, without
+from bert_core.probes.masked_words import rate_guess
+from bert_core.probes.stages import PARTS, follow
+from bert_core.probes.vectors import words_in_contexts
+from bert_core.runs.prepare import prepare
+from bert_core.runs.worker import Worker
+from ui.parts.lessons import lessons
+
+BERT, HEADS, MEMORY, PRETRAINING = lessons()
+shipped = functools.cache(lambda name: load_checkpoint(ASSETS.parent / "checkpoints" / name))
+
+
+def step(lesson: str, number: int) -> tuple[dict[str, Any], str]:
+    """The question of a step, counted from 1, and all that the step says."""
+    found = lessons()[lesson]["steps"][number - 1]
+    return found["question"], " ".join([found["text"], found["ask"], found["answer"], *found["choices"]])
+
+
+def masked(question: dict[str, Any], word: str) -> tuple[str, str]:
+    """The texts of a question with a hidden word."""
+    before, _, after = f"{question['text']}\n{question['pair']}".rpartition(word)
+    first, _, second = f"{before}[MASK]{after}".partition("\n")
+    return first, second
+
+
+def percent(share: float) -> str:
+    return "below 1 %" if share < 0.005 else f"{100 * share:.0f} %"
+
+
+def test_the_dialogue_models_juliet_and_its_loss():
+    question, said = step(BERT, 2)
+    share = rate_guess(shipped("romeo-juliet"), "juliet", *masked(question, "Juliet")).probability
+    assert percent(share) in said
+    assert f"−ln {share:.2f} = {-math.log(share):.2f}" in said
+    assert f"here {shipped('romeo-juliet').config.vocab_size}," in said
+
+
+def test_swapped_sentences_are_judged_otherwise():
+    question, said = step(BERT, 4)
+    pair, model = (question["text"], question["pair"]), shipped("romeo-juliet")
+    assert next_sentence(model, *pair) > 0.99
+    assert next_sentence(model, *reversed(pair)) < 0.01
+    assert "from over 99 % to under 1 %" in said
+
+
+def test_the_head_of_the_next_token():
+    question, said = step(HEADS, 1)
+    layer, head = question["head"]
+    weights = attention(shipped("english-mini"), question["text"], question["pair"]).weights[layer, head]
+    assert f"on average {percent(weights.diagonal(1).mean().item())}" in said
+
+
+def test_softmax_by_hand():
+    _, said = step(HEADS, 2)
+    weights = torch.tensor([2.0, 1.0, 0.0]).softmax(0).tolist()
+    assert ", ".join(f"{weight:.2f}" for weight in weights) in said
+    assert f"√12 = {math.sqrt(12):.2f}" in said
+
+
+def test_a_large_weight_without_an_effect_and_one_with():
+    question, said = step(HEADS, 3)
+    model, texts = shipped("english-mini"), masked(question, "edge")
+    maps = attention(model, *texts)
+    position = maps.tokens.index("[MASK]")
+    for head, word in ((0, "the"), (4, "of")):
+        weight, at = maps.weights[1, head, position].max(0)
+        assert maps.tokens[at] == word
+        assert (
+            f"{percent(weight.item())} of its weight to “{word}”" in said
+            or f"{percent(weight.item())} to “{word}”" in said
+        )
+    settings = torch.stack([without(model, off) for off in ([], [(1, 0)], [(1, 4)])])
+    found = answers(model, settings, *texts, position=position)
+    intact, first, fifth = (percent(share) for share in found.word.tolist())
+    assert (found.answer, f"gives “edge” {intact}" in said) == ("edge", True)
+    assert f"Without head 1 “edge” still has {first}, without head 5 only {fifth}" in said
+
+
+def test_parts_set_to_zero():
+    question, said = step(HEADS, 5)
+    model, texts = shipped("romeo-juliet"), masked(question, "Juliet")
+    position = attention(model, *texts).tokens.index("[MASK]")
+    token = model.tokenizer.token_to_id("juliet")
+
+    def share(*zeroed: tuple[int, int]) -> str:
+        words = follow(model, *texts, position=position, zeroed=zeroed).words
+        return percent(words["log_probabilities"][token].exp().item())
+
+    fed, attended = PARTS.index("feed-forward"), PARTS.index("attention")
+    assert f"falls from {share()} to {share((0, fed))}" in said
+    assert f"Without the feed-forward part of layer 2 it is {share((1, fed))}" in said
+    assert f"without the attention of layer 1 or 2 {share((0, attended))}" in said
+    assert share((0, attended)) == share((1, attended))
+
+
+def test_one_word_in_four_sentences():
+    question, said = step(HEADS, 6)
+    found = words_in_contexts(shipped("english-mini"), question["word"], question["contexts"])
+    cosine = found.cosine[question["level"]]
+    assert len(found.occurrences) == 4
+    assert len({each.start for each in found.occurrences}) == 1, "the position makes no difference"
+    across = sorted(cosine[i, j].item() for i, j in itertools.product((0, 1), (2, 3)))
+    assert f"lake: {cosine[0, 1]:.2f}. The two about money have {cosine[2, 3]:.2f}" in said
+    assert f"it is {across[0]:.2f} to {across[-1]:.2f}" in said
+    assert found.cosine[0].min() > 0.999
+
+
+def test_a_model_learns_first_which_word_is_frequent():
+    question, said = step(MEMORY, 2)
+    recipe = load_recipe(question["recipe"]["recipe"])
+    job = prepare(recipe, recipe.source(), int(question["recipe"]["seed"]), "cpu")
+    worker = Worker(job, "cpu")
+    texts = (question["text"], question["pair"])
+    questions = [masked(question, word) for word in ("Juliet", "Nice", "Hello")] + [
+        (texts[0].replace("how", MASK), texts[1])
+    ]
+
+    def first_guesses(step: int) -> list[str]:
+        while worker.trainer.step < step:
+            next(worker.trainer)
+        worker.take_snapshot()
+        return [fill_mask(worker.newest.checkpoint(), *each, top_k=1)[0][0][0] for each in questions]
+
+    assert "after four steps its first guess is “you”" in said
+    assert first_guesses(0) != ["you"] * 4
+    assert first_guesses(4) == ["you"] * 4
+    assert first_guesses(recipe.training.total_steps) == ["juliet", "nice", "hello", "how"]
+
+
+@pytest.mark.parametrize(
+    ("lesson", "number", "says", "value"),
+    [
+        (MEMORY, 1, "ln 41 = 3.71", math.log(41)),
+        (MEMORY, 1, "ln 2 = 0.69", math.log(2)),
+        (MEMORY, 5, "ln 6000 = 8.70", math.log(6000)),
+        (BERT, 2, "50 % would cost 0.69", math.log(2)),
+        (BERT, 2, "1 % would cost 4.61", math.log(100)),
+    ],
+)
+def test_losses_of_guesses(lesson, number, says, value):
+    assert says in step(lesson, number)[1]
+    assert says.endswith(f"{value:.2f}")

@@ -1,0 +1,237 @@
+"""Models: choose the one that the page shows; keep, download and open models."""
+
+import contextlib
+import contextvars
+import dataclasses
+import itertools
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from bert_core.config import LOCAL, Limits
+from bert_core.errors import CheckpointError, first_three
+from bert_core.storage.checkpoint import (
+    CONFIG,
+    MODEL_FILES,
+    Checkpoint,
+    folder_name,
+    load_checkpoint,
+    pack_checkpoint,
+    unpack_checkpoint,
+)
+from bert_core.storage.hub import Progress, fetch_checkpoint
+from bert_core.storage.untrusted import read_json
+from bert_core.tasks.prediction import task_of
+from ui.handlers import QUIET, cached_file, on_error, own
+from ui.parts.downloads import SAVE
+from ui.parts.page import Asked, Page
+from ui.parts.question import Question, Values
+from ui.parts.shown_model import choices
+from ui.server.workspace import Model
+from ui.views import hint, view
+
+MOST_LETTERS = 60  # of a model's name from its files
+HUB_MEGABYTES = 600  # BERT base has 440
+_one_reader = threading.Lock()  # the memory that strangers' models take while they are read is that of one
+
+
+class ModelsTab:
+    """The components of the tab, and a method for each command."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.workspaces = page, page.workspaces
+        with page.tab("Models", "models"), gr.Row(elem_classes="b-split"):
+            with gr.Column(scale=5, min_width=320):
+                self._lay_out_choice()
+            with gr.Column(scale=8, min_width=340):
+                self.facts = view("facts", elem_id="model-facts")
+                with gr.Row():
+                    download = gr.Button("Download", variant="primary", elem_id="download", min_width=120)
+                    self.keep = gr.Button("Keep a copy of this step", elem_id="keep", min_width=180)
+                    self.remove = gr.Button("Remove from the list", elem_id="remove", min_width=160)
+                hint(
+                    "A download is a zip of a Hugging Face folder, which <code>transformers</code> and this page open. "
+                    "To continue training later, save the run in the Train tab."
+                )
+                hint(page.workspaces.losses)
+                # The browser needs a link to click before the file exists.
+                self.file = gr.DownloadButton("File", visible="hidden", elem_id="download-file")
+        page.on("facts", self.show, self._failed, [self.choice, self.keep, self.remove])
+        inputs, changed = page.inputs, {page.visitor, page.frame, self.facts}
+        self.choice.input(None, self.choice, None, js="(model) => Balcony.ask({ model, step: null })", **QUIET)
+        self.keep.click(lambda values: self.act(values, keep_copy), inputs, changed, **QUIET)
+        self.remove.click(lambda values: self.act(values, self.drop), inputs, changed, **QUIET)
+        opened = self.uploaded.upload(self.open_uploaded, {*inputs, self.uploaded}, changed, **QUIET)
+        opened.then(lambda: None, None, self.uploaded, **QUIET)
+        # Queued: Gradio shows progress. Several download at once, so that nobody waits for one visitor's model.
+        queued: dict[str, Any] = {"concurrency_limit": 4, "api_visibility": "private", "show_progress_on": self.facts}
+        gr.on([self.fetch.click, self.name.submit], self.open_named, {*inputs, self.name}, changed, **queued)
+        packs = download.click(on_error(page.say)(self.pack), inputs, {self.file, page.messages}, **QUIET)
+        packs.success(None, self.file, None, js=SAVE)
+
+    def _lay_out_choice(self) -> None:
+        label = "The model that the other tabs use"
+        self.choice = gr.Radio([], label=label, elem_id="model-choice", elem_classes="b-list")
+        self.uploaded = gr.File(
+            label="Open a model: a .zip, or the files of its folder",
+            file_count="multiple",
+            file_types=[".zip", ".json", ".safetensors", ".txt"],
+            elem_id="model-upload",
+            height=150,
+        )
+        self.name = gr.Textbox(
+            label="Or a model from the Hugging Face Hub",
+            info=f"Its name as owner/model; at most {HUB_MEGABYTES} MB.",
+            placeholder="google-bert/bert-base-uncased",
+            max_lines=1,
+            elem_id="hub-name",
+        )
+        self.fetch = gr.Button("Fetch", elem_id="hub-fetch", min_width=120)
+
+    def _failed(self, sentence: str) -> dict[Any, Any]:
+        return {self.facts: {"facts": [], "notes": [], "error": sentence}}
+
+    def show(self, asked: Asked) -> dict[Any, Any]:
+        """The list of models, and the facts of the shown one."""
+        space, key = asked.space, asked.question.model or self.workspaces.shipped_names[0]
+        models = choices(self.workspaces, space)
+        listed = [(f"{space.shown_title(value, name)}, {detail}", value) for value, name, detail in models]
+        return {
+            self.choice: gr.update(choices=listed, value=key),
+            self.facts: model_facts(asked.model),
+            self.keep: gr.update(interactive=key in space.runs),
+            self.remove: gr.update(interactive=key in space.models),
+        }
+
+    def act(self, values: Values, work: Callable[[Asked], str | None]) -> dict[Any, Any]:
+        """Change the visitor's workspace and show the model with the key that `work` returns; an error appears among
+        the facts."""
+        space = self.workspaces.enter(values[self.page.visitor])
+
+        @on_error(self._failed)
+        def attempt() -> dict[Any, Any]:
+            key = work(Asked(self.workspaces, space, Question.read(values[self.page.bar])))
+            return (
+                {self.page.visitor: space.token, self.page.frame: {"visitor": space.token, "show": key}} if key else {}
+            )
+
+        return attempt() or gr.skip()
+
+    def drop(self, asked: Asked) -> str:
+        """Take the shown model off the list."""
+        asked.space.models.pop(asked.question.model, None)
+        return self.workspaces.shipped_names[0]
+
+    def open_uploaded(self, values: Values) -> dict[Any, Any]:
+        """Open the uploaded files."""
+
+        def opened(asked: Asked) -> str | None:
+            if not (paths := values[self.uploaded]):
+                return None
+            model = open_files([Path(path) for path in paths], self.workspaces.service.limits)
+            titles = {each.title for each in asked.space.models.values()}
+            numbered = (f"{model.name} ({number})" for number in itertools.count(2))
+            title = next(each for each in itertools.chain([model.name], numbered) if each not in titles)
+            return asked.space.add_model(Model(title, "opened", model))
+
+        return self.act(values, opened)
+
+    def open_named(self, values: Values, progress: Any = gr.Progress()) -> dict[Any, Any]:  # noqa: B008  # Gradio fills it in
+        """Open a model of the Hub."""
+        name = values[self.name].strip()
+        # The library downloads in its own threads, and Gradio finds the visitor of a progress bar by the context.
+        context = contextvars.copy_context()
+
+        def show_bytes(done: int, total: int) -> None:
+            megabytes = (round(done / 2**20, 1), round(total / 2**20, 1))
+            context.copy().run(progress, megabytes, desc=f"Fetching {name}", unit="MB")
+
+        def fetched(asked: Asked) -> str:
+            keep, limits = not self.workspaces.is_shared, self.workspaces.service.limits
+            return asked.space.add_model(
+                Model(name, "from the Hub", fetch_model(name, show_bytes, keep=keep, limits=limits))
+            )
+
+        return self.act(values, fetched)
+
+    def pack(self, values: Values) -> dict[Any, Any]:
+        """Write the shown model to a file. Raises BertCoreError."""
+        checkpoint = self.page.asked(values).checkpoint
+        name = f"{folder_name(checkpoint.name)}.zip"
+        return {self.file: cached_file(self.file, name, lambda path: pack_checkpoint(checkpoint, path))}
+
+
+def keep_copy(asked: Asked) -> str:
+    """Keep the shown step as a model of its own."""
+    model = asked.model
+    return asked.space.add_model(Model(f"{model.title}, {model.detail}", "kept", model.checkpoint))
+
+
+def model_facts(model: Model) -> dict[str, Any]:
+    """Sizes of a model and the task that it does, for the facts view."""
+    config, head = model.checkpoint.config, model.checkpoint.head
+    task = "masked words and next sentence" if head is None else task_of(model.checkpoint).name.replace("-", " ")
+    labels = f": {first_three(map(own, head.labels))}" if head and head.labels else ""
+    return {
+        "facts": [
+            ["Model", model.shown or model.title],
+            ["State", model.detail],
+            ["Task", task + labels],
+            ["Layers", f"{config.num_hidden_layers}"],
+            ["Heads per layer", f"{config.num_attention_heads}"],
+            ["Hidden size", f"{config.hidden_size}"],
+            ["Vocabulary", f"{config.vocab_size:,}"],
+            ["Maximum length", f"{config.max_position_embeddings:,} tokens"],
+            ["Parameters", f"{config.parameter_count():,}"],
+        ],
+        "notes": list(model.checkpoint.notes),
+    }
+
+
+def open_files(paths: list[Path], limits: Limits = LOCAL) -> Checkpoint:
+    """The model in an uploaded zip or in the uploaded files of its folder, of which only a model's own are read.
+
+    Its name is that of the zip, or the one that the files hold. Raises CheckpointError.
+    """
+    with _one_reader, tempfile.TemporaryDirectory(prefix="balcony-upload-") as scratch:
+        folder = Path(scratch) / "model"
+        if len(paths) == 1 and paths[0].suffix.lower() == ".zip":
+            unpack_checkpoint(paths[0], folder, limits=limits)
+            return dataclasses.replace(load_checkpoint(folder, limits=limits), name=paths[0].stem[:MOST_LETTERS])
+        folder.mkdir()
+        for path in paths:
+            if MODEL_FILES.fullmatch(path.name):
+                shutil.copyfile(path, folder / path.name)
+        if not (folder / CONFIG).exists():
+            chosen = ", ".join(path.name for path in paths[:4])
+            raise CheckpointError(
+                f"There is no {CONFIG} among {chosen}; choose a .zip, or all files of a model's folder."
+            )
+        checkpoint = load_checkpoint(folder, limits=limits)
+        return dataclasses.replace(checkpoint, name=name_in_files(checkpoint, read_json(folder / CONFIG)))
+
+
+def name_in_files(checkpoint: Checkpoint, config: dict[str, Any]) -> str:
+    """The title of a model's recipe, or the end of the name that `transformers` noted, or else its sizes."""
+    for name in ((checkpoint.recipe or {}).get("title"), config.get("_name_or_path")):
+        if isinstance(name, str) and (last := name.strip(" ./").split("/")[-1].strip()):
+            return last[:MOST_LETTERS]
+    return f"{checkpoint.config.num_hidden_layers} layers of {checkpoint.config.hidden_size}"
+
+
+def fetch_model(name: str, progress: Progress, *, keep: bool, limits: Limits = LOCAL) -> Checkpoint:
+    """The model with that name on the Hub. Raises CheckpointError.
+
+    keep: leave the files in huggingface_hub's cache ; on a shared machine they would fill the disk.
+    """
+    with contextlib.ExitStack() as stack:
+        cache = None if keep else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="balcony-hub-")))
+        most = min(HUB_MEGABYTES * 2**20, 5 * limits.parameters)  # four bytes each, and the other files
+        folder = fetch_checkpoint(name, progress=progress, max_bytes=most, cache=cache)
+        with _one_reader:
+            return dataclasses.replace(load_checkpoint(folder, limits=limits), name=name.split("/")[-1])
