@@ -1,7 +1,8 @@
 // One layer of attention in detail: a head as a map of words, heads as lines between words, averages over heads.
 
 import { level } from "../colours.js";
-import { button, el, fill, roam, select, draws, showError, tools } from "../parts/elements.js";
+import { select } from "../controls.js";
+import { button, draws, el, fill, roam, showError, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { bytesOf, percent } from "../parts/numbers.js";
 import { colourOf, headLines } from "./head_lines.js";

@@ -2,21 +2,8 @@
 // buttons lie over it, so that 144 heads can be pressed, named and reached with the keyboard.
 
 import { colours, legend, onTheme, pixels } from "../colours.js";
-import {
-  button,
-  disable,
-  el,
-  fill,
-  keepingFocus,
-  note,
-  notes,
-  numbered,
-  options,
-  roam,
-  select,
-  draws,
-  tools,
-} from "../parts/elements.js";
+import { keepingFocus, numbered, options, select } from "../controls.js";
+import { button, disable, draws, el, fill, note, notes, roam, tools } from "../parts/elements.js";
 import { bytesOf } from "../parts/numbers.js";
 import { change, onChange, settings } from "./heads.js";
 

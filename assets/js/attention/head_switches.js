@@ -1,20 +1,8 @@
 // Heads as switches: the model's answers without the heads that are off, and the change of each answer without each head.
 
 import { effect, effectLegend } from "../colours.js";
-import {
-  button,
-  disable,
-  el,
-  fill,
-  notes,
-  options,
-  roam,
-  select,
-  table,
-  draws,
-  showError,
-  tools,
-} from "../parts/elements.js";
+import { options, select, table } from "../controls.js";
+import { button, disable, draws, el, fill, notes, roam, showError, tools } from "../parts/elements.js";
 import { signed } from "../parts/numbers.js";
 import { on, visitor } from "../parts/page.js";
 import { ask, question, sent } from "../parts/question.js";

@@ -1,6 +1,7 @@
 // One row of a head, from the query to the weighted values, computed here so that a bar can be moved.
 
-import { bar, button, el, fill, row, scrolling, svg, table } from "../parts/elements.js";
+import { row, scrolling, table } from "../controls.js";
+import { bar, button, el, fill, svg } from "../parts/elements.js";
 import { number } from "../parts/numbers.js";
 
 /**

@@ -1,6 +1,7 @@
 // The bar of a class above all tabs: what the teacher sends, the question to the room, and its histogram.
 
-import { bar as share, button, disable, el, fill, keepingFocus, table } from "../parts/elements.js";
+import { keepingFocus, table } from "../controls.js";
+import { bar as share, button, disable, el, fill } from "../parts/elements.js";
 import { on } from "../parts/page.js";
 import { question } from "../parts/question.js";
 import { act, follow, room, show, teach } from "./state.js";

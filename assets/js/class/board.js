@@ -1,6 +1,7 @@
 // The Class tab: how to join, what the teacher sets, sharing one's run, and the board of shared runs.
 
-import { button, disable, el, fill, select, svg, toggle } from "../parts/elements.js";
+import { select, toggle } from "../controls.js";
+import { button, disable, el, fill, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { on } from "../parts/page.js";
 import { act, follow, room, teach } from "./state.js";

@@ -2,20 +2,8 @@
 // differ between these.
 
 import { saveMenu } from "../parts/downloads.js";
-import {
-  button,
-  disable,
-  dot,
-  draws,
-  el,
-  fill,
-  keepingFocus,
-  note,
-  notes,
-  row,
-  scrolling,
-  table,
-} from "../parts/elements.js";
+import { keepingFocus, row, scrolling, table } from "../controls.js";
+import { button, disable, dot, draws, el, fill, note, notes } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { on } from "../parts/page.js";
 import { curves } from "../train/curves.js";

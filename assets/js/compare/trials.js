@@ -1,7 +1,8 @@
 // A trial: the progress of several runs, then a sentence that answers its question, with a table or a chart. Experiments are
 // trials, and so is what pre-training bought; ui/compare/trials.py is the other half.
 
-import { button, dot, el, fill, progress, row, scrolling, table } from "../parts/elements.js";
+import { progress, row, scrolling, table } from "../controls.js";
+import { button, dot, el, fill } from "../parts/elements.js";
 import { newChart } from "../parts/figures.js";
 import { duration } from "../parts/numbers.js";
 import { keep, kept, on, orError, visitor } from "../parts/page.js";

@@ -1,6 +1,6 @@
 // A run that fine-tunes, live; then what its model answers. The page polls as for the run of the Train tab.
 
-import { button, el, fill, note, notes, draws } from "../parts/elements.js";
+import { button, draws, el, fill, note, notes } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
 import { announce, on, orError, visitor } from "../parts/page.js";
 import { polling } from "../parts/polling.js";

@@ -1,6 +1,7 @@
 // Guess first: a person answers before the model's answer is uncovered, and a tally of both stays while the page is open.
 
-import { button, el, toggle, tools } from "../parts/elements.js";
+import { toggle } from "../controls.js";
+import { button, el, tools } from "../parts/elements.js";
 import { announce, on } from "../parts/page.js";
 import { question } from "../parts/question.js";
 

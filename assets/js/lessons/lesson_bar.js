@@ -4,7 +4,8 @@
 // within a lesson opens the lesson too. The lesson of a file has the name "file" there; the file itself is kept in the
 // browser tab and no link carries it. The server checks every file, so this module draws only what is well-formed.
 
-import { button, disable, el, fill, note, own, popover } from "../parts/elements.js";
+import { popover } from "../controls.js";
+import { button, disable, el, fill, note, own } from "../parts/elements.js";
 import { announce, keep, kept, on, orError, visitor } from "../parts/page.js";
 import { ask, parsed, question, restore } from "../parts/question.js";
 import { editor } from "./lesson_editor.js";

@@ -1,6 +1,7 @@
 // The editor of a lesson: boxes for the texts of a step, which change the lesson as they are typed in.
 
-import { button, el, toggle } from "../parts/elements.js";
+import { toggle } from "../controls.js";
+import { button, el } from "../parts/elements.js";
 import { save } from "../parts/downloads.js";
 import { ask, changes, question } from "../parts/question.js";
 

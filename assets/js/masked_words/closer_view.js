@@ -2,7 +2,8 @@
 
 import { bars } from "../attention/row.js";
 import { behindText, effect, effectLegend } from "../colours.js";
-import { button, direction, el, fill, note, roam, scrolling, table, tools } from "../parts/elements.js";
+import { scrolling, table } from "../controls.js";
+import { button, direction, el, fill, note, roam, tools } from "../parts/elements.js";
 import { count, percent, signed } from "../parts/numbers.js";
 import { announce } from "../parts/page.js";
 import { ask } from "../parts/question.js";

@@ -1,7 +1,8 @@
 // Sentences in pairs: attention from the words of one to those of the other, and every sentence with every other.
 
 import { level } from "../colours.js";
-import { el, fill, options, select, draws, showError, tools } from "../parts/elements.js";
+import { options, select } from "../controls.js";
+import { draws, el, fill, showError, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { count, percent } from "../parts/numbers.js";
 import { announce, on } from "../parts/page.js";

@@ -1,7 +1,8 @@
 // The curves of a run. This module keeps every point, so that a chart that loads late, is smoothed or changes its scale
 // shows the earlier ones too. Live points extend the chart, so that zoom and hover survive.
 
-import { el, toggle } from "../parts/elements.js";
+import { toggle } from "../controls.js";
+import { el } from "../parts/elements.js";
 import { saveMenu } from "../parts/downloads.js";
 import { loadPlotly, newChart } from "../parts/figures.js";
 

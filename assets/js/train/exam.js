@@ -1,6 +1,7 @@
 // Memorising versus generalising: the exam, which runs when it is visible and training pauses or ends, or a step is selected.
 
-import { el, fill, table } from "../parts/elements.js";
+import { table } from "../controls.js";
+import { el, fill } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { on, visitor } from "../parts/page.js";
 import { question } from "../parts/question.js";

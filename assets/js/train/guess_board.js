@@ -1,6 +1,7 @@
 // A few sentences with a masked word; the guess in each changes while the model learns.
 
-import { el, fill, row, table } from "../parts/elements.js";
+import { row, table } from "../controls.js";
+import { el, fill } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 
 const TITLE = "Guesses for hidden words";

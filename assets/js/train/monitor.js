@@ -1,7 +1,8 @@
 // One training run, live. The page polls with its cursors and gets what is new: a few numbers and never the whole curve,
 // so that many pages cost the server little, and zoom and hover survive.
 
-import { el, progress, draws } from "../parts/elements.js";
+import { progress } from "../controls.js";
+import { draws, el } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
 import { announce, on, orError, tabs } from "../parts/page.js";
 import { polling } from "../parts/polling.js";

@@ -2,7 +2,8 @@
 
 import { attend, unfolded, weighted } from "../attention/row.js";
 import { level } from "../colours.js";
-import { bar, button, el, fill, note, row, scrolling, table, tools } from "../parts/elements.js";
+import { row, scrolling, table } from "../controls.js";
+import { bar, button, el, fill, note, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { number, percent } from "../parts/numbers.js";
 import { ask } from "../parts/question.js";

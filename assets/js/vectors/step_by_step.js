@@ -2,22 +2,8 @@
 
 import { change } from "../attention/heads.js";
 import { summed } from "../attention/row.js";
-import {
-  button,
-  disable,
-  el,
-  fill,
-  keepingFocus,
-  note,
-  notes,
-  numbered,
-  options,
-  roam,
-  select,
-  draws,
-  showError,
-  tools,
-} from "../parts/elements.js";
+import { keepingFocus, numbered, options, select } from "../controls.js";
+import { button, disable, draws, el, fill, note, notes, roam, showError, tools } from "../parts/elements.js";
 import { floats, percent } from "../parts/numbers.js";
 import { latest, on, orError, visitor } from "../parts/page.js";
 import { ask, question, sent } from "../parts/question.js";
