@@ -22,12 +22,16 @@ def replacing(folder: Path, *, last: str, is_member: Callable[[str], bool]) -> I
     an old file with this name belongs to the replaced ones. All other files and subfolders stay.
 
     Files are synced to the disk first. Then the old folder is renamed to a backup, the new one takes its place, and
-    what stays moves there from the backup; after a kill in between, `restore_backup` continues. If the block raises,
-    nothing changes. Raises OSError.
+    what stays moves there from the backup; after a kill in between, `restore_backup` continues. An error in the block
+    changes nothing. Raises OSError.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     restore_backup(folder, is_member)
-    _remove_leftovers(folder)
+    # Temporary folders of killed processes; a recent one may still be in use.
+    for path in folder.parent.glob(f".{glob.escape(folder.name)}.*.new"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
     new, backup = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.new"), _backup(folder)
     new.mkdir()
     try:
@@ -57,13 +61,6 @@ def replacing(folder: Path, *, last: str, is_member: Callable[[str], bool]) -> I
         shutil.rmtree(new, ignore_errors=True)
 
 
-def check_replaceable(folder: Path) -> None:
-    """Raise OSError where `replacing` could not write this folder, so that nobody trains for it in vain."""
-    check_writable(folder.parent)
-    if folder.exists():
-        check_writable(folder)
-
-
 def check_writable(folder: Path) -> None:
     """Raise OSError unless files can be made in a folder or, where there is none yet, it can be made itself."""
     while not folder.exists() and folder != folder.parent:
@@ -86,14 +83,6 @@ def restore_backup(folder: Path, is_member: Callable[[str], bool]) -> None:
 
 def _backup(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.old")
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Delete the old temporary folders of killed processes; a recent one may still be in use."""
-    for path in folder.parent.glob(f".{glob.escape(folder.name)}.*.new"):
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
-                shutil.rmtree(path, ignore_errors=True)
 
 
 def _rename(path: Path, target: Path, undo: contextlib.ExitStack) -> None:

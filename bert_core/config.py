@@ -7,15 +7,16 @@ page's controls read it. `Limits` holds what a visitor may ask for, by place.
 import dataclasses
 import json
 import math
-import types
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from types import NoneType
+from typing import Any, Self, get_args
 
 from bert_core.errors import ConfigError
 
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
 MAX_SEED = 2**63 - 1
+_FLAG = (False, True)
 CORPUS_KINDS = ("auto", "lines", "documents", "wikitext", "pairs")  # how a text is split, see `data.sentences`
 
 
@@ -24,11 +25,10 @@ class Limits:
     """What one visitor may ask of a machine. LOCAL is generous, for one's own; PUBLIC is for a page open to strangers.
 
     upload_bytes: of an uploaded file. items: lines and sentence marks of a text, lines of a task, or values in JSON, in
-    a file of others; they bound the time and memory of reading. tokens: of a tokenizer to open. parameters: of a model
-    to train or to open. step_seconds: estimated, of a training step. steps: of a run. program_runs: of
-    the programs of one address, that have not ended; a visitor of the page has one. probe_seconds: estimated, of a
-    question to a model. memory_bytes: of all visitors' models and runs; above it, the least useful is
-    freed.
+    a file of others. tokens: of a tokenizer to open. parameters: of a model to train or to open. step_seconds,
+    probe_seconds: estimated, of a training step and of a question to a model. steps: of a run. program_runs: of the
+    programs of one address, that have not ended; a visitor of the page has one. memory_bytes: of all visitors' models
+    and runs; above it, the least useful is freed.
     """
 
     upload_bytes: int
@@ -46,12 +46,17 @@ LOCAL = Limits(2**30, 5_000_000, 1_000_000, 500_000_000, 600.0, 100_000_000, 64,
 PUBLIC = Limits(5 * 2**20, 250_000, 32_768, 20_000_000, 2.0, 20_000, 4, 10.0, 2.5 * 2**30)
 
 
-def _number(default: Any, low: float, high: float, hint: str, *, optional: bool = False) -> Any:
-    return field(default=default, metadata={"hint": hint, "range": (low, high), "optional": optional})
+def _range(default: float | None, low: float, high: float, hint: str) -> Any:
+    return field(default=default, metadata={"hint": hint, "range": (low, high)})
 
 
-def _choice(default: Any, choices: tuple, hint: str) -> Any:
+def _choice(default: object, choices: tuple, hint: str) -> Any:
     return field(default=default, metadata={"hint": hint, "choices": choices})
+
+
+def _kinds(kind: object) -> tuple:
+    """The types that a field allows."""
+    return get_args(kind) or (kind,)
 
 
 @dataclass(frozen=True)
@@ -60,23 +65,18 @@ class _Checked:
 
     def __post_init__(self) -> None:
         for item in dataclasses.fields(self):
-            value, meta = getattr(self, item.name), item.metadata
+            value, meta, kinds = getattr(self, item.name), item.metadata, _kinds(item.type)
             if "choices" in meta and (type(value), value) not in [(type(choice), choice) for choice in meta["choices"]]:
                 choices = ", ".join(map(str, meta["choices"]))
                 raise ConfigError(f"{item.name} is {value!r}; it can be one of: {choices}.")
-            if (
-                item.type in (str, str | None)
-                and not isinstance(value, str)
-                and (value, item.type) != (None, str | None)
-            ):
+            if item.type in (str, str | None) and not isinstance(value, kinds):
                 raise ConfigError(f"{item.name} is {value!r}; it must be a text.")
-            if "range" not in meta or (value is None and meta["optional"]):
+            if "range" not in meta or (value is None and NoneType in kinds):
                 continue
             low, high = meta["range"]
-            wants_int = item.type in (int, int | None)
-            is_number = isinstance(value, int if wants_int else (int, float)) and not isinstance(value, bool)
+            is_number = isinstance(value, int if int in kinds else (int, float)) and not isinstance(value, bool)
             if not is_number or not low <= value <= high:  # NaN is in no range
-                kind = "a whole number" if wants_int else "a number"
+                kind = "a whole number" if int in kinds else "a number"
                 raise ConfigError(f"{item.name} is {value!r}; it must be {kind} from {low:g} to {high:g}.")
 
 
@@ -87,33 +87,31 @@ class BertConfig(_Checked):
     Raises ConfigError when a value is out of range or the heads do not divide the hidden size.
     """
 
-    vocab_size: int = _number(30522, 6, 1_000_000, "Number of tokens in the vocabulary.")
-    hidden_size: int = _number(64, 2, 4096, "Length of the vector that represents a token.")
-    num_hidden_layers: int = _number(2, 1, 48, "Transformer layers, one after the other.")
-    num_attention_heads: int = _number(
+    vocab_size: int = _range(30522, 6, 1e6, "Number of tokens in the vocabulary.")
+    hidden_size: int = _range(64, 2, 4096, "Length of the vector that represents a token.")
+    num_hidden_layers: int = _range(2, 1, 48, "Transformer layers, one after the other.")
+    num_attention_heads: int = _range(
         4, 1, 64, "Each head compares words in its own way; the hidden size is divided among them."
     )
-    intermediate_size: int = _number(256, 2, 16384, "Width of the feed-forward block, usually 4 × hidden size.")
+    intermediate_size: int = _range(256, 2, 16384, "Width of the feed-forward block, usually 4 × hidden size.")
     hidden_act: str = _choice("gelu", ("gelu", "relu"), "Activation function of the feed-forward block.")
-    hidden_dropout_prob: float = _number(0.1, 0, 0.9, "Fraction of vector entries set to zero in training.")
-    attention_probs_dropout_prob: float = _number(0.1, 0, 0.9, "Fraction of attention weights set to zero in training.")
-    classifier_dropout: float | None = _number(
-        None, 0, 0.9, "Dropout before the sentence-pair classifier. Empty: none.", optional=True
-    )
-    max_position_embeddings: int = _number(128, 8, 8192, "Longest input in tokens that the model can read.")
-    type_vocab_size: int = _number(2, 2, 16, "Number of segments: sentence A and sentence B.")
+    hidden_dropout_prob: float = _range(0.1, 0, 0.9, "Fraction of vector entries set to zero in training.")
+    attention_probs_dropout_prob: float = _range(0.1, 0, 0.9, "Fraction of attention weights set to zero in training.")
+    classifier_dropout: float | None = _range(None, 0, 0.9, "Dropout before the sentence-pair classifier. Empty: none.")
+    max_position_embeddings: int = _range(128, 8, 8192, "Longest input in tokens that the model can read.")
+    type_vocab_size: int = _range(2, 2, 16, "Number of segments: sentence A and sentence B.")
     use_position_embeddings: bool = _choice(
-        True, (False, True), "Whether the model knows each token's position. If not, all position vectors stay 0."
+        True, _FLAG, "Whether the model knows each token's position. If not, all position vectors stay 0."
     )
     use_token_type_embeddings: bool = _choice(
-        True, (False, True), "Whether the model knows each token's sentence. If not, all segment vectors stay 0."
+        True, _FLAG, "Whether the model knows each token's sentence. If not, all segment vectors stay 0."
     )
-    initializer_range: float = _number(0.02, 1e-6, 1, "Standard deviation of the initial weights.")
+    initializer_range: float = _range(0.02, 1e-6, 1, "Standard deviation of the initial weights.")
     initial_positions: str = _choice(
         "random", ("random", "sinusoidal"), "Initial position vectors: random, or the first Transformer's sine waves."
     )
-    layer_norm_eps: float = _number(1e-12, 0, 1e-2, "Small number that keeps LayerNorm from dividing by zero.")
-    pad_token_id: int = _number(0, 0, 1_000_000, "Id of the [PAD] token.")
+    layer_norm_eps: float = _range(1e-12, 0, 1e-2, "Small number that keeps LayerNorm from dividing by zero.")
+    pad_token_id: int = _range(0, 0, 1e6, "Id of the [PAD] token.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -137,15 +135,11 @@ class TokenizerConfig(_Checked):
     """How text becomes tokens."""
 
     kind: str = _choice("word", ("word", "wordpiece", "bpe"), "One token per word, or frequent pieces of words.")
-    vocab_size: int | None = _number(
-        None, 6, 200_000, "Vocabulary limit. Empty: all words, or 30,000 pieces.", optional=True
-    )
-    min_frequency: int = _number(1, 1, 1_000_000, "How often a word or piece must occur to be in the vocabulary.")
-    lowercase: bool = _choice(True, (False, True), "Whether capital letters are read as small ones.")
+    vocab_size: int | None = _range(None, 6, 200_000, "Vocabulary limit. Empty: all words, or 30,000 pieces.")
+    min_frequency: int = _range(1, 1, 1e6, "How often a word or piece must occur to be in the vocabulary.")
+    lowercase: bool = _choice(True, _FLAG, "Whether capital letters are read as small ones.")
     strip_accents: bool | None = _choice(
-        False,
-        (False, True, None),
-        "Whether marks on letters are removed. None: if lowercase. Many scripts need them.",
+        False, (False, True, None), "Whether marks on letters are removed. None: if lowercase. Many scripts need them."
     )
 
 
@@ -161,13 +155,13 @@ class CorpusConfig(_Checked):
     kind: str = _choice("auto", CORPUS_KINDS, "How the text is split into documents and sentences.")
     encoding: str | None = None
     needs: str = "a text of your own"
-    most_documents: int | None = _number(
-        None, 1, 100_000_000, "Read only this many documents or pairs from the start. Empty: all.", optional=True
+    most_documents: int | None = _range(
+        None, 1, 1e8, "Read only this many documents or pairs from the start. Empty: all."
     )
-    validation_share: float | None = _number(
-        None, 0, 0.5, "Fraction for the validation curve. Empty: a tenth of a longer text.", optional=True
+    validation_share: float | None = _range(
+        None, 0, 0.5, "Fraction for the validation curve. Empty: a tenth of a longer text."
     )
-    test_share: float = _number(0.0, 0, 0.5, "Fraction at the end of the text, used only for the final test.")
+    test_share: float = _range(0.0, 0, 0.5, "Fraction at the end of the text, used only for the final test.")
     pair_label: str = "IsNext"
 
 
@@ -175,7 +169,7 @@ class CorpusConfig(_Checked):
 class DataConfig(_Checked):
     """How sentence pairs and masks are drawn (Devlin et al. 2018, appendix A.1)."""
 
-    sequence_length: int = _number(64, 8, 8192, "Maximum number of tokens in a pair.")
+    sequence_length: int = _range(64, 8, 8192, "Maximum number of tokens in a pair.")
     segments: str = _choice(
         "sentences",
         ("sentences", "packed"),
@@ -184,19 +178,19 @@ class DataConfig(_Checked):
     long_pairs: str = _choice(
         "crop", ("crop", "drop"), "crop: a longer pair loses tokens from its longer side. drop: it is not used."
     )
-    short_length: int | None = _number(
-        None, 8, 8192, "Maximum number of tokens in a pair early in the run. Empty: as in the rest.", optional=True
+    short_length: int | None = _range(
+        None, 8, 8192, "Maximum number of tokens in a pair early in the run. Empty: as in the rest."
     )
-    short_share: float = _number(0.9, 0, 1, "Fraction of the first part's steps that use the shorter pairs.")
-    batch_size: int = _number(32, 1, 4096, "Sentence pairs per training step.")
-    mask_probability: float = _number(0.15, 0.001, 1, "Fraction of tokens to predict (BERT: 15%).")
-    min_predictions: int = _number(1, 1, 8192, "Minimum number of tokens to predict in a pair.")
-    max_predictions: int = _number(20, 1, 8192, "Maximum number of tokens to predict in a pair.")
-    mask_share: float = _number(0.8, 0, 1, "Fraction of the predicted tokens replaced by [MASK].")
+    short_share: float = _range(0.9, 0, 1, "Fraction of the first part's steps that use the shorter pairs.")
+    batch_size: int = _range(32, 1, 4096, "Sentence pairs per training step.")
+    mask_probability: float = _range(0.15, 0.001, 1, "Fraction of tokens to predict (BERT: 15%).")
+    min_predictions: int = _range(1, 1, 8192, "Minimum number of tokens to predict in a pair.")
+    max_predictions: int = _range(20, 1, 8192, "Maximum number of tokens to predict in a pair.")
+    mask_share: float = _range(0.8, 0, 1, "Fraction of the predicted tokens replaced by [MASK].")
     draw: str = _choice(
         "token", ("token", "batch"), "Choose between [MASK], random and unchanged for each token or for a whole batch."
     )
-    random_share: float = _number(0.1, 0, 1, "Fraction of the predicted tokens replaced by a random word.")
+    random_share: float = _range(0.1, 0, 1, "Fraction of the predicted tokens replaced by a random word.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -215,9 +209,9 @@ class DataConfig(_Checked):
 class Schedule(_Checked):
     """The learning rate from step to step: it grows from 0 to its peak, then falls or stays."""
 
-    steps: int = _number(1000, 1, 100_000_000, "Training steps, one batch each. Empty: from the recipe's epochs.")
-    learning_rate: float = _number(1e-3, 1e-8, 1, "How far a step moves the weights. If too high, nothing is learned.")
-    warmup_steps: int = _number(0, 0, 100_000_000, "Steps in which the learning rate grows from 0 to its peak.")
+    steps: int = _range(1000, 1, 1e8, "Training steps, one batch each. Empty: from the recipe's epochs.")
+    learning_rate: float = _range(1e-3, 1e-8, 1, "How far a step moves the weights. If too high, nothing is learned.")
+    warmup_steps: int = _range(0, 0, 1e8, "Steps in which the learning rate grows from 0 to its peak.")
     decay: str = _choice("linear", ("linear", "none"), "After warm-up, the rate falls to 0 (linear) or stays (none).")
 
 
@@ -228,7 +222,7 @@ class TrainingPart(Schedule):
     It may begin before the previous part is over, which then ends early. The last part ends the training.
     """
 
-    start: int = _number(0, 0, 100_000_000, "Steps done before this part begins.")
+    start: int = _range(0, 0, 1e8, "Steps done before this part begins.")
 
 
 @dataclass(frozen=True)
@@ -238,18 +232,16 @@ class OptimizerConfig(Schedule):
     parts: added when a run is continued or its learning rate is changed.
     """
 
-    epochs: float | None = _number(
-        None, 0.001, 1_000_000, "Instead of steps: how many times each sentence begins a pair.", optional=True
-    )
+    epochs: float | None = _range(None, 0.001, 1e6, "Instead of steps: how many times each sentence begins a pair.")
     optimizer: str = _choice(
         "adamw",
         ("adamw", "adam", "adadelta", "muon"),
         "Rule that turns gradients into weight updates. muon: for the matrices of the layers, AdamW for all else.",
     )
-    weight_decay: float = _number(0.01, 0, 1, "How strongly each step pulls the weights towards zero.")
-    beta1: float = _number(0.9, 0, 0.9999, "Decay rate of Adam's running mean of the gradient.")
-    beta2: float = _number(0.999, 0, 0.99999, "Decay rate of Adam's running mean of the squared gradient.")
-    max_grad_norm: float = _number(1.0, 0, 1e6, "Maximum length of the gradient; a longer one is scaled down. 0: off.")
+    weight_decay: float = _range(0.01, 0, 1, "How strongly each step pulls the weights towards zero.")
+    beta1: float = _range(0.9, 0, 0.9999, "Decay rate of Adam's running mean of the gradient.")
+    beta2: float = _range(0.999, 0, 0.99999, "Decay rate of Adam's running mean of the squared gradient.")
+    max_grad_norm: float = _range(1.0, 0, 1e6, "Maximum length of the gradient; a longer one is scaled down. 0: off.")
     precision: str = _choice(
         "auto",
         ("auto", "float32", "bfloat16"),
@@ -298,56 +290,52 @@ class OptimizerConfig(Schedule):
 class TrainingConfig(OptimizerConfig):
     """How pre-training updates the weights."""
 
-    mlm_weight: float = _number(1.0, 0, 1000, "Weight of the MLM loss in the sum.")
+    mlm_weight: float = _range(1.0, 0, 1000, "Weight of the MLM loss in the sum.")
     alternating: bool = _choice(
-        False, (False, True), "Train the objectives alternately, with an optimizer each, instead of summing the losses."
+        False, _FLAG, "Train the objectives alternately, with an optimizer each, instead of summing the losses."
     )
-    nsp_weight: float = _number(1.0, 0, 1000, "Weight of the NSP loss in the sum.")
+    nsp_weight: float = _range(1.0, 0, 1000, "Weight of the NSP loss in the sum.")
 
 
 @dataclass(frozen=True)
 class FinetuningConfig(OptimizerConfig):
     """How fine-tuning updates the weights (Devlin et al. 2018, appendix A.3). `steps` follow from the epochs."""
 
-    epochs: float | None = _number(3.0, 0.001, 1_000, "How many times each example is read.", optional=True)
-    learning_rate: float = _number(
+    epochs: float | None = _range(3.0, 0.001, 1_000, "How many times each example is read.")
+    learning_rate: float = _range(
         1e-3, 1e-8, 1, "How far a step moves the weights. A larger model needs less: 5e-5 for 12 layers of 768."
     )
-    warmup_fraction: float = _number(0.1, 0, 1, "Fraction of the steps in which the learning rate grows to its peak.")
-    dropout: float = _number(0.1, 0, 0.9, "Fraction of vector entries and attention weights set to zero in training.")
-    frozen_layers: int = _number(
+    warmup_fraction: float = _range(0.1, 0, 1, "Fraction of the steps in which the learning rate grows to its peak.")
+    dropout: float = _range(0.1, 0, 0.9, "Fraction of vector entries and attention weights set to zero in training.")
+    frozen_layers: int = _range(
         0, 0, 48, "Keep the embeddings and this many of the lowest layers as they are. 0: train everything."
     )
-    keep_best: bool = _choice(
-        True, (False, True), "Keep the weights of the epoch that did best on the validation part."
-    )
-    evaluate_every: int = _number(1, 1, 1000, "Epochs between two evaluations on the validation part.")
+    keep_best: bool = _choice(True, _FLAG, "Keep the weights of the epoch that did best on the validation part.")
+    evaluate_every: int = _range(1, 1, 1000, "Epochs between two evaluations on the validation part.")
 
 
 @dataclass(frozen=True)
 class FinetuningData(_Checked):
     """How labelled examples become batches."""
 
-    sequence_length: int = _number(128, 12, 8192, "Maximum number of tokens in a text or a pair.")
-    batch_size: int = _number(32, 1, 4096, "Examples per training step.")
-    most_examples: int | None = _number(
-        None, 1, 100_000_000, "Train on this many examples, drawn by the seed. Empty: all.", optional=True
+    sequence_length: int = _range(128, 12, 8192, "Maximum number of tokens in a text or a pair.")
+    batch_size: int = _range(32, 1, 4096, "Examples per training step.")
+    most_examples: int | None = _range(None, 1, 1e8, "Train on this many examples, drawn by the seed. Empty: all.")
+    validation_share: float = _range(0.1, 0.001, 0.9, "Fraction held out if there is no validation file.")
+    question_length: int = _range(64, 1, 8192, "Maximum number of tokens of a question.")
+    stride: int | None = _range(
+        None, 1, 8192, "Tokens from one window of a long context to the next. Empty: half a window."
     )
-    validation_share: float = _number(0.1, 0.001, 0.9, "Fraction held out if there is no validation file.")
-    question_length: int = _number(64, 1, 8192, "Maximum number of tokens of a question.")
-    stride: int | None = _number(
-        None, 1, 8192, "Tokens from one window of a long context to the next. Empty: half a window.", optional=True
-    )
-    best_answers: int = _number(20, 1, 1000, "How many likeliest starts and ends of an answer are combined.")
-    longest_answer: int = _number(30, 1, 8192, "Maximum number of tokens of an answer.")
+    best_answers: int = _range(20, 1, 1000, "How many likeliest starts and ends of an answer are combined.")
+    longest_answer: int = _range(30, 1, 8192, "Maximum number of tokens of an answer.")
 
 
-def fields_of(config: Any) -> dict[str, Any]:
+def fields_of(config: _Checked) -> dict[str, Any]:
     """The fields of settings by name; fields that are settings themselves stay such."""
     return {item.name: getattr(config, item.name) for item in dataclasses.fields(config)}
 
 
-def build(kind: type, values: Any, section: str) -> Any:
+def build(kind: type, values: object, section: str) -> Any:
     """Settings of a kind from values by name, which may be texts. Raises ConfigError, which names the section."""
     if not isinstance(values, dict):
         raise ConfigError(f"The section {section!r} must map settings to values.")
@@ -358,23 +346,22 @@ def build(kind: type, values: Any, section: str) -> Any:
     return kind(**{name: parse(value, known[name].type) for name, value in values.items()})
 
 
-def parse(value: Any, kind: Any) -> Any:
+def parse(value: object, kind: object) -> Any:
     """A string as a value of the field's type; a string that is not one is returned, and the field refuses it."""
     if not isinstance(value, str):
         return value
-    kinds = kind.__args__ if isinstance(kind, types.UnionType) else (kind,)
-    if type(None) in kinds and value.strip().lower() in ("", "none", "null"):
+    text, kinds = value.strip().lower(), _kinds(kind)
+    if NoneType in kinds and text in ("", "none", "null"):
         return None
     if bool in kinds:
-        return {"true": True, "false": False}.get(value.strip().lower(), value)
-    for wanted in (int, float):
-        if wanted in kinds:
-            try:
-                number = float(value)
-                return int(number) if wanted is int and number.is_integer() else number
-            except (ValueError, OverflowError):
-                return value
-    return value
+        return {"true": True, "false": False}.get(text, value)
+    if str in kinds:
+        return value
+    try:
+        number = float(value)
+        return int(number) if int in kinds and number.is_integer() else number
+    except (ValueError, OverflowError):
+        return value
 
 
 def read_json_file(path: Path, kind: str) -> Any:

@@ -56,7 +56,7 @@ def first_three(items: Iterable[str]) -> str:
     return ", ".join(items[:3]) + more
 
 
-def quoted(value: Any) -> str:
+def quoted(value: object) -> str:
     """A value from an untrusted file: quoted, escaped and cut after about 100 characters."""
     return repr(value[:100] if isinstance(value, str | bytes) else value)[:110]
 
@@ -83,12 +83,14 @@ def checked(function: _Function, error: type[BertCoreError] = InputError) -> _Fu
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def call(*arguments: Any, **named: Any) -> Any:
+    def call(*arguments: object, **named: object) -> object:
         for name, value in signature.bind(*arguments, **named).arguments.items():
             parameter = signature.parameters[name]
             for each in value if parameter.kind is parameter.VAR_POSITIONAL else [value]:
                 if not _fits(each, parameter.annotation):
-                    raise error(f"{name} is {_shown(each)}; it must be {_described(parameter.annotation)}.")
+                    is_short = each is None or isinstance(each, str | bytes | int | float | os.PathLike)
+                    shown = quoted(each) if is_short else f"of the type {type(each).__name__}"
+                    raise error(f"{name} is {shown}; it must be {_described(parameter.annotation)}.")
         return function(*arguments, **named)
 
     return call  # type: ignore[return-value]
@@ -99,7 +101,7 @@ def checked_settings(function: _Function) -> _Function:
     return checked(function, ConfigError)
 
 
-def _fits(value: Any, kind: Any) -> bool:
+def _fits(value: object, kind: Any) -> bool:
     """Whether a value is of the kind that an annotation names. A protocol, Any and no annotation allow any value."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
@@ -128,11 +130,6 @@ def _is_path(value: str | os.PathLike) -> bool:
     except OSError as error:
         return bool(os.fspath(value)) and error.errno != errno.ENAMETOOLONG
     return True
-
-
-def _shown(value: Any) -> str:
-    is_short = value is None or isinstance(value, str | bytes | int | float | os.PathLike)
-    return quoted(value) if is_short else f"of the type {type(value).__name__}"
 
 
 def _described(kind: Any) -> str:

@@ -11,7 +11,6 @@ embeddings. Query, key and value are one matrix product at run time and three te
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -188,11 +187,8 @@ class BertAttention(nn.Module):
 
 
 class BertLayer(nn.Module):
-    """Self-attention, then a feed-forward block, each with its own residual and LayerNorm.
-
-    kept: (M,) indices of the vectors that are needed after attention; None means all. For the others, see
-    `BertSelfAttention`.
-    """
+    """Self-attention, then a feed-forward block, each with its own residual and LayerNorm. kept: (M,) indices of the
+    vectors that are needed after attention; None means all."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -201,7 +197,7 @@ class BertLayer(nn.Module):
         self.output = ProjectAddNorm(config.intermediate_size, config)
         self.activation = _ACTIVATIONS[config.hidden_act]
 
-    def forward(self, x: Tensor, *attention_inputs: Any, kept: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+    def forward(self, x: Tensor, *attention_inputs: object, kept: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         context, weights = self.attention.self(x, *attention_inputs)
         if kept is not None:
             context, x = context.index_select(0, kept), x.index_select(0, kept)
@@ -263,8 +259,7 @@ class BertModel(nn.Module):
         token_type_ids = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
         mask = None
         if attention_mask is not None:
-            mask = torch.zeros(B, 1, 1, T, device=input_ids.device)
-            mask.masked_fill_(~attention_mask.bool().view(B, 1, 1, T), float("-inf"))
+            mask = torch.where(attention_mask.bool().view(B, 1, 1, T), 0.0, -math.inf)
         first, kept = packing.index(torch.arange(0, B * T, T, device=input_ids.device)), None
         if asked_positions is not None:
             kept = torch.cat([first, packing.index(asked_positions.to(first.device))])
@@ -320,7 +315,7 @@ class BertForPreTraining(nn.Module):
             self.pooled_dropout = nn.Dropout(config.classifier_dropout or 0.0)
         initialise(self, config, generator)
 
-    def forward(self, input_ids: Tensor, *inputs: Tensor | None, **options: Any) -> BertOutput:
+    def forward(self, input_ids: Tensor, *inputs: Tensor | None, **options: object) -> BertOutput:
         """Encode a batch and score words and sentence pairs; arguments as for `BertModel.forward`.
 
         With asked_positions, it scores words only there, (M, V), which saves most of a small model's arithmetic.

@@ -28,9 +28,9 @@ from bert_core.data.tokenizer import train_tokenizer
 from bert_core.errors import BertCoreError
 from bert_core.runs.recipe import Recipe, finetuning_recipes, load_recipe, recipe_names
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, unpack_checkpoint
-from bert_core.storage.safetensors_file import read_header, read_tensor
 from bert_core.storage.tokenizer_file import load_tokenizer
 from bert_core.storage.untrusted import parse_json
+from bert_core.storage.weights import read_header, read_tensor
 from bert_core.tasks.examples import TASKS, load_task
 from ui.parts.lessons import lessons, read_lesson
 

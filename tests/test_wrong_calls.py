@@ -117,6 +117,7 @@ def arguments_of(name: str, has: dict[str, Any]) -> tuple[Callable, dict[str, An
         "Corpus.from_bytes": {"data": b"one two\nthree", "kind": "auto", "name": "n", "encoding": None},
         "Corpus.first": {"number": 1},
         "Corpus.excerpt": {"most": 2},
+        "Corpus.part": {"start": 0, "end": 1},
         "Corpus.split": {"needs_pairs": True},
         "Corpus.sample": {"most_bytes": 9},
         "Corpus.sampled_share": {"most_bytes": 9},

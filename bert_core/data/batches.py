@@ -56,13 +56,7 @@ class PretrainingBatches:
     """
 
     def __init__(
-        self,
-        encoded: EncodedCorpus,
-        tokenizer: Tokenizer,
-        config: DataConfig,
-        *,
-        seed: int = 0,
-        needs_pairs: bool = True,
+        self, encoded: EncodedCorpus, tokenizer: Tokenizer, config: DataConfig, seed: int = 0, needs_pairs: bool = True
     ) -> None:
         self.encoded, self.config, self.seed = encoded, config, seed
         self.short_steps = 0  # pairs of this many first steps have at most config.short_length tokens
@@ -117,10 +111,8 @@ class PretrainingBatches:
         return shown, segments, attended, labels, pairs.label
 
     def _lay_out(self, pairs: Pairs, longest: Array, rng: np.random.Generator) -> tuple[Array, ...]:
-        """[CLS] A [SEP] B [SEP] of at most `longest` (R,) tokens, and padding: ids, segments and mask, (R, T) each.
-
-        Where B is empty: [CLS] A [SEP].
-        """
+        """[CLS] A [SEP] B [SEP] of at most `longest` (R,) tokens or, where B is empty, [CLS] A [SEP], and padding: ids,
+        segments and mask, (R, T) each."""
         start_a, end_a, start_b, end_b = (self.encoded.offsets[sentences] for sentences in pairs[:4])
         whole_a, whole_b = end_a - start_a, end_b - start_b
         length_a, length_b = truncated_lengths(whole_a, whole_b, longest - 3)

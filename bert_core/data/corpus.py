@@ -112,7 +112,7 @@ class Corpus:
         if len(text) > (most := min(MAX_BYTES, limits.upload_bytes)):
             raise CorpusError(f"{name} has {len(text):,} characters; the limit is {most:,}. Use a part.")
         text, controls = without_controls(text.rstrip(END_OF_FILE), name)
-        return _read(reader, [text.removeprefix("\ufeff")], control_notes(controls))
+        return _read(reader, [text.removeprefix("\ufeff")], control_notes(controls), None)
 
     @checked
     def first(self, number: int | None) -> "Corpus":
@@ -126,7 +126,7 @@ class Corpus:
         end = min(most, len(self.sentences))
         if end == most and end - 1 in self.text.bounds:
             end -= 1
-        part = self._part(0, max(0, end))
+        part = self.part(0, max(0, end))
         return dataclasses.replace(part, documents=tuple(part.documents))  # in memory
 
     @checked
@@ -145,12 +145,13 @@ class Corpus:
         ends = np.where(2 * wanted < bounds[after - 1] + bounds[after], bounds[after - 1], bounds[after])  # the nearest
         is_near = np.abs(ends - wanted) < np.diff(wanted, prepend=0, append=S).min() / 2
         cuts = [0, *np.where(is_near | (self.labels is not None), ends, wanted.round()).astype(int).tolist(), S]
-        parts = tuple(self._part(start, end) for start, end in itertools.pairwise(cuts))
+        parts = tuple(self.part(start, end) for start, end in itertools.pairwise(cuts))
         if not all(any(len(document) > needs_pairs for document in part.documents) for part in parts):
             raise CorpusError(f"{self.name} is too short to be split; set validation_share and test_share to 0.")
         return parts
 
-    def _part(self, start: int, end: int) -> "Corpus":
+    @checked
+    def part(self, start: int, end: int) -> "Corpus":
         """The sentences `start` to `end` in their documents, without the rest of a document that is cut."""
         bounds = self.text.bounds
         kept = np.unique([start, *bounds[(start < bounds) & (bounds < end)], end])
@@ -172,8 +173,8 @@ def read_corpus(
     path_or_text: a string is a path only if it is one line that names an existing file; for a visitor's text use
     `Corpus.from_text`, which never opens a file. A file of more than 16 MB is kept as sentences in the user's cache
     folder for later runs, and takes no more memory than a short one. kind: see `SentenceReader`. encoding: if not
-    UTF-8, see `decoded_blocks`. progress: called with the fraction that is read. Raises CorpusError, and ConfigError
-    for another kind or encoding.
+    UTF-8, see `decoded_blocks`. progress: called with the fraction that is read. Raises CorpusError, or ConfigError for
+    another kind or encoding.
     """
     if isinstance(path_or_text, str) and not _names_a_file(path_or_text):
         return Corpus.from_text(path_or_text, kind)
@@ -205,11 +206,7 @@ def _names_a_file(text: str) -> bool:
 
 
 def _read(
-    reader: SentenceReader,
-    blocks: Iterable[str],
-    notes: list[str],
-    encoding: str | None = None,
-    folder: Path | None = None,
+    reader: SentenceReader, blocks: Iterable[str], notes: list[str], encoding: str | None, folder: Path | None = None
 ) -> Corpus:
     """notes: on the blocks, complete when these are read. folder: see `arrays`."""
     kind = reader.kind  # "auto" becomes another while it reads
@@ -221,6 +218,5 @@ def _read(
 
     found = arrays(fill, folder, (*TEXT_ARRAYS, "labels", "notes"))
     labels = tuple(found["labels"].tolist()) or None
-    return Corpus(
-        Documents.from_arrays(found, folder), reader.name, tuple(found["notes"].tolist()), labels, kind, encoding
-    )
+    text, all_notes = Documents.from_arrays(found, folder), tuple(found["notes"].tolist())
+    return Corpus(text, reader.name, all_notes, labels, kind, encoding)

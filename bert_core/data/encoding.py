@@ -6,7 +6,6 @@ import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -88,23 +87,16 @@ def encode_corpus(
 ) -> EncodedCorpus:
     """Turn every sentence into token ids, without special tokens; a "[MASK]" in the text is a word like any other.
 
-    The ids of a stored text are stored beside it, for each tokenizer. progress: called with the fraction of the
-    sentences that are encoded.
+    The ids of a stored text are stored beside it, for each tokenizer. progress: called with the encoded fraction.
     """
     names = ["ids", "offsets", "documents", "texts", "unknown_share"]
     names += [] if corpus.labels is None else ["pair_labels"]
-    folder = _ids_folder(corpus, tokenizer)
+    sentences, folder = corpus.sentences, None
+    if sentences.folder is not None:
+        vocabulary = hashlib.sha256(tokenizer.to_str().encode()).hexdigest()[:32]
+        folder = sentences.folder / f"ids-{vocabulary}-{sentences.offsets[0]}-{sentences.offsets[-1]}"
     found = arrays(lambda append: _encode(corpus, tokenizer, append, progress), folder, names)
     return EncodedCorpus(unknown_share=float(found.pop("unknown_share")[0]), **found)
-
-
-def _ids_folder(corpus: Corpus, tokenizer: Tokenizer) -> Path | None:
-    """The folder for the ids of a text in files, beside these; None for a text in memory."""
-    sentences = corpus.sentences
-    if sentences.folder is None:
-        return None
-    vocabulary = hashlib.sha256(tokenizer.to_str().encode()).hexdigest()[:32]
-    return sentences.folder / f"ids-{vocabulary}-{sentences.offsets[0]}-{sentences.offsets[-1]}"
 
 
 def _encode(corpus: Corpus, tokenizer: Tokenizer, append: Append, progress: Callable[[float], None]) -> None:

@@ -168,8 +168,8 @@ class PairSampler:
         return cut, np.where(can_pair, end, cut)
 
     def _draw_negatives(self, cut: Array, end: Array, longest: Array, rng: Generator) -> tuple[Array, Array]:
-        """Start and end of a B for each A that ends at `cut`: it never follows A, and when packing it is about as long
-        as the B from `cut` to `end`."""
+        """Start and end of a B for each A that ends at `cut`: it never follows A and, when packing, is about as long as
+        the B from `cut` to `end`."""
         last, tokens = cut - 1, self.encoded.offsets[end] - self.encoded.offsets[cut]
         start, ends = np.empty_like(cut), np.empty_like(cut)
         draw = self._draw_window_ends if self._is_packed else self._draw_sentences
@@ -236,10 +236,8 @@ class PairSampler:
         return keys
 
     def _choose_seconds(self, has_next: Array) -> None:
-        """Choose the sentences that can be B in a NotNext pair, and leave out those A for which there is none.
-
-        B follows another sentence or stands alone, unless too many would be left out: then any sentence can be B.
-        """
+        """Choose the sentences that can be B in a NotNext pair, and leave out those A for which there is none. B
+        follows another sentence or stands alone, unless too many would be left out: then any sentence can be B."""
         encoded, lasts = self.encoded, self._lasts
         has_previous = np.concatenate([[False], has_next[:-1]])
         for can_be_second in (has_previous | ~has_next, np.ones(len(encoded), bool)):

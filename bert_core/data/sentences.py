@@ -475,10 +475,8 @@ def _has_headings_with_stop(lines: list[str]) -> bool:
 
 
 def _may_be_heading(sentences: list[str], most_with_stop: int) -> bool:
-    """Whether the sentences of a line above a paragraph may be a heading: few words, no final mark but a full stop.
-
-    most_with_stop: it has fewer words if it ends with a full stop.
-    """
+    """Whether the sentences of a line above a paragraph may be a heading: few words, no final mark but a full stop, and
+    with it fewer than `most_with_stop` words."""
     if len(sentences) != 1 or _NOT_OF_HEADINGS.search(sentences[0]):
         return False
     words = sentences[0].count(" ") + len(_UNSPACED.findall(sentences[0])) / _CHARACTERS_OF_A_WORD

@@ -220,7 +220,11 @@ def build_tokenizer(vocabulary: dict[str, int], scheme: Scheme, merges: Sequence
     merges: for BPE, the pairs of pieces in the order in which they are joined. Raises CheckpointError unless the
     vocabulary holds the five special tokens and the pieces and results of all merges, and uses every id from 0 once.
     """
-    _check_vocabulary(vocabulary)
+    missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
+    if missing:
+        raise CheckpointError(f"The vocabulary lacks the special tokens {', '.join(missing)}; a BERT needs all five.")
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        raise CheckpointError("The vocabulary's ids have gaps or repeats; they must be 0, 1, 2, ... each used once.")
     model: models.Model
     if scheme.model == "WordLevel":
         model = models.WordLevel(vocabulary, unk_token=UNK)
@@ -269,14 +273,6 @@ def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
         characters = pre_tokenizers.Split(Regex(rf"[{UNSPACED}]\p{{M}}*"), "isolated")
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([tokenizer.pre_tokenizer, characters])
     return tokenizer
-
-
-def _check_vocabulary(vocabulary: dict[str, int]) -> None:
-    missing = [token for token in SPECIAL_TOKENS if token not in vocabulary]
-    if missing:
-        raise CheckpointError(f"The vocabulary lacks the special tokens {', '.join(missing)}; a BERT needs all five.")
-    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
-        raise CheckpointError("The vocabulary's ids have gaps or repeats; they must be 0, 1, 2, ... each used once.")
 
 
 def _checked_merges(merges: Sequence[Sequence[str]], vocabulary: dict[str, int]) -> list[tuple[str, str]]:

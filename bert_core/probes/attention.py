@@ -77,13 +77,10 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Ablation:
-    """The changes of the answers when only one head is switched off, (L, H); None for those not requested."""
+class Ablation(Answers):
+    """The changes of the answers when only one head is switched off, (L, H) each. intact: with all heads on, N = 1."""
 
-    intact: Answers  # with all heads on, N = 1
-    word: Tensor | None
-    is_next: Tensor | None
-    loss: Tensor | None
+    intact: Answers = Answers()
 
 
 @checked
@@ -276,7 +273,8 @@ def ablation_map(
     settings = on[None], 1 - torch.eye(on.numel()).view(-1, *on.shape)  # all heads on, and each one off
     intact, alone = (answers(checkpoint, each, text, text_pair, position=position, batch=batch) for each in settings)
     pairs = (intact.word, alone.word), (intact.is_next, alone.is_next), (intact.loss, alone.loss)
-    return Ablation(intact, *(None if a is None or b is None else (b - a).view(on.shape) for a, b in pairs))
+    word, is_next, loss = (None if a is None or b is None else (b - a).view(on.shape) for a, b in pairs)
+    return Ablation(word, intact.answer, is_next, loss, intact)
 
 
 def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int = 16, seed: int = 0) -> Batch:
@@ -289,11 +287,8 @@ def corpus_batch(checkpoint: Checkpoint, corpus: Corpus, *, rows: int = 16, seed
 
 @torch.no_grad()
 def _random_heads(attention: BertSelfAttention, inputs: Tensor, heads: int, generator: torch.Generator) -> Tensor:
-    """Attention weights (heads, T, T) of heads with normal query and key weights of the layer's root mean squares.
-
-    inputs: (T, D) of the layer. Their products with normal numbers are distributed as those of the smaller R^T, where
-    inputs^T = Q R.
-    """
+    """Attention weights (heads, T, T) of heads with normal query and key weights of the layer's root mean squares. The
+    products of its inputs (T, D) with normal numbers are distributed as those of R^T, where inputs^T = Q R."""
     sizes = [each.cpu().double().square().view(3, -1).mean(1).sqrt() for each in attention.qkv.parameters()]
     width = inputs.shape[1] // attention.num_heads
     projected = []
@@ -307,11 +302,9 @@ def _random_heads(attention: BertSelfAttention, inputs: Tensor, heads: int, gene
 
 @torch.inference_mode()
 def _each(checkpoint: Checkpoint, head_scale: Tensor, inputs: Inputs, asked: Tensor, reduce: _Reduce) -> Tensor:
-    """One number for each setting of the heads, (N,) on the CPU.
-
-    As many settings as fit into `_TOKENS_AT_ONCE` share a forward pass, in which every row has its own setting.
-    reduce: from n settings' log-probabilities at the asked positions (n, M, V) and pair logits (n, B, 2) to (n,).
-    """
+    """One number for each setting of the heads, (N,) on the CPU. As many as fit into `_TOKENS_AT_ONCE` share a forward
+    pass, in which every row has its own setting. reduce: from n settings' log-probabilities at the asked positions
+    (n, M, V) and pair logits (n, B, 2) to (n,)."""
     B, T = inputs[0].shape
     found = []
     for some in head_scale.split(max(1, _TOKENS_AT_ONCE // (B * T))):

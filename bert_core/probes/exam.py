@@ -5,12 +5,11 @@ right, so training text and held-out text can be compared.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from bert_core.config import check_seed
 from bert_core.data.batches import truncated_lengths
@@ -65,14 +64,14 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
         row = pair_row(checkpoint, a, b)
         if len(row[0]) <= checkpoint.config.max_position_embeddings:
             questions += [(row, position) for position in range(1, len(row[0]) - 1) if position != len(a) + 1]
-    right = [guess == label for guess, label, _ in _word_answers(checkpoint, questions)]
+    words, _ = _ask_words(checkpoint, questions)
     if has_labels:
         pairs, is_next = _labelled_pairs(encoded, numbers[::2] // 2)
     else:
         pairs, is_next = _ordered_pairs(encoded, numbers, np.ones((len(numbers), len(numbers)), bool))
     judged = _judge(checkpoint, encoded, pairs, is_next, False)
     window = (first + 1, int(numbers[-1]) + 1) if S > EXAM_SENTENCES else None
-    return Exam((sum(right), len(right)), (judged.right, judged.asked), window)
+    return Exam((words.right, words.asked), (judged.right, judged.asked), window)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +79,7 @@ class PartExam(Numbers):
     """Answers to questions about a part of a text.
 
     information: nats that the guesses contain about the words around them, the mean divergence of a guess from their
-    mean; nan without a word. unknown: tokens left out because they are [UNK] or not in the training text, so that no
-    label was ever this token.
+    mean; nan without a word. unknown: tokens left out because they are [UNK] or not in the training text.
     """
 
     words: Tally  # beside always guessing `frequent`
@@ -110,20 +108,13 @@ def examine_part(checkpoint: Checkpoint, part: EncodedCorpus, training: EncodedC
     drawn = np.random.default_rng(0).permutation(known)[:MOST_WORDS]
     of_sentence, has_next = np.searchsorted(part.offsets, drawn, side="right") - 1, part.has_next
     questions = [_question_around(checkpoint, part, has_next, *each, longest) for each in zip(drawn, of_sentence)]
-    right, constant = [], []
-    mean, entropy = torch.zeros(len(counts), dtype=torch.float64), 0.0
-    for guess, label, scores in _word_answers(checkpoint, questions):
-        right.append(guess == label)
-        constant.append(label == frequent)
-        probabilities = scores.double().exp()
-        mean += probabilities / len(questions)
-        entropy += float(torch.special.entr(probabilities).sum()) / len(questions)
+    words, information = _ask_words(checkpoint, questions, frequent)
     labels = None if part.pair_labels is None else training.pair_labels
     constant_pair = labels is not None and bool((labels == IS_NEXT).mean() > 0.5)
     pairs, is_next = _new_pairs(part, ~repeated, labels is not None)
     return PartExam(
-        words=_tally(np.array(right, bool), np.array(constant, bool)),
-        information=float(torch.special.entr(mean).sum()) - entropy if questions else math.nan,
+        words=words,
+        information=information,
         pairs=_judge(checkpoint, part, pairs, is_next, constant_pair),
         frequent=token_text(checkpoint.tokenizer, frequent),
         sentences=len(part),
@@ -133,12 +124,19 @@ def examine_part(checkpoint: Checkpoint, part: EncodedCorpus, training: EncodedC
     )
 
 
-def _word_answers(checkpoint: Checkpoint, questions: Sequence[_Question]) -> Iterator[tuple[int, int, Tensor]]:
-    """Mask one token at a time: the likeliest guess, the token, and the log-probabilities of all tokens, (V,)."""
+def _ask_words(checkpoint: Checkpoint, questions: Sequence[_Question], frequent: int = -1) -> tuple[Tally, float]:
+    """Mask one token at a time: the right guesses beside always `frequent`, and the information as in `PartExam`."""
     rows = [masked_row(checkpoint, row, position, position + 1) for row, position in questions]
-    for number, scores in word_scores(checkpoint, rows, [[position] for _, position in questions]):
-        (ids, _), position = questions[number]
-        yield int(scores.argmax()), ids[position], scores[0]
+    labels = np.array([row[0][position] for row, position in questions], np.int64)
+    guesses, entropy = np.empty_like(labels), 0.0
+    mean = torch.zeros(checkpoint.tokenizer.get_vocab_size(), dtype=torch.float64)
+    for number, [scores] in word_scores(checkpoint, rows, [[position] for _, position in questions]):
+        guesses[number] = int(scores.argmax())
+        probabilities = scores.double().exp()
+        mean += probabilities / len(questions)
+        entropy += float(torch.special.entr(probabilities).sum()) / len(questions)
+    information = float(torch.special.entr(mean).sum()) - entropy if questions else math.nan
+    return _tally(guesses == labels, labels == frequent), information
 
 
 def _question_around(
@@ -182,13 +180,11 @@ def _labelled_pairs(part: EncodedCorpus, numbers: np.ndarray) -> _Pairs:
     return np.stack([2 * numbers, 2 * numbers + 1], 1), part.pair_labels[numbers] == IS_NEXT
 
 
-def _judge(
-    checkpoint: Checkpoint, part: EncodedCorpus, pairs: np.ndarray, is_next: np.ndarray, constant: bool
-) -> Tally:
+def _judge(checkpoint: Checkpoint, part: EncodedCorpus, pairs: np.ndarray, labels: np.ndarray, constant: bool) -> Tally:
     """Judge pairs beside the constant answer IsNext or, where `constant` is False, NotNext."""
     probabilities = judge_pairs(checkpoint, [(_ids_of(part, a), _ids_of(part, b)) for a, b in pairs]).numpy()
     kept = ~np.isnan(probabilities)
-    return _tally((probabilities >= 0.5)[kept] == is_next[kept], is_next[kept] == constant)
+    return _tally((probabilities >= 0.5)[kept] == labels[kept], labels[kept] == constant)
 
 
 def _tally(right: np.ndarray, constant: np.ndarray) -> Tally:

@@ -17,7 +17,7 @@ from bert_core.costs import probe_seconds, threads_for_pass
 from bert_core.data.encoding import IS_NEXT
 from bert_core.errors import InputError
 from bert_core.probes.reading import Row, row_of, token_text
-from bert_core.storage.checkpoint import Checkpoint
+from bert_core.storage.checkpoint import PART_TITLES, Checkpoint
 
 Guess = tuple[str, float]  # a token and its probability
 Inputs = tuple[Tensor, Tensor, Tensor]  # ids, mask and segments, (B, T) each
@@ -27,7 +27,6 @@ _ROWS = 256  # limit of one forward pass
 _NUMBERS = 2**24  # limit of one tensor in a pass of several rows: 64 MiB in float32
 MOST_WEIGHTS = 2**26  # of attention in one pass: 256 MiB in float32
 _watch: ContextVar[Callable[[float], None]] = ContextVar("watch", default=lambda seconds: None)
-_HEADS = {"mlm": "masked-word head", "nsp": "next-sentence head"}
 
 
 @contextmanager
@@ -45,7 +44,7 @@ def require(checkpoint: Checkpoint, *heads: str) -> None:
     """Raise InputError when the model's files lack one of these output heads, "mlm" or "nsp"."""
     for head in heads:
         if head in checkpoint.missing:
-            raise InputError(f"This model came without a {_HEADS[head]}; choose another model.")
+            raise InputError(f"This model came without a {PART_TITLES[head]}; choose another model.")
 
 
 def word_scores(
@@ -74,18 +73,15 @@ def pair_scores(checkpoint: Checkpoint, rows: Sequence[Row]) -> Tensor:
 
 def hidden_states(checkpoint: Checkpoint, encoding: Encoding) -> Tensor:
     """Every layer's hidden states for one input, (L + 1, T, D) float32 on the model's device, the embeddings first."""
-    return _of_all_layers(checkpoint, encoding, "hidden_states")
+    inputs = padded(checkpoint, [row_of(encoding)])
+    return torch.cat(_forward(checkpoint, inputs, 0, _NO_POSITIONS, output_hidden_states=True).hidden_states).float()
 
 
 def attention_weights(checkpoint: Checkpoint, encoding: Encoding) -> Tensor:
     """Every head's attention weights for one input, (L, H, T, T) float32 on the CPU."""
-    return _of_all_layers(checkpoint, encoding, "attentions").cpu()
-
-
-def _of_all_layers(checkpoint: Checkpoint, encoding: Encoding, name: str) -> Tensor:
-    inputs = padded(checkpoint, [row_of(encoding)])
-    output = _forward(checkpoint, inputs, asked_positions=_NO_POSITIONS, **{f"output_{name}": True})
-    return torch.cat(getattr(output, name)).float()
+    inputs, layers = padded(checkpoint, [row_of(encoding)]), checkpoint.config.num_hidden_layers
+    output = _forward(checkpoint, inputs, layers, _NO_POSITIONS, output_attentions=True)
+    return torch.cat(output.attentions).float().cpu()
 
 
 def logits(
@@ -95,18 +91,17 @@ def logits(
 
     positions: (M,) asked positions among all B * T. head_scale: see `BertModel.forward`.
     """
-    output = _forward(checkpoint, inputs, asked_positions=positions, head_scale=head_scale)
+    output = _forward(checkpoint, inputs, int(head_scale is not None), positions, head_scale=head_scale)
     return output.prediction_logits.float(), output.seq_relationship_logits.float()
 
 
-def _forward(checkpoint: Checkpoint, inputs: Inputs, **options: Any) -> Any:
-    """The `BertOutput` of one forward pass; options: as for `BertModel.forward`."""
+def _forward(checkpoint: Checkpoint, inputs: Inputs, layers: int, positions: Tensor, **options: object) -> Any:
+    """The `BertOutput` of one forward pass. layers: whose attention weights are held at once. positions: the asked
+    ones. options: more for `BertModel.forward`."""
     ids, mask, segments = (each.to(checkpoint.model.device) for each in inputs)
-    all_layers = checkpoint.config.num_hidden_layers
-    layers = all_layers if options.get("output_attentions") else int(options.get("head_scale") is not None)
-    with forward_pass(checkpoint, ids, len(options["asked_positions"]), layers):
+    with forward_pass(checkpoint, ids, len(positions), layers):
         # Without padding, attention needs no mask.
-        return checkpoint.model(ids, None if bool(mask.all()) else mask, segments, **options)
+        return checkpoint.model(ids, None if bool(mask.all()) else mask, segments, asked_positions=positions, **options)
 
 
 def log_probabilities(checkpoint: Checkpoint, logits: Tensor) -> Tensor:
@@ -115,8 +110,7 @@ def log_probabilities(checkpoint: Checkpoint, logits: Tensor) -> Tensor:
 
 
 def likeliest(checkpoint: Checkpoint, scores: Tensor, top_k: int) -> tuple[Guess, ...]:
-    """The `top_k` likeliest tokens, the best first. scores: (V,) log-probabilities. Raises InputError for
-    a top_k below 1."""
+    """The likeliest tokens, the best first. scores: (V,) log-probabilities. Raises InputError for a top_k below 1."""
     if top_k < 1:
         raise InputError(f"top_k is {top_k}; ask for at least 1 guess.")
     best = scores.topk(min(top_k, len(scores)))

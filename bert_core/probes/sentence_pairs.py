@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -68,8 +68,7 @@ def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, star
 
     Of more than `limit` sentences, a window from number `start` on is judged. A pair is IsNext when its sentences are
     neighbours anywhere in the window. Labelled pairs keep their labels, and all others of their text are unlabelled.
-    Sentences without a word are left out. Raises InputError when the model has no next-sentence head or fewer than two
-    sentences are left.
+    Sentences without a word are left out. Raises InputError without a next-sentence head or two sentences.
     """
     require(checkpoint, "nsp")
     start, corpus = window(corpus, limit, start)
@@ -104,16 +103,7 @@ def window(corpus: Corpus, limit: int, start: int = 0) -> tuple[int, Corpus]:
     start = max(0, min(start, len(corpus.sentences) - limit))
     if corpus.labels is not None:
         start, limit = start // 2 * 2, limit // 2 * 2
-    documents, labels, before = [], [], 0
-    for number, document in enumerate(corpus.documents):
-        if before >= start + limit:
-            break
-        part = document[max(0, start - before) : max(0, start + limit - before)]
-        before += len(document)
-        if part:
-            documents.append(part)
-            labels += [] if corpus.labels is None else [corpus.labels[number]]
-    return start, replace(corpus, documents=tuple(documents), labels=None if corpus.labels is None else tuple(labels))
+    return start, corpus.part(start, min(start + limit, len(corpus.sentences)))
 
 
 def judge_pairs(checkpoint: Checkpoint, pairs: Iterable[Sequence[Sequence[int]]]) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bert_core.data.encoding import IS_NEXT
 from bert_core.errors import InputError, checked
-from bert_core.model import BertEmbeddings, BertLayer
+from bert_core.model import BertLayer
 from bert_core.probes.attention import without
 from bert_core.probes.forward import forward_pass, log_probabilities, padded
 from bert_core.probes.reading import encode_text, row_of
@@ -70,8 +70,7 @@ def follow(
 
     layer: the layer, from 0, whose inner numbers are returned. position: of the token at which words are scored, where
     [CLS] is 0. heads_off: heads, (layer, head) from 0, whose output is set to zero. zeroed: the same for other parts,
-    (layer, index in PARTS). Raises InputError for an empty or too long text, and for a layer, position, head or part
-    that does not exist.
+    (layer, index in PARTS). Raises InputError for an empty or too long text, or if one of these does not exist.
     """
     model, L, encoding = checkpoint.model, checkpoint.config.num_hidden_layers, encode_text(checkpoint, text, text_pair)
     scale = without(checkpoint, heads_off).to(model.device)
@@ -84,8 +83,11 @@ def follow(
     asked = None if "mlm" in checkpoint.missing else position
     ids, _, segments = padded(checkpoint, [row_of(encoding)])
     with forward_pass(checkpoint, ids, 0 if asked is None else L + 1, 1):
-        embeddings = _embed(model.bert.embeddings, ids[0], segments[0])
-        states = [model.bert.embeddings.LayerNorm(embeddings["sum"])]
+        tables = model.bert.embeddings
+        word, segment = tables.word_embeddings(ids[0]), tables.token_type_embeddings(segments[0])
+        place = tables.position_embeddings.weight[: len(encoding)]
+        embeddings = {"word": word, "position": place, "segment": segment, "sum": word + segment + place}
+        states = [tables.LayerNorm(embeddings["sum"])]
         inside: list[Numbers] = []
         for number, block in enumerate(model.bert.encoder.layer):
             keep = [(number, part) not in zeroed for part in range(len(PARTS))]
@@ -99,31 +101,16 @@ def follow(
             logits = model.cls["seq_relationship"](pooled)
             pair = {"pooled": pooled, "logits": logits, "probabilities": logits.softmax(-1)}
         block, head = model.bert.encoder.layer[layer], _word_head(checkpoint)
-        norms = {"embeddings": model.bert.embeddings.LayerNorm, "attention": block.attention.output.LayerNorm}
+        norms = {"embeddings": tables.LayerNorm, "attention": block.attention.output.LayerNorm}
         norms |= {"output": block.output.LayerNorm, "transform": head.transform["LayerNorm"]}
         gains = {name: torch.stack([norm.weight, norm.bias]) for name, norm in norms.items()}
 
-    def copied(group: Numbers) -> Numbers:
-        # Clones outside the inference mode can be used in any computation.
-        return {name: numbers.detach().float().cpu().clone() for name, numbers in group.items()}
+    def copied(numbers: Tensor) -> Tensor:
+        return numbers.detach().float().cpu().clone()  # outside the inference mode, for any computation
 
-    return Stages(
-        encoding.tokens,
-        encoding.ids,
-        encoding.type_ids,
-        embeddings=copied(embeddings),
-        states=copied({"states": shown})["states"],
-        layer=copied(inside[0]),
-        words=copied(words),
-        pair=copied(pair),
-        norms=copied(gains),
-    )
-
-
-def _embed(embeddings: BertEmbeddings, ids: Tensor, segments: Tensor) -> Numbers:
-    word, segment = embeddings.word_embeddings(ids), embeddings.token_type_embeddings(segments)
-    position = embeddings.position_embeddings.weight[: len(ids)]
-    return {"word": word, "position": position, "segment": segment, "sum": word + segment + position}
+    groups = embeddings, inside[0], words, pair, gains
+    embedded, *others = ({name: copied(numbers) for name, numbers in group.items()} for group in groups)
+    return Stages(encoding.tokens, encoding.ids, encoding.type_ids, embedded, copied(shown), *others)
 
 
 def _layer(block: BertLayer, x: Tensor, scale: Tensor, keep: Sequence[bool]) -> Numbers:

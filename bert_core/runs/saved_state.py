@@ -21,9 +21,8 @@ from bert_core.config import check_seed
 from bert_core.errors import CheckpointError, CorpusError, quoted
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, Source
 from bert_core.storage.checkpoint import MODEL_FILES, RECIPE, TOKENIZER, TRAINING_STATE, TRAINING_TENSORS
-from bert_core.storage.safetensors_file import FLOATS, TensorEntry, read_header, read_tensor
 from bert_core.storage.untrusted import read_json
-from bert_core.storage.weights import CONFIG, WEIGHTS, check_finite
+from bert_core.storage.weights import CONFIG, FLOATS, WEIGHTS, TensorEntry, check_finite, read_header, read_tensor
 from bert_core.training.metrics import StepMetrics
 from bert_core.training.trainer import TrainerState
 

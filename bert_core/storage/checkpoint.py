@@ -20,7 +20,7 @@ from safetensors.torch import save_file, save_model
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from bert_core.atomic_folder import check_replaceable, replacing, restore_backup
+from bert_core.atomic_folder import check_writable, replacing, restore_backup
 from bert_core.config import LOCAL, BertConfig, Limits
 from bert_core.costs import choose_device
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
@@ -44,7 +44,7 @@ _MAX_RATIO = 16  # of their bytes to those that may be uploaded; weights do not 
 MAX_OUTPUTS = 10_000  # of a task's output layer
 _WITH_LABELS = ("BertForSequenceClassification", "BertForTokenClassification")
 
-_PART_TITLES = {"pooler": "the pooler", "mlm": "the masked-word head", "nsp": "the next-sentence head"}
+PART_TITLES = {"pooler": "pooler", "mlm": "masked-word head", "nsp": "next-sentence head"}
 
 TOKENIZER_FILES = (TOKENIZER, TOKENIZER_CONFIG, VOCABULARY, ADDED_TOKENS, SPECIAL_TOKENS_MAP)
 _FILES = (CONFIG, INDEX, *TOKENIZER_FILES, RECIPE, TRAINING_STATE, TRAINING_TENSORS)
@@ -71,13 +71,16 @@ _FIXED_FIELDS: dict[str, tuple] = {
 }
 
 
+Writer = Callable[[Path], None]  # writes more files into a folder
+
+
 @dataclass(frozen=True)
 class TaskHead:
     """The output layer of a fine-tuned model, L outputs over a hidden size of D.
 
     architecture: its Hugging Face class, one of `TASK_HEADS`. labels: the name of each output, empty if the outputs
-    have none. is_regression: whether the output is a number. weight: (L, D). bias: (L,). is_multi_label: whether a text
-    may have several labels.
+    have none. is_regression: the output is a number. weight: (L, D). bias: (L,). is_multi_label: a text may have more
+    than one label.
     """
 
     architecture: str
@@ -131,8 +134,7 @@ class Checkpoint:
         """A copy of a BERT model of `transformers` and its tokenizer, in float32 on the CPU.
 
         model: of any class whose folder `load_checkpoint` opens. tokenizer: fast or slow. Both are written to a
-        temporary folder and read from there, so that what holds for files holds here. Raises CheckpointError with what
-        cannot be used.
+        temporary folder and read from there as any files are. Raises CheckpointError with what cannot be used.
         """
         about = "The model of transformers cannot be taken over"
         if not hasattr(getattr(model, "config", None), "to_dict") or not hasattr(tokenizer, "save_pretrained"):
@@ -163,13 +165,11 @@ def _is_of_model(name: str) -> bool:
 
 
 @checked
-def save_checkpoint(
-    checkpoint: Checkpoint, folder: str | Path, *, also: Callable[[Path], None] = lambda folder: None
-) -> None:
+def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, also: Writer = lambda folder: None) -> None:
     """Write a model as a Hugging Face folder, without the parts that are `missing`.
 
-    also: called with the folder to write more files into, such as the training state. After a kill or on a full disk
-    the folder holds the old model or the new one (see `atomic_folder.replacing`); other files there stay. Raises
+    also: called with the folder to add more files, such as the training state. After a kill or on a full disk the
+    folder holds the old model or the new one (see `atomic_folder.replacing`); other files there stay. Raises
     CheckpointError if weights are not finite or the folder cannot be written.
     """
     folder = Path(folder).resolve()
@@ -186,14 +186,13 @@ def save_checkpoint(
 def check_saving(folder: Path) -> None:
     """Raise CheckpointError where `save_checkpoint` could not write this folder; it writes nothing itself."""
     try:
-        check_replaceable(folder.resolve())
+        for each in (folder.resolve().parent, folder.resolve()):
+            check_writable(each)
     except OSError as error:
         raise CheckpointError(f"No model can be saved to {folder} ({_reason(error)}); choose another folder.") from None
 
 
-def pack_checkpoint(
-    checkpoint: Checkpoint, zip_path: str | Path, *, also: Callable[[Path], None] = lambda folder: None
-) -> None:
+def pack_checkpoint(checkpoint: Checkpoint, zip_path: str | Path, *, also: Writer = lambda folder: None) -> None:
     """Write a model as a zip of its Hugging Face folder, `folder_name`. also, errors: as in `save_checkpoint`."""
     zip_path = Path(zip_path).resolve()
     top = folder_name(checkpoint.name)
@@ -288,7 +287,7 @@ def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], folder: Pat
     _write_json(folder / CONFIG, config)
 
 
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+def _write_json(path: Path, content: Mapping[str, object]) -> None:
     path.write_text(json.dumps(dict(content), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -333,22 +332,24 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
     is_tied = content.get("tie_word_embeddings") in (True, None)
     missing, head = _fill(model, head, folder, known, tied=is_tied, limits=limits)
     if missing:
-        *others, last = [title for part, title in _PART_TITLES.items() if part in missing]
+        *others, last = [f"the {title}" for part, title in PART_TITLES.items() if part in missing]
         parts, are = (f"{', '.join(others)} and {last}", "they are") if others else (last, "it is")
         notes.append(f"The files lack {parts}; {are} new and untrained here.")
     if (positions := config.max_position_embeddings) > known:
         notes.append(f"The weights have {known:,} positions; {known + 1:,} to {positions:,} are new and untrained.")
-    return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, _read_recipe(folder, limits), head)
+    recipe = None
+    with contextlib.suppress(CheckpointError):  # a model without a readable recipe can still be used
+        recipe = read_json(folder / RECIPE, limits)
+    return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, recipe, head)
 
 
 def _read_config(content: Json, limits: Limits) -> BertConfig:
     if "model_type" not in content and content.keys() >= _BERT_FIELDS:
         content = {**content, "model_type": "bert"}
     for field, allowed in _FIXED_FIELDS.items():
-        if content.get(field) not in allowed:
-            raise CheckpointError(
-                f"{CONFIG} has {field} {quoted(content.get(field))}; this program supports only {allowed[0]!r}."
-            )
+        value = content.get(field)
+        if value not in allowed:
+            raise CheckpointError(f"{CONFIG} has {field} {quoted(value)}; this program supports only {allowed[0]!r}.")
     names = {field.name for field in dataclasses.fields(BertConfig)}
     given = {name: value for name, value in content.items() if name in names and value is not None}
     try:
@@ -379,8 +380,8 @@ def _with_positions(config: BertConfig, max_positions: int, limits: Limits) -> B
     return longer
 
 
-def _read_tokenizer(folder: Path, tokenizer_class: Any, limits: Limits, notes: list[str]) -> Tokenizer:
-    """tokenizer_class: that in config.json, for a folder whose tokenizer_config.json has none. notes: to add to."""
+def _read_tokenizer(folder: Path, tokenizer_class: object, limits: Limits, notes: list[str]) -> Tokenizer:
+    """tokenizer_class: that in config.json, for a folder whose tokenizer_config.json has none."""
 
     def read(name: str) -> Json:
         return read_json(folder / name, limits) if (folder / name).exists() else {}
@@ -394,16 +395,8 @@ def _read_tokenizer(folder: Path, tokenizer_class: Any, limits: Limits, notes: l
     raise CheckpointError(f"The folder has neither {TOKENIZER} nor {VOCABULARY}; add one of them.")
 
 
-def _read_recipe(folder: Path, limits: Limits) -> Mapping[str, Any] | None:
-    """The content of recipe.json, or None: a model without a readable recipe can still be used."""
-    with contextlib.suppress(CheckpointError):
-        return read_json(folder / RECIPE, limits)
-    return None
-
-
 def _read_head(content: Json, config: BertConfig, notes: list[str]) -> TaskHead | None:
-    """The output layer that a config describes, with weights on the meta device, if it is one of a task. notes: to add
-    to."""
+    """The output layer that a config describes, if it is one of a task, with weights on the meta device."""
     architecture = next(iter(part(content, "architectures", list, [])), None)
     if architecture not in tuple(TASK_HEADS):  # a file may have something that is no text
         return None

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from bert_core.errors import CheckpointError, checked, megabytes, quoted
 from bert_core.storage.checkpoint import TOKENIZER_FILES
@@ -104,16 +103,14 @@ def _from_cache(name: str, cache: Path | None) -> Path:
 
 
 def _reporter(progress: Progress, total: int, name: str) -> type:
-    """A progress bar that shows nothing, calls `progress` and ends the download after the deadline.
-
-    The library makes three: bytes over the network, bytes written to disk, and files. Only the second is reported.
-    """
+    """A progress bar that shows nothing, calls `progress` and ends the download after the deadline. The library makes
+    three: bytes over the network, bytes written to disk, and files. Only the second is reported."""
     from huggingface_hub.utils import tqdm
 
     deadline = time.monotonic() + DEADLINE_SECONDS
 
     class Reporter(tqdm):
-        def __init__(self, *arguments: Any, name: str | None = None, **options: Any) -> None:
+        def __init__(self, *arguments: object, name: str | None = None, **options: object) -> None:
             self.is_reported, self.done = name == "huggingface_hub.snapshot_download", 0
             super().__init__(*arguments, **{**options, "disable": True})
 

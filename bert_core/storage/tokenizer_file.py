@@ -6,25 +6,16 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer
 
 from bert_core.config import LOCAL, Limits
 from bert_core.data.sentences import MAX_WORD_CHARACTERS
-from bert_core.data.tokenizer import (
-    CLS,
-    NAMED_TOKENS,
-    PREFIX,
-    SEP,
-    SPECIAL_TOKENS,
-    UNK,
-    Scheme,
-    build_tokenizer,
-    token_id,
-)
+from bert_core.data.tokenizer import CLS, NAMED_TOKENS, PREFIX, SEP, SPECIAL_TOKENS, UNK, Scheme, build_tokenizer
 from bert_core.errors import CheckpointError, first_three, quoted
 from bert_core.storage.untrusted import MAX_JSON_BYTES, Json, part, read_json, read_limited
+
+Note = Callable[[str], None]  # called with a sentence
 
 # The classes of `transformers` that split words as a vocab.txt alone describes it; None: not named.
 _VOCAB_TXT_CLASSES = (None, "BertTokenizer", "BertTokenizerFast", "BertTokenizerLegacy")
@@ -45,10 +36,7 @@ def bert_flags(tokenizer: Tokenizer) -> dict[str, bool | None]:
 
 
 def load_tokenizer(
-    path: Path,
-    settings: Json | None = None,
-    limits: Limits = LOCAL,
-    note: Callable[[str], None] = lambda sentence: None,
+    path: Path, settings: Json | None = None, limits: Limits = LOCAL, note: Note = lambda sentence: None
 ) -> Tokenizer:
     """Build a tokenizer of at most `limits.tokens` tokens from an untrusted tokenizer.json or vocab.txt.
 
@@ -96,7 +84,7 @@ def _check_count(tokens: int, most: int) -> None:
         raise CheckpointError(f"{tokens:,} tokens are more than the limit of {most:,}; choose a smaller vocabulary.")
 
 
-def _read_vocab_txt(data: bytes, most: int, note: Callable[[str], None]) -> dict[str, int]:
+def _read_vocab_txt(data: bytes, most: int, note: Note) -> dict[str, int]:
     """A token has the number of its line; of a token on several lines the last counts, as in `transformers`. The others
     keep their ids under names that no word of a text has."""
     _check_count(data.count(b"\n", 0, -1) + 1, most)
@@ -107,9 +95,9 @@ def _read_vocab_txt(data: bytes, most: int, note: Callable[[str], None]) -> dict
     tokens = re.sub("\r\n?", "\n", text).removesuffix("\n").split("\n")
     last = {token: i for i, token in enumerate(tokens)}
     vocabulary = {token if last[token] == i else f"{token} (line {i + 1})": i for i, token in enumerate(tokens)}
-    if repeated := [f"{i + 1} ({quoted(token)})" for i, token in enumerate(tokens) if last[token] != i]:
+    if earlier := [f"{i + 1} ({quoted(token)})" for i, token in enumerate(tokens) if last[token] != i]:
         note(
-            f"vocab.txt repeats tokens; their last lines count, and no text has the id of line {first_three(repeated)}."
+            f"vocab.txt repeats tokens; their last lines count, and no text has the id of line {first_three(earlier)}."
         )
     first, inside = (sum(token.startswith(mark) for token in tokens) for mark in ("\u2581", PREFIX))
     if first > inside:
@@ -145,9 +133,8 @@ def _read_merges(model: Json) -> list[list[str]]:
     for field in ("dropout", "end_of_word_suffix", "fuse_unk", "byte_fallback", "ignore_merges"):
         if model.get(field):
             raise CheckpointError(f"its {field} is {quoted(model[field])}, which cannot be used here.")
-    merges = part(model, "merges", list, [None])
-    merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
-    if not all(isinstance(merge, list) and [*map(type, merge)] == [str, str] for merge in merges):
+    merges = [merge.split(" ") if type(merge) is str else merge for merge in part(model, "merges", list, [None])]
+    if not all(type(merge) is list and [*map(type, merge)] == [str, str] for merge in merges):
         raise CheckpointError("its merges must be pairs of pieces.")
     return merges
 
@@ -167,7 +154,7 @@ def check_special_tokens(settings: Json, name: str) -> None:
         raise CheckpointError(f"{name}: {error}") from None
 
 
-def _refuse_added_tokens(added: Any) -> None:
+def _refuse_added_tokens(added: object) -> None:
     """Raise CheckpointError for added tokens: other programs match them before they split a text into words."""
     entries = added if isinstance(added, list) else [added] if added else []
     if foreign := [quoted(name) for name in map(_content, entries) if name not in SPECIAL_TOKENS]:
@@ -177,14 +164,14 @@ def _refuse_added_tokens(added: Any) -> None:
         )
 
 
-def _content(token: Any) -> Any:
+def _content(token: object) -> object:
     """The text of a token, which may be an object with flags."""
     return token.get("content") if isinstance(token, dict) else token
 
 
 def _is_bert_frame(written: Json, tokenizer: Tokenizer) -> bool:
     """Whether the post-processor of a tokenizer.json puts [CLS] and [SEP] around texts as this tokenizer does."""
-    ids = {token: token_id(tokenizer, token) for token in (CLS, SEP)}
+    ids = {token: tokenizer.token_to_id(token) for token in (CLS, SEP)}
     if written.get("type") == "BertProcessing":
         return [written.get("cls"), written.get("sep")] == [[token, i] for token, i in ids.items()]
     ours = _written_like(Scheme())["post_processor"]
@@ -210,11 +197,11 @@ def _scheme_of_settings(settings: Json) -> Scheme:
     return _with_flags(Scheme("WordPiece", "bert"), [flags[name] for name in _FLAGS], problem)
 
 
-def _with_flags(scheme: Scheme, flags: list[Any], problem: str) -> Scheme:
-    lowercase, strip_accents, chinese = flags
-    if not isinstance(lowercase, bool) or not all(isinstance(flag, bool | None) for flag in flags):
-        raise CheckpointError(problem)
-    return replace(scheme, lowercase=lowercase, strip_accents=strip_accents, handle_chinese_chars=chinese is not False)
+def _with_flags(scheme: Scheme, flags: list[object], problem: str) -> Scheme:
+    match flags:
+        case [bool(lower), bool() | None as accents, bool() | None as chinese]:
+            return replace(scheme, lowercase=lower, strip_accents=accents, handle_chinese_chars=chinese is not False)
+    raise CheckpointError(problem)
 
 
 def _read_scheme(content: Json, kind: str) -> Scheme:

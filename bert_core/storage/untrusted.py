@@ -9,6 +9,7 @@ import stat
 import zipfile
 import zlib
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -55,7 +56,7 @@ def parse_json(data: bytes, name: str, most_values: int = LOCAL.items) -> Json:
     return content
 
 
-def parse_value(text: str, most_values: int) -> Any:
+def parse_value(text: str, most_values: int) -> object:
     """The value in a JSON text.
 
     Raises json.JSONDecodeError, and its base class ValueError as `Refused` with the reason for what Python's reader
@@ -89,7 +90,7 @@ class Refused(ValueError):
     """JSON that Python's reader accepts and this program does not, with the reason."""
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> Json:
+def _without_repeats(pairs: list[tuple[str, object]]) -> Json:
     content = dict(pairs)
     if len(content) != len(pairs):
         repeated = Counter(name for name, _ in pairs).most_common(1)[0][0]
@@ -97,7 +98,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> Json:
     return content
 
 
-def _short(kind: type, digits: str) -> Any:
+def _short(kind: Callable[[str], float], digits: str) -> float:
     if len(digits) > 100:
         raise Refused("a number has more than 100 digits")
     return kind(digits)
@@ -140,12 +141,11 @@ class _ZipFile(io.FileIO):
 
 def _members(zip_name: str, archive: zipfile.ZipFile, wanted: re.Pattern[str]) -> list[zipfile.ZipInfo]:
     """The wanted files. Checks the path of every entry of the archive."""
-    if len(archive.infolist()) > MAX_ZIP_ENTRIES:
-        raise CheckpointError(
-            f"{zip_name} has {len(archive.infolist()):,} files; the limit is {MAX_ZIP_ENTRIES:,}. Pack one model."
-        )
+    files = archive.infolist()
+    if len(files) > MAX_ZIP_ENTRIES:
+        raise CheckpointError(f"{zip_name} has {len(files):,} files; the limit is {MAX_ZIP_ENTRIES:,}. Pack one model.")
     members: dict[tuple[str, ...], zipfile.ZipInfo] = {}
-    for info in archive.infolist():
+    for info in files:
         path = tuple(info.filename.split("/"))
         if "\\" in info.filename or ":" in info.filename or path[0] == "" or ".." in path:
             raise CheckpointError(f"{zip_name} holds the path {quoted(info.filename)}; pack plain file names only.")

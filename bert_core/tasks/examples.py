@@ -13,6 +13,7 @@ from bert_core.config import LOCAL, Limits
 from bert_core.data.decoding import decoded_blocks, with_plain_line_ends, without_invisible
 from bert_core.errors import CorpusError, checked, first_three, megabytes, quoted
 from bert_core.storage.checkpoint import Checkpoint
+from bert_core.storage.untrusted import Json
 from bert_core.tasks.multiple_choice import MultipleChoice
 from bert_core.tasks.question_answering import QuestionAnswering
 from bert_core.tasks.tables import TaskFile
@@ -132,10 +133,10 @@ class TaskParts:
     @property
     def fingerprint(self) -> str:
         """A hash of all examples: two tasks with the same one are the same."""
-        examples = [part and list(part.examples) for part in (self.train, self.validation, self.test)]
+        examples = [part and list(part.examples) for part in vars(self).values()]
         return hashlib.sha256(repr(examples).encode("utf-8", "surrogatepass")).hexdigest()
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Json:
         """All examples as JSON data, for `from_json`."""
         return {
             name: part and {**vars(part), "examples": [dataclasses.astuple(each) for each in part.examples]}
@@ -143,7 +144,7 @@ class TaskParts:
         }
 
     @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "TaskParts":
+    def from_json(cls, content: Json) -> "TaskParts":
         """The parts that `as_json` wrote. Raises KeyError, TypeError or ValueError for other data."""
         parts = dict(content)
         for name, part in content.items():
@@ -156,8 +157,7 @@ class TaskParts:
     @property
     def nbytes(self) -> int:
         """Estimated bytes of all examples."""
-        parts = (part for part in (self.train, self.validation, self.test) if part)
-        return sum(500 + len(repr(example)) for part in parts for example in part.examples)
+        return sum(500 + len(repr(example)) for part in vars(self).values() if part for example in part.examples)
 
 
 def _frozen(value: Any) -> Any:

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from tokenizers import Encoding
-from torch import Tensor
 
 from bert_core.errors import CorpusError, quoted
 from bert_core.tasks import task
@@ -36,9 +34,6 @@ class ChoiceExample(task.Example):
 
 class BertForMultipleChoice(task.BertForTask):
     """A score for each choice of an example, each in a row with its prompt: inputs (R, C, T), logits (R, C)."""
-
-    def forward(self, input_ids: Tensor, *inputs: Tensor | None, **options: Any) -> Tensor:
-        return super().forward(input_ids, *inputs, **options).view(input_ids.shape[:2])
 
 
 class MultipleChoice(LabelTask[ChoiceExample]):

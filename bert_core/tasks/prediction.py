@@ -1,5 +1,6 @@
 """From a fine-tuned model to predictions about examples, and how good they are."""
 
+import contextlib
 import dataclasses
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
@@ -89,12 +90,10 @@ def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | E
     if task.has_pairs and learned > 0 and data.texts != learned:
         kinds = ("single texts", "pairs of texts") if learned == 1 else ("pairs of texts", "single texts")
         raise InputError("This model learned from {}, and these are {}; give it {}.".format(*kinds, kinds[0]))
-    recipe = checkpoint.recipe or {}
+    recipe, config = checkpoint.recipe or {}, FinetuningData()
     saved = recipe.get("data")
-    try:
-        config = build(FinetuningData, saved if isinstance(saved, dict) else {}, "data")
-    except ConfigError:
-        config = FinetuningData()
+    with contextlib.suppress(ConfigError):  # of another program
+        config = build(FinetuningData, saved, "data")
     length = min(config.sequence_length if saved else 512, checkpoint.config.max_position_embeddings)
     config = dataclasses.replace(config, sequence_length=length, batch_size=_PREDICTED_TOGETHER)
     layout = Layout(head.labels, checkpoint.tokenizer, config, recipe.get("may_be_missing") is True)

@@ -192,14 +192,14 @@ def _questions(content: object, name: str) -> Iterator[tuple[str, Json]]:
 
     def listed(value: object, key: str) -> list[Json]:
         entries = value.get(key) if isinstance(value, dict) else None
-        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        if type(entries) is not list or {*map(type, entries)} - {dict}:
             raise CorpusError(f"{name} lacks a list {key!r}; SQuAD's format is data, paragraphs, qas.")
         return entries
 
     for article in listed(content, "data"):
         for paragraph in listed(article, "paragraphs"):
             for entry in listed(paragraph, "qas"):
-                if not isinstance(paragraph.get("context"), str) or not isinstance(entry.get("question"), str):
+                if {type(paragraph.get("context")), type(entry.get("question"))} != {str}:
                     raise CorpusError(f"{name} has a paragraph without a context or a question; add them as texts.")
                 yield paragraph["context"], entry
 

@@ -10,10 +10,10 @@ import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bert_core.errors import CorpusError, first_three, quoted
-from bert_core.storage.untrusted import parse_value
+from bert_core.storage.untrusted import Json, parse_value
 
 _SEPARATOR = "_!_"
 _BLANK = string.whitespace + "\ufeff\u200b\xa0"
@@ -170,7 +170,7 @@ class Table:
             remedy = "quote texts that hold commas or quotes"
             raise self.file.wrong(reader.line_num, f"is not CSV ({error})", remedy) from None
 
-    def _object(self, line: str, number: int) -> dict[str, Any]:
+    def _object(self, line: str, number: int) -> Json:
         try:
             content = parse_value(line, self.file.most)
         except ValueError as error:
@@ -181,7 +181,7 @@ class Table:
 
     def _field(self, value: object) -> str:
         separator = self.file.separator
-        if isinstance(value, list) and separator and all(isinstance(each, str) for each in value):
+        if isinstance(value, list) and separator and {*map(type, value)} <= {str}:
             return separator.join(value) or separator
         return value.strip() if isinstance(value, str) else "" if value is None else json.dumps(value)
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from tokenizers import Encoding, Tokenizer
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from bert_core.config import BertConfig, FinetuningData
 from bert_core.data.batches import truncated_lengths
@@ -21,11 +21,11 @@ from bert_core.data.tokenizer import CLS, SEP, plain, special_ids
 from bert_core.errors import ConfigError, checked
 from bert_core.model import BertModel, Packing, initialise
 from bert_core.storage.checkpoint import MAX_OUTPUTS
+from bert_core.storage.untrusted import Json
 from bert_core.storage.weights import TASK_HEADS
 from bert_core.tasks.tables import TaskFile
 from bert_core.training.metrics import Fractions
 
-Json = dict[str, Any]
 Metrics = dict[str, float]
 Verdict = tuple[bool | None, float]  # see `Judged`
 
@@ -214,9 +214,7 @@ class BertForTask(nn.Module):
     has_dropout: ClassVar[bool] = True
     usual_outputs: ClassVar[int] = 1
 
-    def __init__(
-        self, config: BertConfig, outputs: int | None = None, *, generator: torch.Generator | None = None
-    ) -> None:
+    def __init__(self, config: BertConfig, outputs: int | None = None, *, generator: Generator | None = None) -> None:
         super().__init__()
         outputs = self.usual_outputs if outputs is None else outputs
         if not 1 <= outputs <= MAX_OUTPUTS:
@@ -240,7 +238,8 @@ class BertForTask(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None, **more: Any
     ) -> Tensor:
-        """Encode a batch, (R, T) or (R, C, T) each; returns the logits of rows, (R, L), or those of tokens, (R, T, L).
+        """Encode a batch, (R, T) each; returns the logits of rows, (R, L), or those of tokens, (R, T, L). Of a batch of
+        choices, (R, C, T) each, it returns (R, C).
 
         more: further arguments of `BertModel.forward`; of tokens, the logits are those of the M asked ones, (M, L).
         """
@@ -249,7 +248,9 @@ class BertForTask(nn.Module):
         if self.has_pooler:
             more["asked_positions"] = _NO_POSITIONS
         output = self.bert(*inputs, **more)
-        return self.output_layer(self.dropout(output.pooler_output if self.has_pooler else output.last_hidden_state))
+        read = output.pooler_output if self.has_pooler else output.last_hidden_state
+        logits = self.output_layer(self.dropout(read))
+        return logits if input_ids.ndim == 2 else logits.view(input_ids.shape[:2])
 
 
 E = TypeVar("E", bound=Example)

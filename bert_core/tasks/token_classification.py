@@ -210,8 +210,7 @@ def marked(tag: str) -> tuple[str, str]:
 
 def entities(tags: Sequence[str]) -> list[Entity]:
     """The entities that a sentence's tags mark. One begins at each B-, S- and U-, and at a tag that continues none of
-    its type; it ends after E-, L-, S- and U-. Neighbours with the same tag without a mark are one, as in the pipeline
-    of `transformers`."""
+    its type; it ends after E-, L-, S- and U-. Neighbours with one tag without a mark are one, as in `transformers`."""
     found: list[Entity] = []
     is_bare = {*tags} <= {"O", *_MARKS}
     is_open = False

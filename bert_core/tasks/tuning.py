@@ -5,8 +5,8 @@ result = finetune(load_checkpoint("checkpoints/english-mini"), task, epochs=3)
 result.validation["accuracy"], predict(result.checkpoint, ["a fine film"])
 """
 
-import dataclasses
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -48,13 +48,7 @@ class TaskObjective:
 
 
 def initial_model(
-    start: Checkpoint,
-    kind: type[BertForTask],
-    outputs: int | None,
-    config: FinetuningConfig,
-    seed: int,
-    *,
-    random: bool,
+    start: Checkpoint, kind: type[BertForTask], outputs: int, config: FinetuningConfig, seed: int, *, random: bool
 ) -> BertForTask:
     """A model with the encoder of a checkpoint, or a random one, and a new pooler and output layer, drawn by the seed.
 
@@ -62,12 +56,8 @@ def initial_model(
     on hardly any gradient (Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning", draw it anew too). Raises
     ConfigError when more layers are to be kept as they are than there are.
     """
-    sizes = dataclasses.replace(
-        start.config,
-        hidden_dropout_prob=config.dropout,
-        attention_probs_dropout_prob=config.dropout,
-        classifier_dropout=None,
-    )
+    rate = config.dropout
+    sizes = replace(start.config, hidden_dropout_prob=rate, attention_probs_dropout_prob=rate, classifier_dropout=None)
     model = kind(sizes, outputs, generator=torch.Generator().manual_seed(seed))
     if not random:
         keeps_pooler = start.head is not None and "pooler" not in start.missing

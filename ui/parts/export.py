@@ -124,7 +124,7 @@ def ablation_numbers(changes: Ablation) -> Numbers:
     )
 
 
-def _measured(answers: Ablation | Answers) -> dict[str, Tensor]:
+def _measured(answers: Answers) -> dict[str, Tensor]:
     found = {name: getattr(answers, name) for name in ("word", "is_next", "loss")}
     return {name: values for name, values in found.items() if values is not None}
 

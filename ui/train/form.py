@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args
 
 import gradio as gr
 
@@ -215,7 +216,7 @@ def _control(
     common = {"value": value, "label": label, "info": field.metadata["hint"], "elem_id": elem_id, "min_width": 140}
     if "choices" in field.metadata:
         return gr.Dropdown(list(field.metadata["choices"]), **common)
-    if field.metadata["optional"]:
+    if NoneType in get_args(field.type):
         # An empty gr.Number becomes 0; a text stays empty, and the setting's own check reads the number in it.
         return gr.Textbox(max_lines=1, **common)
     return gr.Number(precision=0 if field.type in (int, int | None) else None, **common)
