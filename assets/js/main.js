@@ -1,5 +1,6 @@
 // The entry: the views that ui/views.py knows by name, and those that were mounted before the scripts had loaded.
 
+import { headGrid } from "./attention/head_grid.js";
 import { change, FIRST, onChange, settings } from "./attention/heads.js";
 import { lessonBar } from "./lessons/lesson_bar.js";
 import { guesses } from "./masked_words/guesses.js";
@@ -27,6 +28,7 @@ const views = {
   facts,
   frame,
   guesses,
+  headGrid,
   lessonBar,
   messages,
   plot,
@@ -44,7 +46,6 @@ const later = {
   closer: () => import("./masked_words/closer_view.js"),
   fineTune: () => import("./finetune/run.js"),
   headDetail: () => import("./attention/head_detail.js"),
-  headGrid: () => import("./attention/head_grid.js"),
   headSwitches: () => import("./attention/head_switches.js"),
   pairAcross: () => import("./next_sentence/pair_views.js"),
   pairMatrix: () => import("./next_sentence/pair_views.js"),
