@@ -1,6 +1,6 @@
 // Colours of numbers, the same everywhere. The style sheet defines them for both themes.
 
-import { el } from "./parts/elements.js";
+import { dot, el } from "./parts/elements.js";
 
 const FULL = 60; // per cent of a colour at most, so that letters before it stay readable
 
@@ -18,7 +18,7 @@ function between(variable) {
   });
 }
 
-/** The colours of the theme of now: of numbers from 0 to 1, and from 0 to -1. */
+/** The colours of the shown theme: of numbers from 0 to 1, and from 0 to -1. */
 function scale() {
   const more = between("--b-map"),
     less = between("--b-opposite");
@@ -59,7 +59,7 @@ export const effect = (loss) => behindText(level(loss));
 const redraws = new Set();
 new MutationObserver(repaint).observe(document.body, { attributeFilter: ["class"] });
 
-/** Draw again in the colours of the theme of now. */
+/** Draw again in the colours of the shown theme. */
 export function repaint() {
   for (const redraw of redraws) redraw();
 }
@@ -71,24 +71,16 @@ export const onTheme = (root, redraw) =>
   });
 
 /** @param {string} colour @param {string} text */
-function swatch(colour, text) {
-  const dot = el("span", { class: "b-dot", "aria-hidden": "true" });
-  dot.style.setProperty("--dot", colour);
-  return el("span", { class: "b-swatch" }, dot, text);
-}
+const swatch = (colour, text) => el("span.b-swatch", dot(colour), text);
 
 /** What `effect` means. @param {(size: number) => string} words of a change */
 export function effectLegend(words) {
-  /** @param {number} loss */
-  const sample = (loss) => swatch(effect(loss), words(Math.abs(loss)));
-  return el(
-    "div",
-    { class: "b-legend" },
-    el("b", {}, "Helped"),
-    ...[0.5, 0.1, 0.01].map(sample),
-    el("b", {}, "Hindered"),
-    ...[-0.01, -0.1, -0.5].map(sample),
-  );
+  const sample = (/** @type {number} */ loss) => swatch(effect(loss), words(Math.abs(loss)));
+  const [helped, hindered] = [
+    [0.5, 0.1, 0.01],
+    [-0.01, -0.1, -0.5],
+  ].map((losses) => losses.map(sample));
+  return el("div.b-legend", el("b", "Helped"), helped, el("b", "Hindered"), hindered);
 }
 
 /**
@@ -97,10 +89,6 @@ export function effectLegend(words) {
  */
 export function legend(name, values, of) {
   const colour = colours();
-  return el(
-    "div",
-    { class: "b-legend" },
-    el("span", {}, name),
-    ...values.map((value) => swatch(colour(of(value)), `${value}`.replace("-", "\u2212"))),
-  );
+  const swatches = values.map((value) => swatch(colour(of(value)), `${value}`.replace("-", "\u2212")));
+  return el("div.b-legend", el("span", name), swatches);
 }

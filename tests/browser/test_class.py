@@ -75,5 +75,5 @@ def test_a_class_shares_runs_opens_a_lesson_and_guesses(visit_class: Callable[..
     teacher.locator("#class-clear").click()
     expect(ada.locator(".class-run")).to_have_count(0)
     ada.reload()
-    expect(ada.locator("#class-bar")).to_contain_text("What the room thought stands here")
+    expect(ada.locator("#class-bar")).to_contain_text("What the room guessed")
     ada.locator("#stop").evaluate("button => button.click()")

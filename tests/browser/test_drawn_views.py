@@ -4,6 +4,7 @@ import pytest
 from browser_steps import serve_modules
 from playwright.sync_api import Page
 
+from tests.ui.test_colours import contrast
 from ui.parts.figures import curves
 
 
@@ -26,11 +27,12 @@ def test_no_word_of_a_map_touches_the_next_or_is_cut_off_in_any_font(page: Page,
             """async ([count, room, letters, font]) => {
                 await document.fonts.load(`13px ${font}`);
                 const { heatMap } = await import("/modules/parts/heat_map.js");
-                const readout = document.createElement("p"), map = heatMap(readout);
+                const map = heatMap();
+                map.element.style.width = `${room}px`;
                 document.querySelector(".gradio-container").append(map.element);
                 const rows = Array.from({ length: count }, (_, i) => `${i + 1} A sentence that is quite long`);
                 map.draw({ rows, columns: rows, values: new Float32Array(count * count),
-                    room, letters, measure: "P", largest: 44, label: "", hint: "", describe: () => [] });
+                    letters, measure: "P", largest: 44, label: "", hint: "", describe: () => [] });
                 const texts = [...map.element.querySelectorAll("text")];
                 const boxes = texts.slice(0, count).map((text) => text.getBBox());
                 const { left, top } = map.element.querySelector("svg").getBoundingClientRect();
@@ -52,7 +54,7 @@ def test_no_line_crosses_the_name_of_a_loss_to_compare_with(page: Page) -> None:
             page.append(root);
             const chart = (await import("/modules/train/curves.js")).curves(root, options, {});
             chart.begin({ run: "x", steps: 100 });
-            chart.setBaselines({ unigram: { loss: 3.2, label: "always the same" } });
+            chart.change({ baselines: { unigram: { loss: 3.2, label: "always the same" } } });
             while (!root.querySelector(".annotation .bg")) await new Promise((resolve) => setTimeout(resolve, 20));
             const shown = root.querySelector(".annotation"), fill = getComputedStyle(shown.querySelector(".bg")).fill;
             const text = shown.textContent, behind = getComputedStyle(document.body).backgroundColor;
@@ -89,3 +91,34 @@ def test_curves_of_an_experiment_leave_with_its_runs(page: Page) -> None:
         }"""
     )
     assert found == [["a", "b"], [], ["b"]]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_kinds_of_marked_words_have_colours_that_can_be_told_from_the_page(page: Page, theme: str) -> None:
+    found = page.evaluate(
+        """async (theme) => {
+            document.body.classList.toggle("dark", theme === "dark");
+            const { answered } = await import("/modules/finetune/results.js"), root = document.createElement("div");
+            root.className = "b-view";
+            document.querySelector(".gradio-container").append(root);
+            root.append(...answered({ marked: [..."abcdef"].map((kind) => ["Juliet", kind]) }));
+            const colours = [...root.querySelectorAll("mark")].map((mark) => {
+                mark.style.color = "var(--dot)";
+                return getComputedStyle(mark).color;
+            });
+            const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+            const painted = colours.map((colour) => {
+                pen.fillStyle = colour;
+                pen.fillRect(0, 0, 1, 1);
+                return [...pen.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+            });
+            root.remove();
+            document.body.classList.remove("dark");
+            return painted;
+        }""",
+        theme,
+    )
+    hexadecimal = ["#" + bytes(colour).hex() for colour in found]
+    assert len(set(hexadecimal)) == 6
+    ground = {"light": "#ffffff", "dark": "#0f172a"}[theme]
+    assert min(contrast(colour, ground) for colour in hexadecimal) > 4.5

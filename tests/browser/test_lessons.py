@@ -130,3 +130,15 @@ def test_a_person_guesses_before_the_model(page: Page) -> None:
     page.get_by_role("button", name="NotNext").click()
     expect(page.locator("#next-verdict [role=status]")).to_contain_text("You 0 of 1, the model")
     expect(page.locator("#next-matrices")).to_be_visible()
+
+
+def test_the_list_of_lessons_closes_by_escape_and_by_a_press_outside(page: Page) -> None:
+    item = page.locator("#lesson-new")
+    page.locator("#lessons-list").click()
+    expect(item).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(item).to_be_hidden()
+    page.locator("#lessons-list").click()
+    expect(item).to_be_visible()
+    page.locator("#title").click()
+    expect(item).to_be_hidden()

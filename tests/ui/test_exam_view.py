@@ -33,9 +33,9 @@ def test_a_text_with_nothing_to_hold_out_gets_no_verdict_on_generalising(service
     value, space, run = trained(service, 110)
     assert value["text"] == "There is nothing to hold out: all 9 sentences of this text are used for training."
     words, pairs = value["verdict"]
-    assert words.startswith("It predicts training words better than always “you”. Whether it memorises")
+    assert words.startswith("It predicts training words better than always guessing “you”. Whether it memorises")
     assert words.endswith("(Right: training words 100%, always “you” 11%.)")
-    assert pairs == "It judges pairs better than always “does not follow”."
+    assert pairs == "It judges pairs better than always guessing “does not follow”."
     assert (value["columns"], value["step"]) == (["Training text"], 110)
     assert value["rows"] == [
         ["Hidden words right", (62, 62)],
@@ -46,7 +46,7 @@ def test_a_text_with_nothing_to_hold_out_gets_no_verdict_on_generalising(service
     assert "sign test" in value["rule"]
     untrained = exam_value(space, run, 0)
     assert untrained["step"] == 0
-    assert "no better than always “you”: it has not learned" in untrained["verdict"][0]
+    assert "no better than always guessing “you”: it has not learned" in untrained["verdict"][0]
 
 
 def test_a_diverged_run_is_called_that(service: TrainingService) -> None:
@@ -54,7 +54,7 @@ def test_a_diverged_run_is_called_that(service: TrainingService) -> None:
     words, pairs = value["verdict"]
     assert words.startswith("This run has diverged")
     assert "The learning rate, up to 0.3, is the suspect" in words
-    assert "no better than always “does not follow”" in pairs
+    assert "no better than always guessing “does not follow”" in pairs
     assert value["rows"][0][1:] == value["rows"][1][1:]
 
 

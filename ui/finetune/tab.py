@@ -57,7 +57,7 @@ class TaskForm:
         recipes = finetuning_recipes()
         titles = [(each.title if each.files else f"{each.title} (needs your file)", each.name) for each in recipes]
         self.task = select(titles, recipes[0].name, label="Task", elem_id="task")
-        self.facts = view("parts/facts", elem_id="task-facts")
+        self.facts = view("train/facts", elem_id="task-facts")
         self.initial = gr.Radio(
             list(STARTS), value=STARTS[0], label="Initial weights", elem_id="initial", elem_classes="b-list"
         )

@@ -51,7 +51,7 @@ class ModelsTab:
             with gr.Column(scale=5, min_width=320):
                 self._lay_out_choice()
             with gr.Column(scale=8, min_width=340):
-                self.facts = view("parts/facts", elem_id=FACTS)
+                self.facts = view("train/facts", elem_id=FACTS)
                 with gr.Row():
                     download = gr.Button("Download", variant="primary", elem_id="download", min_width=120)
                     self.keep = gr.Button("Keep a copy of this step", elem_id="keep", min_width=180)

@@ -26,20 +26,20 @@ VERDICTS = {
     "not asked": "No word of the training text could be asked.",
     "diverged": "This run has diverged: it guesses the same at every position, whatever the words around it. "
     "The learning rate, up to {rate:g}, is the suspect; train again with a smaller one.",
-    "no better": "It predicts training words {seen} than always “{frequent}”: it has not learned from context, not "
-    "yet or not at this learning rate, up to {rate:g}.",
-    "unmeasured": "It predicts training words better than always “{frequent}”. Whether it memorises them or "
+    "no better": "It predicts training words {seen} than always guessing “{frequent}”: it has not learned from "
+    "context, not yet or not at this learning rate, up to {rate:g}.",
+    "unmeasured": "It predicts training words better than always guessing “{frequent}”. Whether it memorises them or "
     "generalises cannot be measured without held-out words.",
     "memorised": "This is memorising: it predicts training words better than held-out words, and held-out words "
-    "{unseen} than always “{frequent}”.",
-    "both": "It generalises, and memorises as well: it predicts held-out words better than always “{frequent}”, and "
-    "training words better still.",
-    "generalises": "It generalises: it predicts held-out words better than always “{frequent}”, and training words not "
-    "clearly better than those.",
-    "unclear": "Not settled: it predicts training words better than always “{frequent}”, but so few words do not show "
-    "whether held-out words too.",
+    "{unseen} than always guessing “{frequent}”.",
+    "both": "It generalises, and memorises as well: it predicts held-out words better than always guessing "
+    "“{frequent}”, and training words better still.",
+    "generalises": "It generalises: it predicts held-out words better than always guessing “{frequent}”, "
+    "and training words not clearly better than those.",
+    "unclear": "Not settled: it predicts training words better than always guessing “{frequent}”, but so few words do "
+    "not show whether held-out words too.",
 }
-PAIRS = "It judges pairs {how} than always “{constant}”."
+PAIRS = "It judges pairs {how} than always guessing “{constant}”."
 RULE = (
     f"At most {MOST_WORDS} words of each part are asked, each once. “Better” means that chance alone gives such a "
     f"difference in fewer than {CHANCE:.0%} of cases: by a sign test against the constant guess, and by Fisher's exact "

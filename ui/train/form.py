@@ -98,7 +98,7 @@ class TrainingForm:
             self.recipe = select(recipes, DEFAULT_RECIPE, label="Recipe", elem_id="recipe", scale=3, min_width=180)
             self.seed = gr.Number(0, label="Seed", precision=0, elem_id="seed", scale=1, min_width=70)
         with gr.Accordion("About this recipe", open=False):
-            self.about = view("parts/facts", description_of(recipe), elem_id="about-recipe")
+            self.about = view("train/facts", description_of(recipe), elem_id="about-recipe")
         with gr.Accordion("More settings", open=False, elem_id="more-settings"):
             self.settings = settings_controls(recipe)
         self.text_and_recipe = [self.source, self.pasted, self.recipe, *self.settings]

@@ -46,7 +46,7 @@ class SavedRun:
             describe = gr.Button("Report for reading (HTML)", elem_id="report", min_width=160)
             label = "Continue a saved run (.zip)"
             self.opened = gr.File(label=label, file_types=[".zip"], elem_id="resume", height=120)
-            self.problem = view("parts/facts", elem_id="resume-problem")
+            self.problem = view("train/facts", elem_id="resume-problem")
 
         def on_click(button: gr.Button, file: Callable[[Workspace], File]) -> None:
             @on_error(page.say)

@@ -41,7 +41,7 @@ WORD, SENTENCES, LEVEL = "context-word", "context-sentences", "context-level"
 
 def lay_out(page: Page) -> None:
     """Lay out the tab and connect it."""
-    view("parts/facts", elem_id=FACTS)
+    view("train/facts", elem_id=FACTS)
     with gr.Row(elem_classes="b-split", elem_id="context-stage"):
         with gr.Column(scale=1, min_width=320):
             view("words_in_context/similarity_map", elem_id=COSINE)

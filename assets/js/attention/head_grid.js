@@ -2,8 +2,10 @@
 // buttons lie over it, so that 144 heads can be pressed, named and reached with the keyboard.
 
 import { colours, legend, onTheme, pixels } from "../colours.js";
-import { disable, el, nodes, note, roam } from "../parts/elements.js";
-import { bytesOf, change, onChange, settings } from "./heads.js";
+import { keepingFocus, numbered, options, select } from "../controls.js";
+import { button, disable, draws, el, fill, note, notes, roam, tools } from "../parts/elements.js";
+import { bytesOf } from "../parts/numbers.js";
+import { change, onChange, settings } from "./heads.js";
 
 /** @typedef {[layer: number, head: number]} Head counted from 0 */
 /**
@@ -32,177 +34,168 @@ const INSET = 3;
 const FRAME = 0.14; // of a head's side, in the colour of its fact
 const SMALLEST_WITH_NUMBER = 44;
 
-/** @type {View} */
-export function view(root) {
-  const choose = el("select", { "aria-label": "Colour the heads by" });
-  const sort = el("button", { class: "b-small" }, "Sort");
-  const layer = el("select", { "aria-label": "Layer" }),
-    layerTool = el("label", {}, "Layer ", layer);
-  const tools = el(
-    "div",
-    { class: "b-tools", "data-no-picture": "" },
-    layerTool,
-    el("label", {}, "Colour by ", choose),
-    sort,
-  );
-  const title = el("h3", {}),
-    frame = el("div", {}),
-    key = el("div", {}),
-    notes = el("div", {});
-  const canvas = el("canvas", { "aria-hidden": "true" });
-  const thumb = el("canvas", {});
-  /** @type {Heads} */
-  let value;
-  let bytes = new Uint8Array();
-  let built = ""; // the heads whose buttons are on the page, "" for none
+/** @param {HTMLElement} item @returns {Head} */
+const headOf = ({ dataset }) => [Number(dataset.layer), Number(dataset.head)];
 
-  choose.addEventListener("change", () =>
-    change({ fact: choose.value, sorted: settings.sorted && choose.value !== "" }),
-  );
-  layer.addEventListener("change", () => change({ picked: [Number(layer.value), settings.picked[1]] }));
-  sort.addEventListener("click", () => change({ sorted: !settings.sorted }));
-  new ResizeObserver(() => {
-    if (built) paint();
-  }).observe(frame);
-  for (const when of [onChange, onTheme])
-    when(root, () => {
-      if (built) show();
-    });
+/** @param {Head} head */
+function headButton([layer, head]) {
+  const badges = ["badge", "value"].map((name) => el(`span.b-head-${name}`, { "aria-hidden": "true" })),
+    press = () => change({ picked: [layer, head], active: new Set([head]) }),
+    place = { "data-layer": layer, "data-head": head, "data-key": `${layer}.${head}` };
+  return button(badges, press, { class: "b-head", ...place });
+}
+
+class HeadGrid {
+  /** @type {Heads} */
+  value = /** @type {any} */ (null);
+  bytes = new Uint8Array();
+  built = ""; // the heads whose buttons are on the page, "" for none
+  choose = select("Colour the heads by", [], (fact) => change({ fact, sorted: settings.sorted && fact !== "" }));
+  layer = select("Layer", [], (layer) => change({ picked: [Number(layer), settings.picked[1]] }));
+  layerTool = el("label", "Layer ", this.layer);
+  sort = button("Sort", () => change({ sorted: !settings.sorted }));
+  tools = tools(this.layerTool, el("label", "Colour by ", this.choose), this.sort);
+  title = el("h3", { dir: "auto" });
+  frame = el("div");
+  key = el("div");
+  notes = el("div");
+  canvas = el("canvas", { "aria-hidden": "true" });
+  thumb = el("canvas");
+
+  /** @param {HTMLElement} root */
+  constructor(root) {
+    this.root = root;
+    new ResizeObserver(() => this.built && this.paint()).observe(this.frame);
+    for (const when of [onChange, onTheme]) when(root, () => this.built && this.show());
+  }
+
+  /** @param {Heads & {error?: string, hidden?: boolean} | null} next */
+  draw(next) {
+    if (!next?.size) {
+      this.built = "";
+      const hint = el("p.b-empty", "Type a sentence to see which words each head attends to.");
+      fill(this.root, next?.error ? note(next.error, true) : !next?.hidden && hint);
+      return;
+    }
+    const { first, of, heads } = (this.value = next);
+    this.bytes = bytesOf(next.weights);
+    if (!this.tools.isConnected) fill(this.root, this.title, this.tools, this.frame, this.key, this.notes);
+    options(this.choose, [["", "weights only"], ...Object.entries(next.titles)]);
+    options(this.layer, numbered(of), first);
+    fill(this.title, next.caption || (next.layers === of ? "All heads" : `Heads of layer ${first + 1} of ${of}`));
+    if (settings.picked[0] >= of || settings.picked[1] >= heads) settings.picked = next.picked;
+    this.show();
+    fill(this.notes, notes(next.notes));
+  }
 
   /** The fact that colours the heads; only the second model has the one that compares two models. */
-  const fact = () => (settings.fact in value.facts ? settings.fact : "");
-  /** @param {Head} head */
-  const factOf = ([layer, head]) => (fact() ? value.facts[fact()][layer - value.first][head] : null);
-  /** @param {HTMLElement} item @returns {Head} */
-  const headOf = (item) => [Number(item.dataset.layer), Number(item.dataset.head)];
-
-  function headsInOrder() {
-    /** @type {Head[]} */
-    const all = [];
-    for (let layer = value.first; layer < value.first + value.layers; layer += 1) {
-      for (let head = 0; head < value.heads; head += 1) all.push([layer, head]);
-    }
-    if (settings.sorted && fact()) all.sort((a, b) => (factOf(b) ?? -1) - (factOf(a) ?? -1));
-    return all;
+  get fact() {
+    return settings.fact in this.value.facts ? settings.fact : "";
   }
 
-  /** @param {number} layer @param {number} head */
-  function button(layer, head) {
-    const item = el(
-      "button",
-      { class: "b-head", "data-layer": layer, "data-head": head },
-      el("span", { class: "b-head-badge", "aria-hidden": "true" }),
-      el("span", { class: "b-head-value", "aria-hidden": "true" }),
-    );
-    item.addEventListener("click", () => change({ picked: [layer, head], active: new Set([head]) }));
-    return item;
+  get isSorted() {
+    return settings.sorted && this.fact !== "";
   }
 
-  /** @param {Head[]} heads */
-  function build(heads) {
-    const focused = /** @type {HTMLElement | null} */ (frame.querySelector("button:focus"));
-    const inRows = !(settings.sorted && fact());
-    const grid = el(
-      "div",
-      { class: inRows ? "b-heads" : "b-heads is-sorted", role: "group", "aria-label": "Attention heads" },
-      canvas,
-    );
-    heads.forEach(([layer, head], index) => {
-      if (inRows && index % value.heads === 0) {
-        grid.append(el("span", { class: "b-heads-label", "aria-hidden": "true" }, `Layer ${layer + 1}`));
-      }
-      grid.append(button(layer, head));
-    });
-    grid.style.setProperty("--heads", `${value.heads}`);
-    roam(grid, value.heads);
-    frame.replaceChildren(grid);
-    if (!focused) return;
-    const [layer, head] = headOf(focused);
-    /** @type {HTMLElement | null} */ (grid.querySelector(`[data-layer="${layer}"][data-head="${head}"]`))?.focus();
+  /** The largest value of the fact. */
+  get most() {
+    return this.value.most[this.fact] ?? 1;
   }
 
   /** @param {Head} head */
-  const patternOf = ([layer, head]) => value.names?.[layer - value.first][head] ?? "";
+  factOf([layer, head]) {
+    return this.fact ? this.value.facts[this.fact][layer - this.value.first][head] : null;
+  }
 
   /** @param {Head} head */
-  function nameOf([layer, head]) {
-    const number = factOf([layer, head]),
-      pattern = patternOf([layer, head]);
+  patternOf([layer, head]) {
+    return this.value.names?.[layer - this.value.first][head] ?? "";
+  }
+
+  /** @param {Head} at */
+  nameOf(at) {
+    const { patterns, titles } = this.value,
+      number = this.factOf(at),
+      pattern = this.patternOf(at);
     return (
-      `Layer ${layer + 1}, head ${head + 1}${pattern ? `: ${value.patterns[pattern]}` : ""}` +
-      (fact() ? `. ${value.titles[fact()]}: ${number === null ? "none" : number.toFixed(3)}` : "")
+      `Layer ${at[0] + 1}, head ${at[1] + 1}${pattern ? `: ${patterns[pattern]}` : ""}` +
+      (this.fact ? `. ${titles[this.fact]}: ${number === null ? "none" : number.toFixed(3)}` : "")
     );
   }
 
-  function show() {
-    const heads = headsInOrder(),
-      wanted = `${value.first}.${value.layers}.${value.heads}.${settings.sorted && fact() ? heads.join(" ") : ""}`;
-    if (wanted !== built) build(heads);
-    built = wanted;
-    choose.value = fact();
-    layerTool.hidden = value.layers === value.of;
-    if (layer.length !== value.of)
-      layer.replaceChildren(...Array.from({ length: value.of }, (_, at) => el("option", { value: at }, `${at + 1}`)));
-    layer.value = `${value.first}`;
-    disable(sort, !fact() && "Choose another colour first: weights have no order.");
-    sort.setAttribute("aria-pressed", `${settings.sorted && fact() !== ""}`);
-    for (const item of frame.querySelectorAll("button")) {
-      const [layer, head] = headOf(item),
-        name = nameOf([layer, head]),
-        number = factOf([layer, head]);
-      const [badge, small] = item.children;
-      item.setAttribute("aria-label", name);
-      item.title = name;
-      item.setAttribute("aria-pressed", `${layer === settings.picked[0] && head === settings.picked[1]}`);
-      badge.textContent = GLYPHS[patternOf([layer, head])] ?? "";
+  headsInOrder() {
+    const { first, layers, heads } = this.value;
+    const all = Array.from(
+      { length: layers * heads },
+      (_, k) => /** @type {Head} */ ([first + Math.floor(k / heads), k % heads]),
+    );
+    return this.isSorted ? all.sort((a, b) => (this.factOf(b) ?? -1) - (this.factOf(a) ?? -1)) : all;
+  }
+
+  /** Buttons for all heads, if other ones are on the page. */
+  build() {
+    const heads = this.headsInOrder(),
+      { first, layers, heads: perRow } = this.value,
+      wanted = `${first}.${layers}.${perRow}.${this.isSorted ? heads.join(" ") : ""}`;
+    if (wanted === this.built) return;
+    this.built = wanted;
+    const label = (/** @type {number} */ layer) =>
+      el("span.b-heads-label", { "aria-hidden": "true" }, `Layer ${layer + 1}`);
+    const grid = el(
+      this.isSorted ? "div.b-heads.is-sorted" : "div.b-heads",
+      { role: "group", "aria-label": "Attention heads" },
+      this.canvas,
+      heads.map((head, k) => [!this.isSorted && k % perRow === 0 && label(head[0]), headButton(head)]),
+    );
+    grid.style.setProperty("--heads", `${perRow}`);
+    roam(grid, perRow);
+    keepingFocus(this.frame, () => fill(this.frame, grid));
+  }
+
+  show() {
+    const { layers, of } = this.value;
+    this.build();
+    this.choose.value = this.fact;
+    this.layerTool.hidden = layers === of;
+    disable(this.sort, !this.fact && "Choose another colour first: weights have no order.");
+    this.sort.ariaPressed = `${this.isSorted}`;
+    for (const item of this.frame.querySelectorAll("button")) {
+      const head = headOf(item),
+        number = this.factOf(head),
+        [badge, small] = item.children;
+      item.title = item.ariaLabel = this.nameOf(head);
+      item.ariaPressed = `${`${head}` === `${settings.picked}`}`;
+      badge.textContent = GLYPHS[this.patternOf(head)] ?? "";
       small.textContent = number === null || item.offsetWidth < SMALLEST_WITH_NUMBER ? "" : number.toFixed(2);
     }
-    const counts = new Map();
-    for (const pattern of value.names?.flat() ?? []) if (pattern) counts.set(pattern, (counts.get(pattern) || 0) + 1);
-    const most = value.most[fact()] ?? 1;
-    key.replaceChildren(
-      ...(fact()
-        ? [
-            legend(
-              `Frame: ${value.titles[fact()]}`,
-              [0, 0.25, 0.5, 0.75, 1].map((part) => Number((part * most).toFixed(2))),
-              (number) => number / most,
-            ),
-          ]
-        : []),
-      ...(counts.size
-        ? [
-            el(
-              "div",
-              { class: "b-legend" },
-              ...[...counts].map(([pattern, count]) =>
-                el(
-                  "span",
-                  {},
-                  el("b", {}, GLYPHS[pattern]),
-                  ` ${value.patterns[pattern]}: ${count === 1 ? "1 head" : `${count} heads`}`,
-                ),
-              ),
-              el("span", {}, value.label_hint),
-            ),
-          ]
-        : []),
-      ...(value.names
-        ? []
-        : [
-            value.unnamed
-              ? note(value.unnamed, true)
-              : el("p", { class: "b-empty", "data-no-picture": "" }, "The heads get their names…"),
-          ]),
-    );
-    paint();
+    fill(this.key, this.legends());
+    this.paint();
   }
 
-  function paint() {
-    const grid = /** @type {HTMLElement} */ (frame.firstChild);
+  /** What frames and signs mean. */
+  legends() {
+    const { titles, names, unnamed, patterns, label_hint: hint } = this.value,
+      ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => Number((part * this.most).toFixed(2)));
+    /** @type {Map<string, number>} */
+    const counts = new Map();
+    for (const pattern of names?.flat() ?? []) if (pattern) counts.set(pattern, (counts.get(pattern) ?? 0) + 1);
+    const found = [...counts].map(([pattern, count]) =>
+      el("span", el("b", GLYPHS[pattern]), ` ${patterns[pattern]}: ${count === 1 ? "1 head" : `${count} heads`}`),
+    );
+    const coming = el("p.b-empty", { "data-no-picture": "" }, "The heads get their names…");
+    return [
+      this.fact && legend(`Frame: ${titles[this.fact]}`, ticks, (number) => number / this.most),
+      found.length > 0 && el("div.b-legend", found, el("span", hint)),
+      !names && (unnamed ? note(unnamed, true) : coming),
+    ];
+  }
+
+  paint() {
+    const { canvas, thumb } = this,
+      { size, first, heads } = this.value,
+      grid = /** @type {HTMLElement} */ (this.frame.firstChild);
     if (!grid.offsetWidth) return;
-    const ratio = window.devicePixelRatio || 1,
-      size = value.size;
+    const ratio = window.devicePixelRatio || 1;
     canvas.width = grid.scrollWidth * ratio;
     canvas.height = grid.scrollHeight * ratio;
     canvas.style.width = `${grid.scrollWidth}px`;
@@ -218,48 +211,20 @@ export function view(root) {
       colour = colours();
     for (const item of grid.querySelectorAll("button")) {
       const [layer, head] = headOf(item),
-        offset = ((layer - value.first) * value.heads + head) * size * size;
-      for (let cell = 0; cell < cells.length; cell += 1) cells[cell] = weights[bytes[offset + cell]];
+        offset = ((layer - first) * heads + head) * size * size;
+      for (let cell = 0; cell < cells.length; cell += 1) cells[cell] = weights[this.bytes[offset + cell]];
       small.putImageData(image, 0, 0);
-      const x = item.offsetLeft,
-        y = item.offsetTop,
-        side = item.offsetWidth,
-        number = factOf([layer, head]);
+      const { offsetLeft: x, offsetTop: y, offsetWidth: side } = item,
+        number = this.factOf([layer, head]);
       const inset = number === null ? INSET : Math.max(INSET, Math.round(FRAME * side));
       if (number !== null) {
-        pen.fillStyle = colour(number / (value.most[fact()] ?? 1));
+        pen.fillStyle = colour(number / this.most);
         pen.fillRect(x, y, side, side);
       }
       pen.drawImage(thumb, x + inset, y + inset, side - 2 * inset, side - 2 * inset);
     }
   }
-
-  return function draw(/** @type {Heads & {error?: string, hidden?: boolean} | null} */ next) {
-    if (!next?.size) {
-      built = "";
-      root.replaceChildren(
-        ...(next?.error
-          ? [note(next.error, true)]
-          : next?.hidden
-            ? []
-            : [el("p", { class: "b-empty" }, "Type a sentence to see which words each head attends to.")]),
-      );
-      return;
-    }
-    value = next;
-    bytes = bytesOf(value.weights);
-    if (!tools.isConnected) root.replaceChildren(title, tools, frame, key, notes);
-    if (choose.options.length !== 1 + Object.keys(value.titles).length) {
-      choose.replaceChildren(
-        el("option", { value: "" }, "weights only"),
-        ...Object.entries(value.titles).map(([key, text]) => el("option", { value: key }, text)),
-      );
-    }
-    const all = value.layers === value.of ? "All heads" : `Heads of layer ${value.first + 1} of ${value.of}`;
-    title.replaceChildren(...nodes(value.caption || all));
-    title.dir = "auto";
-    if (settings.picked[0] >= value.of || settings.picked[1] >= value.heads) settings.picked = value.picked;
-    show();
-    notes.replaceChildren(...value.notes.map((text) => note(text)));
-  };
 }
+
+/** @type {View} */
+export const view = (root) => draws(new HeadGrid(root));

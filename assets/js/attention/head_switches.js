@@ -2,7 +2,9 @@
 
 import "./asked_heads.js";
 import { effect, effectLegend } from "../colours.js";
-import { disable, el, note, roam } from "../parts/elements.js";
+import { options, select, table } from "../controls.js";
+import { button, disable, draws, el, fill, notes, roam, showError, tools } from "../parts/elements.js";
+import { signed } from "../parts/numbers.js";
 import { on, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 import { asking } from "../views.js";
@@ -20,182 +22,120 @@ import { asking } from "../views.js";
  * @property {string[]} notes
  */
 
-const MINUS = "\u2212";
-const input = () =>
-  JSON.stringify(["model", "step", "newest", "text", "pair", "hidden", "off"].map((key) => question[key]));
+const INPUT = ["model", "step", "newest", "text", "pair", "hidden", "off"];
+const input = () => JSON.stringify(INPUT.map((key) => question[key]));
+const SMALLEST_WITH_NUMBER = 40;
 
-/** @param {number} change @param {number} digits */
-function signed(change, digits) {
-  const text = Math.abs(change).toFixed(digits);
-  return Number(text) === 0 ? text : `${change < 0 ? MINUS : "+"}${text}`;
-}
+/** @param {Head} head */
+const isOff = (head) => question.off.some((each) => `${each}` === `${head}`);
 
-/**
- * Fill a list of choices, and keep the one that is chosen.
- * @param {HTMLSelectElement} select @param {[key: string | number, text: string][]} pairs
- */
-function fill(select, pairs) {
-  const choices = JSON.stringify(pairs);
-  if (select.dataset.choices === choices) return;
-  const kept = select.value;
-  select.replaceChildren(...pairs.map(([key, text]) => el("option", { value: key }, text)));
-  select.dataset.choices = choices;
-  if (pairs.some(([key]) => `${key}` === kept)) select.value = kept;
-}
+/** @param {Head} head */
+const toggle = (head) =>
+  ask({ off: isOff(head) ? question.off.filter((each) => `${each}` !== `${head}`) : [...question.off, head] });
 
-/** @type {View} */
-export function view(root, { server, options }) {
-  const measure = el("select", { "aria-label": "What the map shows" });
-  const table = el("tbody", {}),
-    without = el("th", { scope: "col" });
-  const allOn = el("button", { class: "b-small" }, "Switch all on");
-  const each = el("button", { class: "b-small" }, "Switch off one head at a time");
-  const grid = el("div", {}),
-    caption = el("p", { class: "b-empty" }),
-    notes = el("div", {});
-  const panel = el(
-    "div",
-    { class: "b-switches" },
-    el(
-      "section",
-      {},
-      el("h3", {}, "What the model answers"),
-      el("div", { class: "b-tools", "data-no-picture": "" }, allOn),
-      el(
-        "table",
-        { class: "b-answers" },
-        el(
-          "thead",
-          {},
-          el(
-            "tr",
-            {},
-            el("th", { scope: "col" }, "Answer"),
-            el("th", { scope: "col" }, "All heads"),
-            without,
-            el("th", { scope: "col" }, "Change"),
-          ),
-        ),
-        table,
-      ),
-    ),
-    el(
-      "section",
-      {},
-      el("h3", {}, "Without each head alone"),
-      el("div", { class: "b-tools", "data-no-picture": "" }, el("label", {}, "Change of ", measure), each),
-      grid,
-      effectLegend(String),
-      caption,
-      notes,
-    ),
-  );
+class HeadSwitches {
   /** @type {Switches} */
-  let value;
-  let shape = "";
-
-  measure.addEventListener("change", show);
-  allOn.addEventListener("click", () => ask({ off: [] }));
-  each.addEventListener("click", () => {
-    caption.textContent = "Measuring…";
-    measureEach();
+  value = /** @type {any} */ (null);
+  shape = "";
+  measure = select("What the map shows", [], () => this.show());
+  allOn = button("Switch all on", () => ask({ off: [] }));
+  each = button("Switch off one head at a time", () => {
+    this.caption.textContent = "Measuring…";
+    this.measureEach();
   });
-  const measureEach = asking(root, async () => {
-    const asked = input();
-    const found = await server.measure(visitor.token, { ...question, hidden: question.hidden ?? [] });
-    if (asked === input()) draw(found);
-    else if (panel.isConnected) show();
-  });
+  answers = el("div");
+  grid = el("div");
+  caption = el("p.b-empty");
+  notes = el("div");
+  chooser = tools(el("label", "Change of ", this.measure), this.each);
+  maps = [this.chooser, this.grid, effectLegend(String), this.caption, this.notes];
+  panel = el(
+    "div.b-switches",
+    el("section", el("h3", "What the model answers"), tools(this.allOn), this.answers),
+    el("section", el("h3", "Without each head alone"), this.maps),
+  );
 
-  /** @param {Head} head */
-  const isThere = ([layer, head]) => layer < value.layers && head < value.heads;
-  const count = () => question.off.filter(isThere).length;
-  on("question", ({ changed }) => {
-    if (changed.has("off") && panel.isConnected) show();
-  });
-
-  /** @param {number} layer @param {number} head */
-  const isOff = (layer, head) => question.off.some(([l, h]) => l === layer && h === head);
-
-  /** @param {number} layer @param {number} head */
-  function toggle(layer, head) {
-    ask({
-      off: isOff(layer, head)
-        ? question.off.filter(([l, h]) => l !== layer || h !== head)
-        : [...question.off, [layer, head]],
+  /** @param {HTMLElement} root @param {ViewContext} context */
+  constructor(root, { server, options }) {
+    this.root = root;
+    this.hint = options.hint;
+    this.measureEach = asking(root, async () => {
+      const asked = input();
+      const found = await server.measure(visitor.token, question);
+      if (asked === input()) this.draw(found);
+      else if (this.panel.isConnected) this.show();
+    });
+    on("question", ({ changed }) => {
+      if (changed.has("off") && this.panel.isConnected) this.show();
     });
   }
 
-  function build() {
-    const group = el("div", { class: "b-switch-grid", role: "group", "aria-label": "Heads to switch off" });
-    group.style.setProperty("--heads", `${value.heads}`);
-    for (let layer = 0; layer < value.layers; layer += 1) {
-      group.append(el("span", { class: "b-heads-label", "aria-hidden": "true" }, `Layer ${layer + 1}`));
-      for (let head = 0; head < value.heads; head += 1) {
-        const item = el("button", { class: "b-switch", "data-layer": layer, "data-head": head });
-        item.addEventListener("click", () => toggle(layer, head));
-        group.append(item);
-      }
-    }
-    roam(group, value.heads);
-    grid.replaceChildren(group);
+  /** @param {Switches & {error?: string} | null} next */
+  draw(next) {
+    if (!next?.titles) return showError(this.root, next);
+    this.value = next;
+    if (!this.panel.isConnected) fill(this.root, this.panel);
+    this.show();
   }
 
-  /** @param {string} name @param {string} title */
-  function answer(name, title) {
-    const [before, after] = value.rows[name];
-    const digits = name === "loss" ? 3 : 4;
-    /** @param {string} text */
-    const measured = (text) =>
-      el("td", {}, !count() ? "" : `${value.off}` === `${question.off.filter(isThere)}` ? text : "…");
-    return el(
-      "tr",
-      {},
-      el("th", { scope: "row" }, el("bdi", {}, title)),
-      el("td", {}, before.toFixed(digits)),
-      measured(after.toFixed(digits)),
-      measured(signed(after - before, digits)),
-    );
+  show() {
+    const { titles, layers, heads, waits, maps } = this.value;
+    options(this.measure, Object.entries(titles));
+    this.showAnswers();
+    this.each.hidden = !waits;
+    if (this.shape !== `${layers}.${heads}`) this.build();
+    this.shape = `${layers}.${heads}`;
+    this.showSwitches(maps?.[this.measure.value]);
+    this.caption.textContent = waits || this.hint;
+    fill(this.notes, notes(this.value.notes));
+  }
+
+  showAnswers() {
+    const { titles, rows, off, layers, heads } = this.value,
+      chosen = question.off.filter(([layer, head]) => layer < layers && head < heads),
+      count = chosen.length,
+      isMeasured = `${off}` === `${chosen}`;
+    const without = count === 0 ? "Heads off" : count === 1 ? "Without 1 head" : `Without ${count} heads`;
+    disable(this.allOn, count === 0 && "No head is off.");
+    const lines = Object.entries(titles).map(([name, title]) => {
+      const [before, after] = rows[name],
+        digits = name === "loss" ? 3 : 4,
+        now = [after.toFixed(digits), signed(after - before, digits)];
+      return [el("bdi", title), before.toFixed(digits), ...now.map((text) => count > 0 && (isMeasured ? text : "…"))];
+    });
+    fill(this.answers, table(["Answer", "All heads", without, "Change"], lines));
+  }
+
+  build() {
+    const { layers, heads } = this.value;
+    const group = el("div.b-switch-grid", { role: "group", "aria-label": "Heads to switch off" });
+    group.style.setProperty("--heads", `${heads}`);
+    for (let layer = 0; layer < layers; layer += 1) {
+      group.append(el("span.b-heads-label", { "aria-hidden": "true" }, `Layer ${layer + 1}`));
+      for (let head = 0; head < heads; head += 1) {
+        const place = { "data-layer": layer, "data-head": head };
+        group.append(button("", () => toggle([layer, head]), { class: "b-switch", ...place }));
+      }
+    }
+    roam(group, heads);
+    fill(this.grid, group);
   }
 
   /** @param {number[][] | undefined} changes */
-  function showSwitches(changes) {
-    const better = measure.value === "loss" ? -1 : 1;
-    for (const item of grid.querySelectorAll("button")) {
+  showSwitches(changes) {
+    const better = this.measure.value === "loss" ? -1 : 1;
+    for (const item of this.grid.querySelectorAll("button")) {
       const layer = Number(item.dataset.layer),
         head = Number(item.dataset.head),
         change = changes?.[layer][head] ?? null;
-      item.textContent = change === null || item.offsetWidth < 40 ? "" : signed(change, 3);
+      item.textContent = change === null || item.offsetWidth < SMALLEST_WITH_NUMBER ? "" : signed(change, 3);
       item.style.setProperty("--tint", effect(-better * (change ?? 0)));
-      item.setAttribute("aria-pressed", `${isOff(layer, head)}`);
-      item.title = `Switch off head ${head + 1} of layer ${layer + 1}${change === null ? "" : `, change ${signed(change, 4)}`}`;
-      item.setAttribute("aria-label", item.title);
+      item.ariaPressed = `${isOff([layer, head])}`;
+      item.title =
+        item.ariaLabel = `Switch off head ${head + 1} of layer ${layer + 1}${change === null ? "" : `, change ${signed(change, 4)}`}`;
     }
   }
-
-  function show() {
-    fill(measure, Object.entries(value.titles));
-    const off = count();
-    without.textContent = off === 0 ? "Heads off" : off === 1 ? "Without 1 head" : `Without ${off} heads`;
-    disable(allOn, off === 0 && "No head is off.");
-    each.hidden = !value.waits;
-    table.replaceChildren(...Object.entries(value.titles).map(([name, title]) => answer(name, title)));
-    const wanted = `${value.layers}.${value.heads}`;
-    if (shape !== wanted) build();
-    shape = wanted;
-    showSwitches(value.maps?.[measure.value]);
-    caption.textContent = value.waits || options.hint;
-    notes.replaceChildren(...value.notes.map((text) => note(text)));
-  }
-
-  function draw(/** @type {Switches & {error?: string} | null} */ next) {
-    if (!next?.titles) {
-      root.replaceChildren(...(next?.error ? [note(next.error, true)] : []));
-      return;
-    }
-    value = next;
-    if (!panel.isConnected) root.replaceChildren(panel);
-    show();
-  }
-  return draw;
 }
+
+/** @type {View} */
+export const view = (root, context) => draws(new HeadSwitches(root, context));

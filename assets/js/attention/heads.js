@@ -1,4 +1,4 @@
-// What the views of attention heads share: the settings, so that two models are shown alike, and packed weights.
+// The settings that the views of attention heads share, so that two models are shown alike.
 
 /**
  * The settings of all views of heads on the page.
@@ -19,7 +19,7 @@ export const FIRST = {
   active: null,
   mode: "map",
   threshold: 0,
-  filter: "all",
+  filter: "all words",
   mean: "heads",
   fact: "",
   sorted: false,
@@ -43,12 +43,4 @@ export function onChange(root, redraw) {
     else changes.removeEventListener("change", heard);
   }
   changes.addEventListener("change", heard);
-}
-
-/** @param {string} text base64 */
-export function bytesOf(text) {
-  const characters = atob(text);
-  const bytes = new Uint8Array(characters.length);
-  for (let index = 0; index < bytes.length; index += 1) bytes[index] = characters.charCodeAt(index);
-  return bytes;
 }

@@ -1,27 +1,27 @@
 // The Class tab: how to join, what the teacher sets, sharing one's run, and the board of shared runs.
 
-import { disable, el, svg } from "../parts/elements.js";
+import { select, toggle } from "../controls.js";
+import { button, disable, el, fill, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { on } from "../frame/page.js";
 import { act, follow, room, teach } from "./state.js";
-import { button } from "./bar.js";
+
+/** @typedef {import("./state.js").SharedRun} SharedRun */
 
 const PRIVACY =
   "Everybody in the class sees this name, and of your newest run its title, settings, loss curve and verdict. " +
   "Your text and your model stay yours. The board stays in memory until it is cleared or the program ends.";
+const NO_RUN = "No run is on the board yet. Train one, type a name above, and share it.";
 
-/** The losses as two lines. @param {import("./state.js").SharedRun["curve"]} points */
+/** The losses as two lines. @param {SharedRun["curve"]} points */
 function curve(points) {
   const last = points.at(-1)?.[0] ?? 1,
-    top = Math.max(1e-9, ...points.flatMap(([, ...losses]) => losses.map((loss) => loss ?? 0)));
-  const line = (/** @type {1 | 2} */ k) =>
-    points
-      .flatMap((point) =>
-        point[k] === null
-          ? []
-          : [`${((100 * point[0]) / last).toFixed(1)},${(39 - (38 * (point[k] ?? 0)) / top).toFixed(1)}`],
-      )
-      .join(" ");
+    top = Math.max(1e-9, ...points.flatMap(([, mlm, nsp]) => [mlm ?? 0, nsp ?? 0]));
+  const line = (/** @type {1 | 2} */ k) => {
+    const known = points.filter((point) => point[k] !== null);
+    const places = known.map((point) => [(100 * point[0]) / last, 39 - (38 * (point[k] ?? 0)) / top]);
+    return places.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ");
+  };
   return svg(
     "svg",
     { class: "class-curve", viewBox: "0 0 100 40", preserveAspectRatio: "none", "aria-hidden": "true" },
@@ -30,157 +30,116 @@ function curve(points) {
   );
 }
 
-/** @param {import("./state.js").SharedRun} run */
-function card(run) {
-  const [, mlm, nsp] = run.curve.at(-1) ?? [0, null, null];
-  /** @param {string} key @param {string} name @param {number | null} value */
-  const loss = (key, name, value) =>
-    value === null ? [] : [el("span", { class: `class-${key}` }, `${name} ${value.toFixed(2)}`), " "];
-  const item = el(
-    "li",
-    { class: "b-card class-run" },
-    el("h3", {}, el("bdi", {}, run.name)),
-    curve(run.curve),
-    el(
-      "p",
-      {},
-      el("bdi", {}, run.title),
-      `: ${run.status}, step ${count(run.step)}. `,
-      ...loss("mlm", "MLM loss", mlm),
-      ...loss("nsp", "NSP loss", nsp),
-    ),
-    el("p", { class: "b-empty" }, `${run.recipe}.`),
-    ...(run.verdict ? [el("p", { class: "class-verdict", dir: "auto" }, run.verdict)] : []),
+/** @param {SharedRun} run */
+function card({ number, version, name, title, status, step, recipe, verdict, curve: points }) {
+  const [, mlm, nsp] = points.at(-1) ?? [0, null, null];
+  const loss = (/** @type {string} */ key, /** @type {string} */ name, /** @type {number | null} */ value) =>
+    value !== null && [el(`span.class-${key}`, `${name} ${value.toFixed(2)}`), " "];
+  const losses = [loss("mlm", "MLM loss", mlm), loss("nsp", "NSP loss", nsp)];
+  return el(
+    "li.b-card.class-run",
+    { "data-version": version },
+    el("h3", el("bdi", name)),
+    curve(points),
+    el("p", el("bdi", title), `: ${status}, step ${count(step)}. `, losses),
+    el("p.b-empty", `${recipe}.`),
+    verdict && el("p.class-verdict", { dir: "auto" }, verdict),
+    room.teacher && button("Remove", () => teach("clear", number), { id: `class-remove-${number}` }),
   );
-  item.dataset.version = `${run.version}`;
-  if (room.teacher) item.append(button(`class-remove-${run.number}`, "Remove", () => teach("clear", run.number)));
-  return item;
 }
 
-/** @param {string} label @param {string} id @param {Record<string, any>} attributes */
-function field(label, id, attributes) {
-  const input = el("input", { id, ...attributes });
-  const isBox = attributes.type === "checkbox";
-  return {
-    input,
-    line: isBox
-      ? el("label", { class: "b-toggle" }, input, label)
-      : el("label", { class: "class-field" }, label, input),
-  };
-}
+/** @param {string} id @param {Record<string, any>} attributes */
+const field = (id, attributes) => el("input", { id, ...attributes });
+
+/** @param {string} name @param {HTMLElement} input */
+const named = (name, input) => el("label.class-field", name, input);
+
+/** How to join. @param {{address: string, size: number, path: string}} way */
+const joining = ({ address, size, path }) => [
+  svg(
+    "svg",
+    { class: "class-code", viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": `QR code of ${address}` },
+    svg("rect", { width: size, height: size, fill: "#fff" }),
+    svg("path", { d: path, fill: "#000" }),
+  ),
+  el(
+    "div",
+    el("h3", "Join at"),
+    el("p.class-address", address),
+    el("p.b-empty", "Others in the same network open this address or scan the code."),
+  ),
+];
 
 /** The teacher's part. @param {[name: string, title: string][]} lessons */
 function desk(lessons) {
-  const join = el("div", { class: "class-join" }),
-    status = el("p", { role: "status" });
-  /** @param {string} action @param {any[]} values */
-  const run = async (action, ...values) => {
+  const join = el("div.class-join"),
+    status = el("p", { role: "status" }),
+    list = select("Lesson", lessons, () => {}),
+    link = field("class-link", { type: "text", placeholder: "copied with Copy link" });
+  const run = async (/** @type {string} */ action, /** @type {any[]} */ ...values) => {
     status.textContent = (await teach(action, ...values)).error ?? "Done.";
   };
-  const list = el(
-    "select",
-    { id: "class-lesson", "aria-label": "Lesson" },
-    ...lessons.map(([name, title]) => el("option", { value: name }, title)),
-  );
-  const link = field("or a link", "class-link", { type: "text", placeholder: "copied with Copy link" });
-  const steps = field("Most steps of a run", "class-steps", { type: "number", min: 1 });
-  const parameters = field("Most parameters", "class-parameters", { type: "number", min: 1 });
-  const sharing = field("Runs can be shared", "class-sharing", { type: "checkbox" });
-  const limit = () => run("limit", steps.input.valueAsNumber, parameters.input.valueAsNumber, sharing.input.checked);
-  for (const { input } of [steps, parameters, sharing]) input.addEventListener("change", limit);
+  const limit = () => run("limit", steps.valueAsNumber, parameters.valueAsNumber, sharing.checked),
+    steps = field("class-steps", { type: "number", min: 1, onchange: limit }),
+    parameters = field("class-parameters", { type: "number", min: 1, onchange: limit }),
+    shared = toggle("Runs can be shared", limit, { id: "class-sharing" }),
+    sharing = /** @type {HTMLInputElement} */ (shared.firstChild);
+  list.id = "class-lesson";
+  const send = () => {
+    const own = link.value.trim();
+    const title = lessons.find(([name]) => name === list.value)?.[1] ?? ""; // in English; each page translates it
+    return own ? run("send", "", own) : run("send", title, `#lesson=${list.value}`);
+  };
   teach("enter").then(({ error, address, size, path, steps: most, parameters: largest }) => {
     status.textContent = error ?? "";
     if (error) return;
-    [steps.input.value, parameters.input.value] = [`${most}`, `${largest}`];
-    join.append(
-      svg(
-        "svg",
-        { class: "class-code", viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": `QR code of ${address}` },
-        svg("rect", { width: size, height: size, fill: "#fff" }),
-        svg("path", { d: path, fill: "#000" }),
-      ),
-      el(
-        "div",
-        {},
-        el("h3", {}, "Join at"),
-        el("p", { class: "class-address" }, address),
-        el("p", { class: "b-empty" }, "Others in the same network open this address or scan the code."),
-      ),
-    );
+    [steps.value, parameters.value] = [most, largest];
+    fill(join, joining({ address, size, path }));
   });
   follow(() => {
-    if (document.activeElement !== sharing.input) sharing.input.checked = room.sharing;
+    if (document.activeElement !== sharing) sharing.checked = room.sharing;
   });
+  const sending = [list, named("or a link", link), button("Send", send, { id: "class-send" })],
+    limits = [named("Most steps of a run", steps), named("Most parameters", parameters), shared],
+    clear = button("Clear the board", () => run("clear"), { id: "class-clear" });
   return el(
-    "section",
-    { class: "class-desk", "aria-label": "For the teacher" },
+    "section.class-desk",
+    { "aria-label": "For the teacher" },
     join,
-    el(
-      "div",
-      { class: "class-settings" },
-      el(
-        "div",
-        { class: "b-tools" },
-        "Send to all pages",
-        list,
-        link.line,
-        button("class-send", "Send", () => {
-          const own = link.input.value.trim();
-          const title = lessons.find(([name]) => name === list.value)?.[1] ?? ""; // in English; each page translates it
-          return own ? run("send", "", own) : run("send", title, `#lesson=${list.value}`);
-        }),
-      ),
-      el(
-        "div",
-        { class: "b-tools" },
-        steps.line,
-        parameters.line,
-        sharing.line,
-        button("class-clear", "Clear the board", () => run("clear")),
-      ),
-      status,
-    ),
+    el("div.class-settings", el("div.b-tools", "Send to all pages", sending), el("div.b-tools", limits, clear), status),
   );
 }
 
 /** Sharing one's own run, again at its end. */
 function shareForm() {
-  const name = field("Your name on the board", "class-name", {
-    type: "text",
-    maxlength: 24,
-    autocomplete: "off",
-    value: room.kept.get("name") ?? "",
-  });
-  const status = el("p", { role: "status" });
-  const submit = el("button", { type: "submit", class: "b-small-button", id: "class-share" }, "Share my run");
-  const remove = button("class-withdraw", "Take it off", async () => {
+  const own = room.kept.get("name") ?? "",
+    name = field("class-name", { type: "text", maxlength: 24, autocomplete: "off", value: own }),
+    status = el("p", { role: "status" }),
+    submit = el("button.b-small", { type: "submit", id: "class-share" }, "Share my run");
+  const withdraw = async () => {
     room.kept.set("run", null);
     status.textContent = (await act("withdraw")).error ?? "";
-  });
-  const form = el(
-    "form",
-    { class: "class-share" },
-    el("div", { class: "b-tools" }, name.line, submit, remove),
-    el("p", { class: "b-empty" }, PRIVACY),
-    status,
-  );
+  };
+  const remove = button("Take it off", withdraw, { id: "class-withdraw" });
   /** @param {string | null} run */
   const share = async (run) => {
-    const answer = await act("share", run, name.input.value);
+    const answer = await act("share", run, name.value);
     if (answer.run) {
       room.kept.set("run", answer.run);
-      room.kept.set("name", name.input.value);
+      room.kept.set("name", name.value);
     }
     status.textContent = answer.error ?? "";
   };
-  form.addEventListener("submit", (event) => {
+  const send = (/** @type {Event} */ event) => {
     event.preventDefault();
     share(null).catch(console.warn);
-  });
+  };
   // The run that was shared, and no other, is shared again when its status changes.
   on("status", () => {
     if (room.own !== null && room.kept.get("run")) share(room.kept.get("run")).catch(console.warn);
   });
+  const tools = el("div.b-tools", named("Your name on the board", name), submit, remove),
+    form = el("form.class-share", { onsubmit: send }, tools, el("p.b-empty", PRIVACY), status);
   follow(() => {
     remove.hidden = room.own === null;
     submit.textContent = room.own === null ? "Share my run" : "Share my newest run";
@@ -192,24 +151,16 @@ function shareForm() {
 
 /** @type {View} */
 export function view(root, { options }) {
-  const list = el("ul", { class: "class-board", id: "class-runs" });
-  const empty = el(
-    "p",
-    { class: "b-empty" },
-    "No run is on the board yet. Train one, type a name above, and share it.",
-  );
-  root.append(...(room.teacher ? [desk(options.lessons)] : []), shareForm(), empty, list);
+  const list = el("ul.class-board", { id: "class-runs" }),
+    empty = el("p.b-empty", NO_RUN);
+  fill(root, room.teacher && desk(options.lessons), shareForm(), empty, list);
   follow(() => {
-    const cards = new Map([...list.children].map((item) => [/** @type {HTMLElement} */ (item).dataset.version, item]));
-    const wanted = [...room.runs.values()]
-      .sort((one, other) => one.number - other.number)
-      .map((run) => {
-        const item = cards.get(`${run.version}`) ?? card(run);
-        item.classList.toggle("is-own", run.number === room.own);
-        return item;
-      });
-    if (wanted.length !== list.children.length || wanted.some((item, k) => item !== list.children[k]))
-      list.replaceChildren(...wanted);
+    const before = /** @type {HTMLElement[]} */ ([...list.children]),
+      cards = new Map(before.map((item) => [item.dataset.version, item])),
+      runs = [...room.runs.values()].sort((one, other) => one.number - other.number);
+    const wanted = runs.map((run) => cards.get(`${run.version}`) ?? card(run));
+    wanted.forEach((item, k) => item.classList.toggle("is-own", runs[k].number === room.own));
+    if (wanted.length !== before.length || wanted.some((item, k) => item !== before[k])) fill(list, wanted);
     empty.hidden = wanted.length > 0;
   });
   return function drawn() {};

@@ -1,14 +1,13 @@
-// What this page knows of its class (ui/classroom/state.py), and how it takes part.
+// What this page knows of its class (ui/server/classroom/state.py), and how it takes part.
 
-import { visitor } from "../frame/page.js";
+import { keep, kept, visitor } from "../frame/page.js";
+import { polling } from "../parts/polling.js";
 
 /** @typedef {{number: number, version: number, name: string, title: string, recipe: string, status: string, step: number, curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
 /** @typedef {{number: number, link: string, open: boolean, count: number, bars: [word: string, count: number][][], own: string[] | null}} Round */
 /** @typedef {{number: number, title: string, link: string}} Sent */
 
 const POLL_MS = 1800; // a board follows within two seconds
-const RETRY_MS = 5000;
-const KEPT = "balcony-class";
 
 // The part of an address after # is sent to nobody. The token leaves the address bar at once, because others may see that.
 const parts = new URLSearchParams(window.Balcony.hash.slice(1));
@@ -20,28 +19,13 @@ if (location.hash.includes("teacher=")) {
 }
 
 /** Values of this browser tab that a reload finds: teacher, seen (number of the lesson that was closed), name, run. */
-const kept = {
-  /** @param {string} key @returns {any} */
-  get(key) {
-    try {
-      return JSON.parse(sessionStorage.getItem(KEPT) ?? "{}")[key];
-    } catch {
-      return undefined;
-    }
-  },
+const memory = {
+  /** @param {string} key */
+  get: (key) => kept(`class-${key}`, ""),
   /** @param {string} key @param {any} value */
-  set(key, value) {
-    try {
-      sessionStorage.setItem(
-        KEPT,
-        JSON.stringify({ ...JSON.parse(sessionStorage.getItem(KEPT) ?? "{}"), [key]: value }),
-      );
-    } catch (error) {
-      console.warn(error);
-    }
-  },
+  set: (key, value) => keep(`class-${key}`, "", value),
 };
-if (given) kept.set("teacher", given);
+if (given) memory.set("teacher", given);
 
 export const room = {
   version: 0,
@@ -55,9 +39,9 @@ export const room = {
   /** @type {Round | null} */
   round: null,
   sharing: true,
-  kept,
+  kept: memory,
   /** The teacher's token, "" on other pages. */
-  teacher: given ?? kept.get("teacher") ?? "",
+  teacher: given ?? memory.get("teacher") ?? "",
 };
 
 /** @type {(() => void)[]} */
@@ -78,19 +62,10 @@ async function send(path, ...values) {
   return answer.json();
 }
 
-let timer = 0;
-async function poll() {
-  clearTimeout(timer);
-  let wait = POLL_MS;
-  try {
-    if (document.visibilityState === "visible") take(await send("", room.version));
-  } catch (error) {
-    console.warn(error);
-    wait = RETRY_MS;
-  }
-  clearTimeout(timer);
-  timer = setTimeout(poll, wait);
-}
+const poll = polling(async () => {
+  take(await send("", room.version));
+  return POLL_MS;
+});
 
 /** @param {any} news */
 function take({ numbers, runs, ...news }) {
@@ -124,7 +99,4 @@ export function show(link) {
   dispatchEvent(new HashChangeEvent("hashchange"));
 }
 
-document.addEventListener("visibilitychange", () => {
-  if (document.visibilityState === "visible") poll();
-});
 visitor.known.then(poll);

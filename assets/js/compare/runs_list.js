@@ -2,218 +2,177 @@
 // differ between these.
 
 import { saveMenu } from "../parts/downloads.js";
-import { disable, el, note } from "../parts/elements.js";
+import { keepingFocus, row, scrolling, table } from "../controls.js";
+import { button, disable, dot, draws, el, fill, note, notes } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 import { on } from "../frame/page.js";
 import { curves } from "../train/curves.js";
-import { dot, hasEnded, runs, STATUS_NAMES } from "../train/runs.js";
+import { hasEnded, runs, STATUS_NAMES } from "../train/runs.js";
 import { asking } from "../views.js";
 
-/** @param {number | null} value */
-const loss = (value) => (value === null ? "–" : value.toFixed(3));
-/** @param {number | null} value */
-const accuracy = (value) => (value === null ? "–" : percent(value));
-/** @type {[name: string, words: (value: number | null) => string][]} */
-const COLUMNS = [
-  ["MLM loss", loss],
-  ["NSP loss", loss],
-  ["Asked words right", accuracy],
-  ["Pairs right", accuracy],
+const loss = (/** @type {number | null} */ value) => value?.toFixed(3) ?? "–";
+const accuracy = (/** @type {number | null} */ value) => (value === null ? "–" : percent(value));
+const COLUMNS = { "MLM loss": loss, "NSP loss": loss, "Asked words right": accuracy, "Pairs right": accuracy };
+const ALIKE = [
+  "They did not all begin with the same weights.",
+  "All of them began with the same weights, bit for bit.",
 ];
+const [IN_THE_CURVES, AGAIN] = ["In the curves", "Again"].map((name) => el("span.b-unseen", name));
 
-/** @type {View} */
-export function view(root, { trigger, server, options }) {
-  const head = el(
-    "thead",
-    {},
-    el(
-      "tr",
-      {},
-      ...["In the curves", "Run", "Seed", "Steps", ...COLUMNS.map(([name]) => name), "Again"].map((name, index) =>
-        el(
-          "th",
-          { scope: "col", class: index > 1 && index < 8 ? "b-number" : null },
-          index === 0 || index === 8 ? el("span", { class: "b-unseen" }, name) : name,
-        ),
-      ),
-    ),
-  );
-  const body = el("tbody", {});
-  const table = el("table", { class: "b-runs", id: "runs-table" }, head, body);
-  const empty = el("p", { class: "b-empty" }, "Each run that you start is listed here, with its last numbers.");
-  const hint = el("p", { class: "b-empty" }, options.hint);
-  const said = el("div", { id: "runs-notes" });
-  const differ = el("div", { id: "runs-differ" });
-  const side = el("div", {});
-  root.append(
-    el("h2", {}, "Which of your runs learned more?"),
-    empty,
-    el("div", { class: "b-beside" }, el("div", {}, said, el("div", { class: "b-scroll" }, table), hint, differ), side),
-  );
-  const chart = curves(side, options);
-  side.append(
-    saveMenu({ id: "compared", what: "the compared curves", kinds: ["png", "svg"] }, (kind) =>
-      chart.picture(kind, "Compared runs"),
-    ),
-  );
-  side.hidden = table.hidden = hint.hidden = true;
-  let rows = [];
+/** A number, with its name where the head of the table has no room. @param {string} name @param {...import("../parts/elements.js").Child} content */
+const numberCell = (name, ...content) => el("td.b-number", { "data-name": name }, content);
+
+/** The settings that differ between runs, and whether they began alike. @param {any} answer */
+function difference({ runs: numbers, rows, alike }) {
+  const lines = rows.map(([label, name, ...values]) => [el("span", { title: name }, label), ...values]);
+  const head = ["Setting", ...numbers.map((number) => `Run ${number}`)];
+  return [
+    el("h3", "What differs"),
+    rows.length > 0
+      ? scrolling("What differs", table(head, lines, { numbers: Infinity, class: "b-table is-narrow" }))
+      : el("p", "Nothing: the same settings, text and seed."),
+    alike !== null && el("p.b-empty", { id: "runs-alike" }, ALIKE[+alike]),
+  ];
+}
+
+class RunsList {
+  /** @type {any[]} */
+  rows = [];
   /** @type {string | null} */
-  let before = null;
+  before = null;
+  /** The curves of runs. @type {Record<string, any>} */
+  fetched = {};
+  table = table([IN_THE_CURVES, "Run", "Seed", "Steps", ...Object.keys(COLUMNS), AGAIN], [], {
+    class: "b-table b-runs",
+    id: "runs-table",
+    numbers: 2,
+  });
+  empty = el("p.b-empty", "Each run that you start is listed here, with its last numbers.");
+  notes = el("div", { id: "runs-notes" });
+  differ = el("div", { id: "runs-differ" });
+  side = el("div");
 
-  function button(row, label, paused, title) {
-    const item = el(
-      "button",
-      {
-        class: "b-small-button",
-        "aria-label": `${label}: run ${row.number}`,
-        "data-control": `${label} ${row.number}`,
-      },
-      label,
-    );
-    const isBusy = rows.some((each) => !hasEnded(each.status));
-    disable(
-      item,
-      isBusy ? "Stop the active run first" : !row.canRepeat && "The text of this run is no longer kept",
-      title,
-    );
-    item.addEventListener("click", () => trigger("select", { run: row.run, paused }));
-    return item;
+  /** @param {HTMLElement} root @param {ViewContext} context */
+  constructor(root, { trigger, server, options }) {
+    this.trigger = trigger;
+    this.server = server;
+    this.hint = el("p.b-empty", options.hint);
+    const listed = el("div", this.notes, el("div.b-scroll", this.table), this.hint, this.differ);
+    root.append(el("h2", "Which of your runs learned more?"), this.empty, el("div.b-beside", listed, this.side));
+    this.chart = curves(this.side, options);
+    const kinds = { id: "compared", what: "the compared curves", kinds: ["png", "svg"] };
+    this.side.append(saveMenu(kinds, (kind) => this.chart.picture(kind, "Compared runs")));
+    this.compare = asking(this.differ, () => this.drawChosen());
+    const refresh = asking(root, () => this.list());
+    on("runs", () => refresh());
+    on("chosen", () => this.show());
+    refresh();
+    this.hide();
   }
 
-  function line(row) {
-    const tick = el("input", {
-      type: "checkbox",
-      "aria-label": `Run ${row.number} in the curves`,
-      "data-control": row.number,
-    });
-    tick.checked = row.isShown || runs.chosen.has(row.run);
-    tick.disabled = row.isShown || !row.canRepeat;
-    tick.addEventListener("change", () => {
-      const chosen = new Set(runs.chosen);
-      if (tick.checked) chosen.add(row.run);
-      else chosen.delete(row.run);
-      runs.choose(chosen);
-    });
-    const name = STATUS_NAMES[row.status].toLowerCase();
-    const held = row.held || [];
-    const item = el(
-      "tr",
-      { "data-run": row.run, "data-status": row.status },
-      el("td", { class: "b-tick" }, tick),
-      el(
-        "td",
-        { class: "b-run-name" },
-        dot(row),
-        el("div", {}, `${row.number} · ${row.title}`, el("small", { title: row.reason || null }, name)),
-      ),
-      el("td", { class: "b-number", "data-name": "Seed" }, row.seed),
-      el(
-        "td",
-        { class: "b-number", "data-name": "Steps" },
-        row.step === row.steps ? count(row.steps) : `${count(row.step)} of ${count(row.steps)}`,
-      ),
-      ...COLUMNS.map(([name, words], index) =>
-        el(
-          "td",
-          { class: "b-number", "data-name": name },
-          row.numbers ? words(row.numbers[index]) : "–",
-          ...(row.held ? [el("small", {}, `${words(held[index])} held-out`)] : []),
-        ),
-      ),
-      el(
-        "td",
-        { class: "b-again" },
-        button(row, "Run again", false, "Same settings, text and seed"),
-        button(row, "Reset", true, "Same settings, text and seed, paused at step 0"),
-      ),
-    );
-    item.classList.toggle("is-shown", row.isShown);
-    return item;
+  draw() {}
+
+  hide() {
+    const isEmpty = this.rows.length === 0;
+    this.side.hidden = this.table.hidden = this.hint.hidden = isEmpty;
+    this.empty.hidden = !isEmpty;
   }
 
-  function difference({ runs: numbers, rows: settings, alike }) {
-    const sides = numbers.map((number) => el("th", { scope: "col" }, `Run ${number}`));
-    const lines = settings.map(([label, name, ...values]) =>
-      el("tr", {}, el("th", { scope: "row", title: name }, label), ...values.map((value) => el("td", {}, value))),
-    );
-    const parts = [el("h3", {}, "What differs")];
-    if (settings.length) {
-      parts.push(
-        el(
-          "div",
-          { class: "b-scroll" },
-          el(
-            "table",
-            { class: "b-differ" },
-            el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Setting"), ...sides)),
-            el("tbody", {}, ...lines),
-          ),
-        ),
-      );
-    } else parts.push(el("p", {}, "Nothing: the same settings, text and seed."));
-    if (alike !== null) {
-      parts.push(
-        el(
-          "p",
-          { class: "b-empty", id: "runs-alike" },
-          alike
-            ? "All of them began with the same weights, bit for bit."
-            : "They did not all begin with the same weights.",
-        ),
-      );
+  /** Ask for the runs. */
+  async list() {
+    if (!runs.visitor || !runs.shown) {
+      this.rows = [];
+      this.show();
+      return;
     }
-    return parts;
+    const answer = await this.server.listing(runs.visitor);
+    if (answer.error) return;
+    const rows = (this.rows = answer.map((row) => ({ ...row, isShown: row.run === runs.shown })));
+    // The runs of an experiment do not stay beside a run that was started after it.
+    const isLater = this.before && this.before !== runs.shown && rows.at(-1)?.isShown && !rows.at(-1).variant;
+    this.before = runs.shown;
+    const there = rows.filter((row) => runs.chosen.has(row.run) && !(isLater && row.variant)).map((row) => row.run);
+    if (there.length < runs.chosen.size)
+      runs.choose(there); // the server dropped some; this shows the list too
+    else this.show();
   }
 
-  /** @type {Record<string, any>} */
-  const fetched = {}; // curves, by run
-  const compare = asking(differ, async () => {
-    const ticked = rows.filter((row) => row.canRepeat && (row.isShown || runs.chosen.has(row.run)));
-    const chosen = ticked.map((row) => row.run);
+  show() {
+    const [body] = this.table.tBodies,
+      lines = this.rows.map((row) => this.line(row));
+    keepingFocus(body, () => fill(body, lines));
+    fill(this.notes, notes(this.rows[0]?.notes ?? []));
+    this.hide();
+    this.compare();
+  }
+
+  /** @param {any} run */
+  line(run) {
+    const { number, title, status, reason, seed, step, steps, numbers, held, isShown } = run;
+    const name = el(
+      "div",
+      `${number} · ${title}`,
+      el("small", { title: reason || null }, STATUS_NAMES[status].toLowerCase()),
+    );
+    const measures = Object.entries(COLUMNS).map(([column, words], k) =>
+      numberCell(column, numbers ? words(numbers[k]) : "–", held && el("small", `${words(held[k])} held-out`)),
+    );
+    const again = [
+      this.again(run, "Run again", false, "Same settings, text and seed"),
+      this.again(run, "Reset", true, "Same settings, text and seed, paused at step 0"),
+    ];
+    const item = row(
+      [
+        el("td.b-tick", this.tick(run)),
+        el("td.b-run-name", dot(run.colour, run.isDotted), name),
+        numberCell("Seed", `${seed}`),
+        numberCell("Steps", step === steps ? count(steps) : `${count(step)} of ${count(steps)}`),
+        ...measures,
+        el("td.b-again", again),
+      ],
+      { "data-run": run.run, "data-status": status },
+    );
+    item.classList.toggle("is-shown", isShown);
+    return item;
+  }
+
+  /** Whether a run is drawn over the curves. @param {any} run */
+  tick({ run, number, isShown, canRepeat }) {
+    const tick = el("input", { type: "checkbox", "aria-label": `Run ${number} in the curves`, "data-key": number });
+    tick.checked = isShown || runs.chosen.has(run);
+    tick.disabled = isShown || !canRepeat;
+    tick.addEventListener("change", () => {
+      const others = [...runs.chosen].filter((each) => each !== run);
+      runs.choose(tick.checked ? [...others, run] : others);
+    });
+    return tick;
+  }
+
+  /** @param {any} run @param {string} label @param {boolean} paused @param {string} title */
+  again({ run, number, canRepeat }, label, paused, title) {
+    const item = button(label, () => this.trigger("select", { run, paused }), {
+      "aria-label": `${label}: run ${number}`,
+      "data-key": `${label} ${number}`,
+    });
+    const isBusy = this.rows.some(({ status }) => !hasEnded(status));
+    disable(item, isBusy ? "Stop the active run first" : !canRepeat && "The text of this run is no longer kept", title);
+    return item;
+  }
+
+  /** Draw the curves of the chosen runs, and what differs between these. */
+  async drawChosen() {
+    const { fetched, server } = this,
+      ticked = this.rows.filter((row) => row.canRepeat && (row.isShown || runs.chosen.has(row.run))),
+      chosen = ticked.map((row) => row.run);
     for (const { run, status } of ticked) {
       if (fetched[run]?.status === status && hasEnded(status)) continue; // that of an active run grows
       fetched[run] = { ...(await server.curve(runs.visitor, run)), status };
     }
-    chart.overlay(chosen.map((run) => fetched[run]).filter(({ error }) => !error));
-    if (chosen.length < 2) {
-      differ.replaceChildren();
-      return;
-    }
-    const answer = await server.differing(runs.visitor, chosen);
-    differ.replaceChildren(...(answer.error ? [note(answer.error, true)] : difference(answer)));
-  });
-
-  const show = () => {
-    const focused = body.querySelector(":focus")?.getAttribute("data-control");
-    body.replaceChildren(...rows.map(line));
-    said.replaceChildren(...(rows[0]?.notes || []).map((text) => note(text)));
-    if (focused) /** @type {HTMLElement | null} */ (body.querySelector(`[data-control="${focused}"]`))?.focus();
-    side.hidden = table.hidden = hint.hidden = rows.length === 0;
-    empty.hidden = rows.length > 0;
-    compare();
-  };
-
-  const refresh = asking(root, async () => {
-    if (!runs.visitor || !runs.shown) {
-      rows = [];
-      show();
-      return;
-    }
-    const answer = await server.listing(runs.visitor);
-    if (answer.error) return;
-    rows = answer.map((row) => ({ ...row, isShown: row.run === runs.shown }));
-    // The runs of an experiment are no longer beside a run that was started after it.
-    const isLater = before && before !== runs.shown && rows.at(-1)?.isShown && !rows.at(-1).variant;
-    before = runs.shown;
-    const there = rows.filter((row) => runs.chosen.has(row.run) && !(isLater && row.variant)).map((row) => row.run);
-    if (there.length < runs.chosen.size)
-      runs.choose(there); // the server dropped some; this shows the list too
-    else show();
-  });
-
-  on("runs", () => refresh());
-  on("chosen", show);
-  refresh();
-  return function draw() {};
+    this.chart.change({ others: chosen.map((run) => fetched[run]).filter(({ error }) => !error) });
+    const answer = chosen.length > 1 && (await server.differing(runs.visitor, chosen));
+    fill(this.differ, answer && (answer.error ? note(answer.error, true) : difference(answer)));
+  }
 }
+
+/** @type {View} */
+export const view = (root, context) => draws(new RunsList(root, context));

@@ -1,6 +1,6 @@
 // What a fine-tuned model answers: about one example in detail, and about held-out examples with its mistakes first.
 
-import { bar, el, nodes, note } from "../parts/elements.js";
+import { bar, button, el, fact, fill, note } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
 import { percent } from "../parts/numbers.js";
 import { announce } from "../frame/page.js";
@@ -39,80 +39,83 @@ import { ask, question } from "../frame/question.js";
  * @property {string} [error]
  */
 
-const COLOURS = ["#1f6fd6", "#a86200", "#0f766e", "#825fcb", "#b42318", "#64748b"];
+/** Colours of kinds in the style sheet, which has each for both themes. */
+const COLOURS = ["mlm", "nsp", "strong", "more", "wrong", "muted"];
 const MOST_LABELS = 60; // in the picture
 /** The kinds that have a colour, in the order of the colours. @type {string[]} */
 const kinds = [];
 
 /** @param {Pieces} pieces */
-function text(pieces) {
-  return pieces.map(([characters, kind]) => {
+const text = (pieces) =>
+  pieces.map(([characters, kind]) => {
     if (!kind) return characters;
     if (!kinds.includes(kind)) kinds.push(kind);
-    const mark = el("mark", { class: "b-kind" }, characters, el("small", {}, ` ${kind}`));
-    mark.style.setProperty("--dot", COLOURS[kinds.indexOf(kind) % COLOURS.length]);
+    const mark = el("mark.b-kind", characters, el("small", ` ${kind}`));
+    mark.style.setProperty("--dot", `var(--b-${COLOURS[kinds.indexOf(kind) % COLOURS.length]})`);
     return mark;
   });
-}
 
 /** The answer about one example. @param {Answer} answer */
-export function answered({ guess, bars, marked }) {
+export function answered({ guess, bars = [], marked }) {
+  const lines = bars.map(([name, probability]) => {
+    const word = el("bdi.b-guess-word", { title: name }, name);
+    return el("li.b-guess", word, bar(probability, "mlm"), el("span.b-number", percent(probability)));
+  });
   return [
-    ...(guess === undefined ? [] : [el("p", { class: "b-verdict" }, el("bdi", {}, guess))]),
-    ...(marked ? [el("p", { dir: "auto" }, ...text(marked))] : []),
-    ...(bars?.length
-      ? [
-          el(
-            "ol",
-            {},
-            ...bars.map(([name, probability]) =>
-              el(
-                "li",
-                { class: "b-guess" },
-                el("bdi", { class: "b-guess-word", title: name }, name),
-                bar(probability, "mlm"),
-                el("span", { class: "b-number" }, percent(probability)),
-              ),
-            ),
-          ),
-        ]
-      : []),
+    guess !== undefined && el("p.b-verdict", el("bdi", guess)),
+    marked && el("p", { dir: "auto" }, text(marked)),
+    lines.length > 0 && el("ol", lines),
   ];
 }
 
 /** @param {Example} example */
-function line(example) {
-  const { pair, choices, label, guess, bars, marked, right } = example;
-  const press = el("button", { class: "b-small", "aria-label": `Try: ${example.text}` }, "Try");
-  press.addEventListener("click", () => {
+function line({ text: sentence, pair = "", choices, label = "", guess, bars, marked, right, true: truth }) {
+  const attempt = () => {
     announce("replaced", { text: question.text, pair: question.pair, hidden: question.hidden });
-    ask({ text: example.text, pair: pair ?? "", hidden: [], choices: choices ?? null });
-  });
+    ask({ text: sentence, pair, hidden: [], choices: choices ?? null });
+  };
   const certain = bars?.length && bars[0][0] === guess ? ` (${percent(bars[0][1])})` : "";
-  const said =
-    guess === undefined
-      ? []
-      : [
-          right === null ? "predicted " : "",
-          el("bdi", {}, guess),
-          certain,
-          ...(right ? [] : ["; label ", el("b", {}, el("bdi", {}, label ?? ""))]),
-        ];
-  const sentence = marked && !pair ? text(marked) : [example.text];
+  const said = guess !== undefined && [
+    right === null && "predicted ",
+    el("bdi", guess),
+    certain,
+    !right && ["; label ", el("b", el("bdi", label))],
+  ];
   return el(
-    "li",
-    { class: "b-pair", "data-right": right },
-    el("p", { dir: "auto" }, ...sentence),
-    ...(pair ? [el("p", { dir: "auto" }, ...(marked ? text(marked) : [pair]))] : []),
-    ...(example.true && !right ? [el("p", { dir: "auto" }, "Label: ", ...text(example.true))] : []),
+    "li.b-pair",
+    { "data-right": right },
+    el("p", { dir: "auto" }, marked && !pair ? text(marked) : sentence),
+    pair && el("p", { dir: "auto" }, marked ? text(marked) : pair),
+    truth && !right && el("p", { dir: "auto" }, "Label: ", text(truth)),
     el(
-      "p",
-      { class: "b-tools" },
-      ...(right === null ? [] : [el("b", { class: right ? null : "b-wrong" }, right ? "✓ right" : "✗ wrong")]),
-      el("span", {}, ...said),
-      press,
+      "p.b-tools",
+      right !== null && el(right ? "b" : "b.b-wrong", right ? "✓ right" : "✗ wrong"),
+      el("span", said),
+      button("Try", attempt, { "aria-label": `Try: ${sentence}` }),
     ),
   );
+}
+
+/** The confusion matrix as a picture. @param {ReturnType<typeof heatMap>} map @param {Results} value */
+function drawConfusion(map, { labels, confusion }) {
+  const totals = confusion.map((row) => row.reduce((sum, each) => sum + each, 0));
+  map.draw({
+    rows: labels,
+    columns: labels,
+    values: confusion.flatMap((row, i) => row.map((each) => (totals[i] ? each / totals[i] : null))),
+    measure: "Fraction of a label's examples",
+    ticks: [0, 0.25, 0.5, 0.75, 1],
+    largest: 56,
+    hint: "A row is a label, a column what the model predicted; point at a cell to read it.",
+    label: "Labels and predictions; the arrow keys go from cell to cell",
+    describe: (i, j) => [
+      el("bdi", labels[i]),
+      " predicted as ",
+      el("bdi", labels[j]),
+      `: ${confusion[i][j]} of ${totals[i]}`,
+    ],
+    outlined: (i, j) => i === j,
+  });
 }
 
 /**
@@ -120,69 +123,34 @@ function line(example) {
  * @param {HTMLElement} root
  */
 export function results(root) {
-  const readout = el("p", { class: "b-readout", "aria-live": "polite" });
-  const map = heatMap(readout),
-    picture = el("div", { id: "task-confusion" }, el("h3", {}, "Labels and predictions"), map.element, readout);
-  const measures = el("dl", { class: "b-tiles", id: "task-measures" });
-  const head = el("h3", { dir: "auto" }),
-    list = el("ol", { id: "task-examples" });
-  const show = el("button", { class: "b-next", id: "task-show" }, "Show this model in all tabs");
-  const body = el("div", { class: "b-beside" }, el("div", {}, el("h3", {}, "Mistakes first"), list), picture);
+  const map = heatMap(),
+    picture = el("div", { id: "task-confusion" }, el("h3", "Labels and predictions"), map.element),
+    measures = el("dl.b-tiles", { id: "task-measures" }),
+    head = el("h3", { dir: "auto" }),
+    list = el("ol", { id: "task-examples" }),
+    body = el("div.b-beside", el("div", el("h3", "Mistakes first"), list), picture);
   /** @type {Results} */
   let value;
-  let width = 0;
-  show.addEventListener("click", () => ask({ model: value.key, step: value.step, other: value.before }));
-  new ResizeObserver(() => {
-    if (value && picture.clientWidth && picture.clientWidth !== width) draw();
-  }).observe(picture);
-
-  function draw() {
-    const { labels, confusion } = value;
-    width = picture.clientWidth;
-    picture.hidden = !confusion.length || labels.length > MOST_LABELS;
-    if (picture.hidden) return;
-    const totals = confusion.map((row) => row.reduce((sum, each) => sum + each, 0));
-    map.draw({
-      rows: labels,
-      columns: labels,
-      values: confusion.flatMap((row, i) => row.map((each) => (totals[i] ? each / totals[i] : null))),
-      measure: "Fraction of a label's examples",
-      ticks: [0, 0.25, 0.5, 0.75, 1],
-      room: width || 400,
-      largest: 56,
-      hint: "A row is a label, a column what the model predicted; point at a cell to read it.",
-      label: "Labels and predictions; the arrow keys go from cell to cell",
-      describe: (i, j) => [
-        el("bdi", {}, labels[i]),
-        " predicted as ",
-        el("bdi", {}, labels[j]),
-        `: ${confusion[i][j]} of ${totals[i]}`,
-      ],
-      outlined: (i, j) => i === j,
-    });
-  }
+  const open = () => ask({ model: value.key, step: value.step, other: value.before });
+  const show = button("Show this model in all tabs", open, { class: "b-next", id: "task-show" });
 
   return {
     /** @param {Results} next */
     show(next) {
-      if (next.error || !next.key) {
-        root.replaceChildren(...(next.error ? [note(next.error, true)] : []));
+      const { error, key, part, name, examples, mistakes, labels, confusion } = (value = next);
+      if (error || !key) {
+        fill(root, error && note(error, true));
         return;
       }
-      value = next;
-      const isHere = question.model === value.key;
-      const isJudged = value.part && value.examples[0]?.right !== null;
-      head.replaceChildren(
-        ...nodes(value.name),
-        isJudged ? `: ${value.mistakes} of ${value.part} wrong` : value.part ? `: ${value.part}` : "",
-      );
-      root.replaceChildren(head, ...(value.part ? [measures, body] : []), ...(isHere ? [] : [show]));
-      if (!value.part) return;
-      measures.replaceChildren(
-        ...value.measures.map(([name, number]) => el("div", {}, el("dt", {}, name), el("dd", {}, number.toFixed(3)))),
-      );
-      list.replaceChildren(...value.examples.map(line));
-      draw();
+      const isJudged = part && examples[0]?.right !== null;
+      fill(head, name, part && (isJudged ? `: ${mistakes} of ${part} wrong` : `: ${part}`));
+      fill(root, head, part && [measures, body], question.model !== key && show);
+      if (!part) return;
+      const numbers = value.measures.map(([name, number]) => fact([name, number.toFixed(3)]));
+      fill(measures, numbers);
+      fill(list, examples.map(line));
+      picture.hidden = !confusion.length || labels.length > MOST_LABELS;
+      if (!picture.hidden) drawConfusion(map, value);
     },
   };
 }

@@ -11,11 +11,8 @@ const CODES = /** @type {(keyof typeof LANGUAGES)[]} */ (Object.keys(LANGUAGES))
 /** @type {typeof import("./translator.js") | null} */
 let translator = null;
 
-const control = el(
-  "select",
-  { id: "language", "aria-label": "Language" },
-  ...CODES.map((code) => el("option", { value: code, lang: code, translate: "no" }, LANGUAGES[code])),
-);
+const names = CODES.map((code) => el("option", { value: code, lang: code, translate: "no" }, LANGUAGES[code]));
+const control = el("select", { id: "language", "aria-label": "Language" }, names);
 
 /** The control for the bar at the top. */
 export const languages = () => control;

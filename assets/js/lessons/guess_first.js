@@ -1,39 +1,35 @@
 // Guess first: a person answers before the model's answer is uncovered, and a tally of both stays while the page is open.
 
-import { el } from "../parts/elements.js";
+import { toggle } from "../controls.js";
+import { button, el, tools } from "../parts/elements.js";
 import { announce, on } from "../frame/page.js";
 import { question } from "../frame/question.js";
 
 /** @param {string} tab @param {() => void} redraw */
 export function guessFirst(tab, redraw) {
-  const box = el("input", { type: "checkbox", id: `guess-first-${tab}` });
-  const another = el("button", { class: "b-small", hidden: "" }, "Another one");
-  const score = el("span", { role: "status" }),
+  const another = button("Another one", () => announce("draw", null), { hidden: "" }),
+    score = el("span", { role: "status" }),
     tally = [0, 0, 0];
   let uncovered = "",
+    isOn = false,
     isCovered = false;
   const cover = () => document.body.classList.toggle(`guessing-${tab}`, isCovered && question.tab === tab);
   const key = () => JSON.stringify([question.model, question.text, question.pair, question.hidden]);
-  box.addEventListener("change", () => {
-    another.hidden = !box.checked;
+  const turn = (/** @type {boolean} */ is) => {
+    isOn = is;
+    another.hidden = !is;
     uncovered = "";
     redraw();
-  });
-  another.addEventListener("click", () => announce("draw", null));
+  };
   on("question", ({ changed }) => {
     if (changed.has("tab")) cover();
   });
+  const box = toggle("Guess first", turn, { id: `guess-first-${tab}` });
   return {
-    line: el(
-      "div",
-      { class: "b-tools", "data-no-picture": "" },
-      el("label", { class: "b-toggle" }, box, "Guess first"),
-      another,
-      score,
-    ),
+    line: tools(box, another, score),
     /** Whether the answer to the question is covered. */
     covers() {
-      isCovered = box.checked && key() !== uncovered;
+      isCovered = isOn && key() !== uncovered;
       cover();
       return isCovered;
     },

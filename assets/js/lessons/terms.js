@@ -11,43 +11,65 @@ const WHERE =
   ".b-view :is(h2, h3, dt, th, caption, .b-empty, .b-lesson-text), .b-view dd:not(bdi *), .b-hint p, .b-heading h2";
 const NOT = "button, a, summary, label, svg, bdi, mark, dfn, [data-field], [aria-hidden=true]";
 const WAIT_MS = 400;
+const EDGE = 8; // pixels between an explanation and the end of the window
 
-/** @param {Record<string, string>} all by term; several names of one are divided by | */
-export function terms(all) {
-  const tip = el("div", { class: "b-tip", "aria-hidden": "true", hidden: "" });
-  const find = () =>
-    Object.keys(all)
-      .map(named)
-      .map((names, k) => ({
-        k,
-        find: new RegExp(`(?<![\\w[-])(?:${names})(?![\\w\\]-])`, /[A-Z]/.test(names) ? "" : "i"),
-      }));
-  let words = find();
-  const described = el(
-    "div",
-    { hidden: "" },
-    ...Object.values(all).map((text, k) => el("p", { id: `term-${k}` }, text)),
-  );
-  document.querySelector(".gradio-container")?.append(tip, described);
+/** @typedef {{k: number, find: RegExp}} Word the number of a term, and what finds it in the language of the page */
 
-  /** @param {Element} place @param {typeof words[0]} word */
-  function mark(place, { k, find }) {
-    const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
-    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
-      const found = find.exec(node.textContent ?? "");
-      if (!found || node.parentElement?.closest(NOT)) continue;
-      const rest = /** @type {Text} */ (node).splitText(found.index);
-      rest.splitText(found[0].length);
-      const term = el("dfn", { class: "b-term", tabindex: 0, "aria-describedby": `term-${k}` });
-      rest.replaceWith(term);
-      term.append(rest);
-      return true;
-    }
-    return false;
+/** @param {string[]} keys several names of a term are divided by | @returns {Word[]} */
+const wordsOf = (keys) =>
+  keys.map(named).map((names, k) => {
+    const find = new RegExp(`(?<![\\w[-])(?:${names})(?![\\w\\]-])`, /[A-Z]/.test(names) ? "" : "i");
+    return { k, find };
+  });
+
+/** Underline a word where it first stands in a text. @param {Element} place @param {Word} word */
+function mark(place, { k, find }) {
+  const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const found = find.exec(node.textContent ?? "");
+    if (!found || node.parentElement?.closest(NOT)) continue;
+    const rest = /** @type {Text} */ (node).splitText(found.index);
+    rest.splitText(found[0].length);
+    const term = el("dfn.b-term", { tabindex: 0, "aria-describedby": `term-${k}` });
+    rest.replaceWith(term);
+    term.append(rest);
+    return true;
   }
+  return false;
+}
+
+function unmark() {
+  for (const term of document.querySelectorAll(".b-term")) {
+    const place = term.parentNode;
+    term.replaceWith(...term.childNodes);
+    place?.normalize();
+  }
+}
+
+/** Show the explanation of a term, or none. @param {HTMLElement} tip @param {EventTarget | null} target */
+function explain(tip, target) {
+  const term = target instanceof Element ? target.closest(".b-term") : null;
+  tip.hidden = !term;
+  if (!term) return;
+  tip.textContent = document.getElementById(term.getAttribute("aria-describedby") ?? "")?.textContent ?? "";
+  const { left, bottom, top } = term.getBoundingClientRect(),
+    { width, height } = tip.getBoundingClientRect();
+  tip.style.left = `${Math.max(EDGE, Math.min(left, document.documentElement.clientWidth - width - EDGE))}px`;
+  tip.style.top = `${bottom + height + 12 > innerHeight ? top - height - 6 : bottom + 6}px`;
+}
+
+/** @param {Record<string, string>} all explanations by term */
+export function terms(all) {
+  const tip = el("div.b-tip", { "aria-hidden": "true", hidden: "" });
+  const texts = Object.values(all).map((text, k) => el("p", { id: `term-${k}` }, text));
+  document.querySelector(".gradio-container")?.append(tip, el("div", { hidden: "" }, texts));
+  let words = wordsOf(Object.keys(all));
+  on("language", () => {
+    words = wordsOf(Object.keys(all));
+    unmark();
+  });
 
   const read = new WeakMap(); // place to the text that was looked through: only news is read again
-
   function scan() {
     for (const panel of document.querySelectorAll("[role=tabpanel], #lesson")) {
       if (!(panel instanceof HTMLElement) || !panel.offsetHeight) continue;
@@ -59,33 +81,6 @@ export function terms(all) {
       }
     }
   }
-
-  /** @param {EventTarget | null} target */
-  function show(target) {
-    const term = target instanceof Element ? target.closest(".b-term") : null;
-    tip.hidden = !term;
-    if (!term) return;
-    tip.textContent = document.getElementById(term.getAttribute("aria-describedby") ?? "")?.textContent ?? "";
-    const { left, bottom, top } = term.getBoundingClientRect(),
-      { width, height } = tip.getBoundingClientRect();
-    tip.style.left = `${Math.max(8, Math.min(left, document.documentElement.clientWidth - width - 8))}px`;
-    tip.style.top = `${bottom + height + 12 > innerHeight ? top - height - 6 : bottom + 6}px`;
-  }
-  for (const event of ["pointerover", "focusin", "click"])
-    document.addEventListener(event, ({ target }) => show(target));
-  for (const event of ["focusout", "scroll"]) document.addEventListener(event, () => show(null), true);
-  document.addEventListener("keydown", ({ key }) => {
-    if (key === "Escape") show(null);
-  });
-
-  on("language", () => {
-    words = find();
-    for (const term of document.querySelectorAll(".b-term")) {
-      const place = term.parentNode;
-      term.replaceWith(...term.childNodes);
-      place?.normalize();
-    }
-  });
   let waiting = 0;
   new MutationObserver(() => {
     waiting ||= setTimeout(() => {
@@ -94,4 +89,11 @@ export function terms(all) {
     }, WAIT_MS);
   }).observe(document.body, { childList: true, subtree: true, attributeFilter: ["hidden", "style"] });
   scan();
+
+  for (const event of ["pointerover", "focusin", "click"])
+    document.addEventListener(event, ({ target }) => explain(tip, target));
+  for (const event of ["focusout", "scroll"]) document.addEventListener(event, () => explain(tip, null), true);
+  document.addEventListener("keydown", ({ key }) => {
+    if (key === "Escape") explain(tip, null);
+  });
 }

@@ -2,51 +2,62 @@
 // names. Pressing a button of that part goes on; pressing a tab ends it, unless the tabs are what it names; Escape ends
 // it. Where the browser keeps nothing it does not come by itself. A link or a lesson goes first.
 
-import { el } from "../parts/elements.js";
+import { button, el } from "../parts/elements.js";
 import { choice } from "../frame/page.js";
 
-/**
- * @param {[where: string, text: string][]} stops @param {boolean} [first] only if this browser has not seen it
- */
+/** @param {number} start @param {number} last */
+const inside = (start, last) => `${Math.max(8, Math.min(start, last - 8))}px`;
+
+/** @param {[where: string, text: string][]} stops @param {boolean} [first] only if this browser has not seen it */
 export function tour(stops, first) {
   if (document.querySelector(".b-tour") || (first && (window.Balcony.forgets || choice("tour")))) return;
   choice("tour", "seen");
-  let at = 0;
-  const listening = new AbortController();
-  const text = el("p", { "aria-live": "polite" }),
-    count = el("span", { class: "b-number" });
-  const button = (/** @type {string} */ name, /** @type {() => void} */ press) => {
-    const item = el("button", { class: "b-small-button" }, name);
-    item.onclick = press;
-    return item;
-  };
-  const back = button("Back", () => go(-1)),
-    next = button("Next", () => go(1));
-  const box = el(
-    "div",
-    { class: "b-view b-tour", role: "dialog", "aria-label": "Tour of the page" },
-    text,
-    el("div", { class: "b-tools" }, count, back, next, button("Skip", end)),
-  );
+  new Tour(stops);
+}
 
-  /** @param {number} start @param {number} last */
-  const inside = (start, last) => `${Math.max(8, Math.min(start, last - 8))}px`;
-  const unmark = () => document.querySelector(".b-toured")?.classList.remove("b-toured");
+class Tour {
+  at = 0;
+  listening = new AbortController();
+  text = el("p", { "aria-live": "polite" });
+  count = el("span.b-number");
+  back = button("Back", () => this.go(-1));
+  next = button("Next", () => this.go(1));
+  skip = button("Skip", () => this.end());
+  tools = el("div.b-tools", this.count, this.back, this.next, this.skip);
+  box = el("div.b-view.b-tour", { role: "dialog", "aria-label": "Tour of the page" }, this.text, this.tools);
+
+  /** @param {[where: string, text: string][]} stops */
+  constructor(stops) {
+    this.stops = stops;
+    const type = (/** @type {KeyboardEvent} */ { key }) => {
+      if (key === "Escape") this.end();
+    };
+    const press = (/** @type {any} */ { target }) => {
+      if (target.closest("button")?.closest(stops[this.at][0])) this.go(1);
+      else if (target.closest(".tab-wrapper")) this.end();
+    };
+    addEventListener("keydown", type, this.listening);
+    addEventListener("click", press, this.listening);
+    document.querySelector(".gradio-container")?.append(this.box);
+    this.go(0);
+    this.next.focus({ preventScroll: true });
+  }
 
   /** @param {number} by */
-  function go(by) {
-    unmark();
-    at += by;
+  go(by) {
+    const { stops, box, back, next } = this,
+      at = (this.at += by);
+    this.unmark();
     if (!stops[at]) {
-      end();
+      this.end();
       return;
     }
     const [where, what] = stops[at],
       place = /** @type {Element} */ (document.querySelector(where));
     place.classList.add("b-toured");
     place.scrollIntoView({ block: "nearest" });
-    text.textContent = what;
-    count.textContent = `${at + 1} of ${stops.length}`;
+    this.text.textContent = what;
+    this.count.textContent = `${at + 1} of ${stops.length}`;
     back.disabled = !at;
     next.textContent = stops[at + 1] ? "Next" : "Done";
     const { left, bottom } = place.getBoundingClientRect();
@@ -54,27 +65,13 @@ export function tour(stops, first) {
     box.style.top = inside(bottom + 8, innerHeight - box.offsetHeight);
   }
 
-  function end() {
-    unmark();
-    listening.abort();
-    box.remove();
+  unmark() {
+    document.querySelector(".b-toured")?.classList.remove("b-toured");
   }
-  addEventListener(
-    "keydown",
-    ({ key }) => {
-      if (key === "Escape") end();
-    },
-    listening,
-  );
-  addEventListener(
-    "click",
-    (/** @type {any} */ { target }) => {
-      if (target.closest("button")?.closest(stops[at][0])) go(1);
-      else if (target.closest(".tab-wrapper")) end();
-    },
-    listening,
-  );
-  document.querySelector(".gradio-container")?.append(box);
-  go(0);
-  next.focus({ preventScroll: true });
+
+  end() {
+    this.unmark();
+    this.listening.abort();
+    this.box.remove();
+  }
 }

@@ -2,8 +2,9 @@
 
 import { bars } from "../parts/row.js";
 import { behindText, effect, effectLegend } from "../colours.js";
-import { direction, el, note, roam } from "../parts/elements.js";
-import { percent } from "../parts/numbers.js";
+import { scrolling, table } from "../controls.js";
+import { button, direction, el, fill, note, roam, tools } from "../parts/elements.js";
+import { count, percent, signed } from "../parts/numbers.js";
 import { announce } from "../frame/page.js";
 import { ask } from "../frame/question.js";
 
@@ -23,230 +24,129 @@ import { ask } from "../frame/question.js";
 /** @typedef {{kind: "sweep", words: Swept[]}} Sweep */
 /** @typedef {Common & {error?: string} & (Lens | LeaveOneOut | Sweep | {kind: ""})} Closer */
 
-/**
- * @template {HTMLElement} Element
- * @param {Element} element @param {string} colour
- */
+/** @template {HTMLElement} Made @param {Made} element @param {string} colour */
 function tint(element, colour) {
   element.style.background = colour;
   return element;
 }
 
-/**
- * Percentage points with a sign.
- * @param {number} change
- */
-function points(change) {
-  const value = Math.round(change * 100);
-  return value > 0 ? `+${value}` : value < 0 ? `−${-value}` : "0";
-}
+/** @param {string} word */
+const hiddenWord = (word) => el("bdi.b-hidden-word", word);
 
 /**
  * One line for each sentence.
  * @template {{sentence: number, word: string}} Word
  * @param {Word[]} words @param {(word: Word) => Node} item
  */
-function sentences(words, item) {
-  return [0, 1]
-    .map((sentence) => words.filter((word) => word.sentence === sentence))
-    .filter((line) => line.length)
-    .map((line) => el("div", { class: "b-words", dir: direction(line.map(({ word }) => word)) }, ...line.map(item)));
-}
+const sentences = (words, item) =>
+  [0, 1].map((sentence) => {
+    const line = words.filter((word) => word.sentence === sentence);
+    return line.length > 0 && el("div.b-words", { dir: direction(line.map(({ word }) => word)) }, line.map(item));
+  });
 
 /** @param {Lens} value */
-function lens(value) {
-  const rows = value.rows.map((row, layer) =>
-    el(
-      "tr",
-      {},
-      el("th", { scope: "row" }, layer ? `Layer ${layer}` : "Embeddings"),
-      el("td", {}, el("bdi", {}, row.best[0]), ` ${percent(row.best[1])}`),
-      el("td", { class: "b-number" }, row.rank.toLocaleString("en")),
-      ...row.cells.map((probability) =>
-        tint(el("td", { class: "b-number" }, percent(probability)), behindText(probability)),
-      ),
-    ),
-  );
-  const names = value.candidates.map((name) =>
-    el(
-      "th",
-      { scope: "col", class: "b-number" },
-      el("bdi", { class: name === value.watched ? "b-hidden-word" : null }, name),
-    ),
-  );
-  return el(
-    "div",
-    { class: "b-scroll", tabindex: "0", role: "region", "aria-label": "Layer lens" },
-    el(
-      "table",
-      { class: "b-lens" },
-      el(
-        "thead",
-        {},
-        el(
-          "tr",
-          {},
-          el("th", { scope: "col" }),
-          el("th", { scope: "col" }, "Best guess"),
-          el(
-            "th",
-            { scope: "col", class: "b-number" },
-            "Rank of ",
-            el("bdi", { class: "b-hidden-word" }, value.watched),
-          ),
-          ...names,
-        ),
-      ),
-      el("tbody", {}, ...rows),
-    ),
-  );
+function lens({ rows, candidates, watched, words, size }) {
+  const names = candidates.map((name) => (name === watched ? hiddenWord(name) : el("bdi", name))),
+    head = ["", "Best guess", ["Rank of ", hiddenWord(watched)], ...names];
+  const lines = rows.map(({ best, rank, cells }, layer) => [
+    layer ? `Layer ${layer}` : "Embeddings",
+    [el("bdi", best[0]), ` ${percent(best[1])}`],
+    count(rank),
+    ...cells.map((each) => tint(el("td.b-number", percent(each)), behindText(each))),
+  ]);
+  const follow = button("Follow it step by step", () => {
+    ask({ tab: "step-by-step", stage: "layers", token: null });
+    announce("open", null);
+  });
+  const all = words.length < size ? `The likeliest ${words.length} of` : "All";
+  return [
+    scrolling("Layer lens", table(head, lines, { numbers: 2, class: "b-table is-narrow" })),
+    bars(
+      `${all} ${size} words: `,
+      words.map(([, probability]) => probability),
+      { names: words.map(([word]) => word) },
+    ).box,
+    tools(follow),
+  ];
 }
 
 /** @param {Common & LeaveOneOut} value */
-function mattered(value) {
-  const answer = el("bdi", { class: "b-hidden-word" }, value.answer),
-    probability = percent(value.probability);
-  return el(
-    "div",
-    {},
-    value.masks && value.masks.length > 1
-      ? el("p", {}, "With these masks, ", answer, ` has ${probability}.`)
-      : el("p", {}, "With only ", answer, ` hidden: ${probability}.`),
-    ...sentences(value.words, (word) =>
-      tint(
-        el(
-          "span",
-          { class: "b-seen" },
-          el("bdi", {}, word.word),
-          el("small", { class: "b-number" }, points(word.change)),
-        ),
-        effect(-word.change),
-      ),
+function mattered({ answer, probability, masks = [], words }) {
+  const word = hiddenWord(answer);
+  return [
+    masks.length > 1
+      ? el("p", "With these masks, ", word, ` has ${percent(probability)}.`)
+      : el("p", "With only ", word, ` hidden: ${percent(probability)}.`),
+    sentences(words, ({ word, change }) =>
+      tint(el("span.b-seen", el("bdi", word), el("small.b-number", signed(100 * change))), effect(-change)),
     ),
     effectLegend((size) => `${size * 100}`),
-  );
+  ];
 }
 
 /**
  * The sentences by colour, and the guesses for the clicked word below them.
- * @param {Sweep} value
- * @param {number} open index of the clicked word
- * @param {(index: number) => void} press
+ * @param {Sweep} value @param {number} open index of the clicked word @param {(index: number) => void} press
  */
-function sweep(value, open, press) {
-  const rivals = el("div", { class: "b-rivals", "aria-live": "polite" });
-  const buttons = value.words.map((word, index) => {
-    const button = el(
-      "button",
-      { class: "b-seen", "aria-pressed": "false" },
-      el("bdi", {}, word.word),
-      el("small", { class: "b-number" }, word.probability === null ? "unknown" : percent(word.probability)),
-    );
-    button.addEventListener("click", () => show(index));
-    return tint(button, behindText(word.probability ?? 0));
+function sweep({ words }, open, press) {
+  const rivals = el("div.b-rivals", { "aria-live": "polite" });
+  const buttons = words.map(({ word, probability }, index) => {
+    const small = el("small.b-number", probability === null ? "unknown" : percent(probability)),
+      item = button([el("bdi", word), small], () => show(index), { class: "b-seen", "aria-pressed": false });
+    return tint(item, behindText(probability ?? 0));
   });
 
   /** @param {number} index */
   function show(index) {
     press(index);
-    buttons.forEach((button, i) => button.setAttribute("aria-pressed", `${i === index}`));
-    const word = value.words[index];
-    rivals.replaceChildren(
-      ...word.rivals.map((guesses, i) =>
-        el(
-          "p",
-          {},
-          "Guesses for ",
-          el("bdi", { class: "b-hidden-word" }, word.pieces[i]),
-          ": ",
-          ...guesses.flatMap(([token, probability], rank) => [
-            rank ? ", " : "",
-            el("bdi", {}, token),
-            ` ${percent(probability)}`,
-          ]),
-        ),
-      ),
+    buttons.forEach((item, k) => (item.ariaPressed = `${k === index}`));
+    const guess = (/** @type {[string, number]} */ [token, probability], /** @type {number} */ rank) => [
+      rank > 0 && ", ",
+      el("bdi", token),
+      ` ${percent(probability)}`,
+    ];
+    const lines = words[index].rivals.map((guesses, k) =>
+      el("p", "Guesses for ", hiddenWord(words[index].pieces[k]), ": ", guesses.map(guess)),
     );
+    fill(rivals, lines);
   }
 
-  const group = el(
-    "div",
-    { role: "group", "aria-label": "Words by how likely they are" },
-    ...sentences(value.words, (word) => buttons[value.words.indexOf(word)]),
+  const name = "Words by how likely they are",
+    lines = sentences(words, (word) => buttons[words.indexOf(word)]),
+    group = el("div", { role: "group", "aria-label": name }, lines);
+  if (buttons.length) roam(group);
+  if (open < buttons.length) show(open);
+  return el("div", group, rivals);
+}
+
+/** The masked words as buttons, of which one is shown. @param {string[]} names @param {number} [shown] */
+function masks(names, shown) {
+  const buttons = names.map((name, mask) =>
+    button([`Mask ${mask + 1}: `, el("bdi", name)], () => ask({ mask }), { "aria-pressed": mask === shown }),
   );
-  if (buttons.length) {
-    roam(group);
-    if (open < buttons.length) show(open);
-  }
-  return el("div", {}, group, rivals);
+  const attributes = { role: "group", "aria-label": "The masked word to show", "data-no-picture": "" },
+    group = el("div.b-tools", attributes, buttons);
+  roam(group);
+  return group;
 }
 
 /** @type {View} */
 export function view(root) {
-  let open = Infinity;
+  let open = Infinity; // index of the clicked word
   let words = "";
-
-  /** The masked words as buttons, of which one is shown. @param {string[]} names @param {number} [shown] */
-  function masks(names, shown) {
-    const buttons = names.map((name, mask) => {
-      const button = el(
-        "button",
-        { class: "b-small", "aria-pressed": mask === shown },
-        `Mask ${mask + 1}: `,
-        el("bdi", {}, name),
-      );
-      button.addEventListener("click", () => ask({ mask }));
-      return button;
-    });
-    const group = el(
-      "div",
-      { class: "b-tools", role: "group", "aria-label": "The masked word to show", "data-no-picture": "" },
-      ...buttons,
-    );
-    roam(group);
-    return group;
-  }
-
-  /** @param {Closer} value */
-  function parts(value) {
-    if (value.kind === "lens") {
-      const follow = el("button", { class: "b-small-button" }, "Follow it step by step"),
-        shown = value.words.length;
-      follow.addEventListener("click", () => {
-        ask({ tab: "step-by-step", stage: "layers", token: null });
-        announce("open", null);
-      });
-      return [
-        lens(value),
-        bars(
-          `${shown < value.size ? `The likeliest ${shown} of` : "All"} ${value.size} words: `,
-          value.words.map(([, probability]) => probability),
-          undefined,
-          undefined,
-          value.words.map(([word]) => word),
-        ).box,
-        el("div", { class: "b-tools", "data-no-picture": "" }, follow),
-      ];
-    }
-    if (value.kind === "mattered") return [mattered(value)];
-    return value.kind === "sweep"
-      ? [
-          sweep(value, open, (index) => {
-            open = index;
-          }),
-        ]
-      : [];
-  }
 
   return function draw(/** @type {Closer | null} */ value) {
     if (!value) return;
-    const now = value.kind === "sweep" ? value.words.map((word) => word.word).join(" ") : "";
+    const now = value.kind === "sweep" ? value.words.map(({ word }) => word).join(" ") : "";
     if (now !== words) open = Infinity;
     words = now;
-    root.replaceChildren(
-      ...(value.masks && value.masks.length > 1 ? [masks(value.masks, value.mask)] : []),
-      ...parts(value),
-      value.error ? note(value.error, true) : el("p", { class: "b-empty" }, value.text),
+    fill(
+      root,
+      value.masks && value.masks.length > 1 && masks(value.masks, value.mask),
+      value.kind === "lens" && lens(value),
+      value.kind === "mattered" && el("div", mattered(value)),
+      value.kind === "sweep" && sweep(value, open, (index) => (open = index)),
+      value.error ? note(value.error, true) : el("p.b-empty", value.text),
     );
   };
 }

@@ -1,7 +1,7 @@
 // The guesses for the masked words.
 
-import { bar, el, note } from "../parts/elements.js";
-import { percent } from "../parts/numbers.js";
+import { bar, button, el, fill, note, notes } from "../parts/elements.js";
+import { count, percent, signed } from "../parts/numbers.js";
 import { announce, orError, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 import { guessFirst } from "../lessons/guess_first.js";
@@ -10,6 +10,7 @@ import { guessFirst } from "../lessons/guess_first.js";
 /** @typedef {{word: string, error?: string, pieces: string[], probability: number, ranks: number[]}} OwnGuess */
 /** @typedef {{word?: string, pieces: {answer: string | null, guesses: Guess[]}[], own?: OwnGuess}} Mask */
 /** @typedef {{word: string, here: number, there: number}} Comparison probabilities of a hidden word by two models */
+/** @typedef {(mask: number, piece: number, token: string) => void} Put puts a guess into the sentence */
 /**
  * @typedef {object} Guesses
  * @property {Mask[]} masks
@@ -21,15 +22,105 @@ import { guessFirst } from "../lessons/guess_first.js";
  * @property {string} [caption]
  */
 
+/** A guess, with its path through the layers: the lens shows the first piece of a word. @param {Guess} guess @param {boolean} isHidden whether it is the word that was hidden @param {number} mask @param {number} piece @param {Put | null} put */
+function line([token, probability], isHidden, mask, piece, put) {
+  const word = el("bdi.b-guess-word", { title: token }, token);
+  const follow = () => {
+    ask({ view: "lens", mask, guess: token });
+    announce("restored", null);
+  };
+  const path = { class: "b-path", "aria-label": `The path of ${token} through the layers` };
+  const insert = { class: "b-small b-put", "data-no-picture": "", "aria-label": `Insert ${token} into the sentence` };
+  return el(
+    isHidden ? "li.b-guess.is-own" : "li.b-guess",
+    put && !piece ? button(word, follow, path) : word,
+    bar(probability, "mlm"),
+    el("span.b-number", percent(probability)),
+    el("span.b-mark", isHidden && "hidden"),
+    put && button("insert", () => put(mask, piece, token), insert),
+  );
+}
+
+/** @param {OwnGuess} guess */
+function ownLine({ word, error, pieces, probability, ranks }) {
+  const several = pieces?.length > 1 ? `its ${pieces.length} pieces together; ranks ` : "rank ";
+  const judged = error
+    ? `: ${error}`
+    : [`: ${percent(probability)}, `, several, ranks.map((rank) => count(rank)).join(", ")];
+  return el("p.b-own", "My guess ", el("bdi.b-hidden-word", word), judged);
+}
+
+/** @param {Comparison} comparison */
+function compared({ word, here, there }) {
+  const apart = `${signed(100 * (here - there))} percentage points`;
+  return el(
+    "p.b-empty",
+    el("bdi", word),
+    `: ${percent(here)} with this model, ${percent(there)} with the first, ${apart}.`,
+  );
+}
+
+/** @param {Mask} mask @param {number} number @param {Put | null} put */
+function card({ word, pieces, own }, number, put) {
+  const lists = pieces.map(({ answer, guesses }, piece) => {
+    const lines = guesses.map((guess) => line(guess, guess[0] === answer, number, piece, put));
+    return [pieces.length > 1 && el("h4", `Piece ${piece + 1} of ${pieces.length}`), el("ol", lines)];
+  });
+  const title = el("h3", `Mask ${number + 1}`, word && [" for ", el("bdi.b-hidden-word", word)]);
+  return el("section.b-card", title, lists, own && ownLine(own));
+}
+
+/** The model's answer. @param {Guesses} value @param {Put | null} put */
+function answered({ caption, hint, masks, error, comparison = [], notes: texts }, put) {
+  const cards = masks.map((mask, number) => card(mask, number, put));
+  return [
+    caption && el("h3.b-caption", { dir: "auto" }, caption),
+    hint && el("p.b-empty", hint),
+    cards.length > 0 && el("div.b-cards", cards),
+    error && note(error, true),
+    comparison.map(compared),
+    notes(texts),
+  ];
+}
+
+/** A box for the person's own guess at each mask. @param {Mask[]} masks @param {(counts: number[]) => void} uncover */
+function guessing(masks, uncover) {
+  const boxes = masks.map((_, k) => {
+    const name = { "aria-label": `Your word for mask ${k + 1}`, placeholder: "Your word" };
+    return el("input", { type: "text", autocomplete: "off", ...name });
+  });
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    const known = masks.flatMap(({ word = "", pieces }, k) => {
+      if (pieces.some(({ answer }) => answer === null)) return [];
+      const own = boxes[k].value.trim().toLowerCase() === word.toLowerCase(),
+        models = pieces.every(({ answer, guesses }) => guesses[0]?.[0] === answer);
+      return [[own, models, true]];
+    });
+    uncover([0, 1, 2].map((column) => known.filter((each) => each[column]).length));
+  };
+  return el(
+    "form.b-card",
+    { onsubmit: submit },
+    boxes.map((box, k) => [el("h3", `Mask ${k + 1}`), box]),
+    el("button.b-small", { type: "submit", id: "uncover" }, "Show the model's guesses"),
+  );
+}
+
 /**
  * The best guesses for each mask, with a bar and a button that puts a guess into the sentence.
  * @type {View}
  */
 export function view(root, { server }) {
-  /** Put a guess into the sentence. @param {{mask: number, piece: number}} at @param {string} token */
-  async function put({ mask, piece }, token) {
+  /** @type {Guesses | null} */
+  let last = null;
+  let covered = ""; // what the shown form asks
+  const game = guessFirst("masked-words", () => draw(last));
+
+  /** @type {Put} */
+  async function put(mask, piece, token) {
     const { text, pair, hidden } = question;
-    const edited = await orError(server.put(visitor.token, { ...question, hidden: hidden ?? [] }, mask, piece, token));
+    const edited = await orError(server.put(visitor.token, question, mask, piece, token));
     if (question.text !== text || question.pair !== pair || question.hidden !== hidden) return;
     if (edited.error) {
       root.append(note(edited.error, true));
@@ -39,138 +130,20 @@ export function view(root, { server }) {
     ask(edited);
   }
 
-  /**
-   * @param {Guess} guess @param {boolean} isHidden whether it is the word that was hidden
-   * @param {{mask: number, piece: number} | null} mask that the button fills
-   */
-  function row([token, probability], isHidden, mask) {
-    const word = el("bdi", { class: "b-guess-word", title: token }, token);
-    const parts = [
-      word,
-      bar(probability, "mlm"),
-      el("span", { class: "b-number" }, percent(probability)),
-      el("span", { class: "b-mark" }, isHidden ? "hidden" : ""),
-    ];
-    const item = el("li", { class: isHidden ? "b-guess is-own" : "b-guess" }, ...parts);
-    if (!mask) return item;
-    const button = el(
-      "button",
-      { class: "b-small b-put", "data-no-picture": "", "aria-label": `Insert ${token} into the sentence` },
-      "insert",
-    );
-    button.addEventListener("click", () => put(mask, token).catch(console.warn));
-    item.append(button);
-    if (mask.piece) return item; // the lens shows the first piece of a word
-    const path = el("button", { class: "b-path", "aria-label": `The path of ${token} through the layers` });
-    path.addEventListener("click", () => {
-      ask({ view: "lens", mask: mask.mask, guess: token });
-      announce("restored", null);
-    });
-    word.replaceWith(path);
-    path.append(word);
-    return item;
-  }
-
-  /** @param {OwnGuess} guess */
-  function own(guess) {
-    const line = el("p", { class: "b-own" }, "My guess ", el("bdi", { class: "b-hidden-word" }, guess.word));
-    if (guess.error) {
-      line.append(`: ${guess.error}`);
-      return line;
-    }
-    const several = guess.pieces.length > 1;
-    line.append(
-      `: ${percent(guess.probability)}, `,
-      several ? `its ${guess.pieces.length} pieces together; ranks ` : "rank ",
-      guess.ranks.map((rank) => rank.toLocaleString("en")).join(", "),
-    );
-    return line;
-  }
-
-  /** @param {Comparison} comparison */
-  function compare({ word, here, there }) {
-    const points = Math.round(100 * (here - there));
-    return el(
-      "p",
-      { class: "b-empty" },
-      el("bdi", {}, word),
-      `: ${percent(here)} with this model, ${percent(there)} with the first, ${points > 0 ? "+" : points < 0 ? "−" : ""}${Math.abs(points)} percentage points.`,
-    );
-  }
-
-  /** @param {Mask} mask @param {number} number @param {boolean} [isBeside] */
-  function card(mask, number, isBeside) {
-    const title = el("h3", {}, `Mask ${number + 1}`);
-    if (mask.word) title.append(" for ", el("bdi", { class: "b-hidden-word" }, mask.word));
-    const several = mask.pieces.length > 1;
-    const lists = mask.pieces.flatMap(({ answer, guesses }, piece) => [
-      ...(several ? [el("h4", {}, `Piece ${piece + 1} of ${mask.pieces.length}`)] : []),
-      el(
-        "ol",
-        {},
-        ...guesses.map((guess) => row(guess, guess[0] === answer, isBeside ? null : { mask: number, piece })),
-      ),
-    ]);
-    return el("section", { class: "b-card" }, title, ...lists, ...(mask.own ? [own(mask.own)] : []));
-  }
-
-  /** @type {Guesses | null} */
-  let last = null;
-  const game = guessFirst("masked-words", () => draw(last));
-
-  /** A box for the person's own guess at each mask. @param {Mask[]} masks */
-  function guessing(masks) {
-    const boxes = masks.map((_, k) =>
-      el("input", {
-        type: "text",
-        "aria-label": `Your word for mask ${k + 1}`,
-        placeholder: "Your word",
-        autocomplete: "off",
-      }),
-    );
-    const form = el(
-      "form",
-      { class: "b-card" },
-      ...masks.flatMap((_, k) => [el("h3", {}, `Mask ${k + 1}`), boxes[k]]),
-      el("button", { type: "submit", class: "b-small", id: "uncover" }, "Show the model's guesses"),
-    );
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      const known = (last?.masks ?? masks).map(({ word = "", pieces }, k) =>
-        pieces.every(({ answer }) => answer !== null)
-          ? [
-              boxes[k].value.trim().toLowerCase() === word.toLowerCase(),
-              pieces.every((piece) => piece.guesses[0]?.[0] === piece.answer),
-              true,
-            ]
-          : [],
-      );
-      game.uncover([0, 1, 2].map((column) => known.filter((each) => each[column]).length));
-    });
-    return form;
-  }
-
-  let covered = ""; // what the shown form asks
-
-  function draw(/** @type {Guesses | null} */ value) {
+  /** @param {Guesses | null} value */
+  function draw(value) {
     last = value;
     if (!value) return;
-    const parts = [...(value.comparison || []).map(compare), ...value.notes.map((text) => note(text))];
-    if (value.error) parts.unshift(note(value.error, true));
-    if (value.masks.length)
-      parts.unshift(
-        el("div", { class: "b-cards" }, ...value.masks.map((mask, number) => card(mask, number, value.beside))),
-      );
-    if (value.hint) parts.unshift(el("p", { class: "b-empty" }, value.hint));
-    if (value.caption) parts.unshift(el("h3", { class: "b-caption", dir: "auto" }, value.caption));
     if (!server.put) {
-      root.replaceChildren(...parts);
+      fill(root, answered(value, null)); // the model beside
       return;
-    } // the model beside
-    const covers = game.covers() && value.masks.length ? question.text + value.masks.map(({ word }) => word) : "";
+    }
+    const { masks } = value;
+    const covers = game.covers() && masks.length ? question.text + masks.map(({ word }) => word) : "";
     if (covers && covers === covered) return; // what was typed stays
     covered = covers;
-    root.replaceChildren(game.line, ...(covers ? [guessing(value.masks)] : parts));
+    const uncover = (/** @type {number[]} */ counts) => game.uncover(counts);
+    fill(root, game.line, covers ? guessing(masks, uncover) : answered(value, value.beside ? null : put));
   }
   return draw;
 }

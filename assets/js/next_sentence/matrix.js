@@ -1,8 +1,9 @@
 // Every sentence of a text with every other: which follows which.
 
-import { el, nodes, note } from "../parts/elements.js";
+import { select } from "../controls.js";
+import { draws, el, fill, showError, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
-import { percent } from "../parts/numbers.js";
+import { count, percent } from "../parts/numbers.js";
 import { announce, on } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
 
@@ -22,125 +23,120 @@ import { ask, question } from "../frame/question.js";
  */
 
 const ORDERS = { text: "reading order", next: "P of the true next sentence", right: "fraction judged right" };
+const LARGEST = 44;
 
-/** @type {View} */
-export function view(root, { options }) {
-  const title = el("h3", { dir: "auto" }),
-    notes = el("div", { class: "b-notes" });
-  const order = el("select", {}, ...Object.entries(ORDERS).map(([key, text]) => el("option", { value: key }, text)));
-  const start = el("input", {
-    type: "range",
-    min: "0",
-    step: "1",
-    "aria-label": "Where the window of sentences begins",
-  });
-  const extent = el("output", {}),
-    moving = el("label", {}, start, " ", extent);
-  const tools = el("div", { class: "b-tools", "data-no-picture": "" }, el("label", {}, "Rows by ", order), moving);
-  const readout = el("p", { class: "b-readout", "aria-live": "polite" });
-  const legend = el("p", { class: "b-empty" });
-  const map = heatMap(readout),
-    picture = el("div", {}, tools, map.element, readout);
-  const panel = el("div", { class: "b-matrix" }, title, picture, el("div", {}, notes, legend));
+/** Whether a pair is judged wrong: null where the text has no label or the model no answer. @param {Matrix} value @param {number} i @param {number} j */
+function judgedWrong({ probabilities, pair_labels: labels }, i, j) {
+  const p = probabilities[i][j];
+  return p === null || labels[i][j] < 0 ? null : p >= 0.5 !== (labels[i][j] === 1);
+}
+
+/** The number that orders the rows, largest first; a row without one comes last. @param {Matrix} value @param {number} i */
+function rankOf(value, i) {
+  const { probabilities, pair_labels: labels } = value;
+  if (question.order === "next")
+    return Math.max(-1, ...probabilities[i].map((p, j) => (labels[i][j] === 1 ? (p ?? -1) : -1)));
+  const judged = labels.map((_, j) => judgedWrong(value, i, j)).filter((wrong) => wrong !== null);
+  return judged.length ? judged.filter((wrong) => !wrong).length / judged.length : -1;
+}
+
+/** What a cell of the matrix says. @param {Matrix} value @param {number} i @param {number} j */
+function described(value, i, j) {
+  const { sentences, numbers, probabilities, pair_labels: labels, labels: names } = value,
+    p = probabilities[i][j],
+    label = [`${names[1]} in the text`, `${names[0]} in the text`][labels[i][j]];
+  return [
+    `${numbers[i]} `,
+    el("bdi", sentences[i]),
+    ` → ${numbers[j]} `,
+    el("bdi", sentences[j]),
+    p === null ? ": longer than the model reads" : `: P(${names[0]}) ${percent(p)}`,
+    p !== null && label && `; ${label}, judged ${judgedWrong(value, i, j) ? "wrong" : "right"}`,
+  ];
+}
+
+class PairMatrix {
   /** @type {Matrix} */
-  let value;
-  let width = 0;
+  value = /** @type {any} */ (null);
+  title = el("h3", { dir: "auto" });
+  notes = el("div.b-notes");
+  legend = el("p.b-empty");
+  extent = el("output");
+  map = heatMap();
   // All matrices of the page have the same order of rows, so that two models can be compared.
-  order.addEventListener("change", () => ask({ order: order.value }));
-  on("question", ({ changed }) => {
-    if (changed.has("order") && panel.isConnected) show();
+  order = select("Rows by", Object.entries(ORDERS), (order) => ask({ order }));
+  start = el("input", {
+    type: "range",
+    min: 0,
+    step: 1,
+    "aria-label": "Where the window of sentences begins",
+    oninput: () => this.showExtent(),
+    onchange: () => ask({ start: Number(this.start.value) }),
   });
-  start.addEventListener("input", showExtent);
-  start.addEventListener("change", () => ask({ start: Number(start.value) }));
-  new ResizeObserver(() => {
-    if (panel.isConnected && picture.clientWidth && picture.clientWidth !== width) show();
-  }).observe(picture);
+  moving = el("label", this.start, " ", this.extent);
 
-  function showExtent() {
-    const first = Number(start.value);
-    extent.textContent = `sentences ${first + 1} to ${Math.min(value.total, first + value.size)} of ${value.total.toLocaleString("en")}`;
+  /** @param {HTMLElement} root @param {string} hint */
+  constructor(root, hint) {
+    this.root = root;
+    this.hint = hint;
+    const choices = tools(el("label", "Rows by ", this.order), this.moving),
+      picture = el("div", choices, this.map.element);
+    this.panel = el("div.b-matrix", this.title, picture, el("div", this.notes, this.legend));
+    on("question", ({ changed }) => {
+      if (changed.has("order") && this.panel.isConnected) this.show();
+    });
   }
 
-  /**
-   * The number that orders the rows, largest first; a row without one comes last.
-   * @param {number} i
-   */
-  function rankOf(i) {
-    /** @type {[probability: number, label: number][]} */
-    const cells = value.probabilities[i].flatMap((p, j) => (p === null ? [] : [[p, value.pair_labels[i][j]]]));
-    if (question.order === "next") return Math.max(-1, ...cells.filter(([, label]) => label === 1).map(([p]) => p));
-    const labelled = cells.filter(([, label]) => label >= 0);
-    return labelled.length ? labelled.filter(([p, label]) => p >= 0.5 === (label === 1)).length / labelled.length : -1;
+  /** @param {Matrix & {error?: string} | null} next */
+  draw(next) {
+    if (!next?.sentences) return showError(this.root, next);
+    const { caption, notes, labels, total, size, start, beside } = (this.value = next);
+    fill(this.title, caption);
+    fill(
+      this.notes,
+      notes.map((sentence) => el("p", sentence)),
+    );
+    this.legend.textContent = `Outlined: ${labels[0]} in the text. Crossed: judged wrong.`;
+    this.start.max = `${Math.max(0, total - size)}`;
+    this.start.value = `${start}`;
+    this.moving.hidden = total <= size || Boolean(beside);
+    this.showExtent();
+    if (!this.panel.isConnected) fill(this.root, this.panel);
+    this.show();
   }
 
-  function rowsInOrder() {
-    const rows = value.sentences.map((_, i) => i);
-    return !(question.order in ORDERS) || question.order === "text" ? rows : rows.sort((a, b) => rankOf(b) - rankOf(a));
+  showExtent() {
+    const { total, size } = this.value,
+      first = Number(this.start.value);
+    this.extent.textContent = `sentences ${first + 1} to ${Math.min(total, first + size)} of ${count(total)}`;
   }
 
-  function show() {
-    order.value = question.order;
-    width = picture.clientWidth;
-    const { sentences, numbers, probabilities, pair_labels: labels, labels: names } = value,
-      rows = rowsInOrder();
-
-    /** @param {number} i @param {number} j */
-    function isWrong(i, j) {
-      const p = probabilities[i][j];
-      return p !== null && labels[i][j] >= 0 && p >= 0.5 !== (labels[i][j] === 1);
-    }
-
-    /** @param {number} row @param {number} j */
-    function describe(row, j) {
-      const i = rows[row],
-        p = probabilities[i][j];
-      const label = [`${names[1]} in the text`, `${names[0]} in the text`][labels[i][j]];
-      return [
-        `${numbers[i]} `,
-        el("bdi", {}, sentences[i]),
-        ` → ${numbers[j]} `,
-        el("bdi", {}, sentences[j]),
-        p === null ? ": longer than the model reads" : `: P(${names[0]}) ${percent(p)}`,
-        ...(p !== null && label ? [`; ${label}, judged ${isWrong(i, j) ? "wrong" : "right"}`] : []),
-      ];
-    }
-
-    map.draw({
+  show() {
+    const { value } = this,
+      { sentences, numbers, probabilities, pair_labels: labels, labels: names } = value,
+      rows = sentences.map((_, i) => i);
+    this.order.value = question.order;
+    if (["next", "right"].includes(question.order)) rows.sort((a, b) => rankOf(value, b) - rankOf(value, a));
+    this.map.draw({
       rows: rows.map((i) => `${numbers[i]} ${sentences[i]}`),
       columns: numbers.map(String),
       values: rows.flatMap((i) => probabilities[i]),
       measure: `P(${names[0]})`,
       ticks: [0, 0.25, 0.5, 0.75, 1],
-      room: width || 500,
-      largest: 44,
-      letters: width > 520 ? 36 : 14,
-      hint: options.hint,
-      describe,
-      label: `${title.textContent}: which follows which; the arrow keys go from cell to cell, Enter puts the pair into the boxes above`,
+      largest: LARGEST,
+      letters: 36,
+      hint: this.hint,
+      describe: (row, j) => described(value, rows[row], j),
+      label: `${this.title.textContent}: which follows which; the arrow keys go from cell to cell, Enter puts the pair into the boxes above`,
       outlined: (row, j) => labels[rows[row]][j] === 1,
-      crossed: (row, j) => isWrong(rows[row], j),
+      crossed: (row, j) => Boolean(judgedWrong(value, rows[row], j)),
       press: (row, j) => {
         announce("replaced", { text: question.text, pair: question.pair, hidden: question.hidden });
         ask({ text: sentences[rows[row]], pair: sentences[j], hidden: [] });
       },
     });
   }
-
-  return function draw(/** @type {Matrix & {error?: string} | null} */ next) {
-    if (!next?.sentences) {
-      root.replaceChildren(...(next?.error ? [note(next.error, true)] : []));
-      return;
-    }
-    value = next;
-    title.replaceChildren(...nodes(value.caption));
-    notes.replaceChildren(...value.notes.map((sentence) => el("p", {}, sentence)));
-    const name = value.labels[0];
-    legend.textContent = `Outlined: ${name} in the text. Crossed: judged wrong.`;
-    start.max = `${Math.max(0, value.total - value.size)}`;
-    start.value = `${value.start}`;
-    moving.hidden = value.total <= value.size || Boolean(value.beside);
-    showExtent();
-    if (!panel.isConnected) root.replaceChildren(panel);
-    show();
-  };
 }
+
+/** @type {View} */
+export const view = (root, { options: { hint } }) => draws(new PairMatrix(root, hint));

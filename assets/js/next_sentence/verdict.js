@@ -1,6 +1,6 @@
 // Whether one sentence follows another.
 
-import { bar, el, note } from "../parts/elements.js";
+import { bar, button, el, fill, note, notes } from "../parts/elements.js";
 import { percent } from "../parts/numbers.js";
 import { guessFirst } from "../lessons/guess_first.js";
 
@@ -18,74 +18,52 @@ import { guessFirst } from "../lessons/guess_first.js";
  * @property {string} [hint]
  */
 
-/**
- * Whether the second sentence follows the first: a sentence, a bar and its two ends.
- * @type {View}
- */
-export function view(root) {
-  /** One model's answer, under its name where there are two. @param {Verdict} value @returns {Node[]} */
-  function answer(value) {
-    const name = value.caption ? [el("h3", { dir: "auto" }, value.caption)] : [];
-    if (value.error) return [...name, note(value.error, true)];
-    return [
-      ...name,
-      el("p", { class: "b-verdict" }, value.sentence, " ", el("strong", {}, percent(value.probability))),
-      bar(value.is_next, "nsp"),
-      el(
-        "p",
-        { class: "b-ends" },
-        el("span", {}, `${value.labels[1]} ${percent(1 - value.is_next)}`),
-        el("span", {}, `${value.labels[0]} ${percent(value.is_next)}`),
-      ),
-      ...value.notes.map((text) => note(text)),
-    ];
-  }
+/** One model's answer, under its name where there are two: a sentence, a bar and its two ends. @param {Verdict} value */
+const answer = ({ caption, error, sentence, probability, is_next: isNext, labels, notes: texts }) => [
+  caption && el("h3", { dir: "auto" }, caption),
+  error
+    ? note(error, true)
+    : [
+        el("p.b-verdict", sentence, " ", el("strong", percent(probability))),
+        bar(isNext, "nsp"),
+        el(
+          "p.b-ends",
+          [1 - isNext, isNext].map((each, k) => el("span", `${labels[1 - k]} ${percent(each)}`)),
+        ),
+        notes(texts),
+      ],
+];
 
+/** How far two models are apart. @param {Verdict} one @param {Verdict} other */
+const apart = (one, other) =>
+  el(
+    "p.b-empty",
+    `The two models are ${Math.round(100 * Math.abs(one.is_next - other.is_next))} percentage points apart.`,
+  );
+
+/** @type {View} */
+export function view(root) {
   /** @type {Verdict | null} */
   let last = null;
   const game = guessFirst("next-sentence", () => draw(last));
 
   /** The two answers as buttons. @param {Verdict} value */
   function guessing({ labels, follows, is_next: isNext }) {
-    return el(
-      "div",
-      { class: "b-tools" },
-      "Does the second sentence follow the first?",
-      ...labels.map((label, k) => {
-        const button = el("button", { class: "b-small" }, label);
-        button.addEventListener("click", () =>
-          game.uncover(follows === null ? [] : [+(follows === !k), +(follows === isNext >= 0.5), 1]),
-        );
-        return button;
-      }),
+    const buttons = labels.map((label, k) =>
+      button(label, () => game.uncover(follows === null ? [] : [+(follows === !k), +(follows === isNext >= 0.5), 1])),
     );
+    return el("div.b-tools", "Does the second sentence follow the first?", buttons);
   }
 
-  function draw(/** @type {Verdict | null} */ value) {
+  /** @param {Verdict | null} value */
+  function draw(value) {
     last = value;
     if (!value) return;
-    if (value.error || value.hint) {
-      root.replaceChildren(value.error ? note(value.error, true) : el("p", { class: "b-empty" }, value.hint ?? ""));
-      return;
-    }
-    if (game.covers()) {
-      root.replaceChildren(game.line, guessing(value));
-      return;
-    }
-    root.replaceChildren(
-      game.line,
-      ...answer(value),
-      ...(value.other ? answer(value.other) : []),
-      ...(value.other && !value.other.error
-        ? [
-            el(
-              "p",
-              { class: "b-empty" },
-              `The two models are ${Math.round(100 * Math.abs(value.is_next - value.other.is_next))} percentage points apart.`,
-            ),
-          ]
-        : []),
-    );
+    const { error, hint = "", other } = value;
+    if (error) fill(root, note(error, true));
+    else if (hint) fill(root, el("p.b-empty", hint));
+    else if (game.covers()) fill(root, game.line, guessing(value));
+    else fill(root, game.line, answer(value), other && [answer(other), !other.error && apart(value, other)]);
   }
   return draw;
 }

@@ -1,6 +1,7 @@
 // Parts of a page. Text that a person typed becomes textContent, never HTML.
 
-/** @typedef {Record<string, string | number | boolean | null | undefined>} Attributes */
+/** @typedef {Record<string, any>} Attributes a function is called at the event that its name ends with; null and undefined are left out */
+/** @typedef {Node | string | null | undefined | false | 0 | "" | Child[]} Child nothing where it is empty; a list stands for its children */
 
 /** What a person wrote, within a text of the page: `own` in ui/handlers.py marks it so, and it is never translated. */
 const OWN = /\u2068([^\u2069]*)\u2069/;
@@ -12,43 +13,79 @@ export const own = (text) => `\u2068${text.replaceAll(/[\u2068\u2069]/g, "")}\u2
  */
 export const nodes = (text) => text.split(OWN).map((part, k) => (k % 2 ? el("bdi", { translate: "no" }, part) : part));
 
-/**
- * Make an element: el("p", {class: "hint", "aria-live": "polite"}, "text", child, ...).
- * @template {keyof HTMLElementTagNameMap} Tag
- * @param {Tag} tag
- * @param {Attributes} attributes one that is null or undefined is left out
- * @param {...(Node | string)} children
- */
-export function el(tag, attributes, ...children) {
-  const element = document.createElement(tag);
-  if (tag === "button") element.setAttribute("type", tag); // it is "submit" where nothing else is said
+/** @param {Child[]} children @returns {(Node | string)[]} */
+const flat = (children) =>
+  /** @type {(Node | string)[]} */ (children.flat(9).filter(Boolean)).flatMap((child) =>
+    typeof child === "string" ? nodes(child) : [child],
+  );
+
+/** @template {Element} Made @param {Made} element @param {(Attributes | Child)[]} content */
+function complete(element, content) {
+  const attributes = content[0]?.constructor === Object ? /** @type {Attributes} */ (content.shift()) : {};
   for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== undefined) element.setAttribute(name, `${value}`);
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined) element.setAttribute(name, `${value}`);
   }
-  element.append(...children.flatMap((child) => (typeof child === "string" ? nodes(child) : [child])));
+  element.append(...flat(/** @type {Child[]} */ (content)));
   return element;
+}
+
+/**
+ * Make an element: el("p.b-note", {"aria-live": "polite", onclick: press}, "text", child, ...), with or without attributes.
+ * @template {string} Tag
+ * @param {Tag} tag with its classes
+ * @param {...(Attributes | Child)} content
+ * @returns {Tag extends `${infer Name extends keyof HTMLElementTagNameMap}.${string}` ? HTMLElementTagNameMap[Name] : Tag extends keyof HTMLElementTagNameMap ? HTMLElementTagNameMap[Tag] : HTMLElement}
+ */
+export function el(tag, ...content) {
+  const [name, ...classes] = tag.split("."),
+    element = document.createElement(name);
+  if (name === "button") element.setAttribute("type", name); // it is "submit" where nothing else is said
+  if (classes.length) element.className = classes.join(" ");
+  return /** @type {any} */ (complete(element, content));
 }
 
 /**
  * The same for a part of an SVG.
  * @template {keyof SVGElementTagNameMap} Tag
  * @param {Tag} tag
- * @param {Attributes} attributes
- * @param {...(Node | string)} children
+ * @param {...(Attributes | Child)} content
  */
-export function svg(tag, attributes, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, `${value}`);
-  element.append(...children);
-  return element;
-}
+export const svg = (tag, ...content) => complete(document.createElementNS("http://www.w3.org/2000/svg", tag), content);
+
+/** Give an element other children. @param {Element} element @param {...Child} children */
+export const fill = (element, ...children) => element.replaceChildren(...flat(children));
+
+/**
+ * @param {Child} content @param {(event: any) => any} press @param {Attributes} [attributes]
+ */
+export const button = (content, press, attributes = {}) =>
+  el("button.b-small", { onclick: press, ...attributes }, content);
 
 /**
  * A sentence for the person; role=alert makes screen readers announce an error at once.
  * @param {string} text @param {boolean} [isError]
  */
-export function note(text, isError) {
-  return el("p", { class: isError ? "b-note is-error" : "b-note", dir: "auto", role: isError ? "alert" : null }, text);
+export const note = (text, isError) =>
+  el(isError ? "p.b-note.is-error" : "p.b-note", { dir: "auto", role: isError ? "alert" : null }, text);
+
+/** An answer with nothing to show: why, if it says so. @param {Element} root @param {{error?: string} | null} answer */
+export const showError = (root, answer) => fill(root, answer?.error && note(answer.error, true));
+
+/** @param {string[]} texts */
+export const notes = (texts) => texts.map((text) => note(text));
+
+/** What can only be pressed, in a line; pictures leave it out. @param {...Child} content */
+export const tools = (...content) => el("div.b-tools", { "data-no-picture": "" }, content);
+
+/** A name above a value, in a dl. @param {[name: string, value: Child]} pair */
+export const fact = ([name, value]) => el("div", el("dt", name), el("dd", value));
+
+/** A dot in a colour, a dotted one for dotted curves. @param {string} colour @param {boolean} [isDotted] */
+export function dot(colour, isDotted) {
+  const made = el(isDotted ? "span.b-dot.is-dotted" : "span.b-dot", { "aria-hidden": "true" });
+  made.style.setProperty("--dot", colour);
+  return made;
 }
 
 /**
@@ -81,10 +118,10 @@ export function direction(words) {
  * @param {number} fraction @param {"mlm" | "nsp"} objective whose colour it has
  */
 export function bar(fraction, objective) {
-  const fill = el("span", { class: "b-bar-fill" });
-  fill.style.setProperty("--bar", `var(--b-${objective})`);
-  fill.style.width = `${Math.max(0, Math.min(1, fraction)) * 100}%`;
-  return el("span", { class: "b-bar", "aria-hidden": "true" }, fill);
+  const inner = el("span.b-bar-fill");
+  inner.style.setProperty("--bar", `var(--b-${objective})`);
+  inner.style.width = `${Math.max(0, Math.min(1, fraction)) * 100}%`;
+  return el("span.b-bar", { "aria-hidden": "true" }, inner);
 }
 
 /**
@@ -117,3 +154,6 @@ export function roam(group, columns = 1) {
     buttons[to].focus();
   });
 }
+
+/** The function that draws the values of a component. @param {{draw: (value: any) => void}} view */
+export const draws = (view) => (/** @type {any} */ value) => view.draw(value);

@@ -1,7 +1,7 @@
 // A table of numbers as colours, with words beside its rows and columns: attention, sentence pairs, similarities.
 
 import { colours, legend, onTheme, WEIGHTS } from "../colours.js";
-import { el, svg } from "./elements.js";
+import { el, fill, svg } from "./elements.js";
 
 /**
  * @typedef {object} Heat What a map draws.
@@ -12,21 +12,38 @@ import { el, svg } from "./elements.js";
  * @property {(value: number) => number} [level] of a value, -1 to 1; the value itself if not given
  * @property {number} [least] smaller values have no cell
  * @property {number[]} [ticks] values of the legend
- * @property {number} room pixels across
  * @property {number} [largest] side of a cell in pixels, at most
- * @property {number} [letters] letters of a word, at most
+ * @property {number} [letters] letters of a word, at most; fewer where there is little room
  * @property {string} label name of the picture for a screen reader
  * @property {string} hint readout before a cell is chosen
- * @property {(i: number, j: number) => (Node | string)[]} describe readout of a cell
- * @property {[row: number, column: number] | null} [border] row and column after a dashed line
+ * @property {(i: number, j: number) => import("./elements.js").Child} describe readout of a cell
+ * @property {number} [border] row and column after a dashed line
  * @property {(i: number, j: number) => boolean} [outlined]
  * @property {(i: number, j: number) => boolean} [crossed]
  * @property {(i: number, j: number) => void} [press] what a click or Enter does
  */
+/**
+ * @typedef {object} Place Where the cells are, in pixels.
+ * @property {number} side of a cell
+ * @property {number} left
+ * @property {number} top
+ * @property {number} width
+ * @property {number} height
+ * @property {number} letters of a word, at most
+ * @property {number} size of the letters
+ * @property {number} middle from the middle of a line to where letters stand
+ * @property {boolean} isTurned whether the words of the columns go upwards
+ */
 
 const GAP = 4,
-  SMALLEST = 10;
-const LARGEST_LETTERS = 13;
+  AROUND = 12,
+  SMALLEST = 10,
+  LARGEST = 32,
+  LARGEST_LETTERS = 13,
+  NARROW = 520,
+  LETTERS = 14,
+  LETTERS_NARROW = 18,
+  ROOM = 500; // of a map that is not on the page
 const BETWEEN = 1.2; // pixels between the words of two rows; a browser rounds their heights up by as much as one
 const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
 /** @param {number} value */
@@ -34,6 +51,11 @@ const itself = (value) => value;
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
 /** @type {Record<string, [number, number]>} */
 const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+/** @param {Element} part @param {Record<string, string | number>} attributes */
+function set(part, attributes) {
+  for (const [name, value] of Object.entries(attributes)) part.setAttribute(name, `${value}`);
+}
 
 /** @param {string} word @param {number} most */
 function shortened(word, most) {
@@ -54,26 +76,70 @@ function font() {
   };
 }
 
+/** The largest cells beside words that are as high as a row, or, in high rows, of the largest letters. @param {Heat} heat @param {number} room @returns {Place} */
+function placed({ rows, columns, largest = LARGEST, letters = LETTERS }, room) {
+  if (room <= NARROW) letters = Math.min(letters, LETTERS_NARROW);
+  const { height, below, widest } = font(),
+    across = widest(rows, letters),
+    downward = widest(columns, letters),
+    free = room - AROUND - GAP,
+    ratio = across / height;
+  const fitting = Math.max(
+    (free + ratio * BETWEEN) / (columns.length + ratio),
+    (free - across * LARGEST_LETTERS) / columns.length,
+  );
+  const side = Math.max(SMALLEST, Math.min(largest, fitting)),
+    size = Math.min(LARGEST_LETTERS, (side - BETWEEN) / height),
+    isTurned = downward * size > side - GAP;
+  return {
+    side,
+    size,
+    letters,
+    isTurned,
+    left: AROUND + across * size,
+    top: AROUND + (isTurned ? downward * size : size),
+    width: columns.length * side,
+    height: rows.length * side,
+    middle: below * size,
+  };
+}
+
 /**
  * A word at (x, y), which is its middle or one end; a word that is written from right to left keeps that order.
- * @param {string} word @param {number} most @param {number} x @param {number} y @param {number} size
+ * @param {string} word @param {Place} place @param {number} x @param {number} y
  * @param {"left" | "middle" | "right"} end @param {boolean} [turned] by a quarter to the left
  */
-function label(word, most, x, y, size, end, turned) {
+function label(word, { letters, size }, x, y, end, turned) {
   const leftward = RIGHT_TO_LEFT.test(word);
-  const text = svg("text", {
-    x,
-    y,
-    "font-size": size,
-    direction: leftward ? "rtl" : "ltr",
-    "text-anchor": end === "middle" ? "middle" : (end === "right") === leftward ? "start" : "end",
-    class: "b-map-word",
-    translate: "no",
-    ...(turned ? { transform: `rotate(-90 ${x} ${y})` } : {}),
-  });
-  text.textContent = shortened(word, most);
-  text.append(svg("title", {}, word));
-  return text;
+  return svg(
+    "text",
+    {
+      x,
+      y,
+      "font-size": size,
+      direction: leftward ? "rtl" : "ltr",
+      "text-anchor": end === "middle" ? "middle" : (end === "right") === leftward ? "start" : "end",
+      class: "b-map-word",
+      translate: "no",
+      transform: turned ? `rotate(-90 ${x} ${y})` : null,
+    },
+    document.createTextNode(shortened(word, letters)),
+    svg("title", document.createTextNode(word)),
+  );
+}
+
+/** The words beside the rows and above the columns. @param {Heat} heat @param {Place} place */
+function labels({ rows, columns }, place) {
+  const { side, left, top, middle, isTurned } = place;
+  return [
+    rows.map((word, i) => label(word, place, left - 5, top + (i + 0.5) * side + middle, "right")),
+    columns.map((word, j) => {
+      const x = left + (j + 0.5) * side;
+      return isTurned
+        ? label(word, place, x + middle, top - 5, "left", true)
+        : label(word, place, x, top - 6, "middle");
+    }),
+  ];
 }
 
 /**
@@ -103,158 +169,132 @@ function cells({ rows, columns, values, level = itself, least = -1 }, side) {
   return canvas.toDataURL();
 }
 
-/**
- * A map: its element stays while the content changes, so that the keyboard focus stays too. `readout` describes the
- * cell under the pointer, or the one that the arrow keys reach.
- * @param {HTMLElement} readout
- */
-export function heatMap(readout) {
-  const element = el("div", { class: "b-map", tabindex: "0", role: "application" });
-  const mark = svg("rect", { class: "b-map-mark" });
-  const row = svg("rect", { class: "b-map-line" }),
-    column = svg("rect", { class: "b-map-line" });
-  /** @type {Heat} */
-  let heat;
-  /** @type {SVGElement} */
-  let picture;
-  /** @type {[number, number] | null} */
-  let chosen = null;
-  let side = 0,
-    left = 0,
-    top = 0;
-
-  /** @param {number} i @param {number} j */
-  const isInside = (i, j) => i >= 0 && j >= 0 && i < heat.rows.length && j < heat.columns.length;
-
-  /** @param {number} i @param {number} j */
-  function choose(i, j) {
-    chosen = [i, j];
-    const x = `${left + j * side}`,
-      y = `${top + i * side}`;
-    for (const part of [mark, row, column]) part.setAttribute("visibility", "visible");
-    for (const part of [mark, column]) part.setAttribute("x", x);
-    for (const part of [mark, row]) part.setAttribute("y", y);
-    readout.removeAttribute("data-no-picture");
-    readout.replaceChildren(...heat.describe(i, j));
-  }
-
-  /** @param {MouseEvent} event */
-  function cellUnder(event) {
-    const box = picture.getBoundingClientRect();
-    return [Math.floor((event.clientY - box.top - top) / side), Math.floor((event.clientX - box.left - left) / side)];
-  }
-
-  element.addEventListener("pointermove", (event) => {
-    const [i, j] = cellUnder(event);
-    if (isInside(i, j)) choose(i, j);
-  });
-  element.addEventListener("click", (event) => {
-    const [i, j] = cellUnder(event);
-    if (!isInside(i, j)) return;
-    choose(i, j);
-    heat.press?.(i, j);
-  });
-  element.addEventListener("keydown", (event) => {
-    const step = MOVES[event.key];
-    if (heat.press && chosen && (event.key === "Enter" || event.key === " ")) heat.press(...chosen);
-    else if (!step) return;
-    else {
-      const [i, j] = chosen ? [chosen[0] + step[0], chosen[1] + step[1]] : [0, 0];
-      if (isInside(i, j)) choose(i, j);
-    }
-    event.preventDefault();
-  });
-
-  onTheme(element, () => {
-    if (heat) draw(heat);
-  });
-
-  /** @param {Heat} next */
-  function draw(next) {
-    const same =
-      heat && heat.label === next.label && `${heat.rows}` === `${next.rows}` && `${heat.columns}` === `${next.columns}`;
-    heat = next;
-    if (!same) chosen = null;
-    const { rows, columns, room, largest = 32, letters = 14 } = heat;
-    const { height, below, widest } = font(),
-      across = widest(rows, letters),
-      downward = widest(columns, letters);
-    const free = room - 12 - GAP,
-      ratio = across / height;
-    // The largest cells beside words that are as high as a row, or, in high rows, of the largest letters.
-    side = Math.max(
-      (free + ratio * BETWEEN) / (columns.length + ratio),
-      (free - across * LARGEST_LETTERS) / columns.length,
-    );
-    side = Math.max(SMALLEST, Math.min(largest, side));
-    const size = Math.min(LARGEST_LETTERS, (side - BETWEEN) / height),
-      turned = downward * size > side - GAP;
-    left = 12 + across * size;
-    top = 12 + (turned ? downward * size : size);
-    const W = columns.length * side,
-      H = rows.length * side,
-      toLine = below * size;
-    /** @type {[SVGElement, Record<string, number>][]} */
-    const frames = [
-      [mark, { width: side, height: side }],
-      [row, { x: left, width: W, height: side }],
-      [column, { y: top, width: side, height: H }],
+/** The dashed border, and the marks of single cells. @param {Heat} heat @param {Place} place */
+function marks({ rows, columns, border, outlined, crossed }, { side, left, top, width, height }) {
+  const third = side / 3;
+  const line = border && `M${left} ${top + border * side}h${width}M${left + border * side} ${top}v${height}`;
+  const ofCell = (/** @type {number} */ i, /** @type {number} */ j) => {
+    const x = left + j * side,
+      y = top + i * side,
+      inner = { x: x + 1, y: y + 1, width: side - 2.5, height: side - 2.5 },
+      cross = `M${x + third} ${y + third}l${third} ${third}m0 ${-third}l${-third} ${third}`;
+    return [
+      outlined?.(i, j) && svg("rect", { ...inner, class: "b-map-true" }),
+      crossed?.(i, j) && svg("path", { d: cross, class: "b-map-wrong" }),
     ];
-    for (const [part, extent] of frames) {
-      for (const [name, value] of Object.entries({ ...extent, visibility: "hidden" }))
-        part.setAttribute(name, `${value}`);
-    }
-    picture = svg(
+  };
+  return [
+    line && svg("path", { d: line, class: "b-map-border" }),
+    (outlined || crossed) && rows.map((_, i) => columns.map((__, j) => ofCell(i, j))),
+  ];
+}
+
+class HeatMap {
+  map = el("div.b-map", { tabindex: 0, role: "application" });
+  readout = el("p.b-readout", { "aria-live": "polite" });
+  element = el("div", this.map, this.readout);
+  mark = svg("rect", { class: "b-map-mark" });
+  row = svg("rect", { class: "b-map-line" });
+  column = svg("rect", { class: "b-map-line" });
+  picture = svg("svg");
+  room = 0;
+  /** @type {Heat | undefined} */
+  heat;
+  /** @type {Place | undefined} */
+  place;
+  /** @type {[number, number] | null} */
+  chosen = null;
+
+  constructor() {
+    const { map } = this;
+    map.addEventListener("pointermove", (event) => this.point(event));
+    map.addEventListener("click", (event) => {
+      const cell = this.point(event);
+      if (cell) this.heat?.press?.(...cell);
+    });
+    map.addEventListener("keydown", (event) => this.type(event));
+    new ResizeObserver(() => {
+      if (map.clientWidth && map.clientWidth !== this.room) this.redraw();
+    }).observe(map);
+    onTheme(map, () => this.redraw(this.room)); // a picture is made from a page that is wider for that moment
+  }
+
+  /** Draw a map. The cell that was chosen stays chosen, if the map has the same words. @param {Heat} next */
+  draw(next) {
+    const { heat } = this;
+    const isSame =
+      heat?.label === next.label && `${heat.rows}` === `${next.rows}` && `${heat.columns}` === `${next.columns}`;
+    this.heat = next;
+    if (!isSame) this.chosen = null;
+    this.redraw();
+  }
+
+  /** @param {number} [room] pixels across */
+  redraw(room = this.map.clientWidth) {
+    const { heat, mark, row, column, map, readout } = this;
+    if (!heat) return;
+    this.room = room;
+    const place = (this.place = placed(heat, room || ROOM)),
+      { side, left, top, width, height } = place;
+    set(mark, { width: side, height: side, visibility: "hidden" });
+    set(row, { x: left, width, height: side, visibility: "hidden" });
+    set(column, { y: top, width: side, height, visibility: "hidden" });
+    const size = { width: left + width + GAP, height: top + height + GAP },
+      href = cells(heat, Math.round(side * 2));
+    this.picture = svg(
       "svg",
-      { width: left + W + GAP, height: top + H + GAP, viewBox: `0 0 ${left + W + GAP} ${top + H + GAP}` },
-      svg("image", {
-        x: left,
-        y: top,
-        width: W,
-        height: H,
-        href: cells(heat, Math.round(side * 2)),
-        preserveAspectRatio: "none",
-      }),
-      ...rows.map((word, i) => label(word, letters, left - 5, top + (i + 0.5) * side + toLine, size, "right")),
-      ...columns.map((word, j) =>
-        turned
-          ? label(word, letters, left + (j + 0.5) * side + toLine, top - 5, size, "left", true)
-          : label(word, letters, left + (j + 0.5) * side, top - 6, size, "middle"),
-      ),
+      { ...size, viewBox: `0 0 ${size.width} ${size.height}` },
+      svg("image", { x: left, y: top, width, height, href, preserveAspectRatio: "none" }),
+      labels(heat, place),
+      marks(heat, place),
+      row,
+      column,
+      mark,
     );
-    if (heat.border) {
-      const [i, j] = heat.border;
-      picture.append(
-        svg("path", { d: `M${left} ${top + i * side}h${W}M${left + j * side} ${top}v${H}`, class: "b-map-border" }),
-      );
-    }
-    rows.forEach((_, i) =>
-      columns.forEach((__, j) => {
-        const x = left + j * side,
-          y = top + i * side,
-          third = side / 3;
-        if (heat.outlined?.(i, j))
-          picture.append(
-            svg("rect", { x: x + 1, y: y + 1, width: side - 2.5, height: side - 2.5, class: "b-map-true" }),
-          );
-        if (heat.crossed?.(i, j)) {
-          picture.append(
-            svg("path", {
-              d: `M${x + third} ${y + third}l${third} ${third}m0 ${-third}l${-third} ${third}`,
-              class: "b-map-wrong",
-            }),
-          );
-        }
-      }),
-    );
-    picture.append(row, column, mark);
-    element.replaceChildren(picture, legend(heat.measure, heat.ticks ?? WEIGHTS, heat.level ?? itself));
-    element.setAttribute("aria-label", heat.label);
-    element.classList.toggle("is-pressable", Boolean(heat.press));
-    readout.toggleAttribute("data-no-picture", !chosen);
-    if (chosen) choose(...chosen);
+    fill(map, this.picture, legend(heat.measure, heat.ticks ?? WEIGHTS, heat.level ?? itself));
+    map.ariaLabel = heat.label;
+    map.classList.toggle("is-pressable", Boolean(heat.press));
+    readout.toggleAttribute("data-no-picture", !this.chosen);
+    if (this.chosen) this.choose(...this.chosen);
     else readout.textContent = heat.hint;
   }
 
-  return { element, draw };
+  /** Mark a cell and describe it. @param {number} i @param {number} j */
+  choose(i, j) {
+    const { heat, place, mark, row, column, readout } = this;
+    if (!heat || !place || i < 0 || j < 0 || i >= heat.rows.length || j >= heat.columns.length) return null;
+    this.chosen = [i, j];
+    const [x, y] = [place.left + j * place.side, place.top + i * place.side];
+    set(mark, { x, y, visibility: "visible" });
+    set(row, { y, visibility: "visible" });
+    set(column, { x, visibility: "visible" });
+    readout.removeAttribute("data-no-picture");
+    fill(readout, heat.describe(i, j));
+    return this.chosen;
+  }
+
+  /** Choose the cell under the pointer, if there is one. @param {MouseEvent} event */
+  point({ clientX, clientY }) {
+    const box = this.picture.getBoundingClientRect(),
+      { side, left, top } = /** @type {Place} */ (this.place);
+    return this.choose(Math.floor((clientY - box.top - top) / side), Math.floor((clientX - box.left - left) / side));
+  }
+
+  /** @param {KeyboardEvent} event */
+  type(event) {
+    const { chosen } = this,
+      press = this.heat?.press,
+      step = MOVES[event.key];
+    if (press && chosen && (event.key === "Enter" || event.key === " ")) press(...chosen);
+    else if (!step) return;
+    else if (chosen) this.choose(chosen[0] + step[0], chosen[1] + step[1]);
+    else this.choose(0, 0);
+    event.preventDefault();
+  }
 }
+
+/**
+ * A map, with a line below it that describes the cell under the pointer, or the one that the arrow keys reach. Its element
+ * stays while the content changes, so that the keyboard focus stays too; it fits its content to its width.
+ */
+export const heatMap = () => new HeatMap();

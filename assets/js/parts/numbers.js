@@ -19,3 +19,20 @@ export const count = new Intl.NumberFormat("en").format;
 
 /** A number of a vector, with four decimals. @param {number} value */
 export const number = (value) => value.toFixed(4).replace("-", "−");
+
+/** A change with its sign, unless it is rounded to 0. @param {number} change @param {number} [digits] */
+export function signed(change, digits = 0) {
+  const text = Math.abs(change).toFixed(digits);
+  return Number(text) === 0 ? text : `${change < 0 ? "−" : "+"}${text}`;
+}
+
+/** @param {string} text base64 */
+export function bytesOf(text) {
+  const characters = atob(text);
+  const bytes = new Uint8Array(characters.length);
+  for (let index = 0; index < bytes.length; index += 1) bytes[index] = characters.charCodeAt(index);
+  return bytes;
+}
+
+/** @param {string} text base64 of float32 */
+export const floats = (text) => new Float32Array(bytesOf(text).buffer);

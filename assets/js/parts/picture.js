@@ -5,22 +5,9 @@ import { el, svg } from "./elements.js";
 
 const MARGIN = 12;
 // The properties that a style sheet may set on a part of an SVG; the file has no style sheet.
-const SVG_STYLES = [
-  "fill",
-  "fill-opacity",
-  "stroke",
-  "stroke-width",
-  "stroke-opacity",
-  "stroke-dasharray",
-  "opacity",
-  "font-family",
-  "font-size",
-  "font-weight",
-  "text-anchor",
-  "dominant-baseline",
-  "direction",
-  "unicode-bidi",
-];
+const SVG_STYLES =
+  "fill fill-opacity stroke stroke-width stroke-opacity stroke-dasharray opacity font-family font-size font-weight " +
+  "text-anchor dominant-baseline direction unicode-bidi";
 // eslint-disable-next-line no-control-regex -- they are what XML cannot hold
 const NO_XML = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g;
 
@@ -70,58 +57,53 @@ const pen = /** @type {CanvasRenderingContext2D} */ (document.createElement("can
 
 /** The lines of a text as SVG. @param {Text} node @param {DOMRect} origin */
 function letters(node, origin) {
-  const style = getComputedStyle(/** @type {Element} */ (node.parentElement));
-  pen.font = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
-  const ascent = pen.measureText("x").fontBoundingBoxAscent;
+  const { fontFamily, fontSize, fontWeight, direction, color, textDecorationLine } = getComputedStyle(
+    /** @type {Element} */ (node.parentElement),
+  );
+  pen.font = `${fontWeight} ${fontSize} ${fontFamily}`;
+  const ascent = pen.measureText("x").fontBoundingBoxAscent,
+    font = { "font-family": fontFamily, "font-size": fontSize, "font-weight": fontWeight },
+    look = { ...font, fill: color, direction, "xml:space": "preserve" };
   return linesOf(node).map(([text, extent]) => {
-    const leftward = style.direction === "rtl";
     const line = svg("text", {
-      x: (leftward ? extent.right : extent.left) - origin.left,
+      x: (direction === "rtl" ? extent.right : extent.left) - origin.left,
       y: extent.top - origin.top + ascent,
-      fill: style.color,
-      "font-family": style.fontFamily,
-      "font-size": style.fontSize,
-      "font-weight": style.fontWeight,
-      direction: style.direction,
-      "xml:space": "preserve",
+      ...look,
+      "text-decoration": textDecorationLine === "line-through" ? textDecorationLine : null,
     });
-    if (style.textDecorationLine === "line-through") line.setAttribute("text-decoration", "line-through");
     line.textContent = text.replace(/\s+/g, " ").trim().replace(NO_XML, "");
     return line;
   });
 }
 
+/** The place of an element in the picture. @param {DOMRect} extent @param {DOMRect} origin */
+const placed = ({ left, top, width, height }, origin) => ({
+  x: left - origin.left,
+  y: top - origin.top,
+  width,
+  height,
+});
+
 /** Background and border of an element. @param {CSSStyleDeclaration} style @param {DOMRect} extent @param {DOMRect} origin */
 function box(style, extent, origin) {
-  const width = parseFloat(style.borderTopWidth);
-  const hasTop = width && style.borderTopStyle !== "none" && isVisible(style.borderTopColor);
-  const hasBorder = hasTop && parseFloat(style.borderBottomWidth);
-  const line =
-    hasTop && !hasBorder
-      ? [
-          svg("path", {
-            d: `M${extent.left - origin.left} ${extent.top - origin.top}h${extent.width}`,
-            stroke: style.borderTopColor,
-            "stroke-width": width,
-          }),
-        ]
-      : [];
-  if (!isVisible(style.backgroundColor) && !hasBorder) return line;
-  const inset = hasBorder ? width / 2 : 0;
-  return [
-    svg("rect", {
-      x: extent.left - origin.left + inset,
-      y: extent.top - origin.top + inset,
-      width: Math.max(0, extent.width - 2 * inset),
-      height: Math.max(0, extent.height - 2 * inset),
-      rx: Math.min(parseFloat(style.borderTopLeftRadius) || 0, extent.height / 2),
-      fill: isVisible(style.backgroundColor) ? style.backgroundColor : "none",
-      stroke: hasBorder ? style.borderTopColor : "none",
-      "stroke-width": hasBorder ? width : 0,
-      ...(style.borderTopStyle === "dashed" ? { "stroke-dasharray": "4 3" } : {}),
-    }),
-    ...line,
-  ];
+  const lineWidth = parseFloat(style.borderTopWidth),
+    hasTop = lineWidth && style.borderTopStyle !== "none" && isVisible(style.borderTopColor),
+    hasBorder = hasTop && parseFloat(style.borderBottomWidth),
+    inset = hasBorder ? lineWidth / 2 : 0,
+    { x, y, width, height } = placed(extent, origin),
+    line = { stroke: style.borderTopColor, "stroke-width": lineWidth };
+  const top = hasTop && !hasBorder && svg("path", { d: `M${x} ${y}h${width}`, ...line });
+  const area = svg("rect", {
+    x: x + inset,
+    y: y + inset,
+    width: Math.max(0, width - 2 * inset),
+    height: Math.max(0, height - 2 * inset),
+    rx: Math.min(parseFloat(style.borderTopLeftRadius) || 0, height / 2),
+    fill: isVisible(style.backgroundColor) ? style.backgroundColor : "none",
+    ...(hasBorder ? line : {}),
+    "stroke-dasharray": style.borderTopStyle === "dashed" ? "4 3" : null,
+  });
+  return [(isVisible(style.backgroundColor) || hasBorder) && area, top].filter((part) => part instanceof SVGElement);
 }
 
 /** A copy of an SVG with its styles. @param {SVGElement} original @param {DOMRect} extent @param {DOMRect} origin */
@@ -132,19 +114,13 @@ function drawing(original, extent, origin) {
   const copies = copy.querySelectorAll("*");
   [copy, ...copies].forEach((part, index) => {
     const style = getComputedStyle(parts[index]);
-    for (const name of SVG_STYLES) part.style.setProperty(name, style.getPropertyValue(name));
+    for (const name of SVG_STYLES.split(" ")) part.style.setProperty(name, style.getPropertyValue(name));
     for (const name of ["class", "tabindex", "role"]) part.removeAttribute(name);
     // Plotly names its clip paths with the address of the page, which another program can't open.
     const clip = part.getAttribute("clip-path");
     if (clip) part.setAttribute("clip-path", clip.replace(/url\(['"]?[^#]*#([^'")]*)['"]?\)/, "url(#$1)"));
   });
-  for (const [name, value] of Object.entries({
-    x: extent.left - origin.left,
-    y: extent.top - origin.top,
-    width: extent.width,
-    height: extent.height,
-    overflow: "visible",
-  }))
+  for (const [name, value] of Object.entries({ ...placed(extent, origin), overflow: "visible" }))
     copy.setAttribute(name, `${value}`);
   return copy;
 }
@@ -158,22 +134,10 @@ function parts(node, origin) {
   if (style.display === "none" || style.visibility === "hidden" || style.clipPath !== "none" || style.opacity === "0")
     return [];
   if (node instanceof SVGElement) return extent.width ? [drawing(node, extent, origin)] : [];
-  if (node instanceof HTMLCanvasElement) {
-    return [
-      svg("image", {
-        x: extent.left - origin.left,
-        y: extent.top - origin.top,
-        width: extent.width,
-        height: extent.height,
-        href: node.toDataURL(),
-      }),
-    ];
-  }
+  if (node instanceof HTMLCanvasElement) return [svg("image", { ...placed(extent, origin), href: node.toDataURL() })];
   const drawn = [...box(style, extent, origin), ...[...node.childNodes].flatMap((child) => parts(child, origin))];
   if (style.opacity === "1" || !drawn.length) return drawn;
-  const group = svg("g", { opacity: style.opacity });
-  group.append(...drawn);
-  return [group];
+  return [svg("g", { opacity: style.opacity }, drawn)];
 }
 
 /**
@@ -192,7 +156,6 @@ function asPicture(element, work) {
   // Without transitions: colours would begin to change slowly.
   const rules = el(
     "style",
-    {},
     `* { transition: none !important } [data-no-picture] { display: none !important }
     [data-whole] { max-height: none !important }`,
   );
@@ -231,15 +194,18 @@ function extentOf(content) {
 
 /** @param {HTMLElement} element @param {string[]} title */
 function pictureNow(element, title) {
-  const content = svg("g", {}, ...parts(element, element.getBoundingClientRect())),
+  const content = svg("g", parts(element, element.getBoundingClientRect())),
     { x, y, width, height } = extentOf(content);
   const left = Math.max(0, x),
     right = Math.min(x + width, element.scrollWidth),
     bottom = Math.min(y + height, element.scrollHeight);
-  const lines = el("div", { class: "b-picture-title" }, ...title.map((line) => el("p", { dir: "auto" }, line)));
+  const lines = el(
+    "div.b-picture-title",
+    title.map((line) => el("p", { dir: "auto" }, line)),
+  );
   lines.style.width = `${Math.max(360, right - left)}px`;
   element.closest(".gradio-container")?.append(lines);
-  const above = svg("g", {}, ...parts(lines, lines.getBoundingClientRect()));
+  const above = svg("g", parts(lines, lines.getBoundingClientRect()));
   const top = Math.max(0, y) - lines.offsetHeight;
   lines.remove();
   const size = {

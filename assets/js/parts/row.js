@@ -1,7 +1,8 @@
 // One row of a head, from the query to the weighted values, computed here so that a bar can be moved.
 
-import { bar, el, svg } from "./elements.js";
-import { number } from "./numbers.js";
+import { row, scrolling, table } from "../controls.js";
+import { bar, button, el, fill, svg } from "../parts/elements.js";
+import { number } from "../parts/numbers.js";
 
 /**
  * @typedef {object} Head One head's vectors of all tokens, one after the other.
@@ -13,8 +14,8 @@ import { number } from "./numbers.js";
 
 const HEIGHT = 64;
 
-/** Numbers from base64 of float32. @param {string} text */
-export const floats = (text) => new Float32Array(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
+/** @param {ArrayLike<number>} values */
+const total = (values) => Array.from(values).reduce((sum, value) => sum + value, 0);
 
 /**
  * The attention of one query.
@@ -23,13 +24,13 @@ export const floats = (text) => new Float32Array(Uint8Array.from(atob(text), (le
 export function attend(query, key) {
   const d = query.length;
   const sums = Array.from({ length: key.length / d }, (_, j) =>
-    Array.from(query).reduce((sum, value, k) => sum + value * key[j * d + k], 0),
+    total(Array.from(query, (value, k) => value * key[j * d + k])),
   );
   const scores = sums.map((sum) => sum / Math.sqrt(d)),
-    largest = Math.max(...scores);
-  const powers = scores.map((score) => Math.exp(score - largest)),
-    total = powers.reduce((sum, power) => sum + power, 0);
-  return { sums, scores, largest, powers, total, weights: powers.map((power) => power / total) };
+    largest = Math.max(...scores),
+    powers = scores.map((score) => Math.exp(score - largest)),
+    all = total(powers);
+  return { sums, scores, largest, powers, total: all, weights: powers.map((power) => power / all) };
 }
 
 /**
@@ -37,98 +38,77 @@ export function attend(query, key) {
  * @param {number[]} weights @param {ArrayLike<number>} value @param {number} d
  */
 export const weighted = (weights, value, d) =>
-  Array.from({ length: d }, (_, k) => weights.reduce((sum, weight, j) => sum + weight * value[j * d + k], 0));
+  Array.from({ length: d }, (_, k) => total(weights.map((weight, j) => weight * value[j * d + k])));
 
 /** @param {ArrayLike<number>} values */
 const largest = (values) => Array.from(values).reduce((most, value) => Math.max(most, Math.abs(value)), 1e-6);
 
 /**
  * Numbers as bars on both sides of zero. With `move`, a bar follows the pointer and the up and down keys.
- * @param {string} name @param {ArrayLike<number>} values @param {number} [top] the largest size @param {((index: number, value: number) => void)} [move]
- * @param {string[]} [names] of the numbers
+ * @param {string} name @param {ArrayLike<number>} values
+ * @param {{top?: number, move?: (index: number, value: number) => void, names?: string[]}} [options] the largest size, and the names of the numbers
  */
-export function bars(name, values, top = largest(values), move, names) {
+export function bars(name, values, { top = largest(values), move, names } = {}) {
   const n = values.length,
-    drawing = svg("svg", {
-      viewBox: `0 0 ${n} ${HEIGHT}`,
-      preserveAspectRatio: "none",
-      height: HEIGHT,
-      "aria-hidden": "true",
-    });
-  const text = el("span", { class: "b-number" });
-  const box = el(
-    "div",
-    {
-      class: "b-bars",
-      ...(move ? { role: "slider", tabindex: "0", "aria-valuemin": -top, "aria-valuemax": top } : { role: "img" }),
-    },
-    el("span", { class: "b-strip-name" }, el("bdi", { translate: "yes" }, name), text),
-    drawing,
-  );
+    text = el("span.b-number"),
+    size = { viewBox: `0 0 ${n} ${HEIGHT}`, preserveAspectRatio: "none", height: HEIGHT },
+    drawing = svg("svg", { ...size, "aria-hidden": "true" }),
+    role = move ? { role: "slider", tabindex: 0, "aria-valuemin": -top, "aria-valuemax": top } : { role: "img" },
+    box = el("div.b-bars", role, el("span.b-strip-name", el("bdi", { translate: "yes" }, name), text), drawing);
   let at = 0;
   const show = () => {
-    drawing.replaceChildren(
-      svg("path", { class: "b-bars-zero", d: `M0 ${HEIGHT / 2}h${n}` }),
-      ...Array.from(values, (value, k) => {
-        const height = (Math.min(1, Math.abs(value) / top) * HEIGHT) / 2;
-        return svg("rect", {
-          x: k + 0.1,
-          width: 0.8,
-          y: value < 0 ? HEIGHT / 2 : HEIGHT / 2 - height,
-          height,
-          class: value < 0 ? "is-less" : k === at && move ? "is-chosen" : "",
-        });
-      }),
-    );
+    const bar = (/** @type {number} */ value, /** @type {number} */ k) => {
+      const height = (Math.min(1, Math.abs(value) / top) * HEIGHT) / 2,
+        y = value < 0 ? HEIGHT / 2 : HEIGHT / 2 - height;
+      return svg("rect", { x: k + 0.1, width: 0.8, y, height, class: value < 0 ? "is-less" : null });
+    };
+    fill(drawing, svg("path", { class: "b-bars-zero", d: `M0 ${HEIGHT / 2}h${n}` }), Array.from(values, bar));
     text.textContent = `${names ? names[at] : `[${at}]`} ${number(values[at])}`;
     const words = `${name}, number ${at + 1} of ${n}: ${names?.[at] ?? ""} ${number(values[at])}`;
-    box.setAttribute("aria-label", move ? `${name}; left and right choose a number, up and down change it` : words);
-    if (move) {
-      box.setAttribute("aria-valuenow", `${values[at]}`);
-      box.setAttribute("aria-valuetext", words);
-    }
-  };
-  /** @param {PointerEvent} event */
-  const point = (event) => {
-    const { left, top: above, width } = drawing.getBoundingClientRect();
-    at = Math.max(0, Math.min(n - 1, Math.floor(((event.clientX - left) / width) * n)));
-    if (move && event.buttons) move(at, (1 - (2 * (event.clientY - above)) / HEIGHT) * top);
-    show();
+    box.ariaLabel = move ? `${name}; left and right choose a number, up and down change it` : words;
+    if (move) Object.assign(box, { ariaValueNow: `${values[at]}`, ariaValueText: words });
   };
   drawing.addEventListener("pointermove", point);
   drawing.addEventListener("pointerdown", (event) => {
     if (move) drawing.setPointerCapture(event.pointerId);
     point(event);
   });
-  if (move)
-    box.addEventListener("keydown", (event) => {
-      const along = { ArrowLeft: -1, ArrowRight: 1 }[event.key],
-        up = { ArrowUp: 1, ArrowDown: -1 }[event.key];
-      if (!along && !up) return;
-      event.preventDefault();
-      at = Math.max(0, Math.min(n - 1, at + (along ?? 0)));
-      if (up) move(at, values[at] + (up * top) / 20);
-      show();
-    });
+  if (move) box.addEventListener("keydown", type);
+  /** @param {PointerEvent} event */
+  function point(event) {
+    const { left, top: above, width } = drawing.getBoundingClientRect();
+    at = Math.max(0, Math.min(n - 1, Math.floor(((event.clientX - left) / width) * n)));
+    if (event.buttons) move?.(at, (1 - (2 * (event.clientY - above)) / HEIGHT) * top);
+    show();
+  }
+  /** @param {KeyboardEvent} event */
+  function type(event) {
+    const along = { ArrowLeft: -1, ArrowRight: 1 }[event.key] ?? 0,
+      up = { ArrowUp: 1, ArrowDown: -1 }[event.key] ?? 0;
+    if (!along && !up) return;
+    event.preventDefault();
+    at = Math.max(0, Math.min(n - 1, at + along));
+    if (up) move?.(at, values[at] + (up * top) / 20);
+    show();
+  }
   show();
   return { box, show };
 }
 
 /**
- * How a number comes about as the sum of products of inputs and weights, plus a bias.
+ * How a number is the sum of products of inputs and weights, plus a bias.
  * @param {string} name @param {Float32Array} inputs @param {Float32Array} weights @param {number} bias
  */
 export function summed(name, inputs, weights, bias) {
   const products = inputs.map((input, k) => input * weights[k]),
-    sum = products.reduce((all, each) => all + each, 0);
+    sum = total(products);
   return el(
-    "section",
-    { class: "b-card b-unfolded" },
-    el("h3", {}, el("bdi", {}, name)),
+    "section.b-card.b-unfolded",
+    el("h3", el("bdi", name)),
     bars("Inputs", inputs).box,
     bars("Weights", weights).box,
     bars("Their products", products).box,
-    el("p", {}, `Sum of the ${inputs.length} products ${number(sum)} + bias ${number(bias)} = ${number(sum + bias)}.`),
+    el("p", `Sum of the ${inputs.length} products ${number(sum)} + bias ${number(bias)} = ${number(sum + bias)}.`),
   );
 }
 
@@ -138,87 +118,59 @@ export function summed(name, inputs, weights, bias) {
  */
 export function unfolded(head, i, j) {
   const d = head.query.length / head.tokens.length,
-    [from, to] = [head.tokens[i], head.tokens[j]];
-  const part = (/** @type {Float32Array} */ all, /** @type {number} */ at) => all.slice(at * d, (at + 1) * d);
-  const query = part(head.query, i),
+    [from, to] = [head.tokens[i], head.tokens[j]],
+    start = head.query.slice(i * d, (i + 1) * d);
+  const query = start.slice(),
     keys = head.key.slice(),
-    key = keys.subarray(j * d, (j + 1) * d);
-  const products = new Float32Array(d),
+    key = keys.subarray(j * d, (j + 1) * d),
+    products = new Float32Array(d),
     sum = new Float32Array(d),
     top = 1.2 * largest([...query, ...key]);
-  const changed = (/** @type {Float32Array} */ values) => (/** @type {number} */ at, /** @type {number} */ value) => {
+  const mover = (/** @type {Float32Array} */ values) => (/** @type {number} */ at, /** @type {number} */ value) => {
     values[at] = Math.max(-top, Math.min(top, value));
     show();
   };
   const pictures = [
-    bars(`Query of ${from}`, query, top, changed(query)),
-    bars(`Key of ${to}`, key, top, changed(key)),
-    bars("Their products", products, top * top),
-    bars("Weighted sum of the values", sum, largest(head.value)),
+    bars(`Query of ${from}`, query, { top, move: mover(query) }),
+    bars(`Key of ${to}`, key, { top, move: mover(key) }),
+    bars("Their products", products, { top: top * top }),
+    bars("Weighted sum of the values", sum, { top: largest(head.value) }),
   ];
-  const line = el("p", { "aria-live": "polite" }),
-    rows = el("tbody", {}),
-    total = el("p", {});
-  const reset = el("button", { class: "b-small-button" }, "Reset");
-  reset.addEventListener("click", () => {
-    query.set(part(head.query, i));
+  const [line, rest, rows] = [el("p", { "aria-live": "polite" }), el("p"), el("tbody")];
+  const reset = button("Reset", () => {
+    query.set(start);
     keys.set(head.key);
     show();
   });
 
   function show() {
     const { sums, scores, powers, total: all, weights } = attend(query, keys);
-    query.forEach((value, k) => {
-      products[k] = value * key[k];
-    });
+    products.set(query.map((value, k) => value * key[k]));
     sum.set(weighted(weights, head.value, d));
-    pictures.forEach((picture) => picture.show());
+    for (const picture of pictures) picture.show();
     line.textContent = `Sum of the ${d} products ${number(sums[j])} ÷ √${d} = score ${number(scores[j])}; weight ${number(powers[j])} ÷ ${number(all)} = ${number(weights[j])}.`;
-    rows.replaceChildren(
-      ...head.tokens.map((token, index) =>
-        el(
-          "tr",
-          { "aria-current": index === j ? "true" : null },
-          el("th", { scope: "row" }, el("bdi", {}, token)),
-          ...[scores, powers, weights].map((values) => el("td", { class: "b-number" }, number(values[index]))),
-          el("td", {}, bar(weights[index], "mlm")),
-        ),
-      ),
+    fill(
+      rows,
+      head.tokens.map((token, at) => {
+        const numbers = [scores, powers, weights].map((values) => number(values[at]));
+        const cells = [el("bdi", token), ...numbers, bar(weights[at], "mlm")];
+        return row(cells, { "aria-current": at === j ? "true" : null });
+      }),
     );
-    total.textContent = `The weights sum to ${number(weights.reduce((part, weight) => part + weight, 0))}. Their values, each times its weight, are added.`;
+    rest.textContent = `The weights sum to ${number(total(weights))}. Their values, each times its weight, are added.`;
   }
   show();
+  const shown = table(["Token", "Score", "e^(score − largest)", "Weight", ""], []);
+  shown.tBodies[0].replaceWith(rows);
   return el(
-    "section",
-    { class: "b-card b-unfolded" },
-    el("h3", {}, el("bdi", {}, from), " → ", el("bdi", {}, to)),
-    el("p", { class: "b-empty" }, "Drag a bar of the query or the key; the row is computed again."),
-    ...pictures.slice(0, 3).map(({ box }) => box),
+    "section.b-card.b-unfolded",
+    el("h3", el("bdi", from), " → ", el("bdi", to)),
+    el("p.b-empty", "Drag a bar of the query or the key; the row is computed again."),
+    pictures.slice(0, 3).map(({ box }) => box),
     line,
     reset,
-    el(
-      "div",
-      { class: "b-scroll", tabindex: "0", role: "region", "aria-label": `The row of ${from}` },
-      el(
-        "table",
-        { class: "b-lens" },
-        el(
-          "thead",
-          {},
-          el(
-            "tr",
-            {},
-            el("th", { scope: "col" }, "Token"),
-            ...["Score", "e^(score − largest)", "Weight"].map((name) =>
-              el("th", { scope: "col", class: "b-number" }, name),
-            ),
-            el("td", {}),
-          ),
-        ),
-        rows,
-      ),
-    ),
-    total,
+    scrolling(`The row of ${from}`, shown),
+    rest,
     pictures[3].box,
   );
 }

@@ -1,6 +1,7 @@
 // The curves of a run. This module keeps every point, so that a chart that loads late, is smoothed or changes its scale
 // shows the earlier ones too. Live points extend the chart, so that zoom and hover survive.
 
+import { toggle } from "../controls.js";
 import { el } from "../parts/elements.js";
 import { saveMenu } from "../parts/downloads.js";
 import { loadPlotly, newChart } from "../parts/figures.js";
@@ -13,18 +14,18 @@ const NOTES = /** @type {[text: string, at: number, right: number, down: number]
 /** With more runs than colours, the curves of some are dotted. @type {Record<string, string>} */
 const DOTTED = { solid: "dot", dash: "dashdot" };
 const SMOOTHING = 0.02; // time constant of the smoothing, as a fraction of the run's steps
+const NARROW = 450; // some notes would stand on each other, or on the curve
 
 /** @typedef {(number | null)[]} Point step, then the values of `options.series` */
 /** @typedef {{name: string, colour: string, isDotted: boolean, steps: number, points: Point[]}} OtherRun */
+/** @typedef {{more: (is: boolean) => void, file: (kind: string) => any}} Actions after the toggle "More curves"; to save the numbers as a file or, with the title of a picture, `picture` */
 
-/** An exponential mean over steps; it does not depend on how many steps a point stands for. */
+/** An exponential mean over steps; it does not depend on how many steps a point stands for. @param {number} steps */
 function smoother(steps) {
   const memory = Math.max(2, SMOOTHING * steps);
-  let sum = 0;
-  let weight = 0;
-  let last = 0;
-  return (step, value) => {
-    if (value === null) return null;
+  let [sum, weight, last] = [0, 0, 0];
+  return (/** @type {number | null} */ step, /** @type {number | null} */ value) => {
+    if (value === null || step === null) return null;
     const rate = 1 - Math.exp((last - step) / memory);
     last = step;
     sum += rate * (value - sum);
@@ -33,111 +34,169 @@ function smoother(steps) {
   };
 }
 
-function toggle(label, id, checked, change) {
-  const box = el("input", { type: "checkbox", id });
-  box.checked = checked;
-  box.addEventListener("change", () => change(box.checked));
-  return el("label", { class: "b-toggle" }, box, label);
-}
-
 /** Text that Plotly shows as it is. @param {string} text */
 const literal = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("$", "$\u200b");
 
-/**
- * `options`: the figures without and with more curves, the names of a point's numbers, and the points of an example,
- * which is shown before the first run, and the id of the chart. `actions`: `more(is)` after the toggle "More curves", `file(kind)` to save the
- * numbers as a file or, with the title of a picture, `picture`; without them the chart has only the curves of other runs.
- * @param {{more: (is: boolean) => void, file: (kind: any) => any} | null} [actions]
- */
-export function curves(root, options, actions = null) {
-  const view = { smooth: true, log: false, more: false };
-  // Plotly adds the figure to the element that it draws in.
-  const box = /** @type {HTMLDivElement & import("../parts/figures.js").Figure} */ (
-    el("div", { class: "b-chart b-curves", id: options.id ?? (actions ? "run-curves" : "other-curves") })
-  );
-  root.append(box);
-  if (actions)
-    root.append(
-      el(
-        "div",
-        { class: "b-toolbar" },
-        toggle("Smoothed", "curves-smooth", view.smooth, (is) =>
-          whole(() => {
-            view.smooth = is;
-          }),
-        ),
-        toggle("Logarithmic loss", "curves-log", view.log, (is) =>
-          whole(() => {
-            view.log = is;
-          }),
-        ),
-        toggle("More curves", "curves-more", view.more, (is) => {
-          view.more = is;
-          box.classList.toggle("has-more", is);
-          restart();
-          actions.more(is);
-        }),
-        saveMenu({ id: "curves", what: "the curves", kinds: ["png", "svg", "csv", "json"] }, actions.file),
-      ),
-    );
-  const chart = newChart(box);
+class Curves {
+  isSmooth = true;
+  isLogarithmic = false;
+  more = false;
   /** @type {{run: string, steps: number} | null} */
-  let run = null;
+  run = null;
   /** @type {Point[]} */
-  let points = [];
+  points = [];
   /** @type {Point[]} */
-  let held = [];
-  /** @type {Record<string, {loss: number, label: string}>} */
-  let baselines = {};
+  held = [];
+  /** Losses to compare with. @type {Record<string, {loss: number, label: string}>} */
+  baselines = {};
   /** @type {OtherRun[]} */
-  let others = [];
+  others = [];
   /** @type {number | null} */
-  let marked = null;
+  marked = null;
   /** @type {Record<string, ReturnType<typeof smoother>>} */
-  let smoothers = {};
-  let queue = Promise.resolve();
-  const inOrder = (work) => {
-    queue = queue.then(work).catch(console.error);
-  };
-  const figure = () => options.figures[view.more ? 1 : 0];
-  const isExample = () => !run && Boolean(actions);
-  const isNarrow = () => box.clientWidth < 450; // some notes would stand on each other, or on the curve
+  smoothers = {};
+  queue = Promise.resolve();
 
-  /** What a trace shows of some points: [x, y]. */
-  function part({ series, kind, smoothed }, fresh) {
-    if (isExample()) fresh = options.example;
-    if (kind === "baseline")
+  /** @param {HTMLElement} root @param {any} options @param {Actions | null} actions */
+  constructor(root, options, actions) {
+    this.options = options;
+    this.actions = actions;
+    // Plotly adds the figure to the element that it draws in.
+    this.box = /** @type {HTMLDivElement & import("../parts/figures.js").Figure} */ (
+      el("div.b-chart.b-curves", { id: options.id ?? (actions ? "run-curves" : "other-curves") })
+    );
+    root.append(this.box);
+    if (actions) root.append(this.tools(actions));
+    this.chart = newChart(this.box);
+    this.change({});
+  }
+
+  /** @param {Actions} actions */
+  tools({ more, file }) {
+    const smooth = (/** @type {boolean} */ isSmooth) => this.change({ isSmooth }),
+      logarithmic = (/** @type {boolean} */ isLogarithmic) => this.change({ isLogarithmic });
+    const all = (/** @type {boolean} */ is) => {
+      this.more = is;
+      this.box.classList.toggle("has-more", is);
+      this.restart();
+      more(is);
+    };
+    return el(
+      "div.b-toolbar",
+      toggle("Smoothed", smooth, { id: "curves-smooth", checked: "" }),
+      toggle("Logarithmic loss", logarithmic, { id: "curves-log" }),
+      toggle("More curves", all, { id: "curves-more" }),
+      saveMenu({ id: "curves", what: "the curves", kinds: ["png", "svg", "csv", "json"] }, file),
+    );
+  }
+
+  // Changes of the points are queued too: a chart that is drawn late must not get a point twice.
+  /** @param {() => any} work */
+  inOrder(work) {
+    this.queue = this.queue.then(work).catch(console.error);
+  }
+
+  /** Change what is shown, and draw all of it. @param {object} update */
+  change(update) {
+    this.inOrder(() => {
+      Object.assign(this, update);
+      return this.chart.show(this.drawn());
+    });
+  }
+
+  /** @param {{run: string, steps: number}} run */
+  begin(run) {
+    this.inOrder(() => delete this.box.dataset.points);
+    this.change({ run, points: [], held: [], baselines: {}, marked: null });
+  }
+
+  /** Drop the points; all of them come again. */
+  restart() {
+    this.change({ points: [] });
+  }
+
+  /** @param {Point[]} fresh */
+  add(fresh) {
+    if (!fresh.length) return;
+    this.inOrder(() => {
+      this.points.push(...fresh);
+      this.box.dataset.points = `${this.points.length}`;
+      const traces = this.figure.data.map(({ meta }, index) => ({ index, meta }));
+      const changed = traces.filter(({ meta: { kind } }) => kind === "line" || (kind === "raw" && this.isSmooth));
+      const parts = changed.map(({ meta }) => this.part(meta, fresh)),
+        update = { x: parts.map(([x]) => x), y: parts.map(([, y]) => y) },
+        indices = changed.map(({ index }) => index);
+      return this.chart.extend(update, indices);
+    });
+  }
+
+  /** Points on held-out text. @param {Point[]} fresh */
+  hold(fresh) {
+    this.inOrder(() => this.held.push(...fresh));
+    this.change({});
+  }
+
+  /** Call with all points, after those that are queued. @param {(points: Point[]) => void} work */
+  whenDrawn(work) {
+    this.inOrder(() => work(this.points));
+  }
+
+  /** A vertical line at a step; none for null. @param {number | null} step */
+  mark(step) {
+    this.inOrder(() => {
+      this.marked = step;
+      return this.chart.relayout({ shapes: this.shapes() });
+    });
+  }
+
+  get figure() {
+    return this.options.figures[this.more ? 1 : 0];
+  }
+
+  /** Before the first run the chart shows an example. */
+  get isExample() {
+    return !this.run && this.actions !== null;
+  }
+
+  get isNarrow() {
+    return this.box.clientWidth < NARROW;
+  }
+
+  /** @param {string} series */
+  column(series) {
+    return this.options.series.indexOf(series) + 1;
+  }
+
+  /** What a trace shows of some points: [x, y]. @param {any} meta @param {Point[]} fresh */
+  part({ series, kind, smoothed }, fresh) {
+    const { run, held, baselines, isSmooth } = this;
+    if (this.isExample) fresh = this.options.example;
+    if (kind === "baseline") {
       return run && baselines[series] ? [[0, run.steps], Array(2).fill(baselines[series].loss)] : [[], []];
-    const column = options.series.indexOf(series) + 1;
-    const source = kind === "held" ? held : kind === "raw" && !view.smooth ? [] : fresh;
-    const isSmooth = smoothed && view.smooth;
-    if (isSmooth) smoothers[series] ||= smoother(run ? run.steps : 100);
-    const value = (point) => point[column] ?? null;
-    return [
-      source.map((point) => point[0]),
-      source.map((point) => (isSmooth ? smoothers[series](point[0], value(point)) : value(point))),
-    ];
+    }
+    const column = this.column(series),
+      source = kind === "held" ? held : kind === "raw" && !isSmooth ? [] : fresh;
+    if (smoothed && isSmooth) this.smoothers[series] ||= smoother(run?.steps ?? 100);
+    const smooth = smoothed && isSmooth ? this.smoothers[series] : (_, value) => value;
+    return [source.map(([step]) => step), source.map((point) => smooth(point[0], point[column] ?? null))];
   }
 
   /** The curves of other runs, each run in one colour. */
-  function overlaid() {
-    const own = figure().data.filter(({ meta }) => meta.smoothed);
-    return others.flatMap(({ name, colour, isDotted, steps, points: other }) =>
+  overlaid() {
+    const own = this.figure.data.filter(({ meta }) => meta.smoothed);
+    return this.others.flatMap(({ name, colour, isDotted, steps, points }) =>
       own.map((trace) => {
-        const column = options.series.indexOf(trace.meta.series) + 1;
-        const smooth = view.smooth ? smoother(steps) : (step, value) => value;
+        const { series } = trace.meta,
+          column = this.column(series),
+          smooth = this.isSmooth ? smoother(steps) : (_, value) => value,
+          dash = isDotted ? DOTTED[trace.line.dash] : trace.line.dash;
         return {
           ...trace,
-          x: other.map((point) => point[0]),
-          y: other.map((point) => smooth(point[0], point[column])),
+          x: points.map(([step]) => step),
+          y: points.map((point) => smooth(point[0], point[column])),
           name,
-          meta: { series: trace.meta.series, kind: "other" },
-          line: {
-            ...trace.line,
-            color: colour,
-            width: 1.5,
-            dash: isDotted ? DOTTED[trace.line.dash] : trace.line.dash,
-          },
+          meta: { series, kind: "other" },
+          line: { ...trace.line, color: colour, width: 1.5, dash },
           hovertemplate: `${name} ${trace.hovertemplate}`,
           legendgroup: name,
           showlegend: false,
@@ -146,187 +205,90 @@ export function curves(root, options, actions = null) {
     );
   }
 
-  function shapes() {
-    if (marked === null) return [];
-    return [
-      {
-        type: "line",
-        xref: "x",
-        yref: "paper",
-        x0: marked,
-        x1: marked,
-        y0: 0,
-        y1: 1,
-        line: { color: "#7c8594", width: 1 },
-      },
-    ];
+  shapes() {
+    const [x0, x1] = [this.marked, this.marked];
+    const line = { type: "line", xref: "x", yref: "paper", x0, x1, y0: 0, y1: 1, line: { color: "#7c8594", width: 1 } };
+    return this.marked === null ? [] : [line];
   }
 
   /** The names of the baselines, on the background of the page (in the style sheet), so that no line crosses the letters. */
-  function labels() {
-    return figure()
-      .data.filter(({ meta }) => meta.kind === "baseline" && baselines[meta.series])
-      .map(({ meta }) => {
-        const { loss, label } = baselines[meta.series];
-        return {
-          text: label,
-          xref: "paper",
-          x: 1,
-          xanchor: "right",
-          y: view.log ? Math.log10(loss) : loss,
-          yanchor: meta.side,
-          yshift: meta.side === "top" ? -2 : 2,
-          borderpad: 0,
-          showarrow: false,
-          bgcolor: "white",
-        };
-      });
-  }
-
-  /** What the example's MLM loss means: at its start, in its middle, at its end. */
-  function notes() {
-    const { example } = options,
-      last = example.length - 1;
-    return NOTES.filter((_, index) => index !== 1 || !isNarrow()).map(([text, at, right, down]) => {
-      const [step, loss] = example[Math.round(at * last)];
-      return {
-        x: step,
-        y: loss,
-        text,
-        showarrow: true,
-        arrowhead: 0,
-        ax: right,
-        ay: down,
-        arrowcolor: "#7c8594",
-        font: { size: 13 },
-      };
+  labels() {
+    const shown = this.figure.data.filter(({ meta }) => meta.kind === "baseline" && this.baselines[meta.series]);
+    const look = { xref: "paper", x: 1, xanchor: "right", borderpad: 0, showarrow: false, bgcolor: "white" };
+    return shown.map(({ meta: { series, side } }) => {
+      const { loss, label } = this.baselines[series],
+        y = this.isLogarithmic ? Math.log10(loss) : loss;
+      return { ...look, text: label, y, yanchor: side, yshift: side === "top" ? -2 : 2 };
     });
   }
 
-  function drawn() {
-    const { data, layout } = structuredClone(figure());
-    smoothers = {};
+  /** What the example's MLM loss means: at its start, in its middle, at its end. */
+  notes() {
+    const { example } = this.options,
+      look = { showarrow: true, arrowhead: 0, arrowcolor: "#7c8594", font: { size: 13 } };
+    return NOTES.filter((_, index) => index !== 1 || !this.isNarrow).map(([text, at, ax, ay]) => {
+      const [x, y] = example[Math.round(at * (example.length - 1))];
+      return { ...look, x, y, text, ax, ay };
+    });
+  }
+
+  drawn() {
+    const { run, held, options, others, isExample, isNarrow, isLogarithmic } = this,
+      { data, layout } = structuredClone(this.figure);
+    this.smoothers = {};
     for (const trace of data) {
-      const [x, y] = part(trace.meta, points);
+      const { kind } = trace.meta,
+        [x, y] = this.part(trace.meta, this.points);
       // An empty curve is missing in the legend, which would grow with the first point and push the chart down.
-      Object.assign(trace, trace.meta.kind === "line" ? { x: [0, ...x], y: [null, ...y] } : { x, y });
-      if (isExample()) trace.opacity = trace.meta.kind === "raw" ? 0 : document.body.matches(".dark") ? 0.9 : 0.45;
-      if (trace.meta.kind === "held") trace.visible = held.length > 0;
+      Object.assign(trace, kind === "line" ? { x: [0, ...x], y: [null, ...y] } : { x, y });
+      if (isExample) trace.opacity = kind === "raw" ? 0 : document.body.matches(".dark") ? 0.9 : 0.45;
+      if (kind === "held") trace.visible = held.length > 0;
     }
-    data.push(...overlaid());
+    data.push(...this.overlaid());
     // The axis has the length of the whole run from the start, so that nothing jumps while the curve grows.
-    const end = isExample()
+    const end = isExample
       ? options.example.at(-1)[0]
       : Math.max(1, run?.steps ?? 0, ...others.map(({ steps }) => steps));
-    const axes = Object.keys(layout).filter((name) => name.startsWith("xaxis"));
-    for (const axis of axes) Object.assign(layout[axis], { range: [0, end], autorange: false });
-    layout.uirevision = run ? run.run : "none";
-    for (const axis of layout.meta.logarithmic) {
-      layout[axis].uirevision = `${layout.uirevision} ${view.log}`;
-      if (view.log) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
+    for (const name of Object.keys(layout)) {
+      if (name.startsWith("xaxis")) Object.assign(layout[name], { range: [0, end], autorange: false });
     }
-    Object.assign(layout, { shapes: shapes(), annotations: isExample() ? notes() : labels() });
-    if (isNarrow()) {
+    layout.uirevision = run?.run ?? "none";
+    for (const axis of layout.meta.logarithmic) {
+      layout[axis].uirevision = `${layout.uirevision} ${isLogarithmic}`;
+      if (isLogarithmic) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
+    }
+    Object.assign(layout, { shapes: this.shapes(), annotations: isExample ? this.notes() : this.labels() });
+    if (isNarrow) {
       for (const trace of data) trace.name = /\((\w+)\)/.exec(trace.name)?.[1] ?? trace.name; // a legend of one line
       for (const label of layout.annotations) label.font = { size: 11 };
     }
     return { data, layout };
   }
 
-  // Changes of the points are queued too: a chart that is drawn late must not get a point twice.
-  const whole = (change = () => {}) =>
-    inOrder(() => {
-      change();
-      return chart.show(drawn());
-    });
-  const restart = () =>
-    whole(() => {
-      points = [];
-    });
-
-  /** @param {string} kind @param {string} title */
-  function picture(kind, title) {
+  /** @param {string} kind @param {string} text */
+  picture(kind, text) {
     // The page lists the runs with their colours below the chart; the picture needs them in its legend.
     const named = (trace) =>
       trace.meta.kind === "other" && trace.meta.series === "mlm_loss" ? { ...trace, showlegend: true } : trace;
-    inOrder(async () =>
-      (await loadPlotly()).downloadImage(
-        {
-          data: box.data.map(named),
-          layout: {
-            ...box.layout,
-            paper_bgcolor: "white",
-            font: { ...box.layout.font, color: "#475569" },
-            margin: { ...box.layout.margin, t: 76 },
-            title: { text: literal(title), font: { size: 15 }, x: 0, xref: "paper", y: 0.985, yanchor: "top" },
-          },
-        },
-        { format: kind, filename: "curves", width: 1000, height: view.more ? 900 : 560, scale: kind === "png" ? 2 : 1 },
-      ),
-    );
+    const size = { width: 1000, height: this.more ? 900 : 560, scale: kind === "png" ? 2 : 1 };
+    const title = { text: literal(text), font: { size: 15 }, x: 0, xref: "paper", y: 0.985, yanchor: "top" };
+    this.inOrder(async () => {
+      const { data, layout } = this.box,
+        font = { ...layout.font, color: "#475569" },
+        margin = { ...layout.margin, t: 76 };
+      const light = { ...layout, paper_bgcolor: "white", font, margin, title };
+      const plotly = await loadPlotly();
+      return plotly.downloadImage(
+        { data: data.map(named), layout: light },
+        { format: kind, filename: "curves", ...size },
+      );
+    });
   }
-
-  whole();
-  return {
-    /** Call with all points, after those that are queued. */
-    whenDrawn(work) {
-      inOrder(() => work(points));
-    },
-    get more() {
-      return view.more;
-    },
-    get size() {
-      return points.length;
-    },
-    begin(next) {
-      whole(() => {
-        run = next;
-        points = [];
-        held = [];
-        baselines = {};
-        marked = null;
-        delete box.dataset.points;
-      });
-    },
-    /** Drop the points; all of them come again. */
-    restart,
-    picture,
-    add(fresh) {
-      if (!fresh.length) return;
-      inOrder(() => {
-        points.push(...fresh);
-        box.dataset.points = `${points.length}`;
-        const changed = figure()
-          .data.map((trace, index) => ({ index, meta: trace.meta }))
-          .filter(({ meta }) => meta.kind === "line" || (meta.kind === "raw" && view.smooth));
-        const parts = changed.map(({ meta }) => part(meta, fresh));
-        return chart.extend(
-          { x: parts.map(([x]) => x), y: parts.map(([, y]) => y) },
-          changed.map(({ index }) => index),
-        );
-      });
-    },
-    hold(fresh) {
-      whole(() => held.push(...fresh));
-    },
-    /** Other runs, drawn over this one: [{number, colour, steps, points}]. */
-    overlay(next) {
-      whole(() => {
-        others = next;
-      });
-    },
-    /** Losses to compare with: {name: {loss, label}}. */
-    setBaselines(next) {
-      whole(() => {
-        baselines = next;
-      });
-    },
-    /** A vertical line at a step; none for null. */
-    mark(step) {
-      inOrder(() => {
-        marked = step;
-        return chart.relayout({ shapes: shapes() });
-      });
-    },
-  };
 }
+
+/**
+ * `options`: the figures without and with more curves, the names of a point's numbers, the points of an example, which is
+ * shown before the first run, and the id of the chart. Without `actions` the chart has only the curves of other runs.
+ * @param {HTMLElement} root @param {any} options @param {Actions | null} [actions]
+ */
+export const curves = (root, options, actions = null) => new Curves(root, options, actions);

@@ -1,76 +1,44 @@
 // Memorising versus generalising: the exam, which runs when it is visible and training pauses or ends, or a step is selected.
 
-import { el } from "../parts/elements.js";
-import { percent } from "../parts/numbers.js";
+import { table } from "../controls.js";
+import { el, fill } from "../parts/elements.js";
+import { count, percent } from "../parts/numbers.js";
 import { on, visitor } from "../frame/page.js";
 import { question } from "../frame/question.js";
 import { asking } from "../views.js";
 
-function cell([right, all]) {
-  return el(
-    "td",
-    { class: "b-number" },
-    all ? `${percent(right / all)} ` : "–",
-    el("small", {}, all ? `${right} of ${all}` : ""),
+/** @param {[right: number, all: number]} result */
+const result = ([right, all]) => (all ? [`${percent(right / all)} `, el("small", `${right} of ${all}`)] : "–");
+
+/** @param {HTMLElement} root @param {any} value */
+function paint(root, { text, rule, step, columns, rows, verdict = [] }) {
+  const details = root.querySelector("details");
+  if (details) root.classList.toggle("is-open", details.open); // as the person left it, also before the next table
+  const [answer, ...more] = verdict;
+  fill(root, answer && el("p.b-answer", answer), !rows && el("p.b-empty", text));
+  if (!rows) return;
+  const lines = rows.map(([name, ...results]) => [name, ...results.map(result)]);
+  const caption = el("caption.b-unseen", `Exam at step ${step}`);
+  root.append(
+    el(
+      "details",
+      { open: root.matches(".is-open") ? "" : null },
+      el("summary", "Memorised or generalised?"),
+      [text, ...more].map((sentence) => el("p", sentence)),
+      table([`Step ${count(step)}`, ...columns], lines, { caption, class: "b-table b-exam" }),
+      el("p.b-empty", rule),
+    ),
   );
 }
 
 /** @type {View} */
 export function view(root, { server }) {
   let isVisible = false;
-  let isOpen = false;
-
   const ask = asking(root, async () => {
     if (!isVisible) return;
     await visitor.known;
-    paint(await server.results(visitor.token, question.model, question.step));
+    paint(root, await server.results(visitor.token, question.model, question.step));
   });
-
-  function paint(value) {
-    const table =
-      value.rows &&
-      el(
-        "table",
-        { class: "b-answers b-exam" },
-        el("caption", { class: "b-unseen" }, `Exam at step ${value.step}`),
-        el(
-          "thead",
-          {},
-          el(
-            "tr",
-            {},
-            el("th", { scope: "col" }, `Step ${value.step.toLocaleString("en")}`),
-            ...value.columns.map((name) => el("th", { scope: "col" }, name)),
-          ),
-        ),
-        el(
-          "tbody",
-          {},
-          ...value.rows.map(([name, ...results]) =>
-            el("tr", {}, el("th", { scope: "row" }, name), ...results.map(cell)),
-          ),
-        ),
-      );
-    const [verdict, ...more] = value.verdict || [];
-    isOpen = root.querySelector("details")?.open ?? isOpen; // as the person left it, also before the next table
-    root.replaceChildren(
-      ...(verdict ? [el("p", { class: "b-answer" }, verdict)] : []),
-      ...(table
-        ? [
-            el(
-              "details",
-              isOpen ? { open: "" } : {},
-              el("summary", {}, "Memorised or generalised?"),
-              el("p", {}, value.text),
-              ...more.map((sentence) => el("p", {}, sentence)),
-              table,
-              el("p", { class: "b-empty" }, value.rule),
-            ),
-          ]
-        : [el("p", { class: "b-empty" }, value.text)]),
-    );
-  }
-
   on("question", ({ changed }) => {
     if (changed.has("model") || changed.has("step")) ask();
   });
@@ -79,6 +47,6 @@ export function view(root, { server }) {
     isVisible = entry.isIntersecting;
     ask();
   }).observe(root);
-  paint({ text: "" });
+  paint(root, { text: "" });
   return function drawn() {};
 }

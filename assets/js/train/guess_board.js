@@ -1,62 +1,50 @@
-// Sentences with a masked word; the guesses change while the model learns.
+// A few sentences with a masked word; the guess in each changes while the model learns.
 
-import { el } from "../parts/elements.js";
+import { row, table } from "../controls.js";
+import { el, fill } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
 
-/** A few sentences with a masked word; the guess in each changes while the model learns. */
-export function guessBoard(root) {
-  const body = el("tbody", {});
-  const title = "Guesses for hidden words";
-  const caption = el("caption", {}, title);
-  const head = el(
-    "thead",
-    {},
-    el(
-      "tr",
-      {},
-      ...["Sentence", "Guess", "Probability", ""].map((name) =>
-        el("th", { scope: "col" }, name || el("span", { class: "b-unseen" }, "Right or wrong")),
-      ),
-    ),
-  );
-  const table = el("table", { class: "b-guess-table", id: "run-guesses" }, caption, head, body);
-  const empty = el(
-    "p",
-    { class: "b-empty" },
-    "A few sentences with a hidden word appear here; the guesses change as the model learns.",
-  );
-  root.append(el("div", { class: "b-guess-frame" }, table, empty));
-  table.hidden = true;
+const TITLE = "Guesses for hidden words";
+const HINT = "A few sentences with a hidden word appear here; the guesses change as the model learns.";
 
-  function row([before, answer, after]) {
-    return el(
-      "tr",
-      {},
-      el("td", { dir: "auto", translate: "no" }, before, el("mark", {}, answer), after),
-      el("td", { class: "b-guess-word" }),
-      el("td", { class: "b-number" }),
-      el("td", { class: "b-mark" }),
-    );
-  }
+/** @param {HTMLElement} root */
+export function guessBoard(root) {
+  const caption = el("caption", TITLE),
+    unseen = el("span.b-unseen", "Right or wrong"),
+    empty = el("p.b-empty", HINT),
+    names = ["Sentence", "Guess", "Probability", unseen],
+    shown = table(names, [], { class: "b-table b-guess-table", id: "run-guesses", caption }),
+    body = shown.tBodies[0];
+  root.append(el("div.b-guess-frame", shown, empty));
+  shown.hidden = true;
+
+  /** @param {[before: string, answer: string, after: string]} sentence */
+  const line = ([before, answer, after]) =>
+    row([
+      el("td", { dir: "auto", translate: "no" }, before, el("mark", answer), after),
+      el("td.b-guess-word"),
+      el("td.b-number"),
+      el("td.b-mark"),
+    ]);
 
   return {
     begin() {
-      table.hidden = true;
+      shown.hidden = true;
       empty.hidden = false;
-      body.replaceChildren();
+      fill(body);
     },
     /** step: of the model that guessed. */
     show({ sentences, words, step }) {
-      caption.textContent = `${title} at step ${count(step)}`;
-      if (sentences) body.replaceChildren(...sentences.map(row));
+      caption.textContent = `${TITLE} at step ${count(step)}`;
+      if (sentences) fill(body, sentences.map(line));
       words.forEach(([guess, probability, isRight], index) => {
-        const cells = body.children[index].children;
-        cells[1].replaceChildren(el("bdi", {}, guess));
+        const { cells, dataset } = body.rows[index];
+        fill(cells[1], el("bdi", guess));
         cells[2].textContent = percent(probability);
         cells[3].textContent = isRight ? "✓ right" : "✗ wrong";
-        /** @type {HTMLElement} */ (body.children[index]).dataset.right = `${Boolean(isRight)}`;
+        dataset.right = `${Boolean(isRight)}`;
       });
-      table.hidden = false;
+      shown.hidden = false;
       empty.hidden = true;
     },
   };

@@ -1,9 +1,11 @@
 // One training run, live. The page polls with its cursors and gets what is new: a few numbers and never the whole curve,
 // so that many pages cost the server little, and zoom and hover survive.
 
-import { el } from "../parts/elements.js";
+import { progress } from "../controls.js";
+import { draws, el } from "../parts/elements.js";
 import { count, duration } from "../parts/numbers.js";
 import { announce, on, orError, tabs } from "../frame/page.js";
+import { polling } from "../parts/polling.js";
 import { save as saveFile } from "../parts/downloads.js";
 import { question } from "../frame/question.js";
 import { asking } from "../views.js";
@@ -16,13 +18,15 @@ import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
 const NEXT = { paused: "Step trains one step, Resume continues." };
 const BLOCKED =
   "Something between this page and the server blocks /balcony/news, such as an extension of the browser. Allow it to see the numbers; the run continues.";
+const HELLO = "Press Start to train a model of your own. The pale curves are those of an earlier run.";
 const EAGER_MS = 120;
-const HIDDEN_MS = 60000; // a hidden page only renews the lease
-const RETRY_MS = 2000;
+const EAGER_POLLS = 5; // after a button was pressed: its effect takes a little time
+export const HIDDEN_MS = 60000; // a hidden page only renews the lease
+export const RETRY_MS = 2000;
 // The page requests guesses less often than numbers, and spends at most a twentieth of the time waiting for them.
 const GUESS_POLLS = 3;
 const GUESS_FRACTION = 1 / 20;
-const FIRST = [0, -1, 0]; // the cursors of a new page; later ones come with each answer
+export const FIRST = [0, -1, 0]; // the cursors of a new page; later ones come with each answer
 const MOST_POINTS = 3000; // with more, the page fetches the curve again, thinned
 
 /** News of a run since the cursors, see ui/server/news.py. */
@@ -37,288 +41,269 @@ export async function news(run, more, cursors) {
 
 /** Why no news of a run come. @param {string} alone what becomes of a run whose page cannot reach the server */
 export async function whyNoNews(alone) {
-  const isServing = await fetch("health", { cache: "no-store" }).then(
-    ({ ok }) => ok,
-    () => false,
-  );
-  return isServing
-    ? { isServing, title: "No news of the run", text: BLOCKED }
-    : { isServing, title: "Connection lost", text: `Trying again. ${alone}` };
+  const health = await fetch("health", { cache: "no-store" }).catch(() => null);
+  return health?.ok
+    ? { isServing: true, title: "No news of the run", text: BLOCKED }
+    : { isServing: false, title: "Connection lost", text: `Trying again. ${alone}` };
 }
 
-/** Status in words, progress bar and numbers. */
-function dashboard(root) {
-  const status = el("p", { class: "b-status", role: "status", id: "run-status" }, "No run yet");
-  const reason = el(
-    "p",
-    { class: "b-reason", dir: "auto" },
-    "Press Start to train a model of your own. The pale curves are those of an earlier run.",
-  );
-  const fill = el("span", { class: "b-bar-fill" });
-  fill.style.width = "0%";
-  const bar = el(
-    "div",
-    {
-      class: "b-bar b-progress",
-      role: "progressbar",
-      "aria-label": "Training progress",
-      "aria-valuemin": 0,
-      "aria-valuemax": 100,
-      "aria-valuenow": 0,
-    },
-    fill,
-  );
-  const tiles = {};
-  const list = el(
-    "dl",
-    { class: "b-tiles" },
-    ...[
-      ["step", "Step"],
-      ["mlm", "MLM loss"],
-      ["nsp", "NSP loss"],
-      ["left", "Time left"],
-      ["rate", "Tokens per second"],
-      ["device", "Device"],
-    ].map(([key, label]) => {
-      tiles[key] = el("dd", { id: `run-${key}` }, "–");
-      return el("div", {}, el("dt", {}, label), tiles[key]);
-    }),
-  );
-  root.append(el("div", { class: "b-status-line" }, status, reason), bar, list);
-  let [device, advice] = ["", ""];
+/** A run's status in words, and how far it is. @param {string} name of the progress bar @param {string} id @param {string} hello before the first run */
+export function statusLine(name, id, hello) {
+  const title = el("p.b-status", { role: "status", id }, "No run yet"),
+    reason = el("p.b-reason", { dir: "auto" }, hello),
+    line = el("div.b-status-line", title, reason),
+    bar = progress(name);
   return {
-    /** What to say of a finished run. @param {string} text */
-    advise(text) {
-      if (status.dataset.status === "finished") reason.textContent = text;
-      advice = text;
+    line,
+    bar,
+    /** The status decides the title's colour. @param {string} words @param {string} text @param {string} [status] */
+    say(words, text, status = "") {
+      title.textContent = words;
+      reason.textContent = text;
+      title.dataset.status = status;
     },
+  };
+}
+
+/** Status in words, progress bar and numbers. @param {HTMLElement} root */
+function dashboard(root) {
+  const { line, bar, say } = statusLine("Training progress", "run-status", HELLO);
+  const names = {
+    step: "Step",
+    mlm: "MLM loss",
+    nsp: "NSP loss",
+    left: "Time left",
+    rate: "Tokens per second",
+    device: "Device",
+  };
+  const tiles = Object.fromEntries(Object.keys(names).map((key) => [key, el("dd", { id: `run-${key}` }, "–")]));
+  const facts = Object.entries(names).map(([key, name]) => el("div", el("dt", name), tiles[key]));
+  root.append(line, bar.element, el("dl.b-tiles", facts));
+  let device = "";
+  return {
+    line,
+    say,
     begin(run) {
       for (const tile of Object.values(tiles)) tile.textContent = "–";
       device = tiles.device.textContent = run.device;
     },
-    /** Show a title and a sentence; the status decides the title's colour. */
-    say(title, text, state) {
-      status.textContent = title;
-      reason.textContent = text || "";
-      status.dataset.status = state || "";
-    },
-    show(news) {
-      this.say(STATUS_NAMES[news.status], news.reason || NEXT[news.status] || advice, news.status);
-      const fraction = news.steps ? news.step / news.steps : 0;
-      fill.style.width = `${fraction * 100}%`;
-      bar.setAttribute("aria-valuenow", `${Math.round(fraction * 100)}`);
-      tiles.step.textContent = `${count(news.step)} of ${count(news.steps)}`;
-      tiles.left.textContent = hasEnded(news.status) ? "–" : duration(news.left);
-      tiles.rate.textContent = news.rate ? count(Math.round(news.rate)) : "–";
-      if (news.precision) tiles.device.textContent = `${device}, ${news.precision}`;
-      if (!news.last) return;
-      const [, mlm, nsp] = news.last;
-      tiles.mlm.textContent = mlm === null ? "–" : mlm.toFixed(3);
-      tiles.nsp.textContent = nsp === null ? "–" : nsp.toFixed(3);
+    /** @param {any} news @param {string} advice about a finished run */
+    show({ status, reason, step, steps, left, rate, precision, last }, advice) {
+      say(STATUS_NAMES[status], reason || NEXT[status] || (status === "finished" && advice) || "", status);
+      bar.show(steps ? step / steps : 0);
+      tiles.step.textContent = `${count(step)} of ${count(steps)}`;
+      tiles.left.textContent = hasEnded(status) ? "–" : duration(left);
+      tiles.rate.textContent = rate ? count(Math.round(rate)) : "–";
+      if (precision) tiles.device.textContent = `${device}, ${precision}`;
+      if (!last) return;
+      const [, mlm, nsp] = last;
+      tiles.mlm.textContent = mlm?.toFixed(3) ?? "–";
+      tiles.nsp.textContent = nsp?.toFixed(3) ?? "–";
     },
   };
 }
 
 /** @typedef {{visitor: string, run: string, device: string, steps: number, isSlow: boolean}} ShownRun */
 
-/** @type {View} */
-export function view(root, { trigger, server, options }) {
-  const board = dashboard(root);
-  const next = nextStep(/** @type {HTMLElement} */ (root.querySelector(".b-status-line")), options.story, (steps) =>
-    trigger("more", { run: run?.run, steps }),
-  );
-  const sides = el("div", { class: "b-watch" });
-  root.append(sides);
-  const chart = curves(sides, options, {
-    more: () => {
-      cursors[0] = 0;
-      later(0);
-    },
-    file: save,
-  });
-  const table = guessBoard(sides);
+class RunMonitor {
   /** @type {ShownRun | null} */
-  let run = null;
+  run = null;
   /** @type {string | null} */
-  let visitor = null;
-  let cursors = [...FIRST];
-  let status = "";
-  let steps = 0;
-  let timer = 0;
-  let isAsking = false,
-    isLost = false;
-  let isBlocked = false; // the server answers, but no news come
-  // The step that the time slider selects; null is live.
-  /** @type {number | null} */
-  let selected = null;
-  // Polls to send quickly after a button was pressed: its effect takes a little time.
-  let eager = 0;
-  let pollMs = EAGER_MS; // until the next poll, as the server asks
+  visitor = null;
+  cursors = FIRST;
+  status = "";
+  /** The newest answer of the server. @type {any} */
+  newest = null;
+  isLost = false;
+  isBlocked = false; // the server answers, but no news come
+  /** The step that the time slider selects; null is live. @type {number | null} */
+  selected = null;
+  eager = 0; // polls to send quickly
+  pollMs = EAGER_MS; // until the next poll, as the server asks
   // Step of the model whose guesses are shown, and when the page may request the next ones.
-  let guessed = -1;
-  let guessing = false;
-  let nextGuess = 0;
+  guessed = -1;
+  isGuessing = false;
+  nextGuess = 0;
+  advice = "";
 
-  function pause() {
-    if (eager > 0) {
-      eager -= 1;
-      return Math.min(EAGER_MS, pollMs);
-    }
-    return document.visibilityState === "visible" ? pollMs : HIDDEN_MS;
+  /** @param {HTMLElement} root @param {ViewContext} context */
+  constructor(root, { trigger, server, options }) {
+    this.trigger = trigger;
+    this.server = server;
+    this.options = options;
+    this.board = dashboard(root);
+    this.next = nextStep(this.board.line, options.story, (steps) => trigger("more", { run: this.run?.run, steps }));
+    const sides = el("div.b-watch");
+    root.append(sides);
+    this.chart = curves(sides, options, { more: () => this.refetch(), file: (kind) => this.save(kind) });
+    this.table = guessBoard(sides);
+    this.poll = polling(() => this.ask(), HIDDEN_MS);
+    const guesses = /** @type {HTMLElement} */ (sides.lastElementChild);
+    this.showStep = asking(guesses, async (/** @type {ShownRun} */ run) => {
+      const answer = await server.guesses(run.visitor, run.run, this.selected, false);
+      if (run === this.run && !answer.error) this.table.show(answer);
+    });
+    on("elsewhere", () => trigger("elsewhere"));
+    on("question", ({ changed }) => {
+      if (!this.run || question.model !== this.run.run || !changed.has("step") || question.step === this.selected)
+        return;
+      this.selected = question.step;
+      this.chart.mark(this.selected);
+      this.showStep(this.run);
+    });
+    tabs.addEventListener("message", ({ data }) => {
+      if (data === this.visitor) trigger("elsewhere");
+    });
   }
 
-  function later(milliseconds) {
-    clearTimeout(timer);
-    timer = setTimeout(ask, milliseconds);
-  }
-
-  async function ask() {
-    if (!run || isAsking) return;
-    isAsking = true;
-    const asked = run;
-    const more = chart.more;
-    if (chart.size > MOST_POINTS) {
-      cursors[0] = 0;
-      chart.restart();
-    }
-    let wait = RETRY_MS;
-    try {
-      const fresh = await news(asked, more, cursors);
-      if (isLost) announce("again", null);
-      isLost = isBlocked = false;
-      if (asked === run && more === chart.more) {
-        take(asked, fresh);
-        wait = pause();
-      } else wait = 0;
-    } catch (error) {
-      isLost = true;
-      const { isServing, title, text } = await whyNoNews(options.alone);
-      if (!isBlocked || !isServing) board.say(title, text);
-      isBlocked = isServing;
-      if (isBlocked) trigger("status"); // the buttons follow the run nevertheless
-    } finally {
-      isAsking = false;
-    }
-    if (run) later(asked === run ? wait : 0);
-  }
-
-  /** @param {ShownRun} asked @param {any} news */
-  function take(asked, news) {
-    if (news.error) {
-      const lastStep = steps ? ` Its last known step was ${count(steps)}. ${options.losses}` : "";
-      board.say("Run not found", news.error + lastStep);
-      run = null;
-      trigger("status");
+  /** @param {any} value */
+  draw(value) {
+    this.visitor = value?.visitor ?? null;
+    if (!value?.run) {
+      this.run = null;
+      runs.show(this.visitor, null);
       return;
     }
-    cursors = news.cursors;
-    pollMs = news.poll_ms;
-    steps = news.step;
-    board.show(news);
-    chart.add(news.points);
-    if (news.held) chart.hold(news.held);
-    if (news.snapshots.length) announce("snapshots", { run: asked.run, steps: news.snapshots });
-    if (news.status !== status) {
-      status = news.status;
-      chart.whenDrawn((points) => {
-        const falls = status === "finished" && stillFalls(points);
-        board.advise(falls ? "The loss still falls; more steps would teach it more." : "");
-        next.show(status === "finished" || status === "stopped", falls ? news.steps : 0);
-      });
-      announce("status", null);
-      runs.show(visitor, asked.run);
-      trigger("status");
+    if (this.run?.run !== value.run) this.begin(value);
+    else if (this.run) this.run.isSlow = value.isSlow;
+    if (this.isBlocked) {
+      this.board.say(STATUS_NAMES[value.status], BLOCKED, value.status);
+      return;
     }
-    guess(asked);
+    this.eager = EAGER_POLLS;
+    this.poll();
   }
 
-  /** Request the guesses of the newest model when it is time for them, and those of an ended run at once. @param {ShownRun} asked */
-  async function guess(asked) {
-    const isFirst = guessed < 0,
-      isOver = hasEnded(status),
-      began = performance.now();
-    if (guessing || cursors[1] <= guessed || (selected !== null && !isFirst)) return;
-    if (!isOver && !asked.isSlow && (!cursors[0] || began < nextGuess)) return;
-    guessing = true;
+  /** Show another run. @param {ShownRun} run */
+  begin(run) {
+    tabs.postMessage(this.visitor);
+    Object.assign(this, {
+      run,
+      cursors: FIRST,
+      selected: null,
+      status: "",
+      newest: null,
+      guessed: -1,
+      nextGuess: 0,
+      advice: "",
+    });
+    this.board.begin(run);
+    this.chart.begin(run);
+    this.table.begin();
+    this.next.show(false);
+    runs.show(this.visitor, run.run);
+  }
+
+  /** Get all points again. */
+  refetch() {
+    this.cursors = [0, ...this.cursors.slice(1)];
+    this.poll();
+  }
+
+  /** Get what is new; the answer is when to ask again. */
+  async ask() {
+    const { run, chart } = this,
+      { more } = chart;
+    if (!run) return undefined;
+    if (chart.points.length > MOST_POINTS) {
+      this.cursors = [0, ...this.cursors.slice(1)];
+      chart.restart();
+    }
     try {
-      const answer = await server.guesses(asked.visitor, asked.run, null, isFirst);
-      if (asked !== run || answer.error) return;
-      guessed = answer.step;
-      if (answer.baselines) chart.setBaselines(answer.baselines);
-      if (selected === null || isFirst) table.show(answer);
+      const fresh = await news(run, more, this.cursors);
+      if (this.isLost) announce("again", null);
+      this.isLost = this.isBlocked = false;
+      if (run !== this.run || more !== chart.more) return 0;
+      this.take(run, fresh);
+    } catch (error) {
+      await this.lose();
+      return RETRY_MS;
+    }
+    this.eager = Math.max(0, this.eager - 1);
+    return this.eager ? Math.min(EAGER_MS, this.pollMs) : this.pollMs;
+  }
+
+  /** No news come. */
+  async lose() {
+    this.isLost = true;
+    const { isServing, title, text } = await whyNoNews(this.options.alone);
+    if (!this.isBlocked || !isServing) this.board.say(title, text);
+    this.isBlocked = isServing;
+    if (isServing) this.trigger("status"); // the buttons follow the run nevertheless
+  }
+
+  /** @param {ShownRun} run @param {any} news */
+  take(run, news) {
+    const { board, chart } = this;
+    if (news.error) {
+      const known = this.newest ? ` Its last known step was ${count(this.newest.step)}. ${this.options.losses}` : "";
+      board.say("Run not found", news.error + known);
+      this.run = null;
+      this.trigger("status");
+      return;
+    }
+    this.newest = news;
+    this.cursors = news.cursors;
+    this.pollMs = news.poll_ms;
+    board.show(news, this.advice);
+    chart.add(news.points);
+    if (news.held) chart.hold(news.held);
+    if (news.snapshots.length) announce("snapshots", { run: run.run, steps: news.snapshots });
+    if (news.status !== this.status) this.turn(run, news);
+    this.guess(run);
+  }
+
+  /** The run has another status. @param {ShownRun} run @param {any} news */
+  turn(run, news) {
+    const { status } = news;
+    this.status = status;
+    this.chart.whenDrawn((points) => {
+      const falls = status === "finished" && stillFalls(points);
+      this.advice = falls ? "The loss still falls; more steps would teach it more." : "";
+      if (this.newest?.status === "finished") this.board.show(this.newest, this.advice);
+      this.next.show(status === "finished" || status === "stopped", falls ? news.steps : 0);
+    });
+    announce("status", null);
+    runs.show(this.visitor, run.run);
+    this.trigger("status");
+  }
+
+  /** Request the guesses of the newest model when it is time for them, and those of an ended run at once. @param {ShownRun} run */
+  async guess(run) {
+    const isFirst = this.guessed < 0,
+      isOver = hasEnded(this.status),
+      began = performance.now();
+    if (this.isGuessing || this.cursors[1] <= this.guessed || (this.selected !== null && !isFirst)) return;
+    if (!isOver && !run.isSlow && (!this.cursors[0] || began < this.nextGuess)) return;
+    this.isGuessing = true;
+    try {
+      const answer = await this.server.guesses(run.visitor, run.run, null, isFirst);
+      if (run !== this.run || answer.error) return;
+      this.guessed = answer.step;
+      if (answer.baselines) this.chart.change({ baselines: answer.baselines });
+      if (this.selected === null || isFirst) this.table.show(answer);
     } catch (error) {
       console.warn(error);
     } finally {
       const now = performance.now();
-      guessing = false;
-      nextGuess = now + Math.max(GUESS_POLLS * pollMs, (now - began) / GUESS_FRACTION);
+      this.isGuessing = false;
+      this.nextGuess = now + Math.max(GUESS_POLLS * this.pollMs, (now - began) / GUESS_FRACTION);
     }
-    if (run && hasEnded(status) && !isOver) guess(run);
+    if (this.run && hasEnded(this.status) && !isOver) this.guess(this.run);
   }
 
-  const showStep = asking(
-    /** @type {HTMLElement} */ (sides.lastElementChild),
-    async (/** @type {ShownRun} */ asked, /** @type {number | null} */ step) => {
-      const answer = await server.guesses(asked.visitor, asked.run, step, false);
-      if (asked === run && !answer.error) table.show(answer);
-    },
-  );
-
-  on("elsewhere", () => trigger("elsewhere"));
-
-  on("question", ({ changed }) => {
-    if (!run || question.model !== run.run || !changed.has("step") || question.step === selected) return;
-    selected = question.step;
-    chart.mark(selected);
-    showStep(run, selected);
-  });
-
-  async function save(kind) {
-    if (!run) {
-      board.say("No file", "There is no run yet; press Start.");
+  /** Save the curves. @param {string} kind */
+  async save(kind) {
+    if (!this.run) {
+      this.board.say("No file", "There is no run yet; press Start.");
       return;
     }
-    const { content, title, error } = await orError(server.table(run.visitor, run.run, kind));
-    if (error) board.say("No file", error);
-    else if (title) chart.picture(kind, title);
+    const { content, title, error } = await orError(this.server.table(this.run.visitor, this.run.run, kind));
+    if (error) this.board.say("No file", error);
+    else if (title) this.chart.picture(kind, title);
     else saveFile(new Blob([content]), `curves.${kind}`);
   }
-
-  document.addEventListener("visibilitychange", () => {
-    if (run && document.visibilityState === "visible") later(0);
-  });
-
-  tabs.addEventListener("message", ({ data }) => {
-    if (data === visitor) trigger("elsewhere");
-  });
-
-  return function draw(value) {
-    visitor = value ? value.visitor : null;
-    if (!value || !value.run) {
-      run = null;
-      runs.show(visitor, null);
-      return;
-    }
-    if (!run || run.run !== value.run) {
-      tabs.postMessage(visitor);
-      cursors = [...FIRST];
-      selected = null;
-      status = "";
-      steps = 0;
-      guessed = -1;
-      nextGuess = 0;
-      run = value;
-      board.begin(value);
-      chart.begin(value);
-      table.begin();
-      next.show(false);
-      runs.show(visitor, value.run);
-    }
-    if (run) run.isSlow = value.isSlow;
-    if (isBlocked) board.say(STATUS_NAMES[value.status], BLOCKED, value.status);
-    else {
-      eager = 5;
-      later(0);
-    }
-  };
 }
+
+/** @type {View} */
+export const view = (root, context) => draws(new RunMonitor(root, context));

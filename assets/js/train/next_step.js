@@ -1,6 +1,6 @@
 // After a run: one thing to do next, and more steps while the loss still falls.
 
-import { el } from "../parts/elements.js";
+import { button, el } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { announce, keep, kept, on, visitor } from "../frame/page.js";
 import { ask, question } from "../frame/question.js";
@@ -22,24 +22,17 @@ export function stillFalls(points) {
  * @param {(steps: number) => void} more trains the run for more steps
  */
 export function nextStep(root, story, more) {
-  const go = el("button", { class: "b-next", id: "next-step" });
-  const further = el("button", { class: "b-small-button", id: "go-on" });
-  const line = el("p", { class: "b-next-line" }, go, further);
-  root.append(line);
-  let steps = 0;
-  const seen = () => new Set(kept("seen", visitor.token));
-  const next = () => story.find(([tab]) => !seen().has(tab));
-  go.addEventListener("click", () => {
+  let isOver = false,
+    steps = 0;
+  const seen = () => kept("seen", visitor.token) ?? [],
+    next = () => story.find(([tab]) => !seen().includes(tab));
+  const open = () => {
     ask({ tab: next()?.[0] });
     announce("open", null);
-  });
-  further.addEventListener("click", () => more(steps));
-  on("question", ({ changed }) => {
-    if (!changed.has("tab") || seen().has(question.tab)) return;
-    keep("seen", visitor.token, [...seen(), question.tab]);
-    paint();
-  });
-  let isOver = false;
+  };
+  const go = button("", open, { class: "b-next", id: "next-step" }),
+    further = button("", () => more(steps), { id: "go-on" });
+  root.append(el("p.b-next-line", go, further));
   function paint() {
     const to = next();
     go.textContent = to?.[1] ?? "";
@@ -47,6 +40,11 @@ export function nextStep(root, story, more) {
     further.style.display = isOver && steps ? "" : "none";
     further.textContent = `Go on for ${count(steps)} steps`;
   }
+  on("question", ({ changed }) => {
+    if (!changed.has("tab") || seen().includes(question.tab)) return;
+    keep("seen", visitor.token, [...seen(), question.tab]);
+    paint();
+  });
   paint();
   return {
     /** @param {boolean} ended @param {number} [more] steps to offer */

@@ -1,6 +1,5 @@
 // The statuses of a run, as ui and bert_core/runs/run.py name them, and the runs that are chosen.
 
-import { el } from "../parts/elements.js";
 import { announce, keep, kept } from "../frame/page.js";
 
 /** What the page calls each status. */
@@ -16,13 +15,6 @@ const ENDED = new Set(["finished", "stopped", "failed"]);
 
 /** @param {string} status */
 export const hasEnded = (status) => ENDED.has(status);
-
-/** A dot in a run's colour, a dotted one for dotted curves. @param {{colour: string, isDotted: boolean}} row */
-export const dot = (row) => {
-  const swatch = el("span", { class: row.isDotted ? "b-dot is-dotted" : "b-dot", "aria-hidden": "true" });
-  swatch.style.setProperty("--dot", row.colour);
-  return swatch;
-};
 
 // Shared by the list, the experiments and the curves: whose runs, the run that the page shows, and the chosen ones.
 export const runs = {

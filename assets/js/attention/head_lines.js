@@ -1,0 +1,143 @@
+// The heads of a layer as lines between its words: those that attend on the left, those attended to on the right.
+
+import { button, el, fill, roam, svg } from "../parts/elements.js";
+import { settings } from "./heads.js";
+
+/** @typedef {[side: 0 | 1, index: number]} Word on the left, which attends, or on the right, which is attended to */
+
+const BUCKETS = 8; // widths of lines: a few paths instead of thousands
+const LINES_FROM = 0.02,
+  LEAST = 0.002, // the same with the lines of one word
+  LEAST_SUM = 0.0005; // of a word's weights that is written beside it
+const ACROSS = 240; // pixels between the words, before the drawing is on the page
+const MANY = 40; // words, which stand closer
+
+/** @param {number} head */
+export const colourOf = (head) => `hsl(${(174 + 137.5 * head) % 360} 58% 44%)`;
+
+/** @param {Word | null} one @param {Word | null} other */
+const isSame = (one, other) => Boolean(one && other && one[0] === other[0] && one[1] === other[1]);
+
+export const headLines = () => new HeadLines();
+
+class HeadLines {
+  element = el("div.b-lines");
+  drawing = svg("svg");
+  /** @type {HTMLElement[]} */
+  sides = [];
+  /** @type {string[]} */
+  tokens = [];
+  /** @type {number[]} */
+  segments = [];
+  /** Weights by head, word by word. @type {Map<number, Float32Array>} */
+  heads = new Map();
+  height = 0;
+  /** @type {Word | null} */
+  pinned = null;
+
+  /** @param {string[]} tokens @param {number[]} segments @param {Map<number, Float32Array>} heads */
+  draw(tokens, segments, heads) {
+    Object.assign(this, { tokens, segments, heads, height: tokens.length > MANY ? 18 : 24 });
+    this.drawing = svg("svg", { height: tokens.length * this.height, width: "100%", "aria-hidden": "true" });
+    this.sides = [this.words(0), this.words(1)];
+    fill(this.element, this.sides[0], this.drawing, this.sides[1]);
+    this.trace(this.pinned);
+  }
+
+  /** @param {0 | 1} side */
+  words(side) {
+    const name = side ? "Words attended to" : "Words that attend";
+    const list = el(
+      side ? "div.b-line-side" : "div.b-line-side.is-left",
+      { role: "group", "aria-label": name },
+      this.tokens.map((token, index) => this.word(side, index, token)),
+    );
+    roam(list);
+    return list;
+  }
+
+  /** @param {0 | 1} side @param {number} index @param {string} token */
+  word(side, index, token) {
+    const point = () => this.trace([side, index]);
+    const press = () => {
+      this.pinned = isSame(this.pinned, [side, index]) ? null : [side, index];
+      this.trace(this.pinned);
+    };
+    const item = button([el("bdi", { title: token }, token), el("span.b-line-weight")], press, {
+      class: "b-line-word",
+      "aria-label": side ? `${token}, attended to` : `${token}, attends`,
+      onpointerenter: point,
+      onfocus: point,
+      onpointerleave: () => this.trace(this.pinned),
+    });
+    item.style.height = `${this.height}px`;
+    return item;
+  }
+
+  /** Whether the chosen filter lets a line pass. @param {number} i @param {number} j */
+  passes(i, j) {
+    const [from, to] = [i, j].map((at) => "AB"[this.segments[at]]);
+    return ["all words", `${from} → ${to}`].includes(settings.filter);
+  }
+
+  /** Draw the lines of one word, or of all. @param {Word | null} word */
+  trace(word) {
+    const alone = word && word[1] < this.tokens.length ? word : null;
+    const paths = [...this.heads].map(([head, matrix]) => this.paths(head, matrix, alone)),
+      sums = this.sums(alone);
+    fill(this.drawing, paths);
+    this.sides.forEach((list, side) =>
+      list.querySelectorAll("button").forEach((item, index) => {
+        const sum = alone && alone[0] !== side ? sums[index] : 0,
+          isShown = sum >= Math.max(settings.threshold, LEAST_SUM);
+        item.children[1].textContent = isShown ? sum.toFixed(2) : "";
+        item.style.setProperty("--share", isShown ? Math.sqrt(sum).toFixed(2) : "0");
+        item.ariaPressed = `${isSame(this.pinned, [/** @type {0 | 1} */ (side), index])}`;
+      }),
+    );
+  }
+
+  /** A head's lines, a path for each width. @param {number} head @param {Float32Array} matrix @param {Word | null} word the only one with lines */
+  paths(head, matrix, word) {
+    return this.curves(matrix, word).map((parts, bucket) => {
+      const middle = (bucket + 0.5) / BUCKETS;
+      const look = {
+        fill: "none",
+        stroke: colourOf(head),
+        "stroke-width": (0.6 + 6 * middle).toFixed(2),
+        "stroke-opacity": Math.min(0.9, 0.22 + 0.75 * Math.sqrt(middle)).toFixed(2),
+      };
+      return parts.length > 0 && svg("path", { d: parts.join(""), ...look });
+    });
+  }
+
+  /** The curves of a head, by their width. @param {Float32Array} matrix @param {Word | null} word */
+  curves(matrix, word) {
+    const n = this.tokens.length,
+      across = this.drawing.clientWidth || ACROSS,
+      from = word ? Math.max(LEAST, settings.threshold) : Math.max(LINES_FROM, settings.threshold);
+    /** @type {string[][]} */
+    const curves = Array.from({ length: BUCKETS }, () => []);
+    matrix.forEach((weight, at) => {
+      const i = Math.floor(at / n),
+        j = at % n;
+      if (weight < from || (word && word[1] !== (word[0] ? j : i)) || !this.passes(i, j)) return;
+      const [start, end] = [i, j].map((index) => (index + 0.5) * this.height);
+      curves[Math.min(BUCKETS - 1, Math.floor(weight * BUCKETS))].push(
+        `M0 ${start}C${across / 2} ${start} ${across / 2} ${end} ${across} ${end}`,
+      );
+    });
+    return curves;
+  }
+
+  /** The mean weights of the words at the other ends of a word's lines. @param {Word | null} word */
+  sums(word) {
+    const n = this.tokens.length;
+    return this.tokens.map((_, other) => {
+      if (!word) return 0;
+      const [i, j] = word[0] ? [other, word[1]] : [word[1], other];
+      if (!this.passes(i, j)) return 0;
+      return [...this.heads.values()].reduce((sum, matrix) => sum + matrix[i * n + j], 0) / this.heads.size;
+    });
+  }
+}

@@ -1,0 +1,128 @@
+// What views are put together from: tables, lists of choices, boxes to tick, what a button opens, progress, and the keeper of
+// the keyboard's focus.
+
+import { el, fill } from "./parts/elements.js";
+
+/** @typedef {import("./parts/elements.js").Attributes} Attributes */
+/** @typedef {import("./parts/elements.js").Child} Child */
+
+/**
+ * A list of choices. @param {string} name @param {[value: string | number, text: string][]} pairs
+ * @param {(value: string) => void} choose
+ */
+export const select = (name, pairs, choose) =>
+  options(el("select", { "aria-label": name, onchange: (event) => choose(event.target.value) }), pairs);
+
+/**
+ * Fill a list of choices, unless it has them, and choose one of them.
+ * @param {HTMLSelectElement} list @param {[value: string | number, text: string][]} pairs @param {string | number} [chosen] if it is there
+ */
+export function options(list, pairs, chosen = list.value) {
+  const listed = JSON.stringify(pairs);
+  const items = () => pairs.map(([value, text]) => el("option", { value }, text));
+  if (list.dataset.listed !== listed) fill(list, items());
+  list.dataset.listed = listed;
+  if (pairs.some(([value]) => `${value}` === `${chosen}`)) list.value = `${chosen}`;
+  return list;
+}
+
+/** The choices 1 to `count`, with values from 0. @param {number} count @returns {[number, string][]} */
+export const numbered = (count) => Array.from({ length: count }, (_, k) => [k, `${k + 1}`]);
+
+/** A box to tick. @param {string} name @param {(isTicked: boolean) => void} change @param {Attributes} [attributes] */
+export function toggle(name, change, attributes = {}) {
+  const onchange = (/** @type {any} */ event) => change(event.target.checked);
+  return el("label.b-toggle", el("input", { type: "checkbox", onchange, ...attributes }), name);
+}
+
+/**
+ * A table. A row is a list of cells, whose first one is its name, or a `tr`. Cells from column `numbers` on are numbers.
+ * @param {Child[]} head @param {(Child[] | HTMLTableRowElement)[]} rows
+ * @param {Attributes & {numbers?: number, caption?: Child}} [attributes]
+ */
+export function table(head, rows, { numbers = 1, caption, ...attributes } = {}) {
+  const names = head.map((name, k) =>
+    name ? el(k < numbers ? "th" : "th.b-number", { scope: "col" }, name) : el("td"),
+  );
+  const lines = rows.map((cells) => (Array.isArray(cells) ? row(cells, {}, numbers) : cells)),
+    top = head.length > 0 && el("thead", el("tr", names));
+  return el("table.b-table", attributes, caption, top, el("tbody", lines));
+}
+
+/** A row of a table; what is no cell becomes one. @param {Child[]} cells @param {Attributes} [attributes] @param {number} [numbers] */
+export function row(cells, attributes = {}, numbers = 1) {
+  const made = cells.map((cell, k) => {
+    if (cell instanceof HTMLTableCellElement) return cell;
+    return k ? el(k < numbers ? "td" : "td.b-number", cell) : el("th", { scope: "row" }, cell);
+  });
+  return el("tr", attributes, made);
+}
+
+/** What may be wider than the page. @param {string} name @param {...Child} content */
+export const scrolling = (name, ...content) =>
+  el("div.b-scroll", { tabindex: 0, role: "region", "aria-label": name }, content);
+
+/** How far something has come. @param {string} name */
+export function progress(name) {
+  const inner = el("span.b-bar-fill");
+  const ends = { "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 0 };
+  const element = el("div.b-bar.b-progress", { role: "progressbar", "aria-label": name, ...ends }, inner);
+  return {
+    element,
+    /** @param {number} fraction 0 to 1 */
+    show(fraction) {
+      inner.style.width = `${100 * fraction}%`;
+      element.ariaValueNow = `${Math.round(100 * fraction)}`;
+    },
+  };
+}
+
+const EDGE = 12; // pixels between what a button opens and the end of the window
+
+/**
+ * A button and what it opens below it. Escape, a press outside and a press of a button inside close that.
+ * @param {Child} name @param {Attributes} attributes of the button @param {...Child} content
+ */
+export function popover(name, attributes, ...content) {
+  const opener = el("button.b-small", attributes, name);
+  const panel = el("div.b-popover", { popover: "", onbeforetoggle: place, ontoggle: place }, content);
+  panel.addEventListener("click", ({ target }) => {
+    if (target instanceof Element && target.closest("button")) panel.hidePopover();
+  });
+  function place() {
+    const { left, bottom } = opener.getBoundingClientRect();
+    const most = document.documentElement.clientWidth - panel.offsetWidth - EDGE;
+    panel.style.left = `${Math.max(EDGE, Math.min(left, most))}px`;
+    panel.style.top = `${bottom + 4}px`;
+  }
+  opener.popoverTargetElement = panel;
+  return el("div", opener, panel);
+}
+
+/**
+ * Copy a text; where the browser forbids it (it allows it only over https or on this machine), select the element that shows it.
+ * @param {string} text @param {Node} [shown] @returns {Promise<boolean>} whether it is copied
+ */
+export async function copy(text, shown) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    if (shown) getSelection()?.selectAllChildren(shown);
+    return false;
+  }
+}
+
+/** Draw a part of the page again; the keyboard's focus stays at the control with the same `id` or `data-key`, or else the same place. @param {HTMLElement} part @param {() => void} draw */
+export function keepingFocus(part, draw) {
+  const controls = () =>
+    /** @type {HTMLElement[]} */ ([...part.querySelectorAll("button, input, select, textarea, [tabindex]")]);
+  const keyOf = (/** @type {HTMLElement | undefined} */ control) => control?.id || control?.dataset.key;
+  const before = controls(),
+    at = before.findIndex((control) => control === document.activeElement),
+    key = keyOf(before[at]);
+  draw();
+  if (at < 0 || before[at].isConnected) return;
+  const after = controls();
+  (key ? after.find((control) => keyOf(control) === key) : after[at])?.focus();
+}

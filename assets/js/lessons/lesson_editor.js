@@ -1,0 +1,97 @@
+// The editor of a lesson: boxes for the texts of a step, which change the lesson as they are typed in.
+
+import { toggle } from "../controls.js";
+import { button, el } from "../parts/elements.js";
+import { save } from "../parts/downloads.js";
+import { ask, changes, question } from "../frame/question.js";
+
+/** @typedef {import("./lesson_bar.js").Lesson} Lesson */
+/** @typedef {import("./lesson_bar.js").Step} Step */
+
+const CHOICES = "Choices, one on each line, * before the right one";
+
+/** @param {string} name @param {string} id @param {string} value @param {(text: string) => void} change */
+function area(name, id, value, change) {
+  const typed = () => change(box.value);
+  const box = el("textarea", { id, rows: 2, "aria-label": name, placeholder: name, oninput: typed });
+  box.value = value;
+  return box;
+}
+
+/** Parts that are empty stay out of a file. @param {string} key @param {any} value */
+const written = (key, value) =>
+  value === null || value === "" || (Array.isArray(value) && !value.length && key !== "hidden") ? undefined : value;
+
+/** The choices of a step, and which is right, from a line for each. @param {string} text */
+function parsedChoices(text) {
+  const lines = text.split("\n").map((line) => line.trim());
+  const named = lines.filter((line) => line.replace(/^\*\s*/, "")),
+    right = named.findIndex((line) => line.startsWith("*"));
+  return { choices: named.map((line) => line.replace(/^\*\s*/, "")), right: right < 0 ? null : right };
+}
+
+/** The title, the way between steps, and the buttons for all of the lesson. @param {Lesson} from @param {Step | undefined} now @param {EditorContext} context */
+function head(from, now, { changed, moves, attempt, close }) {
+  const title = area("Title", "lesson-title", from.title, (text) => changed(Object.assign(from, { title: text })));
+  title.rows = 1;
+  // A step with the question of the page comes after the one that is shown.
+  const add = () => {
+    const view = Object.fromEntries(Object.entries(changes()).filter(([key]) => key !== "lesson" && key !== "at"));
+    const fresh = { question: view, text: "", ask: "", choices: [], right: null, answer: "", hide: [] };
+    from.steps.splice(question.at + (now ? 1 : 0), 0, fresh);
+    ask({ at: now ? question.at + 1 : 0 });
+    changed(from, true);
+  };
+  const remove = () => {
+    from.steps.splice(question.at, 1);
+    ask({ at: Math.max(0, question.at - 1) });
+    changed(from, true);
+  };
+  const download = () => save(new Blob([JSON.stringify(from, written, 2)]), "lesson.json");
+  return el(
+    "div.b-lesson-head",
+    title,
+    el("span", { id: "lesson-step" }, now ? `Step ${question.at + 1} of ${from.steps.length}` : "No step yet"),
+    moves,
+    button("Add this view", add, { id: "lesson-add" }),
+    now && button("Remove step", remove, { id: "lesson-remove" }),
+    button("Save as a file", download, { id: "lesson-save" }),
+    button("Try it", attempt, { id: "lesson-try" }),
+    button("Close", close, { id: "lesson-close" }),
+  );
+}
+
+/**
+ * @typedef {object} EditorContext
+ * @property {(lesson: Lesson, isDrawn?: boolean) => void} changed the lesson has changed; whether its editor is to be drawn again
+ * @property {HTMLElement[]} moves the buttons between steps
+ * @property {() => void} attempt shows the lesson as a reader sees it
+ * @property {() => void} close
+ * @property {string[]} parts of the page that a step can hide
+ */
+
+/** @param {Lesson} from @param {Step | undefined} now @param {EditorContext} context */
+export function editor(from, now, context) {
+  const buttons = head(from, now, context);
+  if (!now) {
+    return [buttons, el("p.b-empty", "Set the page as the lesson should show it, and press Add this view.")];
+  }
+  const set = (/** @type {Partial<Step>} */ update) => {
+    Object.assign(now, update);
+    context.changed(from);
+  };
+  const lines = now.choices.map((choice, k) => (k === now.right ? `* ${choice}` : choice)).join("\n");
+  const hides = context.parts.map((part) => {
+    const hide = (/** @type {boolean} */ is) =>
+      set({ hide: context.parts.filter((each) => (each === part ? is : now.hide.includes(each))) });
+    return toggle(part, hide, { value: part, checked: now.hide.includes(part) ? "" : null });
+  });
+  return [
+    buttons,
+    area("Text of this step", "lesson-text", now.text, (text) => set({ text })),
+    area("A question to answer", "lesson-ask", now.ask, (text) => set({ ask: text })),
+    area(CHOICES, "lesson-choices", lines, (text) => set(parsedChoices(text))),
+    area("The answer", "lesson-answer", now.answer, (answer) => set({ answer })),
+    el("div.b-tools", { role: "group", "aria-label": "Hide" }, "Hide: ", hides),
+  ];
+}

@@ -1,0 +1,320 @@
+// The pictures of the stages: for each its shapes, vectors as strips, tables and maps, with formulas in the model's numbers.
+
+import { attend, unfolded, weighted } from "../parts/row.js";
+import { level } from "../colours.js";
+import { row, scrolling, table } from "../controls.js";
+import { bar, button, el, fill, note, tools } from "../parts/elements.js";
+import { heatMap } from "../parts/heat_map.js";
+import { number, percent } from "../parts/numbers.js";
+import { ask } from "../frame/question.js";
+import { strips } from "./strips.js";
+
+const MOST_VALUES = 6; // of the weighted sum
+
+/** @typedef {import("../parts/elements.js").Child} Child */
+/**
+ * @typedef {object} Steps See steps_value in ui/vectors/step_by_step.py.
+ * @property {string[]} tokens
+ * @property {number[]} ids
+ * @property {number[]} segments
+ * @property {number} layers
+ * @property {number} heads
+ * @property {[number, number]} head
+ * @property {number} token
+ * @property {number} eps
+ * @property {string} activation
+ * @property {Record<string, string>} vectors
+ * @property {{position: number, answer: string, hidden: boolean, size: number, rank: number, top: [string, number, number][], ids: number[],
+ *   loss: number, chance: number, by_layer: number[], best: [string, number][], total: number | null} | null} words
+ * @property {{logits: number[], probabilities: number[]} | null} pair
+ * @property {[string, string]} labels
+ * @property {{answer: string | null, probability: number | null, is_next: number | null} | null} before
+ * @property {string[]} parts
+ * @property {[number, number][]} off
+ * @property {[number, number][]} zeroed
+ * @property {Record<string, string>} code
+ * @property {string[]} notes
+ * @property {string} [error]
+ */
+/**
+ * @typedef {object} Shown What a stage is drawn from.
+ * @property {Steps} value
+ * @property {Record<string, Float32Array>} vectors
+ * @property {string} title
+ * @property {string[]} missing what to do where no word is hidden
+ * @property {(names: string[], index: number, word?: string) => void} open shows the products that numbers are sums of
+ */
+/** @typedef {[word: Node, share: number, ...numbers: string[]]} Listed a row of a table */
+/** @typedef {(vector: string) => string} Numbers the number of a vector at the chosen place, as text */
+
+/** Strips of vectors of the same length. @param {Shown} shown @param {Record<string, string>} labels of vectors @param {string[]} products vectors whose numbers are sums of products, which a press opens @param {(index: number, of: Numbers) => string} describe */
+const vectorsOf = ({ vectors, title, open }, labels, products, describe) =>
+  strips({
+    label: title,
+    strips: Object.entries(labels).map(([vector, label]) => [label, vectors[vector]]),
+    describe: (index) => describe(index, (vector) => number(vectors[vector][index])),
+    open: products.length ? (index) => open(products, index) : null,
+  });
+
+/** A LayerNorm with the numbers of one cell. @param {Shown} shown @param {string} input @param {string} norm @param {string} output @param {number} index */
+function normed({ vectors, value }, input, norm, output, index) {
+  const all = Array.from(vectors[input]),
+    mean = all.reduce((sum, each) => sum + each, 0) / all.length,
+    variance = all.reduce((sum, each) => sum + (each - mean) ** 2, 0) / all.length;
+  const [x, gain, bias, result] = [input, `${norm}Gain`, `${norm}Bias`, output].map((name) =>
+    number(vectors[name][index]),
+  );
+  return (
+    `LayerNorm: (x − mean) ÷ √(variance + ε) × gain + bias = ` +
+    `(${x} − ${number(mean)}) ÷ ${number(Math.sqrt(variance + value.eps))} × ${gain} + ${bias} = ${result}`
+  );
+}
+
+/** @param {Shown} shown */
+const square = ({ value: { tokens } }) => `${tokens.length} × ${tokens.length}`;
+
+/** What to do where no word is hidden. @param {Shown} shown @returns {[string, Node]} */
+const noWord = ({ value, missing }) => ["", note(missing[+!value.tokens.includes("[MASK]")])];
+
+/** The map of scores or weights of the head, and the pressed cell. @param {Shown} shown @param {boolean} isWeights @returns {Child[]} */
+function map({ value, vectors, title }, isWeights) {
+  const { tokens, segments } = value,
+    { query, key } = vectors,
+    n = tokens.length,
+    d = query.length / n,
+    second = segments.indexOf(1);
+  const rows = tokens.map((_, i) => attend(query.subarray(i * d, (i + 1) * d), key)),
+    values = rows.flatMap(({ scores, weights }) => (isWeights ? weights : scores)),
+    most = isWeights ? 1 : Math.max(...values.map(Math.abs)),
+    round = Number(most.toFixed(1));
+  const cell = el("div"),
+    heat = heatMap();
+  const formula = (/** @type {number} */ i, /** @type {number} */ j) => {
+    const { sums, scores, weights, largest, total } = rows[i];
+    return isWeights
+      ? `: e^(${number(scores[j])} − ${number(largest)}) ÷ ${number(total)} = ${number(weights[j])}`
+      : `: query · key = ${number(sums[j])}; ÷ √${d} = ${number(scores[j])}`;
+  };
+  heat.draw({
+    rows: tokens,
+    columns: tokens,
+    values,
+    level: (each) => level(each / most),
+    measure: isWeights ? "Weight" : "Score",
+    ticks: isWeights ? undefined : [-round, 0, round],
+    border: second > 0 ? second : undefined,
+    label: `${title}, ${n} × ${n}; the arrow keys go from cell to cell, Enter unfolds one`,
+    press: (i, j) => fill(cell, unfolded({ tokens, query, key, value: vectors.value }, i, j)),
+    hint: "A row is the token that attends, a column the token it attends to; point at a cell for its formula, click it to unfold it.",
+    describe: (i, j) => [el("bdi", tokens[i]), " → ", el("bdi", tokens[j]), formula(i, j)],
+  });
+  return [heat.element, cell];
+}
+
+/** Buttons that set parts to zero. @param {Shown} shown @param {...[name: string, list: "off" | "zeroed", part: [number, number]]} parts */
+function switches({ value }, ...parts) {
+  const buttons = parts.map(([name, list, part]) => {
+    const others = value[list].filter((each) => `${each}` !== `${part}`),
+      isOff = others.length < value[list].length;
+    return button(name, () => ask({ [list]: isOff ? others : [...value[list], part] }), { "aria-pressed": isOff });
+  });
+  return tools(el("span", "Set to zero:"), buttons);
+}
+
+/** A table of words, each with numbers and a bar. @param {string} label @param {string[]} columns @param {Listed[]} words */
+function listed(label, columns, words) {
+  const rows = words.map(([word, share, ...numbers]) => [word, ...numbers, bar(share, "mlm")]);
+  return scrolling(label, table([...columns, ""], rows, { class: "b-table is-narrow" }));
+}
+
+/** What each stage shows, after its shapes. @type {Record<string, (shown: Shown) => [shape: string, ...parts: Child[]]>} */
+export const STAGES = {
+  pieces({ value: { tokens, ids, segments } }) {
+    const rows = { Piece: tokens, Id: ids, Position: tokens.map((_, i) => i), Segment: segments };
+    const lines = Object.entries(rows).map(([name, cells]) =>
+      row([name, ...cells.map((cell) => el("bdi", `${cell}`))], {}, Infinity),
+    );
+    return [`${tokens.length} tokens`, scrolling("Pieces", table([], lines, { class: "b-table is-narrow" }))];
+  },
+
+  embeddings(shown) {
+    const { tokens, segments, token } = shown.value,
+      inputs = { word: `Word ${tokens[token]}`, position: `Position ${token}`, segment: `Segment ${segments[token]}` };
+    return [
+      `${shown.vectors.word.length} numbers for each token`,
+      vectorsOf(shown, { ...inputs, sum: "Sum", embedded: "LayerNorm" }, [], (i, of) => {
+        const sum = `${of("word")} + ${of("position")} + ${of("segment")} = ${of("sum")}`;
+        return `${sum}. ${normed(shown, "sum", "embeddings", "embedded", i)}`;
+      }),
+    ];
+  },
+
+  projections(shown) {
+    const { vectors, value } = shown,
+      d = vectors.context.length,
+      D = vectors.input.length,
+      own = { query: "own_query", key: "own_key", value: "own_value" };
+    for (const [all, one] of Object.entries(own))
+      vectors[one] = vectors[all].subarray(value.token * d, (value.token + 1) * d);
+    const labels = { own_query: "Query", own_key: "Key", own_value: "Value" };
+    return [
+      `${D} numbers become 3 × ${d}`,
+      vectorsOf(shown, { input: "Input of the layer" }, [], (i, of) => `x[${i}] = ${of("input")}`),
+      vectorsOf(shown, labels, Object.keys(own), (i, of) => {
+        const sums = Object.entries(own).map(([all, one]) => `${all}[${i}] = x · W[:, ${i}] + b[${i}] = ${of(one)}`);
+        return `${sums.join("; ")}: sums of ${D} products each`;
+      }),
+    ];
+  },
+
+  scores: (shown) => [`${square(shown)} scores in each head`, ...map(shown, false)],
+
+  weights: (shown) => [`${square(shown)} weights in each head`, ...map(shown, true)],
+
+  context(shown) {
+    const { vectors, value } = shown,
+      { token, tokens, head, off } = value,
+      d = vectors.context.length,
+      { weights } = attend(vectors.query.subarray(token * d, (token + 1) * d), vectors.key),
+      sum = weighted(weights, vectors.value, d);
+    const order = weights.map((weight, j) => /** @type {const} */ ([weight, j])).sort(([a], [b]) => b - a),
+      largest = order.slice(0, MOST_VALUES),
+      rest = order.length > MOST_VALUES ? ` + ${order.length - MOST_VALUES} more` : "",
+      zero = off.some((each) => `${each}` === `${head}`) ? ", set to 0" : "";
+    for (const [, j] of largest) vectors[`value_${j}`] = vectors.value.subarray(j * d, (j + 1) * d);
+    const values = largest.map(([weight, j]) => [`value_${j}`, `${number(weight)} × value of ${tokens[j]}`]);
+    return [
+      `${tokens.length} × ${d} values become ${d} numbers`,
+      vectorsOf(shown, { ...Object.fromEntries(values), context: "Weighted sum" }, [], (i, of) => {
+        const products = largest.map(([weight, j]) => `${number(weight)} × ${of(`value_${j}`)}`);
+        return `${products.join(" + ")}${rest} = ${number(sum[i])}${zero}`;
+      }),
+      switches(shown, [`Head ${head[1] + 1}`, "off", head]),
+    ];
+  },
+
+  joined(shown) {
+    const { heads, head } = shown.value,
+      D = shown.vectors.joined.length,
+      d = D / heads,
+      before = { joined: "Heads joined", projected: "Projection", input: "Residual: input of the layer" },
+      labels = { ...before, attention_sum: "Sum", attended: "LayerNorm" };
+    return [
+      `${heads} heads × ${d} = ${D} numbers`,
+      vectorsOf(shown, labels, ["projected"], (i, of) => {
+        const own = `Number ${i % d} of head ${Math.floor(i / d) + 1}: ${of("joined")}`,
+          projection = `Projection: joined · W[:, ${i}] + b[${i}] = ${of("projected")}`,
+          sum = `Sum: ${of("input")} + ${of("projected")} = ${of("attention_sum")}`;
+        return `${own}. ${projection}. ${sum}. ${normed(shown, "attention_sum", "attention", "attended", i)}`;
+      }),
+      switches(
+        shown,
+        [`Head ${head[1] + 1}`, "off", head],
+        ["Attention", "zeroed", [head[0], 0]],
+        ["Residual", "zeroed", [head[0], 1]],
+      ),
+    ];
+  },
+
+  "feed-forward"(shown) {
+    const { vectors, value } = shown,
+      [layer] = value.head,
+      D = vectors.fed.length,
+      f = value.activation.toUpperCase(),
+      rule = f === "GELU" ? "x × Φ(x), with Φ of the normal distribution," : "max(0, x)",
+      labels = { attended: "Residual: after the attention", fed: "Narrowed", output_sum: "Sum", output: "LayerNorm" };
+    return [
+      `${D} numbers become ${vectors.inner.length}, and ${D} again`,
+      vectorsOf(shown, { inner: "Widened", activated: f }, ["inner"], (i, of) => {
+        const widened = `attended · W[:, ${i}] + b[${i}] = ${of("inner")}`;
+        return `${widened}; ${f}(x) = ${rule} = ${of("activated")}`;
+      }),
+      vectorsOf(shown, labels, ["fed"], (i, of) => {
+        const sum = `Sum: ${of("attended")} + ${of("fed")} = ${of("output_sum")}`;
+        return `${sum}. ${normed(shown, "output_sum", "output", "output", i)}`;
+      }),
+      switches(shown, ["Feed-forward", "zeroed", [layer, 2]], ["Residual", "zeroed", [layer, 3]]),
+    ];
+  },
+
+  layers(shown) {
+    const { layers, words: hidden, token } = shown.value,
+      words = hidden?.position === token ? hidden : null,
+      names = Array.from({ length: layers + 1 }, (_, l) => (l ? `Layer ${l}` : "Embeddings"));
+    const labels = names.map((name, l) => {
+      const answer = words ? `: ${words.answer} ${percent(words.by_layer[l])}` : "";
+      return [`after${l}`, name + answer];
+    });
+    return [
+      `${layers + 1} × ${shown.vectors.after0.length} numbers`,
+      vectorsOf(shown, Object.fromEntries(labels), [], (i, of) => {
+        return names.map((name, l) => `${name} ${of(`after${l}`)}`).join("; ");
+      }),
+    ];
+  },
+
+  "scores-of-words"(shown) {
+    const { words, activation } = shown.value,
+      f = activation.toUpperCase();
+    if (!words) return noWord(shown);
+    const { top, ids, size } = words,
+      logits = top.map(([, logit]) => logit),
+      least = Math.min(...logits),
+      range = Math.max(...logits) - least || 1,
+      labels = { last: "Vector at [MASK]", word_dense: "Matrix", word_activated: f, word_transformed: "LayerNorm" };
+    const rows = top.map(([word, logit], at) => {
+      const open = () => shown.open(["logits"], ids[at], `Score of ${word}`),
+        share = 0.05 + (0.95 * (logit - least)) / range;
+      return /** @type {Listed} */ ([button(el("bdi", word), open, { class: "b-path" }), share, number(logit)]);
+    });
+    return [
+      `${shown.vectors.last.length} numbers become ${size} scores`,
+      vectorsOf(shown, labels, ["word_dense"], (i, of) => {
+        const dense = `last · W[:, ${i}] + b[${i}] = ${of("word_dense")}; ${f} = ${of("word_activated")}`;
+        return `${dense}. ${normed(shown, "word_activated", "transform", "word_transformed", i)}`;
+      }),
+      listed("Scores", ["Word", "Score"], rows),
+      el("p.b-empty", `The ${top.length} shown of ${size} words. Click one to see its products.`),
+    ];
+  },
+
+  probabilities(shown) {
+    const { words } = shown.value;
+    if (!words) return noWord(shown);
+    const { top, size, total, hidden, answer, rank, loss, chance } = words,
+      sum = top.reduce((sum, [, , each]) => sum + each, 0),
+      rest = number(Math.max(0, 1 - sum)),
+      all = total === null ? "" : ` (${total.toPrecision(6)})`;
+    const rows = top.map(([word, logit, each]) => {
+      const power = Math.exp(logit).toPrecision(6);
+      return /** @type {Listed} */ ([el("bdi", word), each, number(logit), power, number(each)]);
+    });
+    const rule = `e^score ÷ the sum of e^score over all ${size} words${all}. The other ${size - top.length} words together: ${rest}.`,
+      losses = `Loss = −ln ${number(Math.exp(-loss))} = ${number(loss)}; without knowledge ln ${size} = ${number(chance)}.`,
+      which = hidden ? "The hidden word is " : "The likeliest word is ";
+    return [
+      `${size} scores become ${size} probabilities`,
+      listed("Probabilities", ["Word", "Score", "e^score", "Probability"], rows),
+      el("p", rule),
+      el("p", which, el("bdi.b-hidden-word", answer), `, rank ${rank}. ${losses}`),
+    ];
+  },
+
+  "next-sentence"(shown) {
+    const { pair, labels } = shown.value;
+    if (!pair) return ["", note(shown.missing[0])];
+    const { probabilities } = pair,
+      [a, b] = pair.logits.map(number),
+      rows = labels.map(
+        (name, i) => /** @type {Listed} */ ([el("bdi", name), probabilities[i], [a, b][i], number(probabilities[i])]),
+      );
+    return [
+      `${shown.vectors.first.length} numbers become 2`,
+      vectorsOf(shown, { first: "Vector at [CLS]", pooled: "Pooler" }, ["pooled"], (i, of) => {
+        return `tanh(first · W[:, ${i}] + b[${i}]) = ${of("pooled")}`;
+      }),
+      listed("Next sentence", ["Answer", "Score", "Probability"], rows),
+      el("p", `P(${labels[0]}) = e^${a} ÷ (e^${a} + e^${b}) = ${number(probabilities[0])}`),
+    ];
+  },
+};
