@@ -99,7 +99,7 @@ def test_every_folder_of_scripts_has_its_other_half_in_python():
     """But for what has one: texts are translated in the page, Models has shared views, the server draws nothing."""
     of_scripts = {posixpath.dirname(name) or Path(name).stem for name in scripts.sources()}
     of_python = {path.stem for path in UI.iterdir() if path.name[0] not in "_."}
-    assert of_scripts - of_python == {"main", "colours", "language"}
+    assert of_scripts - of_python == {"main", "colours", "controls", "language"}
     assert of_python - of_scripts == {"models", "server", "handlers", "gradio_gaps", "theme"}
 
 

@@ -28,6 +28,7 @@ from ui.train.form import (
     begun,
     encoding_choices,
     encoding_control,
+    known,
     no_facts,
     overrides,
     select,
@@ -78,7 +79,7 @@ class TaskForm:
 
     def parts(self, values: Values, workspaces: Workspaces) -> TaskParts:
         """The examples of the file, or else those of the recipe. Raises CorpusError."""
-        recipe = finetuning_recipe(values[self.task])
+        recipe = recipe_of(values[self.task])
         if not values[self.uploaded]:
             return recipe.source()
         own = load_task(
@@ -92,7 +93,7 @@ class TaskForm:
 
     def recipe(self, values: Values) -> FinetuningRecipe:
         """The recipe with the settings of the form. Raises ConfigError."""
-        recipe = finetuning_recipe(values[self.task])
+        recipe = recipe_of(values[self.task])
         changed = overrides(recipe, [values[control] for control in self.settings], SHOWN)
         recipe = recipe.override(changed).with_seed(int(values[self.seed] or 0))
         return dataclasses.replace(recipe, random_weights=values[self.initial] == RANDOM)
@@ -151,7 +152,7 @@ class FinetuneTab:
     @on_error(no_facts)
     def describe(self, values: Values) -> dict[str, Any]:
         """What the task asks of the shown model."""
-        recipe, parts = finetuning_recipe(values[self.form.task]), self.form.parts(values, self.workspaces)
+        recipe, parts = recipe_of(values[self.form.task]), self.form.parts(values, self.workspaces)
         value = task_facts(recipe, parts, self.page.asked(values).checkpoint)
         return value if values[self.form.uploaded] else value | {"notes": [recipe.description, *value["notes"]]}
 
@@ -198,9 +199,15 @@ def file_label(recipe: FinetuningRecipe) -> str:
     return f"A file with {TASKS[recipe.task].form}"
 
 
+def recipe_of(task: Any) -> FinetuningRecipe:
+    """The recipe that is chosen in the list of tasks. Raises InputError for one that the list does not have."""
+    return finetuning_recipe(known(task, [recipe.name for recipe in finetuning_recipes()]))
+
+
+@on_error(lambda sentence: [gr.skip(), *(gr.skip() for _ in SHOWN)])
 def show_task(name: str) -> list[Any]:
     """The label of the file and the settings for another task."""
-    recipe = finetuning_recipe(name)
+    recipe = recipe_of(name)
     return [gr.update(label=file_label(recipe)), *values_of(recipe, SHOWN)]
 
 

@@ -20,9 +20,9 @@ import gradio as gr
 from bert_core.config import Limits
 from bert_core.data.corpus import Corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError, decoded_blocks
-from bert_core.errors import CorpusError
+from bert_core.errors import CorpusError, InputError
 from bert_core.runs.recipe import DEFAULT_RECIPE, FinetuningRecipe, Recipe, recipe_named, recipe_names
-from ui.handlers import QUIET, on_error
+from ui.handlers import MALFORMED, QUIET, on_error
 from ui.server.workspace import PASTED_TEXT, Workspace
 from ui.views import view
 
@@ -59,7 +59,7 @@ class Filled:
 
     def recipe(self) -> Recipe:
         """The recipe with the settings of the form. Raises BertCoreError."""
-        own = recipe_named(self.recipe_name)
+        own = recipe_named(known(self.recipe_name, recipe_names()))
         return own.override(overrides(own, self.settings))
 
     @property
@@ -126,9 +126,11 @@ def show_source(kind: str, path: str | None) -> list[Any]:
     return [gr.update(visible=shown) for shown in (kind == PASTED, kind == UPLOADED, has_choice)]
 
 
+@on_error(lambda sentence: [no_facts(sentence), *(gr.skip() for _ in SHOWN)])
 def describe_recipe(name: str) -> list[Any]:
     """A recipe's description and settings."""
-    return [description_of(recipe_named(name)), *values_of(recipe_named(name))]
+    recipe = recipe_named(known(name, recipe_names()))
+    return [description_of(recipe), *values_of(recipe)]
 
 
 def description_of(recipe: Recipe) -> dict[str, Any]:
@@ -139,6 +141,13 @@ def description_of(recipe: Recipe) -> dict[str, Any]:
 def title_in_list(recipe: Recipe) -> str:
     """A recipe's title, and whether it needs a text of the person's own."""
     return recipe.title if recipe.corpus.file else f"{recipe.title} (needs your text)"
+
+
+def known(value: Any, names: Sequence[str]) -> str:
+    """The value of a `select`. Raises InputError for one that the list does not have."""
+    if value not in names:
+        raise InputError(MALFORMED)
+    return value
 
 
 def select(
