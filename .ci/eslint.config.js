@@ -12,5 +12,4 @@ export default [
       "no-unused-vars": ["error", { args: "none", caughtErrors: "none" }],
     },
   },
-  { files: ["assets/js/frame/{answers,frame}.js"], rules: { "max-lines-per-function": "off" } },
 ];

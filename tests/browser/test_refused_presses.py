@@ -52,7 +52,7 @@ PRESS = """(key) => {
     return true;
 }"""
 UNFOLD = """() => {
-    for (const item of document.querySelectorAll('details:not(.b-help, .b-save)')) item.open = true;
+    for (const item of document.querySelectorAll('details:not(.b-save)')) item.open = true;
     for (const item of document.querySelectorAll('button.label-wrap:not(.open)')) item.click();
 }"""
 # Whether one of the sentences stands in the window, with nothing over it.

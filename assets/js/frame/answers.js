@@ -6,6 +6,8 @@ import { expect, lose, receive } from "../views.js";
 
 const REST_MS = 100; // between an answer and the next question of its kind
 
+const rest = () => new Promise((resolve) => setTimeout(resolve, REST_MS));
+
 /** @typedef {{tab: string, reads: string[], views: string[], part_of: string}} Answer to what it reads of the question */
 
 /**
@@ -39,9 +41,7 @@ export function answering(declared, server, change) {
     receive(now.number, values);
     const later = Object.keys(values).filter((id) => values[id]?.more);
     if (later.length) complete(name, later, values[later[0]].more, now);
-    await new Promise((resolve) => {
-      setTimeout(resolve, REST_MS);
-    });
+    await rest();
   }
 
   /** Ask for what views show later than the rest of an answer. */
@@ -52,10 +52,10 @@ export function answering(declared, server, change) {
       /** @type {string} */ more,
       /** @type {any} */ now,
     ) => {
-      const values = await server(more, now).catch((/** @type {Error} */ { message }) =>
-        Object.fromEntries(ids.map((id) => [id, { unnamed: message }])),
-      );
-      if (Object.values(values).some(({ unnamed }) => unnamed)) forget(name, now);
+      const unnamed = (/** @type {Error} */ { message }) =>
+        Object.fromEntries(ids.map((id) => [id, { unnamed: message }]));
+      const values = await server(more, now).catch(unnamed);
+      if (Object.values(values).some((each) => each.unnamed)) forget(name, now);
       receive(now.number, values, true);
     },
   );

@@ -1,14 +1,16 @@
 // The bar above the tabs: the shown model and its step, for a run with a time slider over its loss curve, and the link to
 // what the page shows.
 
+import { copy, options, popover } from "../controls.js";
 import { languages } from "../language/language.js";
-import { disable, el, nodes, own, svg } from "../parts/elements.js";
+import { button, disable, el, fill, nodes, own, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { announce, choice, latest, meet, on, visitor } from "./page.js";
 import { ask, link, parsed, question, restore } from "./question.js";
 import { asking } from "../views.js";
 
 const REPLAY_MS = 250;
+const REPLAY = "Show each kept step in turn";
 const LIVE_MS = 1000; // at most so often a view follows a run that is shown live
 const MOST_STEPS = 60; // the server keeps about 40 snapshots; with more here, ask which are left
 
@@ -26,333 +28,360 @@ const MOST_STEPS = 60; // the server keeps about 40 snapshots; with more here, a
  * @property {object} [recipe]
  * @property {string} [error]
  */
+/** @typedef {{visitor: string, run?: string | null, show?: string}} Value of the view: the visitor's token and run, and the model to show */
 
-/** @param {string} id @param {string} text @param {string} hint @param {() => void} press */
-function button(id, text, hint, press) {
-  const item = el("button", { id, class: "b-small-button", title: hint }, text);
-  item.addEventListener("click", press);
-  return item;
-}
-
-/** @type {View} */
-export function view(root, { server, options }) {
-  const picker = el("select", { id: "model-picker", "aria-label": "Model" });
-  const name = el("input", { id: "model-name", "aria-label": "Name of the model", maxlength: 60, hidden: "" });
-  const rename = button("model-rename", "✎", "Rename this model", edit);
-  const detail = el("span", { class: "b-model-detail", id: "model-step" });
-  const slider = el("input", {
+/** The slider over the steps of a run, with its loss curve behind it. */
+class TimeSlider {
+  playing = 0;
+  /** @type {number[]} */
+  steps = [];
+  slider = el("input", {
     type: "range",
     id: "time-slider",
     min: 0,
     max: 0,
     step: 1,
     "aria-label": "Step of the run",
+    oninput: () => {
+      this.stop();
+      const index = Number(this.slider.value);
+      select(index === this.steps.length - 1 ? null : this.steps[index]);
+    },
   });
-  const drawing = svg("svg", {
+  drawing = svg("svg", {
     class: "b-time-curve",
     viewBox: "0 0 100 20",
     preserveAspectRatio: "none",
     "aria-hidden": "true",
   });
-  const live = button("time-live", "Live", "Follow the newest step", () => {
-    stop();
-    select(null);
-  });
-  const replay = button("time-replay", "Replay", "Show each kept step in turn", () => (playing ? stop() : play()));
-  const time = el(
-    "div",
-    { class: "b-time is-empty", role: "group", "aria-label": "Time" },
-    replay,
-    el("div", { class: "b-time-track" }, drawing, slider),
-    live,
+  live = button(
+    "Live",
+    () => {
+      this.stop();
+      select(null);
+    },
+    { id: "time-live", title: "Follow the newest step" },
   );
-  const copied = el("span", { class: "b-unseen", role: "status" });
-  const copy = button("copy-link", "Copy link", "Copy a link that shows the same", copyLink);
-  const theme = button("theme", "◐", "Light or dark", () => setTheme(!document.body.classList.contains("dark")));
-  const help = el(
-    "details",
-    { class: "b-help" },
-    el("summary", { id: "help", "aria-label": "Help" }, "?"),
-    el("div", {}, ...options.help.map((text) => el("p", {}, text))),
-  );
-  const notice = el("p", { class: "b-note", id: "link-notice", role: "status", hidden: "" });
-  const model = el("div", { class: "b-model" }, picker, name, rename, detail);
-  root.append(
-    el("h1", { id: "title" }, "Balcony"),
-    model,
-    time,
-    el("div", { class: "b-frame-tools" }, copy, copied, languages(), theme, help),
-    notice,
+  replay = button("Replay", () => (this.playing ? this.stop() : this.play()), { id: "time-replay", title: REPLAY });
+  element = el(
+    "div.b-time.is-empty",
+    { role: "group", "aria-label": "Time" },
+    this.replay,
+    el("div.b-time-track", this.drawing, this.slider),
+    this.live,
   );
 
-  /** @type {ShownModel | null} */
-  let shown = null;
-  /** @type {string | null | undefined} */
-  let current; // the run of the Train tab; undefined before the server has answered
-  let playing = 0;
-  let following = 0;
-  let lastFollowed = -Infinity;
+  /** The place of a step among all of them. @param {number} step @returns {number} */
+  nearest(step) {
+    const all = this.steps;
+    return all.reduce((best, other, k) => (Math.abs(other - step) < Math.abs(all[best] - step) ? k : best), 0);
+  }
 
-  const steps = () => shown?.steps ?? [];
-
-  function show() {
-    if (!shown) return;
-    const all = steps(),
-      last = Math.max(0, all.length - 1),
+  /** @param {ShownModel} model @returns {string} which step is shown, or why none */
+  show({ steps, detail, run, curve }) {
+    this.steps = steps;
+    const last = Math.max(0, steps.length - 1),
       { step } = question;
-    slider.max = `${last}`;
-    slider.value = `${step === null ? last : nearest(step)}`;
-    slider.disabled = all.length < 2;
-    disable(replay, all.length < 2 && "There is one step so far.", "Show each kept step in turn");
-    const words = !all.length ? shown.detail : `step ${count(step === null ? all[last] : all[nearest(step)])}`;
-    slider.setAttribute("aria-valuetext", step === null ? `Live, ${words}` : words);
-    live.setAttribute("aria-pressed", `${step === null}`);
-    detail.textContent = words;
-    time.classList.toggle("is-empty", !shown.run);
-    rename.hidden = !shown.own || !name.hidden;
-    if ([...picker.options].some(({ value }) => value === shown?.key)) picker.value = shown.key;
-    draw();
+    this.slider.max = `${last}`;
+    this.slider.value = `${step === null ? last : this.nearest(step)}`;
+    this.slider.disabled = steps.length < 2;
+    disable(this.replay, steps.length < 2 && "There is one step so far.", REPLAY);
+    const words = !steps.length ? detail : `step ${count(step === null ? steps[last] : steps[this.nearest(step)])}`;
+    this.slider.setAttribute("aria-valuetext", step === null ? `Live, ${words}` : words);
+    this.live.ariaPressed = `${step === null}`;
+    this.element.classList.toggle("is-empty", !run);
+    this.draw(curve ?? []);
+    return words;
   }
 
-  /** The loss curve behind the slider and a tick for each step, in the slider's own scale: one place for each step. */
-  function draw() {
-    const all = steps(),
-      places = Math.max(1, all.length - 1);
-    const points = (shown?.curve ?? []).flatMap(([step, loss]) => (loss === null ? [] : [[nearest(step, all), loss]]));
+  /** The loss curve behind the slider and a tick for each step, in the slider's own scale: one place for each step. @param {[step: number, loss: number | null][]} curve */
+  draw(curve) {
+    const places = Math.max(1, this.steps.length - 1),
+      at = (/** @type {number} */ place) => ((100 * place) / places).toFixed(2);
+    const points = curve.flatMap(([step, loss]) => (loss === null ? [] : [[this.nearest(step), loss]]));
     const top = Math.max(...points.map(([, loss]) => loss), 1e-9);
-    const line = points.map(
-      ([place, loss]) => `${((100 * place) / places).toFixed(2)},${(20 - (18 * loss) / top).toFixed(2)}`,
-    );
-    drawing.replaceChildren(
-      svg("path", {
-        class: "b-time-ticks",
-        d: all.map((_, place) => `M${((100 * place) / places).toFixed(2)} 20v-4`).join(""),
-      }),
-      ...(line.length > 1 ? [svg("polyline", { class: "b-time-loss", points: line.join(" ") })] : []),
+    const line = points.map(([place, loss]) => `${at(place)},${(20 - (18 * loss) / top).toFixed(2)}`);
+    fill(
+      this.drawing,
+      svg("path", { class: "b-time-ticks", d: this.steps.map((_, place) => `M${at(place)} 20v-4`).join("") }),
+      line.length > 1 && svg("polyline", { class: "b-time-loss", points: line.join(" ") }),
     );
   }
 
-  /** @param {number} step @returns {number} */
-  const nearest = (step, all = steps()) =>
-    all.reduce((best, other, index) => (Math.abs(other - step) < Math.abs(all[best] - step) ? index : best), 0);
+  play() {
+    this.stop();
+    let next = 0;
+    this.replay.textContent = "Stop";
+    this.playing = setInterval(() => {
+      const isLast = next >= this.steps.length - 1;
+      select(isLast ? null : this.steps[next]);
+      next += 1;
+      if (isLast) this.stop();
+    }, REPLAY_MS);
+  }
+
+  stop() {
+    clearInterval(this.playing);
+    this.playing = 0;
+    this.replay.textContent = "Replay";
+  }
+}
+
+/** The button that copies the link, and what it says. @param {HTMLElement} notice where the link is shown if it cannot be copied */
+function linkButton(notice) {
+  const copied = el("span.b-unseen", { role: "status" });
+  const item = button("Copy link", press, { id: "copy-link", title: "Copy a link that shows the same" });
+  async function press() {
+    const address = link(),
+      isFramed = window !== window.parent,
+      isCopied = await copy(address);
+    if (isFramed && !isCopied) {
+      fill(notice, el("code", address));
+      notice.hidden = false;
+      notice.dataset.model = question.model;
+      getSelection()?.selectAllChildren(notice);
+    }
+    const refused = isFramed ? "It is selected below" : "It is in the address bar";
+    item.textContent = copied.textContent = isCopied ? "Copied" : refused;
+    setTimeout(() => {
+      item.textContent = "Copy link";
+    }, 2000);
+  }
+  return [item, copied];
+}
+
+/** @param {number | null} step */
+const select = (step) => ask({ step });
+
+/** @param {boolean} isDark */
+function setTheme(isDark) {
+  document.body.classList.toggle("dark", isDark);
+  choice("theme", isDark ? "dark" : "light");
+}
+
+class Frame {
+  picker = el("select", {
+    id: "model-picker",
+    "aria-label": "Model",
+    onchange: () => {
+      this.time.stop();
+      ask({ model: this.picker.value, step: null });
+    },
+    onfocus: () => this.list().catch(console.warn),
+  });
+  name = el("input", {
+    id: "model-name",
+    "aria-label": "Name of the model",
+    maxlength: 60,
+    hidden: "",
+    onblur: () => this.edited(true).catch(console.warn),
+    onkeydown: ({ key }) => {
+      if (key !== "Enter" && key !== "Escape") return;
+      const done = this.edited(key === "Enter");
+      done.then(() => this.picker.focus()).catch(console.warn);
+    },
+  });
+  rename = button("✎", () => this.edit(), { id: "model-rename", title: "Rename this model" });
+  detail = el("span.b-model-detail", { id: "model-step" });
+  notice = el("p.b-note", { id: "link-notice", role: "status", hidden: "" });
+  time = new TimeSlider();
+  /** @type {ShownModel | null} */
+  shown = null;
+  /** The run of the Train tab; undefined before the server has answered. @type {string | null | undefined} */
+  current;
+  following = 0;
+  lastFollowed = -Infinity;
+
+  /** @param {HTMLElement} root @param {ViewContext} context */
+  constructor(root, { server, options: given }) {
+    this.server = server;
+    this.losses = given.losses;
+    const isDark = () => document.body.classList.contains("dark");
+    const theme = button("◐", () => setTheme(!isDark()), { id: "theme", title: "Light or dark" });
+    const sentences = given.help.map((/** @type {string} */ text) => el("p", text));
+    const help = popover("?", { id: "help", "aria-label": "Help" }, sentences);
+    fill(
+      root,
+      el("h1", { id: "title" }, "Balcony"),
+      el("div.b-model", this.picker, this.name, this.rename, this.detail),
+      this.time.element,
+      el("div.b-frame-tools", linkButton(this.notice), languages(), theme, help),
+      this.notice,
+    );
+    this.refresh = asking(root, () => this.fetch());
+    this.list = latest(() => this.fetchList());
+    this.listen();
+    if (choice("theme")) setTheme(choice("theme") === "dark");
+  }
+
+  listen() {
+    const renew = () => this.refresh().then(this.list).catch(console.warn);
+    on("question", ({ changed }) => {
+      if (changed.has("model")) renew();
+      else if (changed.has("step")) {
+        this.show();
+        if (!this.time.playing) this.refresh();
+      }
+    });
+    on("snapshots", (news) => this.grow(news));
+    on("status", renew);
+    on("failed", renew);
+    addEventListener("hashchange", () => {
+      const found = parsed(location.hash);
+      if (!found) return;
+      restore({ recipe: found.model === question.model ? question.recipe : null, ...found });
+      announce("restored", null);
+    });
+  }
+
+  show() {
+    if (!this.shown) return;
+    const { key, own: isOwn } = this.shown;
+    this.detail.textContent = this.time.show(this.shown);
+    this.rename.hidden = !isOwn || !this.name.hidden;
+    if ([...this.picker.options].some(({ value }) => value === key)) this.picker.value = key;
+  }
 
   /** Ask the server for the shown model, and show the step that it still has. */
-  const refresh = asking(root, async () => {
+  async fetch() {
     await visitor.known;
     const { model: key, step } = question;
-    const answer = /** @type {ShownModel} */ (await server.model(visitor.token, key, step));
+    const answer = /** @type {ShownModel} */ (await this.server.model(visitor.token, key, step));
     if (key !== question.model) return;
     if (answer.error) {
-      await replace(answer.error);
+      await this.replace(answer.error);
       return;
     }
-    notice.hidden ||= notice.dataset.model !== key;
+    this.notice.hidden ||= this.notice.dataset.model !== key;
     // A run has its text when it has its first step.
-    const isNew = shown?.key !== answer.key || (!steps().length && answer.steps.length > 0);
-    shown = answer;
+    const isNew = this.shown?.key !== answer.key || (!this.shown?.steps.length && answer.steps.length > 0);
+    this.shown = answer;
     ask({
       recipe: answer.recipe ?? null,
       ...(answer.at !== null && step === question.step ? { step: answer.at } : {}),
     });
-    show();
+    this.show();
     if (isNew) announce("shown", { key: answer.key });
-  });
+  }
+
+  /** A run has more snapshots. @param {{run: string, steps: number[]}} news */
+  grow(news) {
+    const { shown } = this;
+    if (!shown || shown.run !== news.run) return;
+    const fresh = news.steps.filter((step) => step > (shown.steps.at(-1) ?? -1));
+    if (!fresh.length) return;
+    const isFirst = !shown.steps.length;
+    shown.steps.push(...fresh);
+    this.show();
+    if (isFirst) announce("shown", { key: shown.key });
+    clearTimeout(this.following);
+    const follow = () => {
+      this.lastFollowed = performance.now();
+      ask({ newest: shown.steps.at(-1) });
+    };
+    const wait = Math.max(0, this.lastFollowed + LIVE_MS - performance.now());
+    if (question.step === null) this.following = setTimeout(follow, wait);
+    if (shown.steps.length > MOST_STEPS && !this.time.slider.matches(":active")) this.refresh();
+  }
 
   /** Show another model, and say why until the person chooses one. @param {string} why @param {string} [model] */
-  function turn(why, model = "") {
-    notice.replaceChildren(...nodes(why));
-    notice.hidden = false;
-    notice.dataset.model = model;
+  turn(why, model = "") {
+    fill(this.notice, nodes(why));
+    this.notice.hidden = false;
+    this.notice.dataset.model = model;
     ask(model ? { model } : { model, step: null, other: "" });
   }
 
   /** The visitor does not have the model of the question. The recipe of a link is trained again. @param {string} why */
-  async function replace(why) {
-    const { recipe } = question;
+  async replace(why) {
+    const { recipe } = question,
+      { shown } = this;
     const missing = recipe && "missing" in recipe ? recipe.missing : recipe ? "" : why;
     if (shown && shown.key === question.model) {
-      turn(`${own(shown.name)} is gone. ${options.losses} The page shows a model that comes with Balcony.`);
+      this.turn(`${own(shown.name)} is gone. ${this.losses} The page shows a model that comes with Balcony.`);
     } else if (missing) {
-      turn(
+      this.turn(
         `The model of this link is not here. ${missing} Its sender can download it under Models, and you can open it there.`,
       );
     } else {
-      const run = await server.repeat(visitor.token, recipe, question.step);
+      const run = await this.server.repeat(visitor.token, recipe, question.step);
       if (run.error) {
-        turn(`The model of this link cannot be trained again: ${run.error}`);
+        this.turn(`The model of this link cannot be trained again: ${run.error}`);
         return;
       }
-      turn("The model of this link is being trained again, with the same recipe and seed.", run);
+      this.turn("The model of this link is being trained again, with the same recipe and seed.", run);
       announce("elsewhere", null);
     }
   }
 
-  const list = latest(async () => {
+  async fetchList() {
     await visitor.known;
-    const answer = await server.models(visitor.token);
+    const answer = await this.server.models(visitor.token);
     if (answer.error) return;
-    const listed = JSON.stringify(answer.models);
-    if (picker.dataset.listed !== listed) {
-      picker.replaceChildren(
-        ...answer.models.map(([key, title, state]) => el("option", { value: key, title: state }, title)),
-      );
-      picker.dataset.listed = listed;
-    }
-    picker.value = shown?.key ?? question.model;
+    const pairs = answer.models.map((/** @type {string[]} */ [key, title]) => [key, title]);
+    options(this.picker, pairs, this.shown?.key ?? question.model);
+    answer.models.forEach((/** @type {string[]} */ [, , state], /** @type {number} */ k) => {
+      this.picker.options[k].title = state;
+    });
     announce("models", answer);
-  });
-
-  function edit() {
-    if (!shown) return;
-    name.hidden = false;
-    picker.hidden = rename.hidden = true;
-    name.value = shown.name;
-    name.focus();
-    name.select();
   }
 
-  /** @param {boolean} keep */
-  async function edited(keep) {
+  edit() {
+    if (!this.shown) return;
+    this.name.hidden = false;
+    this.picker.hidden = this.rename.hidden = true;
+    this.name.value = this.shown.name;
+    this.name.focus();
+    this.name.select();
+  }
+
+  /** @param {boolean} isKept */
+  async edited(isKept) {
+    const { name, shown } = this;
     if (name.hidden || !shown) return;
     name.hidden = true;
-    picker.hidden = rename.hidden = false;
-    if (!keep || name.value.trim() === shown.name) return;
-    await server.rename(visitor.token, shown.key, name.value);
+    this.picker.hidden = this.rename.hidden = false;
+    if (!isKept || name.value.trim() === shown.name) return;
+    await this.server.rename(visitor.token, shown.key, name.value);
     announce("runs", null);
-    await refresh();
-    await list();
+    await this.refresh();
+    await this.list();
   }
 
-  async function copyLink() {
-    const address = link();
-    try {
-      await navigator.clipboard.writeText(address);
-      copy.textContent = copied.textContent = "Copied";
-    } catch {
-      // browsers allow it only over https or on this machine
-      copy.textContent = copied.textContent =
-        window === window.parent ? "It is in the address bar" : "It is selected below";
-      if (window !== window.parent) {
-        notice.replaceChildren(el("code", {}, address));
-        notice.hidden = false;
-        notice.dataset.model = question.model;
-        getSelection()?.selectAllChildren(notice);
-      }
-    }
-    setTimeout(() => {
-      copy.textContent = "Copy link";
-    }, 2000);
-  }
-
-  /** @param {boolean} isDark */
-  function setTheme(isDark) {
-    document.body.classList.toggle("dark", isDark);
-    choice("theme", isDark ? "dark" : "light");
-  }
-
-  /** @param {number | null} step */
-  const select = (step) => ask({ step });
-
-  function play() {
-    stop();
-    let next = 0;
-    replay.textContent = "Stop";
-    playing = setInterval(() => {
-      const isLast = next >= steps().length - 1;
-      select(isLast ? null : steps()[next]);
-      next += 1;
-      if (isLast) stop();
-    }, REPLAY_MS);
-  }
-
-  function stop() {
-    clearInterval(playing);
-    playing = 0;
-    replay.textContent = "Replay";
-  }
-
-  slider.addEventListener("input", () => {
-    stop();
-    const index = Number(slider.value);
-    select(index === steps().length - 1 ? null : steps()[index]);
-  });
-  picker.addEventListener("change", () => {
-    stop();
-    ask({ model: picker.value, step: null });
-  });
-  picker.addEventListener("focus", () => list().catch(console.warn));
-  name.addEventListener("keydown", ({ key }) => {
-    if (key === "Enter" || key === "Escape")
-      edited(key === "Enter")
-        .then(() => picker.focus())
-        .catch(console.warn);
-  });
-  name.addEventListener("blur", () => edited(true).catch(console.warn));
-
-  on("question", ({ changed }) => {
-    if (changed.has("model")) refresh().then(list).catch(console.warn);
-    else if (changed.has("step")) {
-      show();
-      if (!playing) refresh();
-    }
-  });
-
-  on("snapshots", (news) => {
-    if (!shown || shown.run !== news.run) return;
-    const fresh = news.steps.filter((step) => step > (steps().at(-1) ?? -1));
-    if (!fresh.length) return;
-    const isFirst = !steps().length;
-    shown.steps.push(...fresh);
-    show();
-    if (isFirst) announce("shown", { key: shown.key });
-    clearTimeout(following);
-    if (question.step === null) {
-      following = setTimeout(
-        () => {
-          lastFollowed = performance.now();
-          ask({ newest: steps().at(-1) });
-        },
-        Math.max(0, lastFollowed + LIVE_MS - performance.now()),
-      );
-    }
-    if (steps().length > MOST_STEPS && !slider.matches(":active")) refresh();
-  });
-  for (const name of /** @type {const} */ (["status", "failed"]))
-    on(name, () => refresh().then(list).catch(console.warn));
-  addEventListener("hashchange", () => {
+  /** @param {Value} value */
+  begin(value) {
     const found = parsed(location.hash);
-    if (!found) return;
-    restore({ recipe: found.model === question.model ? question.recipe : null, ...found });
-    announce("restored", null);
-  });
-  if (choice("theme")) setTheme(choice("theme") === "dark");
-
-  /** @param {{visitor: string, run?: string | null, show?: string}} value */
-  function begin(value) {
-    const found = parsed(location.hash);
-    current = value.run ?? null;
+    this.current = value.run ?? null;
     meet(value.visitor);
     if (found) {
       restore(found);
       announce("restored", null);
-    } else if (current) ask({ model: current });
-    refresh().then(list).catch(console.warn);
+    } else if (this.current) ask({ model: this.current });
+    this.refresh().then(this.list).catch(console.warn);
   }
 
-  return function drawn(/** @type {{visitor: string, run?: string | null, show?: string} | null} */ value) {
+  /** @param {Value | null} value */
+  draw(value) {
     if (!value) return;
-    if (current === undefined) {
-      begin(value);
+    if (this.current === undefined) {
+      this.begin(value);
       return;
     }
-    if (value.visitor !== visitor.token) refresh().catch(console.warn); // another visitor has other models
+    if (value.visitor !== visitor.token) this.refresh().catch(console.warn); // another visitor has other models
     meet(value.visitor);
-    const before = current;
-    if (value.run !== undefined) current = value.run;
-    const isLive = question.model === before && question.step === null;
+    const before = this.current;
+    if (value.run !== undefined) this.current = value.run;
+    const { current } = this,
+      isLive = question.model === before && question.step === null;
     // A new run is shown where it was started, and where the run before it was shown live.
     if (value.show) ask({ model: value.show, step: null });
     else if (current && current !== before && (question.tab === "train" || isLive)) ask({ model: current, step: null });
-    list().catch(console.warn);
-  };
+    this.list().catch(console.warn);
+  }
+}
+
+/** @type {View} */
+export function view(root, context) {
+  const frame = new Frame(root, context);
+  return (value) => frame.draw(value);
 }

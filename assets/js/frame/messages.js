@@ -29,7 +29,7 @@ export function view(root) {
   /** @param {{text: string, until?: Until}} said */
   function say({ text, until = "press" }) {
     if (closed.has(text) || shown.has(text)) return;
-    const close = el("button", { class: "b-small-button", "aria-label": "Close this message" }, "✕");
+    const close = el("button", { class: "b-small", "aria-label": "Close this message" }, "✕");
     const message = el("div", { class: "b-message" }, note(text, until !== "closed"), close);
     close.addEventListener("click", () => {
       closed.add(text);

@@ -151,8 +151,8 @@ function painter(root, tabs, state, fields, give) {
   const hint = el("p", { class: "b-empty", id: "sentence-hint" }),
     problem = el("div", {}),
     beside = comparison();
-  const undo = el("button", { id: "undo", class: "b-small-button", hidden: "" }, "Undo");
-  const swap = el("button", { id: "swap", class: "b-small-button", ...named("Swap the sentences") }, "⇄");
+  const undo = el("button", { id: "undo", class: "b-small", hidden: "" }, "Undo");
+  const swap = el("button", { id: "swap", class: "b-small", ...named("Swap the sentences") }, "⇄");
   root.classList.add("b-bar-view");
   root.append(
     el("div", { class: "b-sentences" }, fields[0].element, swap, fields[1].element),
