@@ -45,20 +45,13 @@ export function answering(declared, server, change) {
   }
 
   /** Ask for what views show later than the rest of an answer. */
-  const complete = latest(
-    async (
-      /** @type {string} */ name,
-      /** @type {string[]} */ ids,
-      /** @type {string} */ more,
-      /** @type {any} */ now,
-    ) => {
-      const unnamed = (/** @type {Error} */ { message }) =>
-        Object.fromEntries(ids.map((id) => [id, { unnamed: message }]));
-      const values = await server(more, now).catch(unnamed);
-      if (Object.values(values).some((each) => each.unnamed)) forget(name, now);
-      receive(now.number, values, true);
-    },
-  );
+  const complete = latest(async (name, ids, more, now) => {
+    const unnamed = (/** @type {Error} */ { message }) =>
+      Object.fromEntries(ids.map((id) => [id, { unnamed: message }]));
+    const values = await server(more, now).catch(unnamed);
+    if (Object.values(values).some((each) => each.unnamed)) forget(name, now);
+    receive(now.number, values, true);
+  });
 
   /** The names of the open tab's answers that are not to this question. @param {any} now */
   const due = (now) =>
