@@ -6,13 +6,17 @@ torchrun --nproc-per-node 8 -m bert_core train --corpus FILE --output DIR
 python -m bert_core report DIR --output FILE.html
 python -m bert_core exam DIR_OR_HUB_NAME --corpus FILE
 python -m bert_core finetune --task text-classification --train FILE --checkpoint DIR --output DIR
+python -m bert_core finetune --resume DIR
+python -m bert_core evaluate DIR --input FILE
 python -m bert_core predict DIR --input FILE
 """
 
 import argparse
 import contextlib
 import csv
+import dataclasses
 import json
+import math
 import os
 import re
 import signal
@@ -26,7 +30,7 @@ from typing import Any
 import torch.distributed as dist
 from tqdm import tqdm
 
-from bert_core.config import CORPUS_KINDS
+from bert_core.config import CORPUS_KINDS, parse
 from bert_core.costs import choose_device
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
@@ -45,17 +49,20 @@ from bert_core.runs.recipe import (
     recipe_names,
 )
 from bert_core.runs.saved_state import TrainingState, read_training_state
-from bert_core.runs.worker import Worker, finetune
+from bert_core.runs.worker import Finetuned, Worker
 from bert_core.storage.checkpoint import CONFIG, Checkpoint, check_saving, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
-from bert_core.tasks.examples import TASKS, load_task
-from bert_core.tasks.prediction import predict, task_of
+from bert_core.tasks.examples import TASKS, TaskParts, load_task
+from bert_core.tasks.prediction import predict, review, task_of
 from bert_core.training.distributed import any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import evaluate
 from bert_core.training.losses import DETAILS
 from bert_core.training.metrics import StepMetrics
 
+_POSITIONS = "model.max_position_embeddings"
+_OF_A_NEW_RUN = ("recipe", "start", "set", "task", "checkpoint", "random_weights", "max_positions")
 _FIRST_LINE, _LINES = 0.5, 5.0  # seconds until the first line of progress, and between two
+_SHOWN = {"mlm_loss": "MLM loss", "nsp_loss": "NSP loss", "loss": "loss", "accuracy": "accuracy"}
 _TEST_BATCHES = 20  # of the test part, after the training
 
 
@@ -97,8 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_corpus(train, corpus)
     train.add_argument("--seed", type=int, help="of weights, pairs, masks and dropout; default: the recipe's")
     _add_output(train, required=False)
-    every = "save the model and its training state every STEPS steps and at the end; %(default)s by default"
-    train.add_argument("--save-every", type=int, default=1000, metavar="STEPS", help=every)
+    _add_save_every(train)
     _add_settings(train, "training.steps=2000")
     train.set_defaults(command=_train)
 
@@ -113,10 +119,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_corpus(examine, "the text to mask and judge", required=True)
     window = f"chooses the window of a text over {EXAM_SENTENCES} sentences"
     examine.add_argument("--seed", type=int, default=0, help=window)
-    examine.add_argument("--max-positions", type=int, metavar="N", help="read up to N tokens, more than in training")
+    _add_max_positions(examine)
     examine.set_defaults(command=_exam)
 
-    tune = commands.add_parser("finetune", help="let a model learn a task from labelled examples")
+    about = "Let a model learn a task from labelled examples. Ctrl-C and SIGTERM save the best epoch so far and end it."
+    tune = commands.add_parser("finetune", help="let a model learn a task from labelled examples", description=about)
     names = ", ".join(recipe.name for recipe in finetuning_recipes())
     tune.add_argument("--recipe", type=_given, help=f"one of {names}; by default, only --task")
     tune.add_argument("--task", choices=TASKS, help="the kind of task; default: the recipe's")
@@ -129,10 +136,13 @@ def _parser() -> argparse.ArgumentParser:
     tune.add_argument("--label-separator", type=_given, metavar="TEXT", help=separator)
     _add_columns(tune, "the texts and then the label, or the word and the tag, for example review,sentiment")
     start = "the model to start from"
-    tune.add_argument("--checkpoint", type=_given, required=True, metavar="FOLDER_OR_NAME", help=start)
+    tune.add_argument("--checkpoint", type=_given, metavar="FOLDER_OR_NAME", help=start)
     tune.add_argument("--random-weights", action="store_true", help="keep only the tokenizer and sizes of --checkpoint")
-    _add_output(tune, required=True)
-    tune.add_argument("--seed", type=int, default=0, help="of the output layer, the order of examples and dropout")
+    _add_max_positions(tune)
+    tune.add_argument("--resume", type=_path, metavar="DIR", help="continue the training in this folder, bit for bit")
+    _add_output(tune, required=False)
+    _add_save_every(tune)
+    tune.add_argument("--seed", type=int, help="of the output layer, the order of examples and dropout; default: 0")
     _add_settings(tune, "training.epochs=3")
     tune.set_defaults(command=_finetune)
 
@@ -146,9 +156,21 @@ def _parser() -> argparse.ArgumentParser:
     predictor.add_argument("--output", type=_path, metavar="FILE", help="default: standard output")
     predictor.set_defaults(command=_predict)
 
+    about = "Print the measures of a fine-tuned model on labelled examples. --output gets a line of JSON for each "
+    about += "example, the worst mistakes first: its texts, what is right, and what the model says."
+    evaluator = commands.add_parser(
+        "evaluate", help="measure a fine-tuned model on labelled examples", description=about
+    )
+    _add_model(evaluator)
+    evaluator.add_argument("--input", type=_path, required=True, metavar="FILE", help="labelled examples")
+    _add_columns(evaluator, "the texts and then the label, or the word and the tag")
+    evaluator.add_argument("--label-separator", type=_given, metavar="TEXT", help=separator)
+    evaluator.add_argument("--output", type=_path, metavar="FILE", help="a line for each example; by default, none")
+    evaluator.set_defaults(command=_evaluate)
+
     encoding = "of the text; default: UTF-8, or what its mark names"
     device = "cpu, cuda, mps, or cuda:1 for the second GPU; by default cuda where there is one, else cpu"
-    for command in (train, reporter, examine, tune, predictor):
+    for command in (train, reporter, examine, tune, predictor, evaluator):
         command.add_argument("--encoding", choices=ENCODINGS, help=encoding)
         command.add_argument("--device", default="auto", help=device)
     return parser
@@ -175,41 +197,74 @@ def _add_output(command: argparse.ArgumentParser, required: bool) -> None:
     command.add_argument("--overwrite", action="store_true", help="replace a model that --output already holds")
 
 
+def _add_save_every(command: argparse.ArgumentParser) -> None:
+    every = "save the model and its training state every STEPS steps and at the end; %(default)s by default"
+    command.add_argument("--save-every", type=int, default=1000, metavar="STEPS", help=every)
+
+
+def _add_max_positions(command: argparse.ArgumentParser) -> None:
+    help = "read up to N tokens, more than in training; the new positions are untrained"
+    command.add_argument("--max-positions", type=int, metavar="N", help=help)
+
+
 def _add_settings(command: argparse.ArgumentParser, example: str) -> None:
     help = f"for example {example}"
     command.add_argument("--set", nargs="+", action="extend", default=[], metavar="SETTING=VALUE", help=help)
 
 
 def _train(options: argparse.Namespace) -> None:
-    if options.save_every < 1:
-        raise ConfigError(f"--save-every is {options.save_every}; it must be a number of steps, 1 or more.")
-    if output := options.output or options.resume:
-        _check_folder(output, options.overwrite or output == options.resume)
+    output = _output(options)
     device = choose_device(options.device)
     with joined(device):
         with first_on_each_machine(), _stages() as show_stage:
             prepared, start, state = _prepare(options, device, show_stage)
-        worker, output = Worker(prepared, start, state), options.output or options.resume
-        rows, trainer = list(state.history) if state else [], worker.trainer
-        _tell(
-            *prepared.notes,
-            f"{prepared.recipe.title}: {len(prepared.source.sentences):,} sentences, "
-            f"{prepared.tokenizer.get_vocab_size():,} tokens in the vocabulary, "
-            f"{prepared.config.parameter_count():,} parameters, in {trainer.config.precision} on {device}",
-        )
-        with _delayed_interrupts() as interrupts:
-            _run(worker, rows, output, interrupts, options.save_every)
-            if rank() == 0:
-                _save(worker, rows, output)
-            if worker.lost:  # printed at once, because torchrun will end this process
-                remedy = f"train --resume {output} continues from what the first process has saved."
-                print(worker.lost, remedy, file=sys.stderr, flush=True)
-                raise SystemExit(1)
-        if interrupts and not worker.is_trained:
-            _tell(f"Stopped at step {trainer.step}; train --resume {output} continues.")
-            raise KeyboardInterrupt
+        used = sum(len(part.sentences) for part in prepared.parts if part)
+        given = len(prepared.source.sentences)
+        of = "" if used == given else f" of {given:,}"
+        pairs = "" if prepared.batches.encoded.pair_labels is None else f" in {used // 2:,} labelled pairs"
+        about = f"{used:,}{of} sentences{pairs}, {prepared.tokenizer.get_vocab_size():,} tokens in the vocabulary"
+        worker, rows = _learn(options, output, about, prepared, start, state)
         if rank() == 0:
             _print_results(prepared, worker, rows[-1])
+
+
+def _output(options: argparse.Namespace) -> Path:
+    """The folder to write, which can be. Raises ConfigError where none is given."""
+    if options.save_every < 1:
+        raise ConfigError(f"--save-every is {options.save_every}; it must be a number of steps, 1 or more.")
+    output = options.output or options.resume
+    if output is None:
+        raise ConfigError("There is no folder for the model. Give --output and a folder.")
+    _check_folder(output, options.overwrite or output == options.resume)
+    return output
+
+
+def _learn(
+    options: argparse.Namespace,
+    output: Path,
+    about: str,
+    prepared: Prepared,
+    start: Checkpoint | None,
+    state: TrainingState | None,
+) -> tuple[Worker, list[StepMetrics]]:
+    """Train until the end and save; an interrupt and the loss of another process save too, say how to continue, and end
+    the program. Returns the worker and the rows of all steps."""
+    worker, rows = Worker(prepared, start, state), list(state.history) if state else []
+    size, precision = f"{prepared.config.parameter_count():,} parameters", worker.trainer.config.precision
+    _tell(*prepared.notes, f"{prepared.recipe.title}: {about}, {size}, in {precision} on {prepared.device}")
+    command = "train" if prepared.head is None else "finetune"
+    with _delayed_interrupts() as interrupts:
+        _run(worker, rows, output, interrupts, options.save_every)
+        if rank() == 0:
+            _save(worker, rows, output)
+        if worker.lost:  # printed at once, because torchrun will end this process
+            remedy = f"{command} --resume {output} continues from what the first process has saved."
+            print(worker.lost, remedy, file=sys.stderr, flush=True)
+            raise SystemExit(1)
+    if interrupts and not worker.is_trained:
+        _tell(f"Stopped at step {worker.trainer.step}; {command} --resume {output} continues.")
+        raise KeyboardInterrupt
+    return worker, rows
 
 
 def _print_results(prepared: Prepared, worker: Worker, last: StepMetrics) -> None:
@@ -232,25 +287,41 @@ def _prepare(
     start, state = _read_saved(options) if options.resume else (None, None)
     if state:
         recipe = state.recipe
-    elif not options.output:
-        raise ConfigError("There is no folder for the model. Give --output and a folder.")
     else:
-        start = load_checkpoint(_model_folder(options.start)) if options.start else None
-        recipe = load_recipe(options.recipe or DEFAULT_RECIPE)
-        recipe = recipe.going_on_from(options.start, start.config) if start else recipe
-        recipe = recipe.override(dict(_setting(text) for text in options.set)).with_seed(options.seed)
+        recipe, settings = load_recipe(options.recipe or DEFAULT_RECIPE), dict(map(_setting, options.set))
+        if options.start:
+            start = _start(options.start, settings)
+            recipe = recipe.going_on_from(options.start, start.config)
+        recipe = recipe.override(settings).with_seed(options.seed)
     corpus = _read(options, show_stage, recipe)
     corpus = state.matching(corpus) if state else corpus
     goes_on_from = start if recipe.start else None
     return prepare(recipe, corpus, device=device, start=goes_on_from, progress=show_stage), start, state
 
 
+def _start(name: str, settings: dict[str, str]) -> Checkpoint:
+    """The model to go on from, with as many positions as the settings say. Raises ConfigError for other sizes."""
+    sizes = [each for each in settings if each.startswith("model.") and "dropout" not in each and each != _POSITIONS]
+    if sizes:
+        raise ConfigError(
+            f"{sizes[0]} cannot be set: the model of --start has its sizes. Only {_POSITIONS} can, to add positions."
+        )
+    positions = settings.get(_POSITIONS)
+    start = load_checkpoint(_model_folder(name), max_positions=parse(positions, int) if positions else None)
+    _tell(*start.notes)
+    return start
+
+
 def _read_saved(options: argparse.Namespace) -> tuple[Checkpoint, TrainingState]:
-    if options.recipe or options.start or options.set or options.seed is not None:
-        raise ConfigError("--resume takes all settings from DIR; leave out --recipe, --start, --set, --seed.")
+    given = [name for name in _OF_A_NEW_RUN if getattr(options, name, None)]
+    if given or options.seed is not None:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in given) or "--seed"
+        raise ConfigError(f"--resume takes all settings from DIR; leave out {named}.")
     checkpoint, state = load_checkpoint(options.resume), read_training_state(options.resume)
-    if isinstance(state.recipe, FinetuningRecipe):
-        raise ConfigError("This is a saved fine-tuning run; the page continues it, and finetune starts one.")
+    is_task = isinstance(state.recipe, FinetuningRecipe)
+    if is_task != (options.command is _finetune):
+        kind, command = ("fine-tuning", "finetune") if is_task else ("pre-training", "train")
+        raise ConfigError(f"{options.resume} holds a saved {kind}; {command} --resume continues it.")
     if state.trainer.step == state.recipe.training.total_steps:
         raise RunError(f"This training has done all of its {state.trainer.step:,} steps.")
     return checkpoint, state
@@ -260,6 +331,8 @@ def _run(worker: Worker, rows: list[StepMetrics], output: Path, interrupts: list
     """Train until the end, an interrupt, or the loss of another process, and add the rows of the new steps. The first
     of several processes saves. Raises RunError when the loss stops being a number."""
     trainer, show_line, steps = worker.trainer, _lines(), worker.trainer.config.total_steps
+    points = worker.evaluator.points
+    shown = len(points)
     due = save_every * (1 + trainer.step // save_every)
 
     def may_step() -> bool:
@@ -270,6 +343,9 @@ def _run(worker: Worker, rows: list[StepMetrics], output: Path, interrupts: list
             for fresh in worker.slices(may_step):
                 rows += fresh
                 _show_step(bar, rows[-1], show_line)
+                if worker.prepared.head:
+                    _tell(*map(_epoch_line, points[shown:]))
+                    shown = len(points)
                 if trainer.step == due:
                     if rank() == 0 and due < steps:
                         _save(worker, rows, output)
@@ -406,11 +482,23 @@ def _lines(clock: Callable[[], float] = time.monotonic) -> _Show:
 
 
 def _show_step(bar: tqdm, row: StepMetrics, show_line: _Show) -> None:
-    losses = f"MLM loss {row.mlm_loss:.3f}, NSP loss {row.nsp_loss:.3f}"
-    bar.set_postfix_str(losses, refresh=False)
+    numbers = ", ".join(
+        f"{title} {row.values[name]:.3f}"
+        for name, title in _SHOWN.items()
+        if math.isfinite(row.values.get(name, math.nan))
+    )
+    bar.set_postfix_str(numbers, refresh=False)
     bar.update(row.step - bar.n)
     if bar.disable:
-        show_line(f"step {row.step:,} of {bar.total:,}, {losses}")
+        show_line(f"step {row.step:,} of {bar.total:,}, {numbers}")
+
+
+def _epoch_line(point: StepMetrics) -> str:
+    """What the evaluation of a task has found."""
+    numbers = ", ".join(
+        f"{name.replace('_', ' ')} {value:.3f}" for name, value in point.values.items() if name != "epoch"
+    )
+    return f"epoch {point.epoch:g}, on the validation part: {numbers}"
 
 
 def _model_folder(name: str) -> Path:
@@ -440,6 +528,8 @@ def _exam(options: argparse.Namespace) -> None:
         first, last = result.window
         of = f"{len(corpus.sentences):,} (seed {options.seed})"
         _tell(f"The exam takes sentences {first:,} to {last:,} of {of}.")
+    always = {"words": [result.frequent, *result.constant_words], "pairs": [result.label, *result.constant_pairs]}
+    print(json.dumps({"always": always}, ensure_ascii=False))
     print(json.dumps({"words": list(result.words), "pairs": list(result.pairs)}))
 
 
@@ -459,11 +549,32 @@ def _report(options: argparse.Namespace) -> None:
 
 
 def _finetune(options: argparse.Namespace) -> None:
-    _check_folder(options.output, options.overwrite)
-    if options.recipe:
-        recipe = finetuning_recipe(options.recipe).with_seed(options.seed)
+    output = _output(options)
+    with _stages() as show_stage:
+        prepared, start, state = _prepare_task(options, show_stage)
+    count = len(prepared.parts.train.examples)
+    worker, rows = _learn(options, output, f"{count:,} examples", prepared, start if state else None, state)
+    result = Finetuned.of(worker, rows)
+    save_checkpoint(result.checkpoint, output)  # without the state: all is done
+    summary = {
+        "task": prepared.recipe.task,
+        "examples": count,
+        "steps": len(rows),
+        "seconds": round(rows[-1].seconds, 3),
+    }
+    print(json.dumps({**summary, "validation": result.validation, "test": result.test}))
+
+
+def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> tuple[Prepared, Checkpoint, TrainingState | None]:
+    """Prepare a fine-tuning. The others are the model to begin with and the state that --resume continues from."""
+    state = None
+    if options.resume:
+        start, state = _read_saved(options)
+        recipe = state.recipe
+    elif options.recipe:
+        recipe = finetuning_recipe(options.recipe)
     elif options.task and options.train:
-        recipe = FinetuningRecipe("own", options.task, options.train.name, seed=options.seed)
+        recipe = FinetuningRecipe("own", options.task, options.train.name)
     else:
         raise ConfigError("There is nothing to learn. Give --task and --train, or --recipe.")
     if options.task not in (None, recipe.task):
@@ -471,35 +582,19 @@ def _finetune(options: argparse.Namespace) -> None:
     how = {name: getattr(options, name) for name in ("columns", "encoding", "label_separator")}
     files = {name: getattr(options, name) for name in ("train", "validation", "test")}
     parts = {name: load_task(path, recipe.task, **how) for name, path in files.items() if path}
-    checkpoint = load_checkpoint(_model_folder(options.checkpoint))
-    _tell(*checkpoint.notes)
     if parts and "train" not in parts:
         raise ConfigError("--validation and --test go with --train; without it, a recipe's own examples are read.")
-    settings: dict[str, Any] = dict(_setting(text) for text in options.set)
-    with _progress_bar(desc="fine-tuning", unit=" steps") as bar:
-
-        def show(row: StepMetrics, steps: int) -> None:
-            bar.total = steps
-            bar.set_postfix_str(f"loss {row.loss:.3f}", refresh=False)
-            bar.update(row.step - bar.n)
-
-        result = finetune(
-            checkpoint,
-            parts.get("train"),
-            validation=parts.get("validation"),
-            test=parts.get("test"),
-            recipe=recipe,
-            random_weights=options.random_weights or None,
-            device=options.device,
-            progress=show,
-            tell=_tell,
-            **settings,
-        )
-    save_checkpoint(result.checkpoint, options.output)
-    _write_curves(options.output, result.history, result.evaluations, result.precision)
-    steps, seconds = len(result.history), round(result.history[-1].seconds, 3)
-    summary = {"task": recipe.task, "examples": result.examples, "steps": steps, "seconds": seconds}
-    print(json.dumps({**summary, "validation": result.validation, "test": result.test}))
+    source = TaskParts(**parts) if parts else None
+    if state:
+        source = state.matching(source)
+    elif not options.checkpoint:
+        raise ConfigError("There is no model to start from. Give --checkpoint and a folder.")
+    else:
+        start = load_checkpoint(_model_folder(options.checkpoint), max_positions=options.max_positions)
+        _tell(*start.notes)
+        recipe = recipe.override(dict(map(_setting, options.set))).with_seed(options.seed)
+        recipe = dataclasses.replace(recipe, random_weights=options.random_weights or recipe.random_weights)
+    return prepare(recipe, source, device=options.device, start=start, progress=show_stage), start, state
 
 
 def _predict(options: argparse.Namespace) -> None:
@@ -522,6 +617,31 @@ def _predict(options: argparse.Namespace) -> None:
         options.output.write_text("".join(lines), encoding="utf-8")
     else:
         print(*lines, sep="", end="")
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    if options.output:
+        _check_file(options.output)
+    checkpoint = load_checkpoint(_model_folder(options.model)).to(choose_device(options.device))
+    task = task_of(checkpoint)
+    how = {name: getattr(options, name) for name in ("columns", "encoding", "label_separator")}
+    data = load_task(options.input, task.name, model=checkpoint, **how)
+    _tell(*checkpoint.notes, *data.notes)
+    result = review(checkpoint, data)
+    if options.output:
+        lines = [
+            {
+                "texts": each.example.texts,
+                "right": each.example.right,
+                "is_right": each.is_right,
+                "answer": task.as_json(each.example, each.prediction, result.labels),
+            }
+            for each in result.judged
+        ]
+        options.output.write_text(
+            "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in lines), encoding="utf-8"
+        )
+    print(json.dumps({"task": task.name, "examples": len(data.examples), **result.measures}))
 
 
 if __name__ == "__main__":

@@ -34,10 +34,14 @@ _Pairs = tuple[np.ndarray, np.ndarray]  # numbers of two sentences, (N, 2), and 
 
 @dataclass(frozen=True)
 class Exam:
-    """The result of `exam`."""
+    """The result of `exam`, beside always giving the same answer."""
 
     words: tuple[int, int]  # right, asked
     pairs: tuple[int, int]  # right, asked
+    frequent: str  # the token that is asked most often
+    constant_words: tuple[int, int]  # right by always guessing it, asked
+    label: str  # the more frequent label of the pairs
+    constant_pairs: tuple[int, int]  # right by always giving it, asked
     window: tuple[int, int] | None = None  # first and last sentence, from 1, if only a part was examined
 
 
@@ -64,14 +68,24 @@ def exam(checkpoint: Checkpoint, corpus: Corpus, *, seed: int = 0) -> Exam:
         row = pair_row(checkpoint, a, b)
         if len(row[0]) <= checkpoint.config.max_position_embeddings:
             questions += [(row, position) for position in range(1, len(row[0]) - 1) if position != len(a) + 1]
-    words, _ = _ask_words(checkpoint, questions)
+    frequent = int(np.bincount([row[0][position] for row, position in questions]).argmax()) if questions else 0
+    words, _ = _ask_words(checkpoint, questions, frequent)
     if has_labels:
         pairs, is_next = _labelled_pairs(encoded, numbers[::2] // 2)
     else:
         pairs, is_next = _ordered_pairs(encoded, numbers, np.ones((len(numbers), len(numbers)), bool))
-    judged = _judge(checkpoint, encoded, pairs, is_next, False)
+    mostly_next = bool(is_next.mean() > 0.5) if len(is_next) else False
+    judged = _judge(checkpoint, encoded, pairs, is_next, mostly_next)
     window = (first + 1, int(numbers[-1]) + 1) if S > EXAM_SENTENCES else None
-    return Exam((words.right, words.asked), (judged.right, judged.asked), window)
+    return Exam(
+        (words.right, words.asked),
+        (judged.right, judged.asked),
+        token_text(checkpoint.tokenizer, frequent),
+        (words.baseline, words.asked),
+        "IsNext" if mostly_next else "NotNext",
+        (judged.baseline, judged.asked),
+        window,
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from bert_core.config import LOCAL, BertConfig, Limits, fields_of
+from bert_core.config import LOCAL, BertConfig, FinetuningData, Limits, fields_of
 from bert_core.costs import check_size, choose_device, estimate_seconds, training_bytes
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
@@ -25,6 +25,7 @@ from bert_core.storage.checkpoint import Checkpoint, TaskHead
 from bert_core.tasks import tuning
 from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.prediction import model_of
+from bert_core.tasks.question_answering import QuestionAnswering
 from bert_core.tasks.task import Layout, TaskBatches
 from bert_core.training.distributed import make_trainer, rank
 from bert_core.training.evaluation import Evaluator, evaluating, evaluation_plan
@@ -143,8 +144,8 @@ def _model(prepared: Prepared, start: Checkpoint | None) -> torch.nn.Module:
     """The model with its initial weights: drawn by the seed, or those of the start."""
     recipe, head = prepared.recipe, prepared.head
     if head is not None and start is not None:
-        kind, outputs, random = prepared.parts.train.kind.model, len(head.weight), recipe.random_weights
-        return tuning.initial_model(start, kind, outputs, recipe.training, recipe.seed, random=random)
+        kind, random = prepared.parts.train.kind.model, recipe.random_weights
+        return tuning.initial_model(start, kind, head, recipe.training, recipe.seed, random=random)
     model = BertForPreTraining(prepared.config, generator=torch.Generator().manual_seed(recipe.seed))
     if start is not None:
         model.load_state_dict(start.model.state_dict())
@@ -195,6 +196,8 @@ def _prepare_text(
         train.short_steps = round(data.short_share * recipe.training.steps)
     remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
     notes = corpus.notes + notes_on_unknown(train.encoded.unknown_share, texts["train"].name, remedy)
+    if start is None:
+        notes += tuple(notes_on_words(texts["train"].excerpt(MAX_PREVIEWED).sentences, recipe.tokenizer.kind))
     if start is not None:
         notes += (
             f"Training goes on from {start.name} with a learning rate of {recipe.training.learning_rate:g}; with a "
@@ -263,7 +266,7 @@ def _prepare_task(
     used, labels = _used_parts(recipe, given)
     train, validation, data, training = used.train, used.validation, recipe.data, recipe.training
     assert validation is not None
-    data = dataclasses.replace(data, sequence_length=min(data.sequence_length, start.config.max_position_embeddings))
+    data, shortened = _shortened(data, start.config.max_position_embeddings, used)
     progress("encoding the examples")
     may_be_missing = any(not getattr(each, "answers", True) for each in train.examples)
     layout = Layout(labels, start.tokenizer, data, may_be_missing)
@@ -285,8 +288,10 @@ def _prepare_task(
         return tuning.evaluating(snapshot, validation, held_out, layout, batches.steps_per_epoch)
 
     model = train.kind.model
+    is_cut = batches.longest == data.sequence_length
     weight = torch.empty(len(labels) or model.usual_outputs, start.config.hidden_size, device="meta")
     is_number, several = recipe.task == "text-regression", train.is_multi_label
+    head = TaskHead(model.__name__, labels, is_number, weight, weight[:, 0], several)
     needed = training_bytes(start.config, data.batch_size * (train.choices or 1), batches.longest, 0)
     check_size(start.config, needed, device)
     return Prepared(
@@ -301,12 +306,39 @@ def _prepare_task(
         test=None,
         device=device,
         training_bytes=needed,
-        notes=_task_notes(used, batches, start.tokenizer),
+        notes=(
+            *_task_notes(used, batches, start.tokenizer),
+            *(shortened if is_cut else ()),
+            *(() if recipe.random_weights else _head_notes(start, head)),
+        ),
         evaluate=evaluate,
         evaluate_every=training.evaluate_every * batches.steps_per_epoch,
-        head=TaskHead(model.__name__, labels, is_number, weight, weight[:, 0], several),
+        head=head,
         best_by=train.kind.measure if training.keep_best else None,
     )
+
+
+def _shortened(data: FinetuningData, positions: int, parts: TaskParts) -> tuple[FinetuningData, tuple[str, ...]]:
+    """Settings of batches that a model with so many positions can read, and what to say where texts are cut."""
+    length, stride = data.sequence_length, data.stride
+    if length <= positions:
+        return data, ()
+    said = f"The model reads {positions:,} tokens, not {length:,}"
+    if parts.train.task != QuestionAnswering.name:
+        return dataclasses.replace(data, sequence_length=positions), (f"{said}; longer texts are cut.",)
+    if stride is not None:  # windows go on overlapping
+        shorter = max(1, stride * positions // length)
+        said, stride = f"{said}, so the stride is {shorter:,} instead of {stride:,}", shorter
+    return dataclasses.replace(data, sequence_length=positions, stride=stride), (f"{said}.",)
+
+
+def _head_notes(start: Checkpoint, head: TaskHead) -> tuple[str, ...]:
+    """What becomes of the output layer of a model that has learned a task."""
+    if start.head is None:
+        return ()
+    if tuning.goes_on(start, head):
+        return (f"The output layer of {start.name} goes on, since it has the same labels.",)
+    return (f"{start.name} has learned another task or other labels, so the output layer is drawn anew.",)
 
 
 def _used_parts(recipe: FinetuningRecipe, given: TaskParts) -> tuple[TaskParts, tuple[str, ...]]:
@@ -395,7 +427,7 @@ def preview(recipe: Recipe, corpus: Corpus, device: str = "cpu", limits: Limits 
     first = np.flatnonzero(encoded.has_next if recipe.data.segments == "sentences" else [])
     a, b = encoded.lengths_of(first), encoded.lengths_of(first + 1)
     kept = sum(side.sum() for side in truncated_lengths(a, b, text.recipe.data.sequence_length - 3))
-    warnings = [*text.notes, *notes_on_words(part.sentences, recipe.tokenizer.kind)]
+    warnings = [*text.notes]
     if times > 1:
         warnings.append(
             f"Estimated from the first {len(part.sentences):,} of {len(corpus.sentences):,} sentences; the vocabulary "

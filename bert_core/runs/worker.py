@@ -194,6 +194,17 @@ class Finetuned:
     evaluations: Sequence[StepMetrics]
     notes: Sequence[str]  # what the readers changed, one sentence each
 
+    @classmethod
+    def of(cls, worker: Worker, history: Sequence[StepMetrics]) -> "Finetuned":
+        """The result of a worker that is finished. history: the rows of all its steps."""
+        prepared, points = worker.prepared, worker.evaluator.points
+        result = worker.evaluator.best or worker.newest
+        kept = next(point for point in points if point.step == result.step)
+        tuned, held_out = result.checkpoint(), prepared.parts.test
+        tested = review(tuned, held_out).measures if held_out else {}
+        examples, precision = len(prepared.parts.train.examples), worker.trainer.config.precision
+        return cls(tuned, kept.measures, tested, examples, precision, history, points, prepared.notes)
+
 
 @checked
 def finetune(
@@ -231,9 +242,4 @@ def finetune(
     for rows in worker.slices():
         history += rows
         progress(history[-1], worker.trainer.config.total_steps)
-    result, points = worker.evaluator.best or worker.newest, worker.evaluator.points
-    kept = next(point for point in points if point.step == result.step)
-    tuned, held_out = result.checkpoint(), prepared.parts.test
-    tested = review(tuned, held_out).measures if held_out else {}
-    examples, precision = len(prepared.parts.train.examples), worker.trainer.config.precision
-    return Finetuned(tuned, kept.measures, tested, examples, precision, history, points, prepared.notes)
+    return Finetuned.of(worker, history)

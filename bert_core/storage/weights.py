@@ -129,6 +129,11 @@ def read_weights(
     return tensors, missing
 
 
+# The weights alone, without any other object of the pickle, and each tensor with memory of its own.
+CONVERSION = f"""import torch, safetensors.torch as safe; weights = torch.load("pytorch_model.bin", weights_only=True)
+safe.save_file({{name: each.contiguous().clone() for name, each in weights.items()}}, "{WEIGHTS}")"""
+
+
 def _read_headers(folder: Path, limits: Limits) -> dict[str, TensorEntry]:
     """The tensors in all files of a folder, under the names in the files."""
     if (folder / WEIGHTS).exists():
@@ -136,7 +141,7 @@ def _read_headers(folder: Path, limits: Limits) -> dict[str, TensorEntry]:
     if not (folder / INDEX).exists():
         raise CheckpointError(
             f"The folder has no {WEIGHTS}; weights in .bin, .pt and .ckpt files are never opened, because such a file "
-            "can run programs: save the model again as safetensors."
+            f"can run programs. To convert a file that you trust, run Python in its folder:\n{CONVERSION}"
         )
     files = {str(name) for name in part(read_json(folder / INDEX, limits), "weight_map", dict, {"": ""}).values()}
     if not all(re.fullmatch(r"\w[\w.-]*\.safetensors", name) for name in files):

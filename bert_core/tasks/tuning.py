@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bert_core.config import FinetuningConfig
 from bert_core.errors import ConfigError
-from bert_core.storage.checkpoint import Checkpoint
+from bert_core.storage.checkpoint import Checkpoint, TaskHead
 from bert_core.tasks.examples import TaskData
 from bert_core.tasks.prediction import model_of, predicting, score
 from bert_core.tasks.task import BertForTask, Layout, Task, TaskBatch, TaskBatches
@@ -47,23 +47,37 @@ class TaskObjective:
         return numbers[0]
 
 
+def goes_on(start: Checkpoint, head: TaskHead) -> bool:
+    """Whether a model has learned a task with this output layer and these labels."""
+    old = start.head
+    return old is not None and (old.architecture, old.labels, len(old.weight), old.is_multi_label) == (
+        head.architecture,
+        head.labels,
+        len(head.weight),
+        head.is_multi_label,
+    )
+
+
 def initial_model(
-    start: Checkpoint, kind: type[BertForTask], outputs: int, config: FinetuningConfig, seed: int, *, random: bool
+    start: Checkpoint, kind: type[BertForTask], head: TaskHead, config: FinetuningConfig, seed: int, *, random: bool
 ) -> BertForTask:
     """A model with the encoder of a checkpoint, or a random one, and a new pooler and output layer, drawn by the seed.
 
     Only the pooler of a fine-tuned checkpoint is kept: next-sentence training drives it to -1 and 1, where tanh passes
-    on hardly any gradient (Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning", draw it anew too). Raises
+    on hardly any gradient (Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning", draw it anew too). Its output
+    layer is kept where the model `goes_on`. Raises
     ConfigError when more layers are to be kept as they are than there are.
     """
     rate = config.dropout
     sizes = replace(start.config, hidden_dropout_prob=rate, attention_probs_dropout_prob=rate, classifier_dropout=None)
-    model = kind(sizes, outputs, generator=torch.Generator().manual_seed(seed))
+    model = kind(sizes, len(head.weight), generator=torch.Generator().manual_seed(seed))
     if not random:
         keeps_pooler = start.head is not None and "pooler" not in start.missing
         encoder = start.model.bert.state_dict().items()
         known = {name: tensor for name, tensor in encoder if keeps_pooler or not name.startswith("pooler.")}
         model.bert.load_state_dict(known, strict=False)
+        if goes_on(start, head) and start.head is not None:
+            model.load_state_dict(start.head.tensors(), strict=False)
     layers, frozen = model.bert.encoder.layer, config.frozen_layers
     if frozen > len(layers):
         raise ConfigError(f"frozen_layers is {frozen}; the model has {len(layers)} layers.")

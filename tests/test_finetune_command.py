@@ -1,0 +1,210 @@
+"""`python -m bert_core finetune` and `evaluate`, and what the other commands say of themselves."""
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import texts
+from safetensors.torch import load_file
+from transformers import BertForMaskedLM
+
+from bert_core import __main__ as command_line
+from bert_core import exam, finetune, load_checkpoint, load_task, read_corpus, save_checkpoint
+from bert_core.__main__ import main
+from bert_core.config import ASSETS
+from bert_core.runs import worker
+from bert_core.runs.prepare import prepare
+from bert_core.runs.recipe import finetuning_recipe
+from bert_core.storage.weights import CONVERSION
+from bert_core.tasks.examples import TaskParts
+
+DIALOGUE = str(ASSETS / "corpora" / "romeo-juliet.txt")
+SHIPPED = str(ASSETS.parent / "checkpoints" / "romeo-juliet")
+QUICK = ["--set", "training.epochs=4", "data.batch_size=8", "training.learning_rate=0.01"]
+
+
+@pytest.fixture
+def files(tmp_path: Path, tiny_checkpoint) -> dict[str, str]:
+    """A model and two labelled files, by option."""
+    save_checkpoint(tiny_checkpoint, tmp_path / "tiny")
+    for name, seed in (("train", 0), ("test", 1)):
+        lines = [f"{each.text}\t{each.label}" for each in texts(40, seed).examples]
+        (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return {name: str(tmp_path / name) for name in ("tiny", "train.tsv", "test.tsv", "whole", "cut", "next")}
+
+
+def tune(files: dict[str, str], output: str, *more: str) -> list[str]:
+    task = ["--task", "text-classification", "--train", files["train.tsv"], "--test", files["test.tsv"]]
+    return ["finetune", *task, "--checkpoint", files["tiny"], "--output", files[output], *QUICK, *more]
+
+
+def last_line(text: str) -> dict:
+    return json.loads(text.strip().splitlines()[-1])
+
+
+def weights(folder: str) -> dict[str, torch.Tensor]:
+    return load_file(Path(folder) / "model.safetensors")
+
+
+def test_fine_tuning_says_how_far_it_is_and_what_each_epoch_brings(files, capsys):
+    assert main(tune(files, "whole")) == 0
+    found = capsys.readouterr()
+    lines = [line for line in found.err.splitlines() if line.startswith("epoch ")]
+    assert [line.partition(",")[0] for line in lines] == [f"epoch {k}" for k in (1, 2, 3, 4)]
+    assert all("loss" in line and "accuracy" in line for line in lines)
+    assert "36 examples" in found.err
+    assert {"validation", "test", "steps"} <= last_line(found.out).keys()
+
+
+def test_a_fine_tuning_that_is_killed_in_the_middle_goes_on_bit_for_bit(files, capsys, monkeypatch):
+    assert main(tune(files, "whole", "--seed", "3")) == 0
+    wanted = last_line(capsys.readouterr().out)
+    monkeypatch.setattr(worker, "SLICE_SECONDS", 0)
+    show = command_line._show_step
+
+    def end(bar, row, show_line):
+        show(bar, row, show_line)
+        if row.step == 12:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(command_line, "_show_step", end)
+    assert main(tune(files, "cut", "--seed", "3")) == 130
+    assert f"Stopped at step 12; finetune --resume {files['cut']} continues." in capsys.readouterr().err
+    kept = load_checkpoint(files["cut"])  # the best epoch so far
+    assert kept.head is not None
+    again = ["finetune", "--train", files["train.tsv"], "--test", files["test.tsv"], "--resume", files["cut"]]
+    assert main([*again, "--checkpoint", files["tiny"]]) == 1
+    assert "leave out --checkpoint" in capsys.readouterr().err
+    assert main([*again[:3], "--resume", files["cut"]]) == 1, "the test part belongs to the task"
+    assert "give the same text, unchanged" in capsys.readouterr().err
+    assert main(["train", "--resume", files["cut"]]) == 1
+    assert "holds a saved fine-tuning; finetune --resume continues it." in capsys.readouterr().err
+    monkeypatch.undo()
+    assert main(again) == 0
+    found = last_line(capsys.readouterr().out)
+    assert {**found, "seconds": 0} == {**wanted, "seconds": 0}
+    one, other = weights(files["whole"]), weights(files["cut"])
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_fine_tuning_needs_a_model_to_start_from(files, capsys):
+    arguments = tune(files, "whole")
+    at = arguments.index("--checkpoint")
+    assert main(arguments[:at] + arguments[at + 2 :]) == 1
+    assert "Give --checkpoint" in capsys.readouterr().err
+
+
+def test_a_tuned_model_keeps_its_output_layer_where_the_labels_are_the_same(tiny_checkpoint):
+    settings = {"data.batch_size": 8, "learning_rate": 0.01, "dropout": 0.0}
+    first = finetune(tiny_checkpoint, texts(), epochs=6, **settings)
+    told: list[str] = []
+    second = finetune(first.checkpoint, texts(), epochs=0.001, learning_rate=1e-8, tell=told.append, dropout=0.0)
+    assert any("output layer of" in note and "goes on" in note for note in told)
+    assert torch.allclose(second.checkpoint.head.weight, first.checkpoint.head.weight, atol=1e-6)
+    assert second.validation == first.validation
+    others = texts()
+    others = type(others)(others.task, [type(each)(each.text, None, f"it is {each.label}") for each in others.examples])
+    told.clear()
+    third = finetune(first.checkpoint, others, epochs=0.001, learning_rate=1e-8, tell=told.append, dropout=0.0)
+    assert any("drawn anew" in note for note in told)
+    assert not torch.allclose(third.checkpoint.head.weight, first.checkpoint.head.weight, atol=1e-3)
+
+
+def test_a_tuned_folder_is_measured_on_a_labelled_file(files, tmp_path, capsys):
+    assert main(tune(files, "whole")) == 0
+    wanted = last_line(capsys.readouterr().out)["test"]
+    answers = tmp_path / "answers.jsonl"
+    assert main(["evaluate", files["whole"], "--input", files["test.tsv"], "--output", str(answers)]) == 0
+    found = last_line(capsys.readouterr().out)
+    assert found == {"task": "text-classification", "examples": 40, **wanted}
+    rows = [json.loads(line) for line in answers.read_text(encoding="utf-8").splitlines()]
+    right = [row["answer"]["label"] == row["right"] for row in rows]
+    assert right == [row["is_right"] for row in rows]
+    assert sum(right) / 40 == pytest.approx(wanted["accuracy"])
+    assert right == sorted(right), "the mistakes come first"
+
+
+def test_the_exam_says_what_one_constant_answer_gets(tmp_path, capsys):
+    assert main(["exam", SHIPPED, "--corpus", DIALOGUE]) == 0
+    always, found = map(json.loads, capsys.readouterr().out.strip().splitlines())
+    always = always["always"]
+    assert found == {"words": [105, 105], "pairs": [81, 81]}
+    # Nine lines have eight pairs of neighbours among 81.
+    assert always["pairs"] == ["NotNext", 73, 81]
+    result = exam(load_checkpoint(SHIPPED), read_corpus(DIALOGUE))
+    asked = [word for a, b in itertools.pairwise(result_lines()) for word in (*a, *b)]
+    most = max(set(asked), key=asked.count)
+    assert always["words"] == [most, asked.count(most), len(asked)]
+    assert result.constant_words == (asked.count(most), len(asked))
+
+
+def result_lines() -> list[list[str]]:
+    tokenizer = load_checkpoint(SHIPPED).tokenizer
+    lines = read_corpus(DIALOGUE).sentences
+    return [tokenizer.encode(line, add_special_tokens=False).tokens for line in lines]
+
+
+def test_training_that_goes_on_may_get_more_positions_and_no_other_size(tmp_path, capsys):
+    begin = ["train", "--start", SHIPPED, "--output", str(tmp_path / "longer"), "--set", "training.steps=2"]
+    known = load_checkpoint(SHIPPED).config.max_position_embeddings
+    more = ["data.batch_size=3", f"data.sequence_length={known + 7}"]
+    assert main([*begin, *more, f"model.max_position_embeddings={known + 7}"]) == 0
+    assert f"{known + 1:,} to {known + 7:,} are new and untrained" in capsys.readouterr().err
+    assert load_checkpoint(tmp_path / "longer").config.max_position_embeddings == known + 7
+    assert main([*begin, "model.num_hidden_layers=3", "--overwrite"]) == 1
+    assert "model.num_hidden_layers cannot be set" in capsys.readouterr().err
+
+
+def test_the_stride_of_windows_shrinks_with_the_length(tiny_checkpoint, tmp_path):
+    """The tutorial's recipe: 384 tokens with a stride of 128; half of it overlaps also where a model reads 17."""
+    context = " ".join(["nice to meet you romeo my name is juliet"] * 6)
+    answers = [{"text": "juliet", "answer_start": context.rindex("juliet")}]
+    asked = {"context": context, "qas": [{"id": "a", "question": "my name", "answers": answers}]}
+    content = {"data": [{"paragraphs": [asked]}]}
+    path = tmp_path / "squad.json"
+    path.write_text(json.dumps({**content, "version": "1.1"}))
+    data = load_task(path, "question-answering")
+    job = prepare(finetuning_recipe("question-answering-tutorial"), TaskParts(data, data), start=tiny_checkpoint)
+    assert any("reads 17 tokens, not 384" in note and "stride is 5 instead of 128" in note for note in job.notes)
+    shown = [row.offsets[row.offsets[:, 1] > 0] for row in job.batches.rows]
+    for before, after in itertools.pairwise(shown):
+        assert after[0, 0] < before[-1, 0], "neighbouring windows overlap"
+    assert (job.batches.rows[-1].target > 0).all(), "the last window finds the answer at the end"
+
+
+def test_train_says_what_the_preview_of_the_page_says(tmp_path, capsys):
+    path = tmp_path / "marks.txt"
+    path.write_text("\n".join(["hello , how are you ?", "i am romeo , and you ?"] * 6))
+    assert main(["train", "--corpus", str(path), "--output", str(tmp_path / "m"), "--set", "training.steps=1"]) == 0
+    assert "The word tokenizer drops . , ! ? and -" in capsys.readouterr().err
+
+
+def test_labelled_pairs_are_counted_as_they_are_used(tmp_path, capsys):
+    lines = [f"{k % 2}\t{k}\t{k}\tromeo says {k} words\tjuliet hears {k} words" for k in range(30)]
+    path = tmp_path / "pairs.txt"
+    path.write_text("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "\n".join(lines) + "\n")
+    few = ["corpus.most_documents=20", "training.steps=1", "data.batch_size=3", "model.num_hidden_layers=1"]
+    begin = ["train", "--recipe", "mrpc-morvan", "--corpus", str(path), "--output", str(tmp_path / "m")]
+    assert main([*begin, "--set", *few]) == 0
+    assert "40 of 60 sentences in 20 labelled pairs" in capsys.readouterr().err
+
+
+def test_the_remedy_for_a_pickle_converts_it(tmp_path, tiny_checkpoint):
+    save_checkpoint(tiny_checkpoint, tmp_path / "tiny")
+    model = BertForMaskedLM.from_pretrained(tmp_path / "tiny")
+    (tmp_path / "tiny" / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "tiny" / "pytorch_model.bin")
+    with pytest.raises(Exception, match=r"safe\.save_file") as refused:
+        load_checkpoint(tmp_path / "tiny")
+    lines = str(refused.value).split("\n", 1)[1]
+    assert lines == CONVERSION
+    assert len(lines.splitlines()) == 2
+    subprocess.run([sys.executable, "-c", lines], cwd=tmp_path / "tiny", check=True)
+    assert "mlm" not in load_checkpoint(tmp_path / "tiny").missing
