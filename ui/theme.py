@@ -55,6 +55,12 @@ def plotly_script() -> Path:
     return Path(package.origin).parent / "package_data" / "plotly.min.js"
 
 
+# A link to another tab than the first: nothing of the first one is seen before the bar opens the other.
+_OPENING = """if (/[#&]tab=(?!train(&|$))/.test(location.hash)) {
+  const hidden = document.createElement("style");
+  Object.assign(hidden, { id: "opening", textContent: "#tabs [role=tabpanel] { visibility: hidden; }" });
+  document.head.append(hidden);
+}"""
 # A browser may refuse storage to a frame of another site; Gradio's page would not load then. What is kept is forgotten
 # with the document.
 _STORAGE = """for (const name of ["localStorage", "sessionStorage"]) {
@@ -69,9 +75,9 @@ _STORAGE = """for (const name of ["localStorage", "sessionStorage"]) {
 
 
 def head() -> str:
-    """What the document's head gets: the scripts, a list for views that are mounted before they have loaded, and
-    storage where the browser has none."""
+    """What the document's head gets: the scripts, a list for views that are mounted before they have loaded, what hides
+    the first tab from a link to another, and storage where the browser has none."""
     plotly = json.dumps(f"gradio_api/file={plotly_script().as_posix()}")
     facts = f"plotly: {plotly}, schema: {json.dumps(SCHEMA)}, hash: location.hash"
     early = f"{{ {facts}, waiting: [], mount(...view) {{ this.waiting.push(view); }} }}"
-    return f"<script>window.Balcony ||= {early};\n{_STORAGE}</script>\n{tag()}"
+    return f"<script>window.Balcony ||= {early};\n{_OPENING}\n{_STORAGE}</script>\n{tag()}"

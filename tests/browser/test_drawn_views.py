@@ -73,7 +73,7 @@ def test_curves_of_an_experiment_leave_with_its_runs(page: Page) -> None:
         """async () => {
             const { runs } = await import("/modules/train/runs.js");
             const { meet } = await import("/modules/frame/page.js");
-            const { trial } = await import("/modules/compare/trials.js");
+            const { view: trial } = await import("/modules/compare/trials.js");
             const during = { number: 1, of: 2, done: 2, ended: ["a", "b"], title: "", question: "" };
             const { ended, ...after } = during, chosen = [];
             let news = during;

@@ -77,6 +77,7 @@ export function view(root, { trigger, server, setValue, options }) {
   const open = () => {
     setValue({ ...question });
     trigger("open");
+    requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById("opening")?.remove()));
   };
   on("replaced", (earlier) => {
     state.before = earlier;
