@@ -55,8 +55,9 @@ UNFOLD = """() => {
     for (const item of document.querySelectorAll('details:not(.b-save)')) item.open = true;
     for (const item of document.querySelectorAll('button.label-wrap:not(.open)')) item.click();
 }"""
-# Whether one of the sentences stands in the window, with nothing over it.
+# Whether one of the sentences stands in the window, with nothing over it but what a person closes by a press outside.
 STANDS = """(sentences) => {
+    for (const open of document.querySelectorAll(':popover-open')) open.hidePopover();  // what the press has opened
     const has = (each) => sentences.some((text) => each.textContent.includes(text));
     return [...document.querySelectorAll('.gradio-container *')].some((each) => {
         if (!has(each) || [...each.children].some(has) || !each.checkVisibility()) return false;
