@@ -93,6 +93,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bert_core", description="Train a small BERT and examine it.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
+    for add in (_add_train, _add_report_and_exam, _add_finetune, _add_predict_and_evaluate):
+        add(commands)
+    encoding = "of the text; default: UTF-8, or what its mark names"
+    device = "cpu, cuda, mps, or cuda:1 for the second GPU; by default cuda where there is one, else cpu"
+    for command in commands.choices.values():
+        command.add_argument("--encoding", choices=ENCODINGS, help=encoding)
+        command.add_argument("--device", default="auto", help=device)
+    return parser
+
+
+def _add_train(commands: Any) -> None:
     about = "Train a model and write it as a Hugging Face folder. Ctrl-C and SIGTERM save it and end the training. "
     about += "Several GPUs or machines share each batch: torchrun --nproc-per-node N -m bert_core train ..."
     train = commands.add_parser("train", help="train a model and write it as a Hugging Face folder", description=about)
@@ -108,6 +119,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_settings(train, "training.steps=2000")
     train.set_defaults(command=_train)
 
+
+def _add_report_and_exam(commands: Any) -> None:
     reporter = commands.add_parser("report", help="describe a training in one HTML file")
     reporter.add_argument("folder", type=_path, metavar="DIR", help="what train has written")
     reporter.add_argument("--output", type=_path, required=True, metavar="FILE", help="the HTML file to write")
@@ -122,6 +135,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_max_positions(examine)
     examine.set_defaults(command=_exam)
 
+
+def _add_finetune(commands: Any) -> None:
     about = "Let a model learn a task from labelled examples. Ctrl-C and SIGTERM save the best epoch so far and end it."
     tune = commands.add_parser("finetune", help="let a model learn a task from labelled examples", description=about)
     names = ", ".join(recipe.name for recipe in finetuning_recipes())
@@ -132,8 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     held_out = "examples to choose the best epoch by; by default, a tenth of --train is held out"
     tune.add_argument("--validation", type=_path, metavar="FILE", help=held_out)
     tune.add_argument("--test", type=_path, metavar="FILE", help="examples to measure the result on")
-    separator = "what stands between the labels of a text that may have several, such as a comma"
-    tune.add_argument("--label-separator", type=_given, metavar="TEXT", help=separator)
+    _add_separator(tune)
     _add_columns(tune, "the texts and then the label, or the word and the tag, for example review,sentiment")
     start = "the model to start from"
     tune.add_argument("--checkpoint", type=_given, metavar="FOLDER_OR_NAME", help=start)
@@ -146,6 +160,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_settings(tune, "training.epochs=3")
     tune.set_defaults(command=_finetune)
 
+
+def _add_predict_and_evaluate(commands: Any) -> None:
     about = "Apply a fine-tuned model to examples. The output has a line of JSON for each line of the input after its "
     about += "header, null for an empty line. For a file of a word a line, and for SQuAD's JSON, it has one for each "
     about += "sentence or question."
@@ -164,16 +180,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_model(evaluator)
     evaluator.add_argument("--input", type=_path, required=True, metavar="FILE", help="labelled examples")
     _add_columns(evaluator, "the texts and then the label, or the word and the tag")
-    evaluator.add_argument("--label-separator", type=_given, metavar="TEXT", help=separator)
+    _add_separator(evaluator)
     evaluator.add_argument("--output", type=_path, metavar="FILE", help="a line for each example; by default, none")
     evaluator.set_defaults(command=_evaluate)
-
-    encoding = "of the text; default: UTF-8, or what its mark names"
-    device = "cpu, cuda, mps, or cuda:1 for the second GPU; by default cuda where there is one, else cpu"
-    for command in (train, reporter, examine, tune, predictor, evaluator):
-        command.add_argument("--encoding", choices=ENCODINGS, help=encoding)
-        command.add_argument("--device", default="auto", help=device)
-    return parser
 
 
 def _add_model(command: argparse.ArgumentParser) -> None:
@@ -185,6 +194,11 @@ def _add_corpus(command: argparse.ArgumentParser, help: str, required: bool = Fa
     command.add_argument("--corpus", type=_path, metavar="FILE", required=required, help=help)
     help = "how --corpus is split into sentences; default: as the recipe says, else auto"
     command.add_argument("--kind", choices=CORPUS_KINDS, help=help)
+
+
+def _add_separator(command: argparse.ArgumentParser) -> None:
+    help = "what stands between the labels of a text that may have several, such as a comma"
+    command.add_argument("--label-separator", type=_given, metavar="TEXT", help=help)
 
 
 def _add_columns(command: argparse.ArgumentParser, which: str) -> None:

@@ -123,12 +123,6 @@ def launch(
     workspaces = open_workspaces(service, shipped=shipped, lease=lease or (LEASE_SECONDS if is_shared else None))
     if keep is not None:
         workspaces.keep(keep)
-    middleware = [
-        Middleware(Guard, limits=service.limits, hosts=None if is_shared else LOOPBACK),
-        Middleware(Documents, links=links()),
-    ]
-    if not is_shared:  # else another site could reach this machine by a name of its own
-        middleware.insert(0, Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "[::1]"], www_redirect=False))
     probe_lock.limit_seconds = service.limits.probe_seconds
     gr.set_static_paths([plotly_script()])
     demo = build(service, workspaces, begin_with, is_class=teacher is not None)
@@ -149,29 +143,50 @@ def launch(
         max_file_size=service.limits.upload_bytes,
         max_threads=MOST_THREADS,
         prevent_thread_lock=True,
-        app_kwargs={"routes": routes, "middleware": middleware, "openapi_url": None},
+        app_kwargs={"routes": routes, "middleware": middleware(service, is_shared), "openapi_url": None},
         **NO_LOOK_AT_ITSELF,
         **options,
     )
     Sessions.serve(served[0], demo)
     if teacher is not None:
-        # Imported here, so that a page without a class does not load the library of its QR code.
-        from ui.classroom.address import join_address, qr_code, show, welcome
-
-        address = join_address(host, demo.server_port, demo.share_url)
-        classroom.join = {"address": address, **qr_code(address)}
-        show(welcome(address, f"{address}#teacher={teacher}"))
+        invite(classroom, host, demo, teacher)
     warm_up(service)
     if not prevent_thread_lock:
-        gc.freeze()  # a collection that visits all objects of PyTorch and Gradio stops every thread for 0.2 s
-        gc.enable()
+        wait(demo, workspaces)
+    return served
+
+
+def wait(demo: gr.Blocks, workspaces: Workspaces) -> None:
+    """Wait until the server has ended, or for an interrupt."""
+    gc.freeze()  # a collection that visits all objects of PyTorch and Gradio stops every thread for 0.2 s
+    gc.enable()
     try:
-        while not prevent_thread_lock and demo.is_running:
+        while demo.is_running:
             time.sleep(0.2)
     finally:  # an interrupt
-        if workspaces.kept is not None and not prevent_thread_lock:
+        if workspaces.kept is not None:
             workspaces.kept.close()
-    return served
+
+
+def middleware(service: TrainingService, is_shared: bool) -> list[Middleware]:
+    """What a request passes before Gradio has it. is_shared: whether other machines may send one."""
+    layers = [
+        Middleware(Guard, limits=service.limits, hosts=None if is_shared else LOOPBACK),
+        Middleware(Documents, links=links()),
+    ]
+    if not is_shared:  # else another site could reach this machine by a name of its own
+        layers.insert(0, Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "[::1]"], www_redirect=False))
+    return layers
+
+
+def invite(classroom: Classroom, host: str, demo: gr.Blocks, teacher: str) -> None:
+    """Print the addresses of a class, and let its board show the one to join."""
+    # Imported here, so that a page without a class does not load the library of its QR code.
+    from ui.classroom.address import join_address, qr_code, show, welcome
+
+    address = join_address(host, demo.server_port, demo.share_url)
+    classroom.join = {"address": address, **qr_code(address)}
+    show(welcome(address, f"{address}#teacher={teacher}"))
 
 
 def warm_up(service: TrainingService) -> None:

@@ -194,15 +194,6 @@ def _prepare_text(
     recipe, late = _scheduled(recipe, train.steps_per_epoch * times)
     if data.short_length:
         train.short_steps = round(data.short_share * recipe.training.steps)
-    remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
-    notes = corpus.notes + notes_on_unknown(train.encoded.unknown_share, texts["train"].name, remedy)
-    if start is None:
-        notes += tuple(notes_on_words(texts["train"].excerpt(MAX_PREVIEWED).sentences, recipe.tokenizer.kind))
-    if start is not None:
-        notes += (
-            f"Training goes on from {start.name} with a learning rate of {recipe.training.learning_rate:g}; with a "
-            f"rate far above {GOING_ON_RATE:g} it forgets what it has learned.",
-        )
     prepared = Prepared(
         recipe=recipe,
         source=corpus,
@@ -215,9 +206,25 @@ def _prepare_text(
         test=batches.get("test"),
         device=device,
         training_bytes=needed,
-        notes=notes + late,
+        notes=_text_notes(recipe, corpus, texts["train"], train, start) + late,
     )
     return _with_evaluations(prepared) if prepared.validation else prepared
+
+
+def _text_notes(
+    recipe: Recipe, corpus: Corpus, text: Corpus, batches: PretrainingBatches, start: Checkpoint | None
+) -> tuple[str, ...]:
+    """What the reader changed, what the tokenizer does to the words of the training text, and what a start means."""
+    remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
+    notes = corpus.notes + notes_on_unknown(batches.encoded.unknown_share, text.name, remedy)
+    if start is None:
+        notes += tuple(notes_on_words(text.excerpt(MAX_PREVIEWED).sentences, recipe.tokenizer.kind))
+    if start is not None:
+        notes += (
+            f"Training goes on from {start.name} with a learning rate of {recipe.training.learning_rate:g}; with a "
+            f"rate far above {GOING_ON_RATE:g} it forgets what it has learned.",
+        )
+    return notes
 
 
 def _learned_tokenizer(recipe: Recipe, text: Corpus, progress: Callable[[str], None]) -> Tokenizer:
