@@ -13,7 +13,7 @@ export function guessBoard(root) {
     unseen = el("span.b-unseen", "Right or wrong"),
     empty = el("p.b-empty", HINT),
     names = ["Sentence", "Guess", "Probability", unseen],
-    shown = table(names, [], { class: "b-table b-guess-table", id: "run-guesses", caption }),
+    shown = table(names, [], { class: "b-table b-guess-table", id: "run-guesses", caption, numbers: 2 }),
     body = shown.tBodies[0];
   root.append(el("div.b-guess-frame", shown, empty));
   shown.hidden = true;
