@@ -72,12 +72,12 @@ def test_curves_of_an_experiment_leave_with_its_runs(page: Page) -> None:
     found = page.evaluate(
         """async () => {
             const { runs } = await import("/modules/train/runs.js");
-            const { meet } = await import("/modules/frame/page.js");
+            const { setVisitor } = await import("/modules/frame/page.js");
             const { view: trial } = await import("/modules/compare/trials.js");
             const during = { number: 1, of: 2, done: 2, ended: ["a", "b"], title: "", question: "" };
             const { ended, ...after } = during, chosen = [];
             let news = during;
-            meet("v");
+            setVisitor("v");
             const options = { id: "experiment", label: "Progress" }, server = { news: async () => news };
             const draw = trial(document.createElement("div"), { server, options });
             for (const next of [during, after, after]) {

@@ -5,7 +5,7 @@ import { copy, options, popover } from "../controls.js";
 import { languages } from "../language/language.js";
 import { button, disable, el, fill, nodes, own, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
-import { announce, choice, latest, meet, on, visitor } from "./page.js";
+import { announce, choice, latest, setVisitor, on, visitor } from "./page.js";
 import { ask, link, parsed, question, restore } from "./question.js";
 import { asking } from "../views.js";
 
@@ -352,7 +352,7 @@ class Frame {
   begin(value) {
     const found = parsed(location.hash);
     this.current = value.run ?? null;
-    meet(value.visitor);
+    setVisitor(value.visitor);
     if (found) {
       restore(found);
       announce("restored", null);
@@ -368,7 +368,7 @@ class Frame {
       return;
     }
     if (value.visitor !== visitor.token) this.refresh().catch(console.warn); // another visitor has other models
-    meet(value.visitor);
+    setVisitor(value.visitor);
     const before = this.current;
     if (value.run !== undefined) this.current = value.run;
     const { current } = this,

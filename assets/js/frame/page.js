@@ -25,14 +25,14 @@
 
 const bus = new EventTarget();
 /** @type {(value?: any) => void} */
-let met;
+let resolveKnown;
 /** Messages between a visitor's browser tabs: the visitor's token, after a run started or another model was chosen. */
 export const tabs = channel();
 /** The visitor's token. `known` resolves when the server has answered with it. */
 export const visitor = {
   token: "",
   known: new Promise((resolve) => {
-    met = resolve;
+    resolveKnown = resolve;
   }),
 };
 
@@ -46,9 +46,9 @@ function channel() {
 }
 
 /** The visitor's token is known, or another one. @param {string} token */
-export function meet(token) {
+export function setVisitor(token) {
   visitor.token = token;
-  met();
+  resolveKnown();
 }
 
 /**

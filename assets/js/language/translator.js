@@ -2,7 +2,7 @@
 // turn in which a view writes it, so that nobody sees the English one.
 //
 // A key is an English text. {} stands for a number. Other holes have a name: in lower case for what the page does not
-// write, such as a person's words, with a capital for a text that is translated in its turn. A translation has the same
+// write, such as a person's words, with a capital for a text that is translated too. A translation has the same
 // holes; {2} is the second number. A text that has no key is split into its lines, parts and sentences.
 
 const ATTRIBUTES = ["title", "aria-label", "aria-valuetext", "placeholder", "alt", "data-name"];
@@ -111,7 +111,7 @@ function matched(text) {
     /** @type {Record<string, string>} */
     const words = {};
     holes.forEach((hole, k) => {
-      if (hole) words[hole] = /[A-Z]/.test(hole) ? (ours(parts[k]) ?? "") : parts[k];
+      if (hole) words[hole] = /[A-Z]/.test(hole) ? (inLanguage(parts[k]) ?? "") : parts[k];
     });
     if (holes.every((hole) => !hole || words[hole]))
       return fill(
@@ -132,7 +132,7 @@ function split(text) {
     // A sentence keeps its mark.
     const isMark = /[.?]/.test(separator),
       parts = [text.slice(0, isMark ? end : at), text.slice(at + separator.length)];
-    const [before, after] = parts.map(ours);
+    const [before, after] = parts.map(inLanguage);
     if (before !== null && after !== null)
       return before + (isMark ? (/[。？]$/.test(before) ? "" : " ") : (texts[separator] ?? separator)) + after;
     const [first, last] = parts.map(translated);
@@ -142,7 +142,7 @@ function split(text) {
 }
 
 /** The same; what has no letters needs no translation. @param {string} text */
-const ours = (text) => translated(text) ?? (/[a-z]/i.test(text) ? null : text);
+const inLanguage = (text) => translated(text) ?? (/[a-z]/i.test(text) ? null : text);
 
 /** @param {string} translation @param {string[]} numbers @param {Record<string, string>} words */
 function fill(translation, numbers, words) {
