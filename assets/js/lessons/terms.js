@@ -38,13 +38,18 @@ function mark(place, { k, find }) {
   return false;
 }
 
-function unmark() {
-  for (const term of document.querySelectorAll(".b-term")) {
+/** @param {Iterable<Element>} terms */
+function unmark(terms) {
+  for (const term of terms) {
     const place = term.parentNode;
     term.replaceWith(...term.childNodes);
     place?.normalize();
   }
 }
+
+/** @param {Element} place @param {Element} term */
+const isBefore = (place, term) =>
+  !place.contains(term) && (place.compareDocumentPosition(term) & Node.DOCUMENT_POSITION_FOLLOWING) !== 0;
 
 /** Show the explanation of a term, or none. @param {HTMLElement} tip @param {EventTarget | null} target */
 function explain(tip, target) {
@@ -66,7 +71,7 @@ export function terms(all) {
   let words = wordsOf(Object.keys(all));
   on("language", () => {
     words = wordsOf(Object.keys(all));
-    unmark();
+    unmark(document.querySelectorAll(".b-term"));
   });
 
   const read = new WeakMap(); // place to the text that was looked through: only news is read again
@@ -77,7 +82,10 @@ export function terms(all) {
       for (const place of places) read.set(place, place.textContent);
       if (!places.length) continue;
       for (const word of words) {
-        if (!panel.querySelector(`[aria-describedby=term-${word.k}]`)) places.some((place) => mark(place, word));
+        // A view that comes late may have the term above the place where it was found first.
+        const term = panel.querySelector(`[aria-describedby=term-${word.k}]`);
+        const above = term ? places.filter((place) => isBefore(place, term)) : places;
+        if (above.some((place) => mark(place, word)) && term) unmark([term]);
       }
     }
   }
