@@ -102,20 +102,6 @@ export function choice(name, value) {
   return localStorage.getItem(`balcony-${name}`);
 }
 
-/**
- * Copy a text. Browsers allow it only over https or on this machine; elsewhere it is selected, if it is shown.
- * @param {string} text @param {Node} [shown] @returns {Promise<boolean>} whether it is copied
- */
-export async function copy(text, shown) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    if (shown) getSelection()?.selectAllChildren(shown);
-    return false;
-  }
-}
-
 /** An answer of the server; where there is none, why, under `error`. @param {Promise<any>} answer @returns {Promise<any>} */
 export const orError = (answer) => answer.catch((/** @type {Error} */ { message }) => ({ error: message }));
 

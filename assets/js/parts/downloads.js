@@ -3,7 +3,8 @@
 import { saved } from "../language/language.js";
 import { held } from "../views.js";
 import { el, note, roam } from "./elements.js";
-import { announce, copy, orError, visitor } from "../frame/page.js";
+import { copy } from "../controls.js";
+import { announce, orError, visitor } from "../frame/page.js";
 import { question } from "../frame/question.js";
 
 /** @typedef {{id: string, of: string, what: string, kinds: string[], with: string | null}} ExportOptions of: id of the element in a picture; with: id of a view whose value the server gets too */
