@@ -369,9 +369,10 @@ def _run(worker: Worker, rows: list[StepMetrics], output: Path, interrupts: list
 
 
 def _save(worker: Worker, rows: Sequence[StepMetrics], output: Path) -> None:
-    """Write the model, its training state, and the curves as CSV files."""
+    """Write the model, the curves as CSV files and, unless a task is learned to its end, the training state."""
     model, state = worker.to_save(rows)
-    save_checkpoint(model.checkpoint(), output, also=state.write)
+    is_done = worker.prepared.head is not None and worker.is_finished
+    save_checkpoint(model.checkpoint(), output, **({} if is_done else {"also": state.write}))
     _write_curves(output, rows, worker.evaluator.points, worker.trainer.config.precision)
 
 
@@ -569,7 +570,6 @@ def _finetune(options: argparse.Namespace) -> None:
     count = len(prepared.parts.train.examples)
     worker, rows = _learn(options, output, f"{count:,} examples", prepared, start if state else None, state)
     result = Finetuned.of(worker, rows)
-    save_checkpoint(result.checkpoint, output)  # without the state: all is done
     summary = {
         "task": prepared.recipe.task,
         "examples": count,
