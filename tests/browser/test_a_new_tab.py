@@ -99,6 +99,7 @@ def test_the_readmes_tab_answers_the_question_as_every_other(page: Page, address
     type_sentence(page, "thank you romeo")
     expect(words).to_have_text(["Layer 1", "Layer 2", "[CLS]", "thank", "you", "romeo", "[SEP]"])
     expect(page.locator("#movement-map .b-readout")).to_contain_text("Point at a cell")
+    expect(page.locator("#movement-map .b-readout")).to_be_visible()
     wait_for_question(page, tab="movement", text="thank you romeo")
     assert grave_at_both_widths(page) == {}
 
@@ -106,6 +107,7 @@ def test_the_readmes_tab_answers_the_question_as_every_other(page: Page, address
     expect(page.get_by_role("tab", name="이동")).to_have_attribute("aria-selected", "true")
     expect(hint).to_have_text("각 층이 첫 문장의 단어들을 이동시킵니다.")
     expect(page.locator("#movement-map .b-readout")).to_contain_text("칸을 가리키면")
+    expect(page.locator("#movement-map .b-readout")).to_be_visible()
     page.locator("#language").select_option("zh-CN")
     expect(hint).to_have_text("每一层都会移动第一句话中的词。")
     page.locator("#language").select_option("en")

@@ -76,4 +76,5 @@ def test_a_class_shares_runs_opens_a_lesson_and_guesses(visit_class: Callable[..
     expect(ada.locator(".class-run")).to_have_count(0)
     ada.reload()
     expect(ada.locator("#class-bar")).to_contain_text("What the room guessed")
+    expect(ada.get_by_text("What the room guessed")).to_be_in_viewport()
     ada.locator("#stop").evaluate("button => button.click()")
