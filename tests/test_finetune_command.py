@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from helpers import texts
+from helpers import WORDS, texts
 from safetensors.torch import load_file
 from transformers import BertForMaskedLM
 
@@ -18,12 +18,24 @@ from bert_core import __main__ as command_line
 from bert_core import exam, finetune, load_checkpoint, load_task, read_corpus, save_checkpoint
 from bert_core.__main__ import main
 from bert_core.config import ASSETS
+from bert_core.data.tokenizer import SPECIAL_TOKENS
 from bert_core.runs import worker
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import finetuning_recipe
 from bert_core.storage.weights import CONVERSION
 from bert_core.tasks.examples import TaskParts
 
+REAL_SIZES = json.dumps(
+    {
+        "model_type": "bert",
+        "vocab_size": 16,
+        "hidden_size": 12,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 30,
+        "max_position_embeddings": 33,
+    }
+)
 DIALOGUE = str(ASSETS / "corpora" / "romeo-juliet.txt")
 SHIPPED = str(ASSETS.parent / "checkpoints" / "romeo-juliet")
 QUICK = ["--set", "training.epochs=4", "data.batch_size=8", "training.learning_rate=0.01"]
@@ -160,6 +172,39 @@ def test_training_that_goes_on_may_get_more_positions_and_no_other_size(tmp_path
     assert load_checkpoint(tmp_path / "longer").config.max_position_embeddings == known + 7
     assert main([*begin, "model.num_hidden_layers=3", "--overwrite"]) == 1
     assert "model.num_hidden_layers cannot be set" in capsys.readouterr().err
+
+
+def test_a_config_and_a_vocabulary_are_enough_to_begin_with_random_weights(files, tmp_path, capsys):
+    bare, trained = tmp_path / "bare", str(tmp_path / "trained")
+    bare.mkdir()
+    for name in ("config.json", "vocab.txt"):
+        text = (REAL_SIZES if name == "config.json" else "\n".join([*SPECIAL_TOKENS, *WORDS, "a", "##a", "is"])) + "\n"
+        (bare / name).write_text(text, encoding="utf-8")
+    begin = ["train", "--corpus", DIALOGUE, "--start", str(bare), "--output", trained, "--overwrite"]
+    assert main([*begin, "--set", "training.steps=1"]) == 1
+    assert "--random-weights" in capsys.readouterr().err
+    assert main([*begin[:3], *begin[5:], "--random-weights"]) == 1
+    assert "goes with --start" in capsys.readouterr().err
+    random = [*begin, "--random-weights", "--seed", "5", "--set", "training.steps=3", "data.batch_size=3"]
+    assert main([*random, "model.vocab_size=99"]) == 1
+    assert "model.vocab_size cannot be set" in capsys.readouterr().err
+    assert main([*random, "model.num_hidden_layers=3", "model.hidden_size=20", "data.sequence_length=20"]) == 0
+    assert "Only the tokenizer and the sizes are those of bare" in capsys.readouterr().err
+    model, recipe = load_checkpoint(trained), json.loads((tmp_path / "trained" / "recipe.json").read_text())
+    assert (model.config.num_hidden_layers, model.config.hidden_size, model.config.intermediate_size) == (3, 20, 30)
+    assert model.tokenizer.get_vocab()["romeo"] == 5
+    assert recipe["training"]["learning_rate"] > 3e-4, "random weights need no lower rate"
+    first = weights(trained)
+    again = ["train", "--recipe", f"{trained}/recipe.json", "--corpus", DIALOGUE, "--start", str(bare)]
+    assert main([*again, "--random-weights", "--output", str(tmp_path / "again")]) == 0
+    other = weights(str(tmp_path / "again"))
+    assert all(torch.equal(first[name], other[name]) for name in first), "the recipe has the seed and the sizes"
+    tuned = [each if each != files["tiny"] else str(bare) for each in tune(files, "whole", "--random-weights")]
+    assert main(tuned) == 0
+    assert load_checkpoint(files["whole"]).config.num_hidden_layers == 1
+    loaded = load_checkpoint(bare, random_weights=True, max_positions=40)
+    assert loaded.missing == {"pooler", "mlm", "nsp"}
+    assert loaded.config.max_position_embeddings == 40
 
 
 def test_the_stride_of_windows_shrinks_with_the_length(tiny_checkpoint, tmp_path):
