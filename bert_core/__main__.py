@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import csv
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -23,7 +24,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,10 @@ from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.worker import Finetuned, Worker
 from bert_core.storage.checkpoint import CONFIG, Checkpoint, check_saving, load_checkpoint, save_checkpoint
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
-from bert_core.tasks.examples import TASKS, TaskParts, load_task
+from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
 from bert_core.tasks.prediction import predict, review, task_of
+from bert_core.tasks.question_answering import QuestionAnswering, check_ids, squad_predictions
+from bert_core.tasks.task import Task
 from bert_core.training.distributed import any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import evaluate
 from bert_core.training.losses import DETAILS
@@ -168,12 +171,14 @@ def _add_finetune(commands: Any) -> None:
 def _add_predict_and_evaluate(commands: Any) -> None:
     about = "Apply a fine-tuned model to examples. The output has a line of JSON for each line of the input after its "
     about += "header, null for an empty line. For a file of a word a line, and for SQuAD's JSON, it has one for each "
-    about += "sentence or question."
+    about += "sentence or question: its id, the best answer and the n-best list."
     predictor = commands.add_parser("predict", help="apply a fine-tuned model to examples", description=about)
     _add_model(predictor)
     predictor.add_argument("--input", type=_path, required=True, metavar="FILE", help="examples; labels are not read")
     _add_columns(predictor, "the texts, or the word, for example review")
     predictor.add_argument("--output", type=_path, metavar="FILE", help="default: standard output")
+    form = "lines of JSON, or for answers the file that SQuAD's own evaluation reads; default: lines"
+    predictor.add_argument("--format", choices=("lines", "squad"), default="lines", help=form)
     predictor.set_defaults(command=_predict)
 
     about = "Print the measures of a fine-tuned model on labelled examples. --output gets a line of JSON for each "
@@ -637,39 +642,44 @@ def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> tuple[Prepa
     return prepare(recipe, source, device=options.device, start=start, progress=show_stage), start, state
 
 
-def _predict(options: argparse.Namespace) -> None:
-    if options.output:
-        _check_file(options.output)
-    device = choose_device(options.device)
-    checkpoint = load_checkpoint(_model_folder(options.model)).to(device)
-    task = task_of(checkpoint)
-    how = {"columns": options.columns, "encoding": options.encoding}
-    data = load_task(options.input, task.name, labelled=False, model=checkpoint, **how)
-    _tell(*data.notes)
-    assert checkpoint.head is not None
-    found, blanks = zip(data.examples, predict(checkpoint, data.examples)), {*data.blanks}
-    answers = (task.as_json(example, each, checkpoint.head.labels) for example, each in found)
-    lines = [
-        json.dumps(None if i in blanks else next(answers), ensure_ascii=False) + "\n"
-        for i in range(len(data.examples) + len(blanks))
-    ]
-    if options.output:
-        options.output.write_text("".join(lines), encoding="utf-8")
-    else:
-        print(*lines, sep="", end="")
-
-
-def _evaluate(options: argparse.Namespace) -> None:
+def _read_examples(options: argparse.Namespace, **how: Any) -> tuple[Checkpoint, Task, TaskData]:
+    """A fine-tuned model, its task, and the examples of --input."""
     if options.output:
         _check_file(options.output)
     checkpoint = load_checkpoint(_model_folder(options.model)).to(choose_device(options.device))
-    task = task_of(checkpoint)
-    how = {name: getattr(options, name) for name in ("columns", "encoding", "label_separator")}
+    task, how = task_of(checkpoint), {"columns": options.columns, "encoding": options.encoding, **how}
     data = load_task(options.input, task.name, model=checkpoint, **how)
     _tell(*checkpoint.notes, *data.notes)
+    return checkpoint, task, data
+
+
+def _predict(options: argparse.Namespace) -> None:
+    checkpoint, task, data = _read_examples(options, labelled=False)
+    is_squad = options.format == "squad"
+    if is_squad and task.name != QuestionAnswering.name:
+        raise ConfigError(f"--format squad is for {QuestionAnswering.name}; this model does {task.name}.")
+    if is_squad:
+        check_ids(data.examples, data.name)
+    found, blanks = predict(checkpoint, data.examples), {*data.blanks}
+    assert checkpoint.head is not None
+    answers = map(functools.partial(task.as_json, labels=checkpoint.head.labels), data.examples, found)
+    lines = (None if i in blanks else next(answers) for i in range(len(found) + len(blanks)))
+    text = _json_lines([squad_predictions(data.examples, found)] if is_squad else lines)
+    if options.output:
+        options.output.write_text(text, encoding="utf-8")
+    else:
+        print(text, end="")
+
+
+def _json_lines(items: Iterable[Any]) -> str:
+    return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in items)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    checkpoint, task, data = _read_examples(options, label_separator=options.label_separator)
     result = review(checkpoint, data)
     if options.output:
-        lines = [
+        lines = (
             {
                 "texts": each.example.texts,
                 "right": each.example.right,
@@ -677,10 +687,8 @@ def _evaluate(options: argparse.Namespace) -> None:
                 "answer": task.as_json(each.example, each.prediction, result.labels),
             }
             for each in result.judged
-        ]
-        options.output.write_text(
-            "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in lines), encoding="utf-8"
         )
+        options.output.write_text(_json_lines(lines), encoding="utf-8")
     print(json.dumps({"task": task.name, "examples": len(data.examples), **result.measures}))
 
 

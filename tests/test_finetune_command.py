@@ -3,15 +3,18 @@
 import itertools
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from helpers import WORDS, texts
 from safetensors.torch import load_file
+from squad_evaluation import evaluate_1, evaluate_2
 from transformers import BertForMaskedLM
 
 from bert_core import __main__ as command_line
@@ -22,6 +25,7 @@ from bert_core.data.tokenizer import SPECIAL_TOKENS
 from bert_core.runs import worker
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import finetuning_recipe
+from bert_core.storage.checkpoint import TaskHead
 from bert_core.storage.weights import CONVERSION
 from bert_core.tasks.examples import TaskParts
 
@@ -141,6 +145,56 @@ def test_a_tuned_folder_is_measured_on_a_labelled_file(files, tmp_path, capsys):
     assert right == [row["is_right"] for row in rows]
     assert sum(right) / 40 == pytest.approx(wanted["accuracy"])
     assert right == sorted(right), "the mistakes come first"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_squads_own_evaluation_reads_the_predictions(tiny_checkpoint, tmp_path, capsys, version):
+    """A model with random weights, so that some of its answers are right, some half and some wrong."""
+    weight = torch.randn(2, tiny_checkpoint.config.hidden_size, generator=torch.Generator().manual_seed(7))
+    head = TaskHead("BertForQuestionAnswering", (), False, weight, weight[:, 0])
+    save_checkpoint(replace(tiny_checkpoint, head=head, recipe={"may_be_missing": version == 2}), tmp_path / "tuned")
+    rng, asked = random.Random(3), []
+    for number in range(60):
+        words = rng.choices(["romeo", "juliet", "nice", "great", "today", "the"][: 4 + version], k=rng.randint(1, 4))
+        answers = [words[(start := rng.randrange(len(words))) : start + rng.randint(1, 2)] for _ in range(2)]
+        texts = [] if version == 2 and number % 3 == 0 else [" ".join(each) for each in answers]
+        context = " ".join(words)
+        found = [{"text": text, "answer_start": context.index(text)} for text in texts]
+        asked.append({"context": context, "qas": [{"id": f"q{number}", "question": "who", "answers": found}]})
+    dataset, given, output = {"data": [{"paragraphs": asked}]}, tmp_path / "dev.json", tmp_path / "predictions.json"
+    given.write_text(json.dumps(dataset))
+    begin = [str(tmp_path / "tuned"), "--input", str(given)]
+    assert main(["predict", *begin, "--format", "squad", "--output", str(output)]) == 0
+    assert main(["evaluate", *begin]) == 0
+    ours = last_line(capsys.readouterr().out)
+    predictions = json.loads(output.read_text())
+    assert len(predictions) == 60
+    if version == 1:
+        theirs = evaluate_1(dataset, predictions)
+    else:
+        theirs = evaluate_2(dataset, predictions)
+        assert 0 < theirs["NoAns_exact"] < 100
+        theirs["exact_match"] = theirs["exact"]
+    assert 0 < theirs["exact_match"] < theirs["f1"] < 100
+    assert [100 * ours[name] for name in ("exact_match", "f1")] == pytest.approx([theirs["exact_match"], theirs["f1"]])
+    assert main(["predict", *begin]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {line["id"]: line["answer"] for line in lines} == predictions
+    for line in lines:
+        assert line["n_best"][0] == {name: line[name] for name in ("answer", "start", "probability")}
+        assert sum(each["probability"] for each in line["n_best"]) == pytest.approx(1)
+        assert all(each["answer"] in asked[int(line["id"][1:])]["context"] for each in line["n_best"])
+    for change, message in (("", "1 questions without an id"), ("q1", "the same id: 'q1'")):
+        asked[0]["qas"][0]["id"] = change
+        given.write_text(json.dumps(dataset))
+        assert main(["predict", *begin, "--format", "squad"]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_a_file_for_squad_is_for_answers(files, capsys):
+    assert main(tune(files, "whole", "--set", "training.epochs=0.1")) == 0
+    assert main(["predict", files["whole"], "--input", files["test.tsv"], "--format", "squad"]) == 1
+    assert "--format squad is for question-answering; this model does text-classification." in capsys.readouterr().err
 
 
 def test_the_exam_says_what_one_constant_answer_gets(tmp_path, capsys):
