@@ -649,7 +649,7 @@ def _read_examples(options: argparse.Namespace, **how: Any) -> tuple[Checkpoint,
     checkpoint = load_checkpoint(_model_folder(options.model)).to(choose_device(options.device))
     task, how = task_of(checkpoint), {"columns": options.columns, "encoding": options.encoding, **how}
     data = load_task(options.input, task.name, model=checkpoint, **how)
-    _tell(*checkpoint.notes, *data.notes)
+    _tell(*data.notes)
     return checkpoint, task, data
 
 
@@ -664,19 +664,20 @@ def _predict(options: argparse.Namespace) -> None:
     assert checkpoint.head is not None
     answers = map(functools.partial(task.as_json, labels=checkpoint.head.labels), data.examples, found)
     lines = (None if i in blanks else next(answers) for i in range(len(found) + len(blanks)))
-    text = _json_lines([squad_predictions(data.examples, found)] if is_squad else lines)
+    printed = _json_lines([squad_predictions(data.examples, found)] if is_squad else lines)
     if options.output:
-        options.output.write_text(text, encoding="utf-8")
+        options.output.write_text("".join(printed), encoding="utf-8")
     else:
-        print(text, end="")
+        print(*printed, sep="", end="")
 
 
-def _json_lines(items: Iterable[Any]) -> str:
-    return "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in items)
+def _json_lines(items: Iterable[Any]) -> list[str]:
+    return [json.dumps(each, ensure_ascii=False) + "\n" for each in items]
 
 
 def _evaluate(options: argparse.Namespace) -> None:
     checkpoint, task, data = _read_examples(options, label_separator=options.label_separator)
+    _tell(*checkpoint.notes)
     result = review(checkpoint, data)
     if options.output:
         lines = (
@@ -688,7 +689,7 @@ def _evaluate(options: argparse.Namespace) -> None:
             }
             for each in result.judged
         )
-        options.output.write_text(_json_lines(lines), encoding="utf-8")
+        options.output.write_text("".join(_json_lines(lines)), encoding="utf-8")
     print(json.dumps({"task": task.name, "examples": len(data.examples), **result.measures}))
 
 

@@ -139,7 +139,11 @@ class BertConfig(_Checked):
 class TokenizerConfig(_Checked):
     """How text becomes tokens."""
 
-    kind: str = _choice("word", ("word", "wordpiece", "bpe"), "One token per word, or frequent pieces of words.")
+    kind: str = _choice(
+        "word",
+        ("word", "whitespace", "wordpiece", "bpe"),
+        "One token per word (whitespace: marks belong to the words beside them), or frequent pieces of words.",
+    )
     vocab_size: int | None = _range(None, 6, 200_000, "Vocabulary limit. Empty: all words, or 30,000 pieces.")
     min_frequency: int = _range(1, 1, 1e6, "How often a word or piece must occur to be in the vocabulary.")
     lowercase: bool = _choice(True, _FLAG, "Whether capital letters are read as small ones.")
