@@ -1,8 +1,8 @@
 """Which sentences stand together as A and B (Devlin et al. 2018, section 3.1 and appendix A.2).
 
 Neither side alone may give the label away: the A of a NotNext pair has a next sentence too, and its B follows another
-one, except in the fraction OUTSIDE of the pairs. In a swapped pair, NotNext too, two neighbours stand in the wrong order, as
-in ALBERT (Lan et al. 2019, section 3.1); there the first and the last sentence of a document can show the label.
+one, except in the fraction OUTSIDE of the pairs. A swapped pair, NotNext as well, is two neighbours in the wrong order
+(ALBERT, Lan et al. 2019, section 3.1); there a document's first and last sentence can show the label.
 
 Shapes: S sentences, G steps, R = G * batch_size pairs.
 """
