@@ -110,7 +110,7 @@ class Actions:
                 raise InputError(f"The limit of {name} is a whole number from 1 to {most:,}.")
         service = self.workspaces.service
         service.limits = dataclasses.replace(service.limits, steps=steps, parameters=parameters)
-        self.classroom.open_board(is_sharing is True)
+        self.classroom.limit(steps, parameters, is_sharing is True)
 
 
 def _by_name(*actions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:

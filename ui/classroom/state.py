@@ -65,6 +65,7 @@ class Classroom:
         self._lesson: dict[str, Any] | None = None
         self._round: _Round | None = None
         self._is_sharing = True
+        self._limits: dict[str, int] | None = None  # of runs, once the teacher has set them
         self._present: dict[str, float] = {}  # seconds of the last poll by visitor, the latest last
 
     def check(self, token: Any) -> None:
@@ -97,6 +98,7 @@ class Classroom:
                 "lesson": self._lesson,
                 "round": self._round and self._round.shown_to(visitor or ""),
                 "sharing": self._is_sharing,
+                "limits": self._limits,
             }
 
     def share(self, visitor: str, name: str, described: dict[str, Any]) -> None:
@@ -162,10 +164,10 @@ class Classroom:
         with self._change():
             self._board = {key: run for key, run in self._board.items() if number not in (None, run["number"])}
 
-    def open_board(self, is_open: bool) -> None:
-        """Let people share their runs, or not."""
+    def limit(self, steps: int, parameters: int, is_sharing: bool) -> None:
+        """Tell all pages the limits of a run, and let people share their runs, or not."""
         with self._change():
-            self._is_sharing = is_open
+            self._limits, self._is_sharing = {"steps": steps, "parameters": parameters}, is_sharing
 
     def _part_of(self, link: str) -> str:
         """The part of a link after #, which is all that a page opens: so no link leads elsewhere."""

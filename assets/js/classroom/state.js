@@ -1,6 +1,7 @@
 // What this page knows of its class (ui/server/classroom/state.py), and how it takes part.
 
-import { keep, kept, visitor } from "../frame/page.js";
+import { announce, keep, kept, visitor } from "../frame/page.js";
+import { count } from "../parts/numbers.js";
 import { polling } from "../parts/polling.js";
 
 /** @typedef {{number: number, version: number, name: string, title: string, recipe: string, status: string, step: number, curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
@@ -39,6 +40,8 @@ export const room = {
   /** @type {Round | null} */
   round: null,
   sharing: true,
+  /** Of runs, null while the teacher has set none. @type {{steps: number, parameters: number} | null | undefined} */
+  limits: undefined,
   kept: memory,
   /** The teacher's token, "" on other pages. */
   teacher: given ?? memory.get("teacher") ?? "",
@@ -67,10 +70,19 @@ const poll = polling(async () => {
   return POLL_MS;
 });
 
+/** The limits have changed while the page is open. @param {{steps: number, parameters: number}} limits */
+function tell({ steps, parameters }) {
+  const text = `The limits of this class have changed: a run has at most ${count(steps)} steps and ${count(parameters)} parameters.`;
+  announce("said", { text, until: "press" });
+  announce("limits", null);
+}
+
 /** @param {any} news */
 function take({ numbers, runs, ...news }) {
-  const isSame = news.version === room.version && news.here === room.here;
+  const isSame = news.version === room.version && news.here === room.here,
+    before = room.limits;
   Object.assign(room, news);
+  if (room.limits && before !== undefined && JSON.stringify(before) !== JSON.stringify(room.limits)) tell(room.limits);
   if (numbers) {
     for (const run of runs) room.runs.set(run.number, run);
     for (const number of [...room.runs.keys()]) if (!numbers.includes(number)) room.runs.delete(number);
