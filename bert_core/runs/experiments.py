@@ -41,9 +41,9 @@ MEASURES = {  # by field of Marks, in the order of the columns
     "masked_accuracy": Measure("At [MASK]", "right at [MASK]", "mlm", "fraction"),
     "replaced_accuracy": Measure("Replaced", "right where another word is shown", "mlm", "fraction"),
     "kept_accuracy": Measure("Left unchanged", "right at words left unchanged", "mlm", "fraction"),
-    "mlm_loss": Measure("MLM loss", "MLM loss", "mlm", "nats"),
+    "mlm_loss": Measure("MLM loss, same batches", "MLM loss", "mlm", "nats"),
     "nsp_accuracy": Measure("Pairs right", "pairs right", "nsp", "fraction"),
-    "nsp_loss": Measure("NSP loss", "NSP loss", "nsp", "nats"),
+    "nsp_loss": Measure("NSP loss, same batches", "NSP loss", "nsp", "nats"),
     "seconds": Measure("Training", "training time", "", "seconds"),
 }
 
