@@ -102,13 +102,19 @@ def serve_waiting_page(host: str, port: int | None) -> http.server.HTTPServer:
     ports = PORTS if port is None else [port]
     for each in ports:
         try:
-            server = http.server.ThreadingHTTPServer((host, each), WaitingPage)
+            server = WaitingServer((host, each), WaitingPage)
             break
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE or each == ports[-1]:
+        except OSError as error:  # Windows denies access to a port that is reserved
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES) or each == ports[-1]:
                 raise
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     return server
+
+
+class WaitingServer(http.server.ThreadingHTTPServer):
+    """Of an address that no other program has. Windows lets two programs share one that may be used again."""
+
+    allow_reuse_address = os.name == "posix"
 
 
 class WaitingPage(http.server.BaseHTTPRequestHandler):
@@ -135,26 +141,28 @@ def serve(options: argparse.Namespace, waiting: http.server.HTTPServer | None) -
     import ui
     from bert_core.config import LOCAL, PUBLIC
     from bert_core.errors import BertCoreError
+    from bert_core.machine import ended_by, write_utf8
     from bert_core.runs.service import TrainingService
 
+    write_utf8()
     if options.host not in ui.LOOPBACK and not options.is_space:
         logging.warning("Other machines can open this page at %s; the connection is not encrypted.", options.host)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     service, status = TrainingService(limits=PUBLIC if options.limits == "public" else LOCAL), 0
     if waiting:
         waiting.shutdown()
         waiting.server_close()
     try:
-        ui.launch(
-            service,
-            keep=Path(options.keep) if options.keep else None,
-            lesson=Path(options.lesson) if options.lesson else None,
-            teacher=options.teacher,
-            server_name=options.host,
-            server_port=waiting.server_port if waiting else options.port,
-            inbrowser=options.opens_browser,
-            share=options.share,
-        )
+        with ended_by(signal.default_int_handler):
+            ui.launch(
+                service,
+                keep=Path(options.keep) if options.keep else None,
+                lesson=Path(options.lesson) if options.lesson else None,
+                teacher=options.teacher,
+                server_name=options.host,
+                server_port=waiting.server_port if waiting else options.port,
+                inbrowser=options.opens_browser,
+                share=options.share,
+            )
     except KeyboardInterrupt:
         pass
     except BertCoreError as error:

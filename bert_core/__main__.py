@@ -34,8 +34,8 @@ from bert_core.config import CORPUS_KINDS, parse
 from bert_core.costs import choose_device
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
-from bert_core.data.text import cache_folder
 from bert_core.errors import BertCoreError, ConfigError, RunError
+from bert_core.machine import cache_folder, ended_by, is_closed_pipe, write_utf8
 from bert_core.pages.report import report
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
@@ -69,14 +69,15 @@ _TEST_BATCHES = 20  # of the test part, after the training
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command. Returns 0, or 1 after printing an error to standard error, 130 after Ctrl-C, or 141 when the
     reader of its output, such as `head`, has closed it."""
+    write_utf8()
     options = _parser().parse_args(arguments)
     try:
         options.command(options)
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the interpreter, which flushes it again
-        return 141  # 128 + SIGPIPE
     except OSError as error:
+        if is_closed_pipe(error):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it again
+            return 141  # 128 + SIGPIPE
         print(f"{error.filename or 'The output'} cannot be used ({error.strerror or error}).", file=sys.stderr)
         return 1
     except BertCoreError as error:
@@ -377,10 +378,14 @@ def _save(worker: Worker, rows: Sequence[StepMetrics], output: Path) -> None:
 
 
 def _write_curves(output: Path, rows: Sequence[StepMetrics], points: Sequence[StepMetrics], precision: str) -> None:
-    """Write metrics.csv and, if there is anything for it, validation.csv."""
-    _write_csv(output / "metrics.csv", rows, precision=precision)
-    if points:
-        _write_csv(output / "validation.csv", points)
+    """Write metrics.csv and, if there is anything for it, validation.csv. One that is open elsewhere is said."""
+    try:
+        _write_csv(output / "metrics.csv", rows, precision=precision)
+        if points:
+            _write_csv(output / "validation.csv", points)
+    except PermissionError as error:  # of a table in a spreadsheet's program, on Windows
+        saved = "The model is saved, and the numbers are in its training state"
+        _tell(f"{error.filename} was not written ({error.strerror}); close it where it is open. {saved}.")
 
 
 def _read(options: argparse.Namespace, show_stage: _Show, recipe: Recipe | None = None) -> Corpus | None:
@@ -452,12 +457,8 @@ def _delayed_interrupts() -> Iterator[list[int]]:
         if not dist.is_torchelastic_launched():
             signal.signal(number, before[number])
 
-    before: dict[int, Any] = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with ended_by(note) as before:
         yield interrupts
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _tell(*notes: str) -> None:

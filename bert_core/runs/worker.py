@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from bert_core.costs import give_back_memory
 from bert_core.errors import ConfigError, RunError, checked
+from bert_core.machine import give_back_memory
 from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.saved_state import TrainingState

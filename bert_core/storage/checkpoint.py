@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -25,6 +24,7 @@ from bert_core.config import LOCAL, BertConfig, Limits
 from bert_core.costs import choose_device
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
 from bert_core.errors import CheckpointError, ConfigError, checked, first_three, quoted
+from bert_core.machine import file_name, replace, share
 from bert_core.model import BertForPreTraining, draw
 from bert_core.storage.tokenizer_file import bert_flags, check_special_tokens, load_tokenizer, save_tokenizer
 from bert_core.storage.untrusted import Json, part, read_json, unzip
@@ -206,14 +206,14 @@ def pack_checkpoint(checkpoint: Checkpoint, zip_path: str | Path, *, also: Write
             with zipfile.ZipFile(archive_path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
                 for path in sorted(folder.iterdir()):
                     archive.write(path, f"{top}/{path.name}")
-            os.replace(archive_path, zip_path)
+            replace(archive_path, zip_path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{zip_path.name} was not written ({_reason(error)}).") from None
 
 
 def folder_name(name: str) -> str:
     """The folder that a packed model unpacks to. name: of the model, or the path of its folder."""
-    return re.sub(r"[^\w.-]+", "-", Path(name).name).strip("-.") or "model"
+    return file_name(Path(name).name)
 
 
 def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, limits: Limits = LOCAL) -> None:
@@ -254,7 +254,7 @@ def _tensors_to_write(checkpoint: Checkpoint) -> dict[str, Tensor]:
 
 def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], folder: Path) -> None:
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
-    (folder / WEIGHTS).chmod(0o644)  # the library makes it private
+    share(folder / WEIGHTS)
     save_tokenizer(checkpoint.tokenizer, folder / TOKENIZER)
     # With another class, or none, `transformers` reads a word vocabulary as WordPiece; without the input names it drops
     # the segments.
