@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 from test_boundaries import CORE, PROGRAM, ROOT
 
-import app
+import balcony
 from bert_core import __main__ as command_line
 from bert_core import machine
 from bert_core.errors import CheckpointError
 from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 
-# Of the libraries that Windows has in part, what it has as every other system. `app` asks os.name for a port, before
-# anything of the core is imported.
+# Of the libraries that Windows has in part, what it has as every other system. `balcony` asks os.name before it
+# imports anything of the core.
 PORTABLE = {
     "os": {"PathLike", "fspath", "lstat", "fstat", "environ", "devnull", "path", "open", "dup2", "O_WRONLY", "_exit"},
     "signal": {"signal", "default_int_handler"},
@@ -50,7 +50,7 @@ def test_only_one_module_calls_what_a_system_may_lack():
                 is_of_path = node.func.attr == "replace" and len(node.args) == 1 and not node.keywords
                 if is_of_path or (node.func.attr in METHODS and ast.unparse(node.func.value) != "space"):
                     wrong.append(f"{where} calls {ast.unparse(node.func)}")
-    assert wrong == [f"app.py:{line} uses os.name" for line in lines_of(ROOT / "app.py", "os.name")]
+    assert wrong == [f"balcony.py:{line} uses os.name" for line in lines_of(ROOT / "balcony.py", "os.name")]
 
 
 def lines_of(path: Path, part: str) -> list[int]:
@@ -272,6 +272,6 @@ def test_a_reserved_port_is_passed_over(monkeypatch):
 
         serve_forever = contextlib.nullcontext
 
-    monkeypatch.setattr(app, "WaitingServer", Server)
-    app.serve_waiting_page("127.0.0.1", None)
+    monkeypatch.setattr(balcony, "WaitingServer", Server)
+    balcony.serve_waiting_page("127.0.0.1", None)
     assert tried == [7860, 7861, 7862]

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 
@@ -46,7 +46,7 @@ class Leased(Protocol):
 
 
 class TrainingService:
-    """Trains runs in the background until `close()`.
+    """Trains runs in the background until `close()`, or to the end of a `with` block.
 
     device: see `choose_device`, which raises ConfigError for one that is not there. clock, now: of leases and paces,
     monotonic seconds. limits: of each run. changed: guards all runs and wakes the training thread. memory: what all
@@ -77,6 +77,16 @@ class TrainingService:
         self._closing = threading.Event()
         self._trainer = self._start_thread(self._train, "train")
         self._watcher = self._start_thread(self._watch, "watch")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        active = sum(run.status not in ENDED for run in self._active)
+        return f"<TrainingService on {self.device_name}: {active} runs that have not ended>"
 
     @checked_settings
     def start(
