@@ -14,7 +14,12 @@ from typing import Any, Self, get_args
 
 from bert_core.errors import ConfigError
 
-ASSETS = Path(__file__).resolve().parents[1] / "assets"
+VERSION = "1.0.0"
+
+_PACKAGE = Path(__file__).resolve().parent
+# Assets and checkpoints are in the installed package, or in the repository beside it.
+HOME = _PACKAGE if (_PACKAGE / "assets").is_dir() else _PACKAGE.parent
+ASSETS, CHECKPOINTS = HOME / "assets", HOME / "checkpoints"
 MAX_SEED = 2**63 - 1
 _FLAG = (False, True)
 CORPUS_KINDS = ("auto", "lines", "documents", "wikitext", "pairs")  # how a text is split, see `data.sentences`

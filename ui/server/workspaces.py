@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_core.costs import give_back_memory
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
+from bert_core.machine import give_back_memory
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.run import ACTIVE, FREE_AFTER, TRAINING, Run, Source
 from bert_core.runs.service import TrainingService
