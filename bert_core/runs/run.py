@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 from bert_core.config import MAX_SEED, Limits
 from bert_core.data.corpus import Corpus
@@ -162,6 +162,10 @@ class Run:
         """The held-out curve after its first `since` points; empty where nothing is held out."""
         return list(self._evaluations[since:])
 
+    def __repr__(self) -> str:
+        done = f"step {len(self._history):,} of {self.recipe.training.total_steps:,}"
+        return f"<Run {self.id[:6]}, {self.recipe.title}: {self.status}, {done}>"
+
     def progress(self) -> Progress:
         """The progress now."""
         with self._changed:
@@ -259,6 +263,20 @@ class Run:
             self._changed.notify_all()
             while wait and not self._ended:
                 self._changed.wait()
+
+    @checked
+    def wait(self, seconds: float = math.inf) -> Self:
+        """Wait until the run has ended, and return it; a pause is waited for too. Raises RunError with the reason where
+        it has failed, and after `seconds` where it has not ended."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while not self._ended and (left := deadline - time.monotonic()) > 0:
+                self._changed.wait(min(left, 0.5))  # Windows hears Ctrl-C only in between
+            if self._ended == "failed":
+                raise RunError(self.reason)
+            if not self._ended:
+                raise RunError(f"The run has not ended within {seconds:g} s; it is {self.status}. Wait longer.")
+        return self
 
     def _settle_stop(self) -> None:
         """End a run that was asked to stop, if no slice is in progress."""

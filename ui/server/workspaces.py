@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_core.costs import give_back_memory
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
+from bert_core.machine import give_back_memory
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.run import ACTIVE, FREE_AFTER, TRAINING, Run, Source
 from bert_core.runs.service import TrainingService
@@ -249,8 +249,7 @@ class Workspaces:
         """Let the unfinished runs in a folder go on, and save all unfinished ones there from now on."""
         self.kept = KeptRuns(folder, self._unfinished)
         for kept in self.kept.found():
-            space = self._spaces.setdefault(kept.visitor, Workspace("", self.service.budget()))
-            space.last_seen = self.service.now()
+            space = self.readmit(kept.visitor)
             try:
                 run = self.service.resume(
                     *(kept.folder, kept.corpus), lease=self._lease, budget=space.budget, paused=kept.is_paused
@@ -262,6 +261,13 @@ class Workspaces:
             space.add_run(run, kept.variant)
             self.kept.adopt(kept)
         self.kept.begin()
+
+    def readmit(self, visitor: str) -> Workspace:
+        """The workspace of a visitor from before a restart, by the digest of the token, which is theirs again."""
+        with self._lock:
+            space = self._spaces.setdefault(visitor, Workspace("", self.service.budget()))
+        space.last_seen = self.service.now()
+        return space
 
     def _unfinished(self) -> Iterator[tuple[str, Run, str]]:
         with self._lock:

@@ -1,12 +1,13 @@
 // The bar above the tabs: the shown model and its step, for a run with a time slider over its loss curve, and the link to
 // what the page shows.
 
-import { copy, options, popover } from "../controls.js";
+import { options, popover } from "../controls.js";
 import { languages } from "../language/language.js";
+import { linkButton } from "../parts/downloads.js";
 import { button, disable, el, fill, nodes, own, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
 import { announce, choice, latest, setVisitor, on, visitor } from "./page.js";
-import { ask, link, parsed, question, restore } from "./question.js";
+import { ask, parsed, question, restore } from "./question.js";
 import { asking } from "../views.js";
 
 const REPLAY_MS = 250;
@@ -137,29 +138,6 @@ class TimeSlider {
   }
 }
 
-/** The button that copies the link, and what it says. @param {HTMLElement} notice where the link is shown if it cannot be copied */
-function linkButton(notice) {
-  const copied = el("span.b-unseen", { role: "status" });
-  const item = button("Copy link", press, { id: "copy-link", title: "Copy a link that shows the same" });
-  async function press() {
-    const address = link(),
-      isFramed = window !== window.parent,
-      isCopied = await copy(address);
-    if (isFramed && !isCopied) {
-      fill(notice, el("code", address));
-      notice.hidden = false;
-      notice.dataset.model = question.model;
-      getSelection()?.selectAllChildren(notice);
-    }
-    const refused = isFramed ? "It is selected below" : "It is in the address bar";
-    item.textContent = copied.textContent = isCopied ? "Copied" : refused;
-    setTimeout(() => {
-      item.textContent = "Copy link";
-    }, 2000);
-  }
-  return [item, copied];
-}
-
 /** @param {number | null} step */
 const select = (step) => ask({ step });
 
@@ -211,13 +189,15 @@ class Frame {
     const isDark = () => document.body.classList.contains("dark");
     const theme = button("◐", () => setTheme(!isDark()), { id: "theme", title: "Light or dark" });
     const sentences = given.help.map((/** @type {string} */ text) => el("p", text));
+    const copying = linkButton();
     const help = popover("?", { id: "help", "aria-label": "Help" }, sentences);
     fill(
       root,
       el("h1", { id: "title" }, "Balcony"),
       el("div.b-model", this.picker, this.name, this.rename, this.detail),
       this.time.element,
-      el("div.b-frame-tools", linkButton(this.notice), languages(), theme, help),
+      el("div.b-frame-tools", copying.tools, languages(), theme, help),
+      copying.line,
       this.notice,
     );
     this.refresh = asking(root, () => this.fetch());

@@ -70,8 +70,8 @@ function dashboard(root) {
   const { line, bar, say } = statusLine("Training progress", "run-status", HELLO);
   const names = {
     step: "Step",
-    mlm: "MLM loss",
-    nsp: "NSP loss",
+    mlm: "MLM loss, this step",
+    nsp: "NSP loss, this step",
     left: "Time left",
     rate: "Tokens per second",
     device: "Device",
