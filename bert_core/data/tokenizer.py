@@ -263,9 +263,9 @@ def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if is_words else pre_tokenizers.BertPreTokenizer()
     if scheme.normalizer == "spaces":
         strips = scheme.lowercase if scheme.strip_accents is None else scheme.strip_accents
-        accents = [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()] if strips else []
+        stripped = [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()] if strips else []
         unknown = normalizers.Replace(UNKNOWN_WORD, UNK)
-        tokenizer.normalizer = normalizers.Sequence([*lowercase, *accents, unknown])
+        tokenizer.normalizer = normalizers.Sequence([*lowercase, *stripped, unknown])
         return tokenizer
     if is_words and not scheme.any_script:
         marks = normalizers.Replace(Regex(_EARLIER_DROPPED_MARKS), "")
