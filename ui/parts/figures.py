@@ -109,12 +109,11 @@ _NSP = _Objective("nsp", "Next sentence (NSP)", "Pairs right", NSP, "dash")
 _TASK = _Objective("task", "Training loss", "", MLM, "solid")
 
 
-def _baseline(name: str, colour: str, dash: str) -> dict[str, Any]:
-    """A loss to compare with; its label in the legend comes with its value."""
-    line = {"color": colour, "width": 1, "dash": dash}
-    return (
-        _curve(_LOSS, name, "", colour, dash) | _SILENT | {"meta": {"series": name, "kind": "baseline"}, "line": line}
-    )
+def _baseline(name: str, colour: str, *, side: str = "bottom") -> dict[str, Any]:
+    """A loss to compare with; its label comes with its value. side: of the label that touches the line."""
+    line = {"color": colour, "width": 1, "dash": "dot"}
+    meta = {"series": name, "kind": "baseline", "side": side}
+    return _curve(_LOSS, name, "", colour, "dot") | _SILENT | {"meta": meta, "line": line}
 
 
 def curves(*, more: bool = False) -> dict[str, Any]:
@@ -127,9 +126,9 @@ def curves(*, more: bool = False) -> dict[str, Any]:
         *_NSP.curves(_LOSS, "nsp_loss"),
         *_MLM.curves(_ACCURACY, "mlm_accuracy"),
         *_NSP.curves(_ACCURACY, "nsp_accuracy"),
-        _baseline("uniform", MLM, "dot"),
-        _baseline("unigram", MLM, "dashdot"),
-        _baseline("coin", NSP, "dot"),
+        _baseline("uniform", MLM),
+        _baseline("unigram", MLM, side="top"),
+        _baseline("coin", NSP),
     ]
     panels = [_LOSS, _ACCURACY]
     if more:
@@ -141,9 +140,7 @@ def curves(*, more: bool = False) -> dict[str, Any]:
             _curve(_GRADIENT, "grad_norm", "Gradient norm", _GREY, "solid", showlegend=False),
         ]
         panels += [_BY_KIND, _LEARNING_RATE, _GRADIENT]
-    figure = _stacked(data, panels)
-    figure["layout"]["margin"]["t"] = 54  # the legend has a second line when the baselines are known
-    return figure
+    return _stacked(data, panels)
 
 
 def task_curves() -> dict[str, Any]:

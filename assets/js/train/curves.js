@@ -216,6 +216,18 @@ class Curves {
     return this.marked === null ? [] : [line];
   }
 
+  /** The names of the baselines, on the background of the page (in the style sheet), so that no line crosses the letters; that of the pairs apart from those of the words. */
+  labels() {
+    const shown = this.figure.data.filter(({ meta }) => meta.kind === "baseline" && this.baselines[meta.series]);
+    const look = { xref: "paper", xanchor: "right", borderpad: 0, showarrow: false, bgcolor: "white" };
+    return shown.map(({ meta: { series, side } }) => {
+      const { loss, label } = this.baselines[series],
+        x = series === "coin" ? 0.45 : 1,
+        y = this.isLogarithmic ? Math.log10(loss) : loss;
+      return { ...look, text: label, x, y, yanchor: side, yshift: side === "top" ? -2 : 2 };
+    });
+  }
+
   /** What the example's MLM loss means: at its start, in its middle, at its end. */
   notes() {
     const { example } = this.options,
@@ -237,8 +249,6 @@ class Curves {
       Object.assign(trace, kind === "line" ? { x: [0, ...x], y: [null, ...y] } : { x, y });
       if (isExample) trace.opacity = kind === "raw" ? 0 : document.body.matches(".dark") ? 0.9 : 0.45;
       if (kind === "held") trace.visible = held.length > 0;
-      const { label } = (kind === "baseline" && this.baselines[trace.meta.series]) || {};
-      if (label) Object.assign(trace, { name: label, showlegend: true });
     }
     data.push(...this.overlaid());
     // The axis has the length of the whole run from the start, so that nothing jumps while the curve grows.
@@ -253,7 +263,7 @@ class Curves {
       layout[axis].uirevision = `${layout.uirevision} ${isLogarithmic}`;
       if (isLogarithmic) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
     }
-    Object.assign(layout, { shapes: this.shapes(), annotations: isExample ? this.notes() : [] });
+    Object.assign(layout, { shapes: this.shapes(), annotations: isExample ? this.notes() : this.labels() });
     this.wasNarrow = isNarrow;
     if (isNarrow) {
       for (const trace of data) trace.name = /\((\w+)\)/.exec(trace.name)?.[1] ?? trace.name; // a legend of one line
