@@ -5,7 +5,7 @@ import { level } from "../colours.js";
 import { row, scrolling, table } from "../controls.js";
 import { bar, button, el, fill, note, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
-import { number, percent } from "../parts/numbers.js";
+import { number, percent, precise } from "../parts/numbers.js";
 import { ask } from "../frame/question.js";
 import { strips } from "./strips.js";
 
@@ -257,7 +257,7 @@ export const STAGES = {
     return [
       `${layers + 1} × ${shown.vectors.after0.length} numbers`,
       vectorsOf(shown, Object.fromEntries(labels), [], (i, of) => {
-        return names.map((name, l) => `${name} ${of(`after${l}`)}`).join("; ");
+        return names.map((name, l) => `${name}: ${of(`after${l}`)}`).join("; ");
       }),
     ];
   },
@@ -296,10 +296,10 @@ export const STAGES = {
       all = total === null ? "" : ` (${total.toPrecision(6)})`;
     const rows = top.map(([word, logit, each]) => {
       const power = Math.exp(logit).toPrecision(6);
-      return /** @type {Listed} */ ([el("bdi", word), each, number(logit), power, number(each)]);
+      return /** @type {Listed} */ ([el("bdi", word), each, number(logit), power, precise(each)]);
     });
     const rule = `e^score ÷ the sum of e^score over all ${size} words${all}. The other ${size - top.length} words together: ${rest}.`,
-      losses = `Loss = −ln ${number(Math.exp(-loss))} = ${number(loss)}; without knowledge ln ${size} = ${number(chance)}.`,
+      losses = `Loss = −ln ${precise(Math.exp(-loss))} = ${number(loss)}; without knowledge ln ${size} = ${number(chance)}.`,
       which = hidden ? "The hidden word is " : "The likeliest word is ";
     return [
       `${size} scores become ${size} probabilities`,
