@@ -183,6 +183,11 @@ class DataConfig(_Checked):
     long_pairs: str = _choice(
         "crop", ("crop", "drop"), "crop: a longer pair loses tokens from its longer side. drop: it is not used."
     )
+    negatives: str = _choice(
+        "random",
+        ("random", "swapped"),
+        "NotNext pairs. random: B is from elsewhere. swapped: two neighbours in the wrong order (ALBERT).",
+    )
     short_length: int | None = _range(
         None, 8, 8192, "Maximum number of tokens in a pair early in the run. Empty: as in the rest."
     )

@@ -27,7 +27,7 @@ from bert_core.storage.checkpoint import Checkpoint, load_checkpoint
 from ui.classroom.routes import class_routes
 from ui.classroom.state import Classroom
 from ui.frame.page import open_page
-from ui.lessons import lesson_bar, load_lesson
+from ui.lessons import lesson_bar, load_lesson, read_lesson
 from ui.server.endpoints import endpoints
 from ui.server.guard import Guard
 from ui.server.news import health_route, news_route
@@ -131,7 +131,7 @@ def launch(
     routes = [news_route(workspaces), health_route(workspaces), script_route()]
     if teacher is not None:
         classroom = Classroom(teacher)
-        routes += class_routes(workspaces, classroom, first_verdict)
+        routes += class_routes(workspaces, classroom, first_verdict, read_lesson, keep)
     layers = middleware(service, None if is_open else (*LOOPBACK, *allowed))
     served = demo.launch(
         theme=theme(),

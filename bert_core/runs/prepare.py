@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from bert_core.config import LOCAL, BertConfig, FinetuningData, Limits, fields_of
+from bert_core.config import LOCAL, BertConfig, DataConfig, FinetuningData, Limits, fields_of
 from bert_core.costs import check_size, choose_device, estimate_seconds, training_bytes
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
@@ -217,6 +217,8 @@ def _text_notes(
     """What the reader changed, what the tokenizer does to the words of the training text, and what a start means."""
     remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
     notes = corpus.notes + notes_on_unknown(batches.encoded.unknown_share, text.name, remedy)
+    if batches.encoded.pair_labels is not None and recipe.data.negatives != DataConfig.negatives:
+        notes += ("The pairs of this text have labels of their own, so the setting data.negatives is not used.",)
     if start is None:
         notes += tuple(notes_on_words(text.excerpt(MAX_PREVIEWED).sentences, recipe.tokenizer.kind))
     if start is not None:
