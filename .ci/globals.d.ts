@@ -39,6 +39,8 @@ interface Window {
     schema: Record<string, [kind: string, first: any]>;
     /** The part of the address after # with which the page was opened. */
     hash: string;
+    /** At which others open the page, of a class. */
+    address?: string;
     waiting: WaitingView[];
     /** The browser lets the page keep nothing. */
     forgets?: boolean;

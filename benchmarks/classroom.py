@@ -103,7 +103,8 @@ def classroom(options: argparse.Namespace) -> None:
             each.result()
         delays, asked = list(room.delays), list(room.asked)
         connection = room.connected()
-        room.ask(connection, "ask", "", TOKEN, "#text=a&hidden=0")
+        asked = {"text": "hello romeo", "hidden": [1]}
+        room.ask(connection, "ask", "", TOKEN, next(iter(room.trained)), "#text=hello+romeo&hidden=1", asked)
         question = room.ask(connection, "", "", 0)["round"]["number"]
         for token in room.trained:
             room.ask(connection, "guess", token, question, ["a"])

@@ -21,23 +21,23 @@ MOST_VALUES = 10_000
 MOST_STEPS = 60
 LONGEST = 4000  # characters of a title, text, question or choice
 MOST_CHOICES = 8
-# Parts of the page that a step can hide, by name, as CSS selectors.
+# Parts of the page that a step can hide: the name of each in a file, its title in the editor and its CSS selector.
 PARTS = {
-    "tabs": "#tabs > .tab-wrapper",
-    "model": "#frame .b-model, #frame .b-time",
-    "sentences": "#question",
-    "form": "#form, #preview",
-    "curves": "#run-curves",
-    "exam": "#exam",
-    "own-guess": "#masked-own",
-    "closer-view": "#masked-beside",
-    "across": "#next-across",
-    "matrix": "#next-matrices, #next-matrix-download",
-    "maps": "#attention-stage, #attention-hide",
-    "heads": "#attention-heads",
-    "head": "#attention-map",
-    "switches": "#attention-switches",
-    "downloads": ".b-save",
+    "tabs": ("Tabs", "#tabs > .tab-wrapper"),
+    "model": ("Model and its step", "#frame .b-model, #frame .b-time"),
+    "sentences": ("Sentences", "#question"),
+    "form": ("Text and settings of a run", "#form, #preview"),
+    "curves": ("Curves", "#run-curves"),
+    "exam": ("Memorising or learning", "#exam"),
+    "own-guess": ("My guess", "#masked-own"),
+    "closer-view": ("A closer view", "#masked-beside"),
+    "across": ("Attention across the pair", "#next-across"),
+    "matrix": ("Which sentence follows which", "#next-matrices, #next-matrix-download"),
+    "maps": ("All heads", "#attention-stage, #attention-hide"),
+    "heads": ("List of heads", "#attention-heads"),
+    "head": ("The large head", "#attention-map"),
+    "switches": ("Heads switched off", "#attention-switches"),
+    "downloads": ("Save buttons", ".b-save"),
 }
 _STRINGS = ("text", "ask", "answer")
 
@@ -45,6 +45,8 @@ _STRINGS = ("text", "ask", "answer")
 def lesson_bar(page: Page, given: dict[str, Any] | None = None) -> None:
     """Lay out the open lesson and the list of them. given: a lesson with which the page begins, named GIVEN."""
     shipped = lessons() | ({GIVEN: given} if given else {})
+    questions = [step["question"] for each in shipped.values() for step in each["steps"]]
+    page.workspaces.lesson_runs = [each["recipe"] for each in questions if "recipe" in each]
     titles = [[name, own(each["title"]) if name == GIVEN else each["title"]] for name, each in shipped.items()]
     page.laid_out["lessons"] = titles
 

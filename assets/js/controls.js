@@ -1,7 +1,7 @@
 // What views are put together from: tables, lists of choices, boxes to tick, what a button opens, progress, and the keeper of
 // the keyboard's focus.
 
-import { el, fill } from "./parts/elements.js";
+import { button, el, fill } from "./parts/elements.js";
 
 /** @typedef {import("./parts/elements.js").Attributes} Attributes */
 /** @typedef {import("./parts/elements.js").Child} Child */
@@ -80,7 +80,7 @@ export function progress(name) {
 const EDGE = 12; // pixels between what a button opens and the end of the window
 
 /**
- * A button and what it opens below it. Escape, a press outside and a press of a button inside close that.
+ * A button and what it opens below it, or above where the window ends. Escape, a press outside and a press of a button inside close that.
  * @param {Child} name @param {Attributes} attributes of the button @param {...Child} content
  */
 export function popover(name, attributes, ...content) {
@@ -90,26 +90,48 @@ export function popover(name, attributes, ...content) {
     if (target instanceof Element && target.closest("button")) panel.hidePopover();
   });
   function place() {
-    const { left, bottom } = opener.getBoundingClientRect();
+    const { left, top, bottom } = opener.getBoundingClientRect();
     const most = document.documentElement.clientWidth - panel.offsetWidth - EDGE;
     panel.style.left = `${Math.max(EDGE, Math.min(left, most))}px`;
-    panel.style.top = `${bottom + 4}px`;
+    const isBelow = bottom + panel.offsetHeight + EDGE <= innerHeight;
+    panel.style.top = `${isBelow ? bottom + 4 : Math.max(EDGE, top - 4 - panel.offsetHeight)}px`;
   }
   opener.popoverTargetElement = panel;
   return el("div", opener, panel);
 }
 
 /**
- * Copy a text; where the browser forbids it (it allows it only over https or on this machine), select the element that shows it.
- * @param {string} text @param {Node} [shown] @returns {Promise<boolean>} whether it is copied
+ * A button that asks before it acts. @param {Child} name @param {Attributes} attributes of the button, with an id
+ * @param {Child} ask @param {() => void} press
  */
-export async function copy(text, shown) {
+export function asksFirst(name, attributes, ask, press) {
+  const sure = button(name, press, { id: `${attributes.id}-sure` });
+  return popover(
+    name,
+    attributes,
+    el("p", ask),
+    el(
+      "div.b-tools",
+      sure,
+      button("Cancel", () => {}),
+    ),
+  );
+}
+
+/**
+ * Copy a text. Over http a browser copies only what is selected, and where it forbids that too, the text stays selected.
+ * @param {string} text @param {HTMLElement} shown the element or the field with it @param {() => void} [show] makes that visible
+ * @returns {Promise<boolean>} whether it is copied
+ */
+export async function copy(text, shown, show) {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    if (shown) getSelection()?.selectAllChildren(shown);
-    return false;
+    show?.();
+    if (shown instanceof HTMLInputElement) shown.select();
+    else getSelection()?.selectAllChildren(shown);
+    return document.execCommand("copy");
   }
 }
 

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from bert_core.config import LOCAL, BertConfig, FinetuningData, Limits, fields_of
+from bert_core.config import LOCAL, BertConfig, DataConfig, FinetuningData, Limits, fields_of
 from bert_core.costs import check_size, choose_device, estimate_seconds, training_bytes
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus, notes_on_unknown
 from bert_core.data.tokenizer import CLS, LEARNED_BYTES, MASK, SEP, UNK, notes_on_words, special_ids, train_tokenizer
-from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked_settings, quoted
+from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked_settings, ignore, quoted
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import GOING_ON_RATE, FinetuningRecipe, Recipe
 from bert_core.runs.snapshots import Snapshot
@@ -110,8 +110,8 @@ def prepare(
     device: str = "auto",
     *,
     start: Checkpoint | None = None,
-    progress: Callable[[str], None] = lambda stage: None,
-    admit: Callable[[Prepared], None] = lambda prepared: None,
+    progress: Callable[[str], None] = ignore,
+    admit: Callable[[Prepared], None] = ignore,
 ) -> Prepared:
     """Encode a text or labelled examples and draw the initial weights, without the global random generator.
 
@@ -159,7 +159,7 @@ def _prepare_text(
     corpus: Corpus,
     device: str,
     start: Checkpoint | None = None,
-    progress: Callable[[str], None] = lambda stage: None,
+    progress: Callable[[str], None] = ignore,
     times: float = 1.0,
 ) -> Prepared:
     """As `prepare`, without weights. times: how many times as long the text is for which this one stands."""
@@ -219,6 +219,8 @@ def _text_notes(
     """What the reader changed, what the tokenizer does to the words of the training text, and what a start means."""
     remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
     notes = corpus.notes + notes_on_unknown(batches.encoded.unknown_share, text.name, remedy)
+    if batches.encoded.pair_labels is not None and recipe.data.negatives != DataConfig.negatives:
+        notes += ("The pairs of this text have labels of their own, so the setting data.negatives is not used.",)
     if start is None:
         notes += tuple(notes_on_words(text.excerpt(MAX_PREVIEWED).sentences, recipe.tokenizer.kind))
     if start is not None:
@@ -411,9 +413,8 @@ def check_steps(steps: int, limits: Limits) -> None:
 
 @functools.lru_cache(256)
 def largest_scale(recipe: Recipe, limits: Limits) -> float:
-    """The recipe's scale or, where the limits of parameters and steps refuse it, the largest one in hundredths that
-    they allow; the recipe's own if they allow none. Without a text of its own, it is judged by the largest vocabulary
-    that it asks for."""
+    """The recipe's scale or, where the limit of parameters refuses it, the largest one in hundredths that it allows;
+    the recipe's own if it allows none. Without a text of its own, it is judged by its largest vocabulary."""
     vocabulary = recipe.tokenizer.vocab_size or recipe.model.vocab_size
     if recipe.corpus.file:
         vocabulary = train_tokenizer(recipe.source(), **fields_of(recipe.tokenizer)).get_vocab_size()
@@ -421,8 +422,6 @@ def largest_scale(recipe: Recipe, limits: Limits) -> float:
     for scale in itertools.chain([recipe.scale], smaller):
         scaled = dataclasses.replace(recipe, scale=scale).at_scale()
         with contextlib.suppress(ConfigError):
-            if scaled.training.epochs is None:
-                check_steps(scaled.training.total_steps, limits)
             check_parameters(dataclasses.replace(scaled.model, vocab_size=vocabulary), limits)
             return scale
     return recipe.scale

@@ -1,11 +1,12 @@
 """A class: a teacher and two pupils, each in a browser profile of their own."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_steps import FIRST, Tabs, open_tab, show, start, wait_for_question
+from browser_steps import FIRST, Tabs, change_setting, open_tab, show, start, wait_for_question, wait_for_status
 from playwright.sync_api import Page, expect
 
 TEACHER = "the-token"
@@ -16,31 +17,43 @@ def visit_class(tabs: Tabs, service: Any, shipped: Path) -> Iterator[Callable[..
     import ui
 
     app, url, _ = ui.launch(
-        service, shipped=[shipped], teacher=TEACHER, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True
+        *(service,), shipped=[shipped], teacher=TEACHER, server_name="0.0.0.0", prevent_thread_lock=True, quiet=True
     )
-    own = Tabs(tabs.browser, url)
+    own = Tabs(tabs.browser, url.replace("0.0.0.0", "localhost"))
+    limits = service.limits
     with own.visits() as visit:
         yield visit
+    service.limits = limits
     assert own.complaints == []
     app.get_blocks().close(verbose=False)
 
 
-def test_a_class_shares_runs_opens_a_lesson_and_guesses(visit_class: Callable[..., Page]) -> None:
+def test_a_class_shares_runs_and_opens_a_lesson(visit_class: Callable[..., Page]) -> None:
     teacher, ada, bob = visit_class(at=f"#teacher={TEACHER}"), visit_class(), visit_class()
     expect(teacher.locator("#class-bar")).to_contain_text("3 here")
     assert TEACHER not in teacher.url
     expect(ada.locator("#class-bar section")).to_be_hidden()
 
+    change_setting(ada, "steps", "5000")
     start(ada)
     for page in (teacher, ada, bob):
         open_tab(page, "Class")
-    expect(teacher.locator(".class-address")).to_contain_text("http://127.0.0.1")
+    expect(teacher.locator(".class-address")).to_contain_text("http://")
     expect(ada.locator(".class-desk")).to_have_count(0)
     ada.locator("#class-name").fill("Ada <b>")
     ada.locator("#class-share").click()
     for page in (teacher, bob):
         expect(page.locator(".class-run h3")).to_have_text("Ada <b>")
     expect(ada.locator(".class-run.is-own")).to_have_count(1)
+    # The board follows the run while it trains.
+    step = bob.locator(".class-run").get_by_text("of 5,000")
+    expect(step).to_be_visible()
+    before = step.inner_text()
+    expect(step).not_to_have_text(before)
+    expect(bob.locator(".class-run").get_by_text("MLM loss, last 20 steps")).to_be_visible()
+    ada.locator("#stop").evaluate("button => button.click()")
+    expect(bob.locator(".class-run").get_by_text("stopped")).to_be_visible()
+    expect(bob.locator(".class-verdict")).to_be_visible()
 
     teacher.locator("#language").select_option("ko")
     ada.locator("#language").select_option("zh-CN")
@@ -49,32 +62,149 @@ def test_a_class_shares_runs_opens_a_lesson_and_guesses(visit_class: Callable[..
     expect(ada.locator("#class-bar")).to_contain_text("“BERT 的训练目标”")
     for page in (teacher, ada):
         page.locator("#language").select_option("en")
+    # An offer stays in the window, and can be opened after "Not now".
+    bob.set_viewport_size({"width": 1200, "height": 300})
+    bob.mouse.wheel(0, 9000)
+    bob.wait_for_function("scrollY > 100")
+    expect(bob.locator("#class-close")).to_be_in_viewport()
+    bob.locator("#class-close").click()
+    expect(bob.locator("#class-close")).to_have_count(0)
+    bob.set_viewport_size({"width": 1600, "height": 900})
     bob.locator("#class-open").click()
     wait_for_question(bob, lesson="what-bert-learns")
-    ada.locator("#class-close").click()
-    expect(ada.locator("#class-bar section")).to_be_hidden()
-
-    show(teacher, "masked-words", **FIRST)
-    expect(teacher.locator("#masked-guesses section")).to_have_count(1)
-    teacher.locator("#class-ask").click()
-    expect(teacher.locator("#uncover")).to_be_visible()
-    for page, word in ((ada, "Juliet"), (bob, "romeo")):
-        page.locator("#class-answer").click()
-        expect(page.locator(".class-histogram")).to_have_count(0)
-        page.get_by_label("Your word for mask 1").fill(word)
-        page.locator("#uncover").click()
-        expect(page.locator(".class-histogram")).to_contain_text(word.lower())
-        expect(page.locator("#masked-guesses li")).to_have_count(0)
-    expect(teacher.locator(".class-histogram tr")).to_have_count(2)
-    teacher.locator("#class-uncover").click()
-    for page, right in ((ada, 1), (bob, 0)):
-        expect(page.locator("#masked-guesses [role=status]")).to_contain_text(f"You {right} of 1")
-    expect(teacher.locator("#masked-guesses li")).to_have_count(5)
 
     open_tab(teacher, "Class")
+    teacher.locator("[id^=class-remove-]").first.click()
+    expect(teacher.get_by_text("Take this run off the board? It is of Ada <b>.")).to_be_visible()
+    teacher.get_by_role("button", name="Cancel").last.click()
     teacher.locator("#class-clear").click()
+    expect(ada.locator(".class-run")).to_have_count(1)
+    teacher.locator("#class-clear-sure").click()
     expect(ada.locator(".class-run")).to_have_count(0)
-    ada.reload()
-    expect(ada.locator("#class-bar")).to_contain_text("What the room guessed")
-    expect(ada.get_by_text("What the room guessed")).to_be_in_viewport()
-    ada.locator("#stop").evaluate("button => button.click()")
+    teacher.locator("#class-unsend").click()
+    expect(ada.locator("#class-bar section")).to_be_hidden()
+
+
+def test_the_room_guesses_and_the_model_stands_beside_it(visit_class: Callable[..., Page]) -> None:
+    teacher, ada, bob = visit_class(at=f"#teacher={TEACHER}"), visit_class(), visit_class()
+    change_setting(teacher, "steps", "20")
+    start(teacher)
+    wait_for_status(teacher, "Finished")
+    asked = {"text": "Where is my Juliet?", "hidden": "3"}
+    show(teacher, "masked-words", **asked, model=teacher.locator("#model-picker").input_value())
+    expect(teacher.locator("#masked-guesses ol li")).to_have_count(5)
+    teacher.locator("#class-ask").click()
+    expect(teacher.locator("#class-uncover")).to_be_visible()
+    expect(teacher.locator("#masked-guesses ol li").first).to_be_hidden()  # it may be on the wall
+    for page in (ada, bob):
+        expect(page.get_by_role("button", name="Send my guess")).to_be_visible()
+        expect(page.locator(".class-sentence")).to_have_text("Where is my ?")
+        assert "Where is my Juliet" not in page.url + page.content()
+    bob.get_by_label("Your word for mask 1").fill("rom")
+    ada.get_by_label("Your word for mask 1").fill("Juliet")
+    ada.locator("#class-guess").click()
+    expect(ada.locator(".class-histogram")).to_contain_text("juliet")
+    expect(teacher.locator(".class-histogram")).to_contain_text("1 guess")
+    expect(bob.locator(".class-histogram")).to_have_count(0)
+    expect(bob.get_by_label("Your word for mask 1")).to_have_value("rom")  # what was typed stays
+    bob.get_by_label("Your word for mask 1").fill("romeo")
+    bob.keyboard.press("Enter")
+    expect(bob.locator(".class-histogram tbody tr")).to_have_count(2)
+    show(bob, "masked-words", **asked)
+    expect(bob.locator("#masked-guesses ol li")).to_have_count(5)
+    expect(bob.locator("#masked-guesses ol li").first).to_be_hidden()
+    expect(ada.locator("#class-bar")).not_to_contain_text("Model")
+    teacher.locator("#class-uncover").click()
+    late = visit_class()
+    for page in (teacher, ada, bob, late):
+        right = page.locator(".class-histogram tr.is-own")
+        expect(right).to_be_visible()
+        expect(right.locator("th")).to_contain_text("juliet")
+        expect(right).to_contain_text("hidden")
+        expect(right.locator("td").nth(1)).to_have_text("1")  # the room's
+        expect(right.locator("td").nth(2)).to_have_text(re.compile("%$"))  # the model's
+        expect(page.locator(".class-sentence")).to_be_visible()
+        expect(page.get_by_text("The model is Romeo and Juliet, quick, step 20.")).to_be_visible()
+    expect(ada.locator(".class-histogram tr.is-own")).to_contain_text("your guess")
+    for page in (teacher, bob):
+        expect(page.locator("#masked-guesses ol li").first).to_be_visible()
+    expect(bob.get_by_label("Guess first")).not_to_be_checked()
+    teacher.locator("#class-end").click()
+    expect(ada.locator(".class-sentence")).to_have_count(0)
+
+
+def test_links_of_a_class_are_copied_and_lead_to_it(visit_class: Callable[..., Page]) -> None:
+    page = visit_class()
+    show(page, "masked-words", **FIRST)
+    address = page.evaluate("location.port")
+    page.wait_for_function("window.Balcony.address")
+    joined = page.evaluate("window.Balcony.address")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("#copy-link").click()
+    expect(page.locator("#copy-link")).to_have_text("Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith(f"{joined}#")
+    assert "localhost" not in copied
+    # The teacher's address in a page that is open already.
+    page.evaluate(f"location.hash = '#teacher={TEACHER}'")
+    expect(page.locator("#class-send-view")).to_be_visible()
+    assert TEACHER not in page.url
+    wait_for_question(page, tab="masked-words", hidden="12")
+    # Without https a page may copy what is selected.
+    page.goto(f"http://0.0.0.0:{address}/")
+    expect(page.locator("#start")).to_be_enabled()
+    assert page.evaluate("window.isSecureContext") is False
+    page.locator("#copy-link").click()
+    expect(page.locator("#copy-link")).to_have_text("Copied")
+    expect(page.locator("#link")).to_be_visible()
+    selected = page.locator("#link").evaluate("field => field.value.slice(field.selectionStart, field.selectionEnd)")
+    assert selected.startswith("http://0.0.0.0")
+
+
+def test_a_lesson_made_in_the_page_is_sent_to_the_class(visit_class: Callable[..., Page]) -> None:
+    teacher, ada = visit_class(at=f"#teacher={TEACHER}"), visit_class()
+    teacher.locator("#lessons-list").click()
+    teacher.locator("#lesson-new").click()
+    teacher.locator("#lesson-title").fill("Of our own")
+    teacher.locator("#lesson-add").click()
+    teacher.locator("#lesson-text").fill("A step of ours")
+    teacher.locator("#class-send-lesson").click()
+    ada.locator("#class-open").click()
+    expect(ada.locator("#lesson-body h2")).to_have_text("Of our own")
+    expect(ada.get_by_text("A step of ours")).to_be_visible()
+    teacher.locator("#class-unsend").click()
+    expect(ada.locator("#class-bar section")).to_be_hidden()
+
+
+def test_a_teacher_who_lowers_the_limits_is_heard_on_every_page(visit_class: Callable[..., Page], service: Any) -> None:
+    before = service.limits
+    try:
+        ada, teacher = visit_class(), visit_class(at=f"#teacher={TEACHER}")
+        open_tab(teacher, "Class")
+        expect(teacher.locator("#class-steps")).not_to_have_value("")
+        teacher.locator("#class-steps").fill("50")
+        teacher.locator("#class-steps").blur()
+        told, asks = "a run has at most 50 steps", "asks for 50 steps instead of 110"
+        for sentence in (told, asks):
+            expect(ada.locator("#messages").get_by_text(sentence)).to_be_in_viewport(ratio=1)
+        change_setting(ada, "steps", "60")
+        refused = "This run would have 60 steps; the limit here is 50."
+        expect(ada.locator("#preview")).to_contain_text(refused)
+        ada.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        ada.locator("#start").click()
+        expect(ada.locator("#messages").get_by_text(refused)).to_be_in_viewport(ratio=1)
+
+        late = visit_class()
+        expect(late.locator("#messages").get_by_text(asks)).to_be_in_viewport(ratio=1)
+        expect(late.locator("#preview")).not_to_contain_text("This run would have")
+        show(late, "masked-words", **FIRST, model="x", recipe='{"recipe":"romeo-juliet","seed":"7","settings":{}}')
+        expect(late.locator("#link-notice")).to_contain_text("This run would have 110 steps; the limit here is 50.")
+        expect(late.locator("#link-notice")).to_be_in_viewport(ratio=1)
+        # The runs of the lessons are exempt.
+        show(late, "train", lesson="memorising-and-learning", at="1")
+        late.locator("#lesson-next").click()
+        wait_for_status(late, "Finished")
+        expect(late.locator("#run-step")).to_have_text("110 of 110")
+        expect(late.locator("#model-step")).to_have_text("step 110")
+    finally:
+        service.limits = before

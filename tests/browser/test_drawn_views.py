@@ -52,6 +52,7 @@ def test_no_line_crosses_the_name_of_a_loss_to_compare_with(page: Page) -> None:
         """async (options) => {
             const root = document.createElement("div"), page = document.querySelector(".gradio-container");
             page.append(root);
+            (await import("/modules/frame/page.js")).setVisitor("a");
             const chart = (await import("/modules/train/curves.js")).curves(root, options, {});
             chart.begin({ run: "x", steps: 100 });
             chart.change({ baselines: { unigram: { loss: 3.2, label: "always the same" } } });

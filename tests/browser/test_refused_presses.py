@@ -24,7 +24,7 @@ from ui.server.workspace import Workspace
 from ui.server.workspaces import Workspaces
 from ui.train.settings import with_labels
 
-POLL_MS, PATIENCE_MS = 40, 3_000
+POLL_MS, QUIET_MS, PATIENCE_MS = 40, 800, 3_000
 LOST = "The server does not answer."
 # The buttons that can be seen now: a key, which is the id or the part of the page and the class; whether it is
 # disabled; why, by its title or description.
@@ -69,12 +69,14 @@ STANDS = """(sentences) => {
 }"""
 
 
-# The number of questions under way.
+# The number of questions under way, and when the last one was sent.
 COUNTING = """window.asking = 0;
+window.last_asked = 0;
 const ask = window.fetch;
 window.fetch = (...request) => {
     if (request[1]?.method !== 'POST') return ask(...request);
     window.asking += 1;
+    window.last_asked = performance.now();
     return ask(...request).finally(() => { window.asking -= 1; });
 };"""
 
@@ -132,11 +134,12 @@ class Walk:
         assert len(pressed) > 60
         return faults
 
-    def settle(self) -> None:
-        """Wait until the server has answered all requests of the page."""
+    def settle(self, quiet_ms: int = POLL_MS) -> None:
+        """Wait until the server has answered all requests of the page, and the page has not asked for quiet_ms."""
         end = time.monotonic() + WAIT_MS / 1000
-        self.page.wait_for_timeout(POLL_MS)
-        while self.page.evaluate("asking") and time.monotonic() < end:
+        self.page.wait_for_timeout(quiet_ms)
+        while not self.page.evaluate("least => !asking && performance.now() - last_asked > least", quiet_ms):
+            assert time.monotonic() < end, "The page asks without end."
             self.page.wait_for_timeout(POLL_MS)
 
     def _stands(self, sentences: list[str]) -> bool:
@@ -180,7 +183,7 @@ def walk(tabs: Tabs, service: Any, shipped: Path, monkeypatch: pytest.MonkeyPatc
 def reload(walk: Walk, status: str) -> None:
     walk.page.reload()
     wait_for_status(walk.page, status)
-    walk.settle()  # what the page asks by itself is not the answer to a press
+    walk.settle(QUIET_MS)  # what the page asks by itself, one after the other, is not the answer to a press
 
 
 def test_a_refused_press_is_answered_in_the_window(walk: Walk, service: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,17 +14,26 @@ from starlette.testclient import TestClient
 
 from bert_core.config import PUBLIC
 from bert_core.errors import InputError
+from bert_core.probes.masked_words import fill_mask, rate_guess
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.run import ENDED, Run
 from ui.classroom import state
 from ui.classroom.address import QUIET_ZONE, join_address, qr_code, show, welcome
-from ui.classroom.routes import ADDRESS, MOST_POINTS, class_routes
+from ui.classroom.covered import Covered
+from ui.classroom.routes import ADDRESS, KEPT, MOST_POINTS, class_routes
 from ui.classroom.state import MOST_SHARED, PRESENT_SECONDS, Classroom, cleaned
+from ui.lessons import read_lesson
 from ui.server.workspace import Workspace
 
 TOKEN = "teacher's own"
 RUN = {"title": "T", "status": "finished", "curve": [[1, 2.0, 0.7]], "verdict": ""}
 LINK = "#tab=masked-words&text=a&hidden=0"
+ASKED = {"text": "Hello, how are you? I am Romeo.", "pair": "hello [MASK]", "hidden": [6]}  # of the shipped model
+
+
+def gap(*words: str) -> Covered:
+    """A question with a gap for each word."""
+    return Covered(("[MASK]",), words, "m", [{} for _ in words])
 
 
 @dataclass
@@ -52,6 +61,11 @@ class Room:
     def teach(self, action: str, *arguments: Any) -> dict[str, Any]:
         return self.ask("", action, TOKEN, *arguments)
 
+    def question(self, question: dict[str, Any] = ASKED) -> dict[str, Any]:
+        """The teacher, who is the first visitor, asks the room; the second visitor's news of it, or an error."""
+        refused = self.teach("ask", self.tokens[0], LINK, question)
+        return refused or self.ask(self.tokens[1], "", 0)["round"]
+
 
 @pytest.fixture
 def classroom() -> Classroom:
@@ -59,14 +73,15 @@ def classroom() -> Classroom:
 
 
 @pytest.fixture
-def room(workspaces, classroom) -> Room:
+def room(workspaces, classroom, monkeypatch) -> Room:
     limits, judged = workspaces.service.limits, []
+    monkeypatch.setattr("ui.classroom.routes.FOLLOW_SECONDS", -1.0)
 
     def judge(space: Workspace, run: Run) -> str:
         judged.append(run)
         return f"{run.status}!" * 200
 
-    routes = class_routes(workspaces, classroom, judge)
+    routes = class_routes(workspaces, classroom, judge, read_lesson)
     yield Room(TestClient(Starlette(routes=routes)), [workspaces.enter(None).token for _ in range(2)], judged)
     workspaces.service.limits = limits
 
@@ -84,11 +99,12 @@ def test_a_run_is_shared_followed_and_taken_back_by_its_visitor_alone(room, work
     one, other = room.tokens
     assert "press Start" in room.ask(one, "share", None, "Ada")["error"]
     run = trained(workspaces, one, 3)
-    assert room.ask(one, "share", None, "Ada") == {"run": run.id}
+    assert room.ask(one, "share", None, "Ada") == {"name": "Ada"}
     seen = room.ask(other, "", 0)
     [shared] = seen["runs"]
     assert (shared["name"], shared["status"], shared["step"]) == ("Ada", "finished", 3)
     assert [point[0] for point in shared["curve"]] == [1, 2, 3]
+    assert shared["losses"][0] == pytest.approx(sum(row.mlm_loss for row in run.history()) / 3, rel=1e-3)
     assert shared["verdict"].startswith("finished!")
     assert len(shared["verdict"]) == 400
     assert one not in json.dumps(seen)
@@ -135,11 +151,14 @@ def test_who_is_here_counts_visitors_for_some_seconds(classroom):
     assert classroom.news(None, 0)["here"] == 1
 
 
-@pytest.mark.parametrize("action", ["enter", "send", "ask", "uncover", "end", "clear", "limit"])
+TEACHERS = ["enter", "send", "send_lesson", "ask", "uncover", "end", "clear", "limit"]
+
+
+@pytest.mark.parametrize("action", TEACHERS)
 @pytest.mark.parametrize("token", ["", "teacher's ow", TOKEN + "x", None, 3, ["t"], "\ud800", "é"])
 def test_nobody_without_the_token_changes_all_pages(room, classroom, action, token):
     classroom.share("a", "Ada", RUN)
-    classroom.ask(LINK)
+    classroom.ask(LINK, gap("a"))
     before = room.ask(room.tokens[0], "", 0)
     assert room.ask(room.tokens[0], action, token) == {"error": state.NOT_THE_TEACHER}
     assert room.ask(room.tokens[0], action) == {"error": state.NOT_THE_TEACHER}
@@ -171,28 +190,144 @@ def test_a_lesson_is_a_part_of_this_page_and_never_the_token(room):
     refused = ["http://elsewhere.example/", "#", "#" + "a" * 9_000, 3, "#a\ud800", "#a\u202eb"]
     for link in [*refused, f"#tab=train&teacher={TOKEN}", "#teacher=x", "#text=teacher%27s%20own"]:
         assert "Copy link" in room.teach("send", "", link)["error"]
-        assert "Copy link" in room.teach("ask", link)["error"]
+        assert "Copy link" in room.teach("ask", room.tokens[0], link, ASKED)["error"]
     assert room.ask("", "", 0)["lesson"] == sent
     room.teach("send", "", "")
     assert room.ask("", "", 0)["lesson"] is None
 
 
-def test_the_guesses_of_a_room_are_one_histogram(room):
+def test_a_question_covers_its_words_until_the_teacher_uncovers_them_beside_the_models_guesses(room, workspaces):
     one, other = room.tokens
     assert "closed" in room.ask(one, "guess", 1, ["a"])["error"]
-    room.teach("ask", LINK)
-    number = room.ask(one, "", 0)["round"]["number"]
+    asked = room.question()
+    assert (asked["texts"], asked["gaps"]) == (["Hello, how are you? I am [MASK].", "hello [MASK]"], 2)
+    assert "romeo" not in json.dumps(asked).lower()
+    number = asked["number"]
     assert "Type a word" in room.ask(one, "guess", number, ["", " "])["error"]
-    for visitor, words in ((one, ["romeo"]), (other, ["Juliet ", "x"]), (one, ["juliet"])):
-        assert room.ask(visitor, "guess", number, words) == {}
-    shown = room.ask(one, "", 0)["round"]
-    assert (shown["count"], shown["bars"], shown["own"]) == (2, [[["juliet", 2]], [["x", 1]]], ["juliet"])
+    assert room.ask(one, "guess", number, ["juliet"]) == {}
+    assert room.ask(other, "", 0)["round"]["bars"] == [], "who has not guessed sees nobody's guess"
+    assert room.ask(other, "", 0, TOKEN)["round"]["bars"] == [[["juliet", 1]], []], "the teacher does"
+    assert room.ask(other, "", 0, TOKEN + "x")["round"]["bars"] == []
+    for words in (["x"], ["Juliet ", "zzz"]):
+        assert room.ask(other, "guess", number, words) == {}
+    shown = room.ask(other, "", 0)["round"]
+    assert (shown["count"], shown["bars"]) == (2, [[["juliet", 2]], [["zzz", 1]]])
+    assert shown["own"] == ["juliet", "zzz"]
     assert "error" in room.ask("stranger", "guess", number, ["a"])
+
     room.teach("uncover")
     assert "closed" in room.ask(one, "guess", number, ["late"])["error"]
-    assert room.ask(one, "", 0)["round"]["open"] is False
+    shown = room.ask("", "", 0)["round"]
+    assert (shown["open"], shown["link"]) == (False, LINK[1:])
+    model, questions = workspaces.shipped().checkpoint, ("Hello, how are you? I am [MASK].", "hello [MASK]")
+    likeliest = [dict(each) for each in fill_mask(model, *questions, top_k=5)]
+    romeo = rate_guess(model, "romeo", *questions).probability
+    rows = {word: cells for word, *cells in shown["bars"][0]}
+    assert rows["romeo"] == [0, pytest.approx(romeo), True]
+    assert rows["juliet"] == [2, pytest.approx(rate_guess(model, "juliet", *questions).probability), False]
+    assert set(rows) == {*likeliest[0], "romeo", "juliet"}
+    assert all(rows[word][1] == pytest.approx(likeliest[0][word]) for word in likeliest[0])
+    assert {word: cells for word, *cells in shown["bars"][1]}["zzz"] == [1, None, False], "a word that it lacks"
+    assert not any(row[3] for row in shown["bars"][1]), "nobody knows what a typed [MASK] stands for"
     room.teach("end")
     assert room.ask(one, "", 0)["round"] is None
+
+
+def test_a_question_is_of_the_model_that_the_teacher_shows(room, workspaces):
+    run = trained(workspaces, room.tokens[0])
+    room.question(ASKED | {"model": run.id})
+    room.teach("uncover")
+    shown = room.ask("", "", 0)["round"]
+    assert shown["model"] == f"{workspaces.find(room.tokens[0]).title_of(run)}, step 3"
+    expected = rate_guess(run.snapshots[-1].checkpoint(), "romeo", "Hello, how are you? I am [MASK].", "hello [MASK]")
+    assert [row[2] for row in shown["bars"][0] if row[3]] == [pytest.approx(expected.probability)]
+    assert "Hide a word" in room.question({"text": "hello"})["error"]
+    assert "at most 8" in room.question({"text": "[MASK] " * 9})["error"]
+    assert "not one of yours" in room.question(ASKED | {"model": "0" * 32})["error"]
+    assert "not here" in room.ask("", "ask", TOKEN, "stranger", LINK, ASKED)["error"]
+
+
+def test_a_run_on_the_board_is_followed_until_it_is_taken_off(room, workspaces):
+    one, other = room.tokens
+    recipe = load_recipe(DEFAULT_RECIPE).override({"training.steps": 9, "data.batch_size": 2})
+    run = workspaces.start(workspaces.find(one), recipe, None, paused=True)
+    while run.status != "paused":
+        time.sleep(0.01)
+    steps = []
+    for _ in range(2):
+        run.step()
+        while run.steps_done == len(steps) or run.status != "paused":
+            time.sleep(0.01)
+        if not steps:
+            room.ask(one, "share", None, "Ada")
+        news = room.ask(other, "", 0)
+        steps.append(news["runs"][0]["step"])
+    assert steps == [1, 2]
+    assert room.ask(other, "", news["version"])["version"] == news["version"], "what did not change is not sent"
+    run.resume()
+    while run.status not in ENDED:
+        time.sleep(0.01)
+    [ended] = room.ask(other, "", news["version"])["runs"]
+    assert (ended["step"], ended["status"], ended["verdict"][:9]) == (9, "finished", "finished!")
+    room.ask(one, "withdraw")
+    assert room.ask(other, "", 0)["runs"] == []
+
+
+def test_two_people_of_one_name_are_told_apart(classroom):
+    assert [classroom.share(visitor, name, RUN) for visitor, name in (("a", "Ada"), ("b", "ADA "), ("c", "ada"))] == [
+        "Ada",
+        "ADA (2)",
+        "ada (3)",
+    ]
+    assert classroom.share("b", "ADA", RUN) == "ADA (2)", "shared again"
+    classroom.withdraw("a")
+    assert classroom.share("b", "Bob", RUN) == "Bob"
+
+
+def test_a_lesson_of_the_teachers_own_is_fetched_by_who_opens_it(room):
+    one = room.tokens[0]
+    lesson = {"title": "Mine", "steps": [{"text": "<b>", "choices": ["a"], "right": 0}]}
+    assert "its “hide”" in room.teach("send_lesson", '{"title": "T", "steps": [{"hide": ["body"]}]}')["error"]
+    assert "taken this lesson back" in room.ask(one, "lesson")["error"]
+    assert room.teach("send_lesson", json.dumps(lesson)) == {}
+    sent = room.ask(one, "", 0)["lesson"]
+    assert (sent["title"], sent["lesson"]) == ("Mine", True)
+    assert room.ask(one, "lesson")["steps"][0]["text"] == "<b>"
+    room.teach("send", "", LINK)
+    assert room.ask(one, "", 0)["lesson"]["lesson"] is False
+    assert "error" in room.ask(one, "lesson")
+
+
+def test_a_kept_class_goes_on_after_a_restart(room, workspaces, service, tmp_path):
+    def serve() -> Room:
+        routes = class_routes(workspaces, Classroom(TOKEN), lambda space, run: "good", read_lesson, tmp_path)
+        return Room(TestClient(Starlette(routes=routes)), room.tokens)
+
+    first = serve()
+    run = trained(workspaces, room.tokens[0])
+    first.ask(room.tokens[0], "share", None, "Ada")
+    number = first.question()["number"]
+    first.ask(room.tokens[1], "guess", number, ["juliet", "you"])
+    first.teach("limit", 77, 50_000, False)
+    first.teach("send", "T", LINK)
+    before = first.ask(room.tokens[1], "", 0, TOKEN)
+    assert (tmp_path / KEPT).stat().st_mode & 0o077 == 0, "it holds the teacher's token"
+    assert json.loads((tmp_path / KEPT).read_text())["token"] == TOKEN
+    assert room.tokens[0] not in (tmp_path / KEPT).read_text()
+
+    workspaces.service.limits = PUBLIC
+    second = serve()
+    assert workspaces.service.limits.steps == 77
+    after = second.ask(room.tokens[1], "", 0, TOKEN)
+    for part in ("lesson", "round", "sharing"):
+        assert after[part] == before[part], part
+    assert [each["name"] for each in after["runs"]] == ["Ada"]
+    assert after["runs"][0]["curve"] == before["runs"][0]["curve"]
+    second.teach("uncover")
+    assert len(second.ask("", "", 0)["round"]["bars"][0]) >= 5, "the model's guesses are kept too"
+    (tmp_path / KEPT).write_text("{}")
+    assert serve().ask("", "", 0)["runs"] == [], "a class that cannot be read is begun anew"
+    assert run.status == "finished"
 
 
 @pytest.mark.parametrize(
@@ -221,13 +356,13 @@ def test_what_a_class_holds_is_bounded(classroom):
     assert len(news["runs"]) == MOST_SHARED
     assert max(len(each["name"]) for each in news["runs"]) == 24
     classroom.share("0", "still", RUN)
-    classroom.ask(LINK)
+    classroom.ask(LINK, gap(*"abcdefgh"))
     number = classroom.news("a", 0)["round"]["number"]
     for visitor in range(MOST_SHARED):
         classroom.guess(f"{visitor}", number, [f"{visitor}" + "w" * 99] * 99)
     with pytest.raises(InputError, match="have guessed"):
         classroom.guess("late", number, ["a"])
-    bars = classroom.news("a", 0)["round"]["bars"]
+    bars = classroom.news("a", 0, is_teacher=True)["round"]["bars"]
     assert (len(bars), len(bars[0]), max(len(word) for word, _ in bars[0])) == (8, 12, 32)
     for visitor in range(state.MOST_PRESENT + 5):
         classroom.news(f"{visitor}", 0)
@@ -243,12 +378,19 @@ def test_a_malformed_request_is_refused(room, sent):
 
 
 def test_an_action_with_the_wrong_parts_gets_a_sentence(room, caplog):
-    room.teach("ask", LINK)
+    room.question()
     wrong = [("share",), ("share", 1), ("share", [], "a"), ("share", None, 3), ("guess", 1), ("guess", 1, "ab")]
     number = room.ask("", "", 0)["round"]["number"]
     for action, *parts in [*wrong, ("guess", number, [3]), ("guess", number, None), ("nothing",), ("__class__", 1)]:
         assert room.ask(room.tokens[0], action, *parts)["error"].endswith(".")
-    for action, *parts in [("send", "t"), ("send", None, LINK), ("ask",), ("limit", 1), ("clear", 1, 2)]:
+    for action, *parts in [
+        ("send", "t"),
+        ("send", None, LINK),
+        ("ask",),
+        ("limit", 1),
+        ("clear", 1, 2),
+        ("send_lesson", 3),
+    ]:
         assert room.teach(action, *parts)["error"].endswith(".")
     assert "unexpected" not in caplog.text
 

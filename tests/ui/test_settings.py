@@ -204,7 +204,7 @@ CLASSIC = ("romeo-juliet-wmathor", "romeo-juliet-graykode")
 def test_a_place_offers_each_recipe_at_the_largest_scale_that_its_limits_allow(name: str) -> None:
     own, scale = load_recipe(name), largest_scale(load_recipe(name), PUBLIC)
     assert largest_scale(own, LOCAL) == own.scale
-    assert (scale < own.scale) == (name in (*CLASSIC, "english-mini", "bert-paper"))
+    assert (scale < own.scale) == (name in CLASSIC)
     assert (f"(at scale {scale:g})" in title_in_list(own, PUBLIC)) == (scale < own.scale)
     offered = filled(typed(own), recipe_name=name, limits=PUBLIC).own_recipe()
     assert (offered.scale, len(description_of(offered)["notes"])) == (scale, 1 + (scale < own.scale))

@@ -3,8 +3,13 @@
 import asyncio
 import dataclasses
 import inspect
-import weakref
+import json
+import logging
+import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
@@ -12,37 +17,53 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from bert_core.config import LOCAL
-from bert_core.errors import InputError, RunError
+from bert_core.errors import BertCoreError, InputError, RunError, one_line
 from bert_core.runs.run import TRAINING, Run
+from ui.classroom.covered import cover
 from ui.classroom.state import LONGEST_TITLE, Classroom, cleaned
+from ui.frame.question import Question
 from ui.handlers import on_error
-from ui.server.kept import digest
-from ui.server.news import CURVES, thin
+from ui.server.kept import digest, replace_file
+from ui.server.news import CURVES, LAST_STEPS, thin
 from ui.server.workspace import NO_RUN_YET, Workspace, is_finetuning
 from ui.server.workspaces import Workspaces
 
 ADDRESS = "/balcony/class"
 MOST_POINTS = 60  # of a curve
 LONGEST_VERDICT = 400  # characters
+FOLLOW_SECONDS = 1.5  # at most so often the board looks at the runs that are on it
+KEPT = "class.json"  # in the folder of `app.py --keep`, which reads the teacher's token from there
 MALFORMED = "This request is malformed; reload the page."
 Judge = Callable[[Workspace, Run], str]
+Reader = Callable[[bytes, str], dict[str, Any]]
+
+_log = logging.getLogger(__name__)
 
 
-def class_routes(workspaces: Workspaces, classroom: Classroom, judge: Judge) -> list[Route]:
-    """POST [visitor, version]: the news of the class as JSON. POST to /ACTION [visitor, ...]: change the class; the
-    teacher's actions begin with the token. An answer may be {"error"}. judge: the verdict on a run that has ended."""
-    actions = Actions(workspaces, classroom, judge)
+def class_routes(
+    workspaces: Workspaces, classroom: Classroom, judge: Judge, read_lesson: Reader, keep: Path | None = None
+) -> list[Route]:
+    """POST [visitor, version, teacher's token or ""]: the news of the class as JSON. POST to /ACTION [visitor, ...]:
+    change the class; after the visitor, the teacher's actions have the token. An answer may be {"error"}.
+
+    judge: the verdict on a run that has ended. read_lesson: the lesson in the bytes of a file of that name. keep: the
+    folder where the class is kept over a restart.
+    """
+    actions = Actions(workspaces, classroom, judge, read_lesson, keep)
 
     async def answer(request: Request) -> JSONResponse:
         action = request.path_params.get("action")
         try:
             visitor, *_ = sent = await request.json()
-            since = 0 if action else int(sent[1])
+            since, token = (0, None) if action else (int(sent[1]), sent[2:])
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return JSONResponse({"error": MALFORMED}, 400)
         if action:
             return JSONResponse(await asyncio.to_thread(actions.act, action, *sent) or {})
-        return JSONResponse(classroom.news(digest(visitor) if workspaces.lookup(visitor) else None, since))
+        if actions.is_due():
+            await asyncio.to_thread(actions.follow)
+        known = digest(visitor) if workspaces.lookup(visitor) else None
+        return JSONResponse(classroom.news(known, since, is_teacher=bool(token) and classroom.is_teacher(token[0])))
 
     return [Route(path, answer, methods=["POST"]) for path in (ADDRESS, f"{ADDRESS}/{{action}}")]
 
@@ -50,12 +71,18 @@ def class_routes(workspaces: Workspaces, classroom: Classroom, judge: Judge) -> 
 class Actions:
     """What visitors do in a class, and what its teacher does."""
 
-    def __init__(self, workspaces: Workspaces, classroom: Classroom, judge: Judge) -> None:
-        self.workspaces, self.classroom, self.judge = workspaces, classroom, judge
-        self._verdicts: weakref.WeakKeyDictionary[Run, tuple[int, str]] = weakref.WeakKeyDictionary()  # and its steps
-        self._for_all = _by_name(self.share, self.withdraw, self.guess)
-        of_room = _by_name(classroom.send, classroom.ask, classroom.uncover, classroom.end, classroom.clear)
-        self._for_teacher = of_room | _by_name(self.enter, self.limit)
+    def __init__(
+        self, workspaces: Workspaces, classroom: Classroom, judge: Judge, read_lesson: Reader, keep: Path | None
+    ) -> None:
+        self.workspaces, self.classroom, self.judge, self.read_lesson = workspaces, classroom, judge, read_lesson
+        self._shared: dict[str, _Shared] = {}  # by visitor
+        self._following, self._followed = threading.Lock(), 0.0
+        self._kept, self._keeping = keep and keep / KEPT, threading.Lock()
+        self._for_all = _by_name(self.share, self.withdraw, self.guess, self.lesson)
+        of_room = _by_name(classroom.send, classroom.uncover, classroom.end, classroom.clear)
+        self._for_teacher = of_room | _by_name(self.enter, self.limit, self.ask, self.send_lesson)
+        if self._kept and self._kept.exists():
+            self._restore(self._kept)
 
     @on_error(lambda sentence: {"error": sentence})
     def act(self, action: str, *arguments: Any) -> Any:
@@ -68,25 +95,47 @@ class Actions:
             inspect.signature(work).bind(*arguments)  # type: ignore[arg-type]
         except TypeError:
             raise InputError(MALFORMED) from None
-        return work(*arguments) if work else None
+        done = work(*arguments) if work else None
+        self._keep()
+        return done
 
     def share(self, visitor: str, run_id: Any, name: str) -> dict[str, Any]:
-        """Put a run on the board, later with the verdict on one that has ended."""
+        """Put a run on the board, which follows it from then on."""
         space = self.workspaces.find(visitor)
         run = space.run(run_id) if run_id else space.current_run
         if run is None or is_finetuning(run) or not run.steps_done:
             raise RunError(NO_RUN_YET)
-        found = described(space, run)
-        self.classroom.share(digest(visitor), name, found)
-        if run.status not in TRAINING:  # the others need not wait for that
-            self.classroom.share(digest(visitor), name, found | {"verdict": self._verdict(space, run)})
-        return {"run": run.id}
+        before = self._shared.get(digest(visitor))
+        shared = before if before and before.run is run else _Shared(space, run)
+        shown = self.classroom.share(digest(visitor), name, shared.described())
+        self._shared[digest(visitor)] = shared
+        self._followed = 0.0
+        return {"name": shown}
 
-    def _verdict(self, space: Workspace, run: Run) -> str:
-        """Judged once, however often the run is shared."""
-        if self._verdicts.get(run, (None, ""))[0] != run.steps_done:
-            self._verdicts[run] = run.steps_done, self.judge(space, run)[:LONGEST_VERDICT]
-        return self._verdicts[run][1]
+    def is_due(self) -> bool:
+        """Whether the board has not looked at its runs for a while."""
+        return bool(self._shared) and time.monotonic() - self._followed > FOLLOW_SECONDS
+
+    def follow(self) -> None:
+        """Show the runs on the board as they are; one that has ended gets its verdict, once."""
+        if not self._following.acquire(blocking=False):
+            return
+        try:
+            self._followed = time.monotonic()
+            shared = dict(self._shared)
+            on_board = self.classroom.follow({key: each.described() for key, each in shared.items() if each.has_news()})
+            for visitor in shared.keys() - on_board:
+                self._shared.pop(visitor, None)
+            for visitor in shared.keys() & on_board:
+                each = shared[visitor]
+                if each.run.status in TRAINING or each.judged == each.run.steps_done:
+                    continue
+                each.judged, each.verdict = each.run.steps_done, ""
+                each.verdict = on_error(lambda sentence: "")(self.judge)(each.space, each.run)[:LONGEST_VERDICT]
+                self.classroom.follow({visitor: each.described()})
+                self._keep()
+        finally:
+            self._following.release()
 
     def withdraw(self, visitor: str) -> None:
         """Take the visitor's run off the board."""
@@ -97,6 +146,25 @@ class Actions:
         """Guess the words of a question."""
         self.workspaces.find(visitor)
         self.classroom.guess(digest(visitor), number, words)
+
+    def ask(self, visitor: str, link: Any, question: Any) -> None:
+        """Ask all pages which words are hidden in the question of the teacher's page, of the model that it shows."""
+        space, asked = self.workspaces.find(visitor), Question.read(question)
+        model = self.workspaces.model(space, asked.model, asked.step)
+        title = f"{model.shown or model.title}, {model.detail}" if asked.model in space.runs else model.title
+        self.classroom.ask(link, cover(model.checkpoint, asked, title))
+
+    def send_lesson(self, text: Any) -> None:
+        """Offer a lesson of the teacher's own, as the text of its file, to all pages."""
+        if not isinstance(text, str):
+            raise InputError(MALFORMED)
+        found = self.read_lesson(text.encode("utf-8", "replace"), "This lesson")
+        self.classroom.send(found["title"], "#lesson=file", found)
+
+    def lesson(self, visitor: str) -> dict[str, Any]:
+        """The lesson of the teacher's own that is offered."""
+        self.workspaces.find(visitor)
+        return self.classroom.own_lesson()
 
     def enter(self) -> dict[str, Any]:
         """What the teacher's page shows."""
@@ -110,7 +178,58 @@ class Actions:
                 raise InputError(f"The limit of {name} is a whole number from 1 to {most:,}.")
         service = self.workspaces.service
         service.limits = dataclasses.replace(service.limits, steps=steps, parameters=parameters)
-        self.classroom.open_board(is_sharing is True)
+        self.classroom.limit(steps, parameters, is_sharing is True)
+
+    def _keep(self) -> None:
+        """Write the class into the folder, if there is one."""
+        if self._kept is None:
+            return
+        limits = self.workspaces.service.limits
+        with self._keeping:
+            content = self.classroom.content() | {
+                "limits": [limits.steps, limits.parameters],
+                "runs": {visitor: each.run.id for visitor, each in self._shared.items()},
+            }
+            try:
+                replace_file(self._kept, content)
+            except OSError as error:
+                _log.warning("the class was not kept: %s", one_line(error))
+
+    def _restore(self, path: Path) -> None:
+        """Go on with the class of a file; the runs on its board that go on are followed again."""
+        try:
+            content = json.loads(path.read_text("utf-8"))
+            self.classroom.restore(content)
+            steps, parameters = content["limits"]
+            self.limit(steps, parameters, content["sharing"])
+            for visitor in content["board"]:
+                space = self.workspaces.readmit(visitor)
+                run = space.runs.get(content["runs"].get(visitor))
+                if run is not None:
+                    self._shared[visitor] = _Shared(space, run)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, BertCoreError) as error:
+            _log.error("the class in %s cannot be read: %s", path, one_line(error))
+
+
+@dataclass(eq=False)
+class _Shared:
+    """A run on the board. judged: the number of its steps when its verdict was asked for, None before. seen: what it
+    was when `has_news` looked."""
+
+    space: Workspace
+    run: Run
+    judged: int | None = None
+    verdict: str = ""
+    seen: tuple[str, ...] = ()
+
+    def has_news(self) -> bool:
+        """Whether it is another than at the look before."""
+        before, self.seen = self.seen, (self.run.status, f"{self.run.steps_done}", self.space.title_of(self.run))
+        return before != self.seen
+
+    def described(self) -> dict[str, Any]:
+        """What the board shows of it."""
+        return described(self.space, self.run) | {"verdict": self.verdict if self.judged == self.run.steps_done else ""}
 
 
 def _by_name(*actions: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
@@ -126,6 +245,8 @@ def described(space: Workspace, run: Run) -> dict[str, Any]:
         f"pairs a step, learning rate {recipe.training.learning_rate:g}, seed {recipe.seed}",
         "status": run.status,
         "step": run.steps_done,
+        "steps": run.recipe.training.total_steps,
         "curve": thin(run.history(), MOST_POINTS, CURVES[:2]),
+        "losses": thin(run.history(since=max(0, run.steps_done - LAST_STEPS)), 1, CURVES[:2])[0][1:],
         "verdict": "",
     }

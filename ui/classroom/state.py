@@ -1,7 +1,7 @@
 """What all pages of a class share: the runs that people chose to share, what the teacher sends, and the room's guesses.
 
-All of it is in memory and bounded, and holds nothing of a visitor but what that visitor sent. A page asks with the
-version that it has and gets what changed since.
+All of it is bounded, and holds nothing of a visitor but what that visitor sent. A page asks with the version that it
+has and gets what changed since.
 """
 
 import secrets
@@ -16,11 +16,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from bert_core.errors import InputError
+from ui.classroom.covered import MOST_GAPS, Covered
 
 LONGEST_NAME, LONGEST_GUESS, LONGEST_TITLE, LONGEST_LINK = 24, 32, 80, 8_000  # characters
 MOST_SHARED = MOST_GUESSES = 300  # visitors
 MOST_PRESENT = 2_000
-MOST_MASKS = 8
 MOST_BARS = 12  # of a histogram
 PRESENT_SECONDS = 5.0  # since a page's last poll
 NO_TEXT = "This request holds no text where one belongs; reload the page."
@@ -29,25 +29,46 @@ NOT_THE_TEACHER = "Only the teacher can do this: open the teacher's address, whi
 
 @dataclass(eq=False)
 class _Round:
-    """A question to the room. link: the part after # of an address. guesses: words for each mask, by visitor."""
+    """A question to the room. link: to what the teacher's page shows, the part of an address after #. guesses: words
+    for each gap, by visitor."""
 
     number: int
     link: str
+    covered: Covered
     is_open: bool = True
-    guesses: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    guesses: dict[str, list[str]] = field(default_factory=dict)
 
-    def shown_to(self, visitor: str) -> dict[str, Any]:
-        """bars: for each mask, the commonest guesses, each with its count. own: the visitor's guess."""
-        masks = max(map(len, self.guesses.values()), default=0)
-        counts = [Counter(words[k] for words in self.guesses.values() if words[k:] and words[k]) for k in range(masks)]
-        return {
+    def shown_to(self, visitor: str, is_teacher: bool) -> dict[str, Any]:
+        """What a page shows. own: the visitor's guess. bars: for each gap rows [word, its guesses], for the teacher and
+        who has guessed; closed, rows [word, its guesses, its probability by the model or None, whether it was hidden],
+        with the link."""
+        own = self.guesses.get(visitor)
+        shown = {
             "number": self.number,
-            "link": self.link,
+            "texts": self.covered.texts,
+            "gaps": len(self.covered.words),
             "open": self.is_open,
             "count": len(self.guesses),
-            "bars": [each.most_common(MOST_BARS) for each in counts],
-            "own": self.guesses.get(visitor),
+            "own": own,
+            "bars": self.counts() if is_teacher or own or not self.is_open else [],
         }
+        if not self.is_open:
+            shown |= {"link": self.link, "model": self.covered.model, "bars": self._beside_the_model()}
+        return shown
+
+    def counts(self) -> list[list[tuple[str, int]]]:
+        """The commonest guesses for each gap."""
+        words = [[each[k] for each in self.guesses.values() if each[k]] for k in range(len(self.covered.words))]
+        return [Counter(each).most_common(MOST_BARS) for each in words]
+
+    def _beside_the_model(self) -> list[list[list[Any]]]:
+        rows = []
+        for k, counted in enumerate(self.counts()):
+            right, rated = self.covered.words[k], self.covered.rated[k]
+            counts = dict(counted) | {word: dict(counted).get(word, 0) for word in [*rated, *filter(None, [right])]}
+            found = [[word, count, rated.get(word), word == right] for word, count in counts.items()]
+            rows.append(sorted(found, key=lambda row: (-row[1], -(row[2] or 0))))
+        return rows
 
 
 class Classroom:
@@ -58,22 +79,27 @@ class Classroom:
 
     def __init__(self, token: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.join: dict[str, Any] = {}
-        self._token, self._clock = token, clock
+        self.token, self._clock = token, clock
         self._lock = threading.Lock()
         self._version = int(time.time() * 1000)  # of a restarted server newer than all that a page may have
         self._board: dict[str, dict[str, Any]] = {}  # by visitor
         self._lesson: dict[str, Any] | None = None
         self._round: _Round | None = None
         self._is_sharing = True
+        self._limits: dict[str, int] | None = None  # of runs, once the teacher has set them
         self._present: dict[str, float] = {}  # seconds of the last poll by visitor, the latest last
 
     def check(self, token: Any) -> None:
         """Raise InputError unless this is the teacher's token."""
-        given = token.encode("utf-8", "replace") if isinstance(token, str) else b""
-        if not secrets.compare_digest(given, self._token.encode()):
+        if not self.is_teacher(token):
             raise InputError(NOT_THE_TEACHER)
 
-    def news(self, visitor: str | None, since: int) -> dict[str, Any]:
+    def is_teacher(self, token: Any) -> bool:
+        """Whether this is the teacher's token."""
+        given = token.encode("utf-8", "replace") if isinstance(token, str) else b""
+        return secrets.compare_digest(given, self.token.encode())
+
+    def news(self, visitor: str | None, since: int, *, is_teacher: bool = False) -> dict[str, Any]:
         """The version and the number of visitors here; after a change since that version, also what a page shows."""
         with self._lock:
             now = self._clock()
@@ -94,13 +120,16 @@ class Classroom:
                 "numbers": [each["number"] for each in self._board.values()],
                 "runs": [each for each in self._board.values() if each["version"] > since],
                 "own": own and own["number"],
-                "lesson": self._lesson,
-                "round": self._round and self._round.shown_to(visitor or ""),
+                "lesson": self._lesson and self._lesson | {"lesson": self._lesson["lesson"] is not None},
+                "round": self._round and self._round.shown_to(visitor or "", is_teacher),
                 "sharing": self._is_sharing,
+                "limits": self._limits,
+                "address": self.join.get("address", ""),
             }
 
-    def share(self, visitor: str, name: str, described: dict[str, Any]) -> None:
-        """Put a visitor's run on the board, in place of the one before. Raises InputError."""
+    def share(self, visitor: str, name: str, described: dict[str, Any]) -> str:
+        """Put a visitor's run on the board, in place of the one before, under the name or, where another has it, under
+        the name with a number. Returns that. Raises InputError."""
         name = cleaned(name, LONGEST_NAME)
         with self._change() as version:
             if not self._is_sharing:
@@ -109,8 +138,32 @@ class Classroom:
                 raise InputError("Type a name first.")
             if visitor not in self._board and len(self._board) >= MOST_SHARED:
                 raise InputError(f"The board is full: it holds {MOST_SHARED} runs.")
+            taken = {run["name"].casefold() for other, run in self._board.items() if other != visitor}
+            alike = (f"{name[: LONGEST_NAME - 6]} ({k})" for k in range(2, MOST_SHARED + 2))
+            name = next(each for each in [name, *alike] if each.casefold() not in taken)
             number = self._board[visitor]["number"] if visitor in self._board else version
             self._board[visitor] = {"number": number, "version": version, "name": name, **described}
+            return name
+
+    def follow(self, described: dict[str, dict[str, Any]]) -> set[str]:
+        """Show shared runs as they are, by visitor. Returns the visitors whose runs are on the board."""
+        with self._lock:
+            fresh = {
+                visitor: run | found
+                for visitor, found in described.items()
+                if (run := self._board.get(visitor)) is not None and run != run | found
+            }
+            self._version += bool(fresh)
+            for visitor, run in fresh.items():
+                self._board[visitor] = run | {"version": self._version}
+            return set(self._board)
+
+    def own_lesson(self) -> dict[str, Any]:
+        """The lesson of the teacher's own that is offered. Raises InputError without one."""
+        with self._lock:
+            if self._lesson is None or self._lesson["lesson"] is None:
+                raise InputError("Your teacher has taken this lesson back.")
+            return self._lesson["lesson"]
 
     def withdraw(self, visitor: str) -> None:
         """Take a visitor's run off the board."""
@@ -118,10 +171,10 @@ class Classroom:
             self._board.pop(visitor, None)
 
     def guess(self, visitor: str, number: int, words: list[str]) -> None:
-        """Count a visitor's words for the masks of a round, in place of those before. Raises InputError."""
+        """Count a visitor's words for the gaps of a round, in place of those before. Raises InputError."""
         if not isinstance(words, list):
             raise InputError(NO_TEXT)
-        cut = tuple(cleaned(word, LONGEST_GUESS).lower() for word in words[:MOST_MASKS])
+        cut = [cleaned(word, LONGEST_GUESS).lower() for word in words[:MOST_GAPS]]
         with self._change():
             asked = self._round
             if asked is None or asked.number != number or not asked.is_open:
@@ -130,27 +183,34 @@ class Classroom:
                 raise InputError("Type a word first.")
             if visitor not in asked.guesses and len(asked.guesses) >= MOST_GUESSES:
                 raise InputError(f"{MOST_GUESSES} people have guessed already.")
-            asked.guesses[visitor] = cut
+            gaps = len(asked.covered.words)
+            asked.guesses[visitor] = [*cut, *[""] * gaps][:gaps]
 
     # --- The teacher's ------------------------------------------------------------------------------------------------
 
-    def send(self, title: str, link: str) -> None:
-        """Offer a lesson or a view to all pages; an empty link takes the offer back. Raises InputError."""
+    def send(self, title: str, link: str, lesson: dict[str, Any] | None = None) -> None:
+        """Offer a lesson or a view to all pages; an empty link takes the offer back. lesson: the teacher's own,
+        which pages fetch when it is opened. Raises InputError."""
         link = self._part_of(link) if link else ""
+        sent = {"title": cleaned(title, LONGEST_TITLE), "link": link, "lesson": lesson}
         with self._change() as number:
-            self._lesson = {"number": number, "title": cleaned(title, LONGEST_TITLE), "link": link} if link else None
+            self._lesson = {"number": number} | sent if link else None
 
-    def ask(self, link: str) -> None:
-        """Ask all pages what stands at the masks of a view. Raises InputError."""
+    def ask(self, link: str, covered: Covered) -> None:
+        """Ask all pages which words are hidden. link: to what the teacher's page shows. Raises InputError."""
         link = self._part_of(link)
         with self._change() as number:
-            self._round = _Round(number, link)
+            self._round = _Round(number, link, covered)
 
     def uncover(self) -> None:
-        """Close the question, so that all pages show the model's guesses."""
-        with self._change():
-            if self._round:
-                self._round.is_open = False
+        """Close the question, so that all pages show the hidden words and the model's guesses beside the room's."""
+        with self._lock:
+            asked = self._round
+            counts = asked.counts() if asked else []
+        if asked:
+            asked.covered.rate([[word for word, _ in counted] for counted in counts])
+            with self._change():
+                asked.is_open = False
 
     def end(self) -> None:
         """Take the question and its histogram off all pages."""
@@ -162,17 +222,42 @@ class Classroom:
         with self._change():
             self._board = {key: run for key, run in self._board.items() if number not in (None, run["number"])}
 
-    def open_board(self, is_open: bool) -> None:
-        """Let people share their runs, or not."""
+    def limit(self, steps: int, parameters: int, is_sharing: bool) -> None:
+        """Tell all pages the limits of a run, and let people share their runs, or not."""
         with self._change():
-            self._is_sharing = is_open
+            self._limits, self._is_sharing = {"steps": steps, "parameters": parameters}, is_sharing
+
+    # --- Kept over a restart ------------------------------------------------------------------------------------------
+
+    def content(self) -> dict[str, Any]:
+        """All of it as JSON data, with the teacher's token and digests of the visitors' tokens."""
+        with self._lock:
+            asked = self._round and {
+                **{name: getattr(self._round, name) for name in ("number", "link", "is_open", "guesses")},
+                "covered": self._round.covered.content(),
+            }
+            return {
+                "token": self.token,
+                "board": self._board,
+                "lesson": self._lesson,
+                "round": asked,
+                "sharing": self._is_sharing,
+            }
+
+    def restore(self, content: dict[str, Any]) -> None:
+        """Go on as `content` says; a question's model rates no more words. Raises KeyError, TypeError or ValueError
+        where that is no content of a class."""
+        board, lesson, asked = dict(content["board"]), content["lesson"], content["round"]
+        asked = asked and _Round(**asked | {"covered": Covered(**asked["covered"])})
+        with self._change():
+            self._board, self._lesson, self._round, self._is_sharing = board, lesson, asked, content["sharing"] is True
 
     def _part_of(self, link: str) -> str:
         """The part of a link after #, which is all that a page opens: so no link leads elsewhere."""
         part = link.partition("#")[2].strip() if isinstance(link, str) else ""
         if not part or len(part) > LONGEST_LINK or not part.isprintable():
             raise InputError(f"A link has a part after #, of at most {LONGEST_LINK:,} characters; use Copy link.")
-        if self._token in unquote(part) or "teacher=" in part:
+        if self.token in unquote(part) or "teacher=" in part:
             raise InputError("This is the teacher's own address; copy a link with Copy link.")
         return part
 

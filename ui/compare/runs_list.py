@@ -14,7 +14,7 @@ from bert_core.runs.run import Run
 from bert_core.runs.snapshots import Snapshot
 from ui.frame.page import Page
 from ui.handlers import QUIET, own, sent
-from ui.server.news import POINTS_AT_FIRST, thin
+from ui.server.news import LAST_STEPS, POINTS_AT_FIRST, thin
 from ui.server.workspace import Workspace, own_text_of
 from ui.server.workspaces import functions
 from ui.train.monitor import curve_options
@@ -22,7 +22,6 @@ from ui.train.settings import in_words, label_of
 from ui.train.tab import TrainTab
 from ui.views import view
 
-LAST_STEPS = 20  # whose means the list shows
 HINT = (
     "Tick runs to see their curves and what differs. Numbers are means over the last 20 steps. Run again and Reset "
     "begin with the same weights, bit for bit."

@@ -6,7 +6,9 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from bert_core.data.tokenizer import MASK
-from bert_core.probes.reading import Word, read_words
+from bert_core.errors import InputError
+from bert_core.probes.masked_words import rate_guess
+from bert_core.probes.reading import Word, read_words, tokenize
 from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.question import Question
 
@@ -94,3 +96,19 @@ def mask_words(
         index += not word.is_special
     text, pair = (done + source[end:] for done, source, end in zip(texts, sources, ends))
     return dataclasses.replace(question, text=text, pair=pair), found
+
+
+def rated_guess(checkpoint: Checkpoint, question: Question, number: int, guess: str) -> dict[str, Any]:
+    """A person's own guess for masked word `number`, which gets as many masks as the guess has pieces."""
+    try:
+        pieces = tokenize(checkpoint, guess, add_special_tokens=False)
+        masked, words = mask_words(checkpoint, question, {number: max(1, len(pieces))})
+        rated = rate_guess(checkpoint, guess, *masked.texts, mask=words[number].mask)
+    except InputError as error:
+        return {"word": guess.strip(), "error": str(error)}
+    return {
+        "word": guess.strip(),
+        "pieces": list(rated.pieces),
+        "probability": rated.probability,
+        "ranks": list(rated.ranks),
+    }

@@ -7,10 +7,9 @@ import gradio as gr
 
 from bert_core.data.tokenizer import MASK
 from bert_core.errors import InputError
-from bert_core.probes.masked_words import fill_mask, rate_guess
-from bert_core.probes.reading import tokenize
+from bert_core.probes.masked_words import fill_mask
 from bert_core.storage.checkpoint import Checkpoint
-from ui.frame.masking import MaskedWord, mask_words, maskable
+from ui.frame.masking import MaskedWord, mask_words, maskable, rated_guess
 from ui.frame.page import Asked, Page
 from ui.frame.question import TEXTS, Question
 from ui.frame.shown_model import caption
@@ -187,22 +186,6 @@ def check_words(first: Checkpoint, other: Checkpoint, question: Question) -> Non
     one, two = ([word.text for word in maskable(each, question)] for each in (first, other))
     if one != two:
         raise InputError("This model splits the text into other words; type [MASK] instead of a word to compare.")
-
-
-def rated_guess(checkpoint: Checkpoint, question: Question, number: int, guess: str) -> dict[str, Any]:
-    """A person's own guess for masked word `number`, which gets as many masks as the guess has pieces."""
-    try:
-        pieces = tokenize(checkpoint, guess, add_special_tokens=False)
-        masked, words = mask_words(checkpoint, question, {number: max(1, len(pieces))})
-        rated = rate_guess(checkpoint, guess, *masked.texts, mask=words[number].mask)
-    except InputError as error:
-        return {"word": guess.strip(), "error": str(error)}
-    return {
-        "word": guess.strip(),
-        "pieces": list(rated.pieces),
-        "probability": rated.probability,
-        "ranks": list(rated.ranks),
-    }
 
 
 def put_guess(question: Question, masked: MaskedWord, piece: int, token: str) -> Question:

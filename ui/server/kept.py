@@ -19,6 +19,7 @@ from typing import Any
 from bert_core.atomic_folder import check_writable
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, RunError, one_line
+from bert_core.machine import replace
 from bert_core.runs.run import ACTIVE, Run
 from bert_core.tasks.examples import TaskParts
 
@@ -129,9 +130,9 @@ class KeptRuns:
             return
         folder.parent.mkdir(mode=0o700, exist_ok=True)
         if folder not in self._saved:
-            _replace(folder.with_suffix(".text"), _written(corpus))
+            replace_file(folder.with_suffix(".text"), _written(corpus))
         run.save(folder)
-        _replace(folder.with_suffix(".json"), {"variant": variant, "is_paused": run.status == "paused"})
+        replace_file(folder.with_suffix(".json"), {"variant": variant, "is_paused": run.status == "paused"})
         self._saved[folder] = step
 
     def _remove(self, folder: Path) -> None:
@@ -160,8 +161,9 @@ def _read(text: dict[str, Any]) -> Corpus | TaskParts:
     return Corpus(tuple(map(tuple, text["documents"])), text["name"], (), text["labels"])
 
 
-def _replace(path: Path, content: Any) -> None:
-    """Write JSON into a file that is never half written."""
+def replace_file(path: Path, content: Any) -> None:
+    """Write JSON into a file that nobody else can read and that is never half written."""
     new = path.with_suffix(".new")
+    new.touch(mode=0o600)
     new.write_text(json.dumps(content), encoding="utf-8")
-    new.replace(path)
+    replace(new, path)

@@ -27,6 +27,7 @@ MOST_ON_THE_LOOP = 2_000  # rows: some ten milliseconds
 POINTS_LIVE = 6
 POINTS_LIVE_MORE = 3  # of twice as many numbers
 POINTS_AT_FIRST = 300
+LAST_STEPS = 20  # whose means lists of runs show
 CURVES = ("mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy")
 MORE_CURVES = ("learning_rate", "grad_norm", "masked_accuracy", "replaced_accuracy", "kept_accuracy")
 # Milliseconds until a page asks again: before the first point, while points come, paused, ended.

@@ -146,8 +146,7 @@ class TrainingForm:
     def _connect(self) -> None:
         shown = [self.pasted, self.uploaded, self.encoding]
         self.source.change(show_source, [self.source, self.uploaded], shown, **QUIET)
-        self.page.demo.load(self.listed, None, self.recipe, **QUIET)
-        for changed in (self.recipe.input, self.initial.input, self.settings.rescale):
+        for changed in (self.initial.input, self.settings.rescale):
             changed(self.describe, self.all, self.described, trigger_mode="always_last", **QUIET)
         self.recipe_file.change(self.describe_file, self.all, self.described, **QUIET)
         self.save.click(self.save_recipe, self.all, [self.page.file, self.page.messages], **QUIET)

@@ -92,8 +92,8 @@ class TrainTab:
 
     def _connect_preview(self) -> None:
         form, encoding = self.form, self.form.encoding
-        changes = [self.page.demo.load, form.source.change, form.pasted.change, encoding.input, form.recipe.input]
-        changes += [form.recipe_file.change, form.initial.input, form.settings.input]
+        changes = [form.source.change, form.pasted.change, encoding.input, form.recipe_file.change]
+        changes += [form.initial.input, form.settings.input]
         gr.on(changes, self.show_preview, form.all, self.preview, trigger_mode="always_last", **QUIET)
         self.page.changed("model", "step")(self.follow, form.all, self.preview, trigger_mode="always_last", **QUIET)
         reading = {"facts": [], "notes": ["Reading the file…"]}
@@ -117,6 +117,9 @@ class TrainTab:
         self.pace.input(self.change_pace, [page.visitor, self.pace], live, **QUIET)
         opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)
         opens.then(lambda: None, None, saved.opened, **QUIET)
+        shown = [*self.form.described, self.preview, page.messages]
+        for event in (page.demo.load, self.monitor.limits, self.form.recipe.input):
+            event(self.follow_limits, self.form.all, shown, trigger_mode="always_last", **QUIET)
         self.monitor.more(self.showing(more_steps), page.visitor, live, **QUIET)
         # The status may change again before an event is answered; dropping the later one would leave the page behind.
         for event in (self.monitor.status, self.monitor.elsewhere):
@@ -175,6 +178,22 @@ class TrainTab:
         """The preview of a training that goes on from the model that the page shows, once that is another one."""
         return self.show_preview(values) if values[self.form.initial] == SHOWN_MODEL else gr.skip()
 
+    def follow_limits(self, values: dict[Any, Any]) -> Updates:
+        """Offer the recipes as the limits of this place allow, ask for no more steps than they do, and say so."""
+        form, most = self.form, self.workspaces.service.limits.steps
+        shown = form.describe(values)
+        training = on_error(lambda sentence: None)(lambda: form.read(values).recipe().training)()
+        asked = training.total_steps if training and training.epochs is None else 0
+        if asked > most and form.settings in shown:
+            shown |= self.page.say(
+                f"The form asks for {most:,} steps instead of {asked:,}, because that is the limit here."
+            )
+            fewer, sent = {"training.steps": str(most)}, values[form.settings]
+            shown[form.settings] |= {"changed": fewer}
+            kept = sent["changed"] if sent["recipe"] == shown[form.settings]["recipe"] else {}
+            values = values | {form.settings: shown[form.settings] | {"changed": kept | fewer}}
+        return shown | {self.preview: self.show_preview(values)}
+
     def start_run(self, values: dict[Any, Any], *, steps: bool = False) -> Updates:
         """Start a run; a form that can't be trained starts nothing and loses nothing. steps: only its first step."""
         space, filled = self.workspaces.enter(values[self.page.visitor]), self.form.read(values)
@@ -198,8 +217,8 @@ class TrainTab:
         if filled.missing:
             shown = no_facts(filled.missing)
         elif shown.get("error"):
-            # The preview shows it already. Sent again, it might arrive after the preview of a newer value.
-            return self.show(space.token)
+            # Sent to the preview again, it might arrive after the preview of a newer value.
+            return self.page.say(shown["error"]) | self.show(space.token)
         else:
             problem, dropped = begun(space, begin)
             shown |= {"error": problem, "notes": [*dropped, *shown["notes"]]}

@@ -1,75 +1,88 @@
-// The bar of a class above all tabs: what the teacher sends, the question to the room, and its histogram.
+// The bar of a class above all tabs: what the teacher sends, and the question to the room, with everybody's guesses and,
+// once it is uncovered, the model's beside them.
 
-import { keepingFocus, table } from "../controls.js";
+import { table } from "../controls.js";
 import { bar as share, button, disable, el, fill } from "../parts/elements.js";
-import { on } from "../frame/page.js";
-import { question } from "../frame/question.js";
+import { percent } from "../parts/numbers.js";
+import { announce, kept, on, visitor } from "../frame/page.js";
+import { address, question } from "../frame/question.js";
 import { act, follow, room, show, teach } from "./state.js";
 
-const FIND_MS = 10000;
-const ARRIVED = "Your guess has arrived; the model's is covered until your teacher uncovers it.";
+const GAP = "[MASK]";
+const ARRIVED = "Your guess has arrived. The answer is shown when your teacher uncovers it.";
+const COVERED = "Where this page shows the same sentence, the answer is covered until you uncover it.";
 
-/** How often each word was guessed, for each mask. @param {import("./state.js").Round} round */
-const histogram = ({ bars, count }) =>
+/** @typedef {import("./state.js").Round} Round */
+
+/** A person's words in the page. @param {string} text */
+const theirs = (text) => el("bdi", { translate: "no" }, text);
+
+/** The sentences of a question; `gap` makes what stands at each gap. @param {Round} round @param {(gap: number) => Node} gap */
+function sentences({ texts }, gap) {
+  let number = 0;
+  return texts.map((text) => {
+    const parts = text.split(GAP).flatMap((part, k) => [k > 0 && gap(number++), part && theirs(part)]);
+    return el("p.class-sentence", { dir: "auto" }, parts);
+  });
+}
+
+/** How often each word was guessed and, uncovered, how probable it is for the model. @param {Round} round */
+const tables = ({ bars, count, open, gaps, own }) =>
   bars.map((words, k) => {
-    const caption = [bars.length > 1 && `Mask ${k + 1}: `, `${count} ${count === 1 ? "guess" : "guesses"}`];
-    const rows = words.map(([word, times]) => [el("bdi", word), share(times / words[0][1], "mlm"), `${times}`]);
-    return table([], rows, { numbers: 2, caption: el("caption", caption), class: "b-table class-histogram" });
+    const most = Math.max(1, ...words.map(([, times]) => times));
+    const rows = words.map(([word, times, probability, isRight]) => {
+      const mark = [isRight && "hidden", own?.[k] === word && "your guess"].filter(Boolean).join(", ");
+      const name = el("th", { scope: "row" }, theirs(word), mark && el("span.b-mark", mark));
+      const model = el("td.b-number", probability === null ? "–" : percent(probability ?? 0));
+      const cells = [name, share(times / most, "mlm"), el("td.b-number", `${times}`), !open && model];
+      return el("tr", { class: isRight ? "is-own" : null }, ...cells.map((cell) => asCell(cell)));
+    });
+    const head = open ? [] : ["Word", el("span.b-unseen", "Share"), "Room", "Model"];
+    const caption = [gaps > 1 && `Mask ${k + 1}: `, `${count} ${count === 1 ? "guess" : "guesses"}`];
+    return table(head, rows, { numbers: 2, caption: el("caption", caption), class: "b-table class-histogram" });
   });
 
-/** Whether the page asks what the room is asked. */
-function isAsked() {
-  if (!room.round) return false;
-  const parts = new URLSearchParams(room.round.link),
-    { tab, text, pair, hidden } = question,
-    here = { text, pair, hidden: (hidden ?? []).join(",") };
-  return tab === "masked-words" && Object.entries(here).every(([key, value]) => (parts.get(key) ?? "") === value);
+/** @param {import("../parts/elements.js").Child} content */
+const asCell = (content) => (!content || content instanceof HTMLTableCellElement ? content : el("td", content));
+
+/** Whether a text is a sentence with gaps, filled. @param {string} text @param {string} gapped */
+function fits(text, gapped) {
+  const parts = gapped.split(GAP);
+  let at = 0;
+  return (
+    text.startsWith(parts[0]) &&
+    text.endsWith(parts.at(-1) ?? "") &&
+    parts.every((part) => (at = text.indexOf(part, at) + part.length) >= part.length)
+  );
 }
 
-/** The box "Guess first". @returns {Promise<HTMLInputElement | null>} */
-async function guessFirst() {
-  for (const end = performance.now() + FIND_MS; performance.now() < end; await new Promise(requestAnimationFrame)) {
-    const box = document.querySelector("#guess-first-masked-words");
-    if (box instanceof HTMLInputElement) return box;
-  }
-  return null;
-}
-
-/** Cover the model's guesses, also those that were uncovered before. */
-async function cover() {
-  const box = await guessFirst();
-  if (box?.checked) box.click();
-  box?.click();
-}
-
-/** The boxes for guesses. @returns {HTMLFormElement | null} */
-const form = () => document.querySelector("#masked-guesses form:has(#uncover)");
-
-/** What the teacher asks about: the sentences with the hidden words, for the model that comes with the program. */
-function asked() {
-  const { text, pair, hidden, model, recipe } = question,
-    ofModel = model && !recipe && { model };
-  const parts = { tab: "masked-words", text, ...(pair && { pair }), hidden: (hidden ?? []).join(","), ...ofModel };
-  return `#${new URLSearchParams(parts)}`;
+/** Whether the page shows the sentences that the room is asked about. @param {Round} round */
+function isAsked({ texts }) {
+  const found = [question.text, question.pair].filter(Boolean);
+  return found.length === texts.length && found.every((text, k) => fits(text, texts[k]));
 }
 
 class Bar {
   root = el("section.b-lesson", { "aria-label": "Class", hidden: "" });
   status = el("p", { role: "status" });
-  lesson = el("div.b-tools");
+  offer = el("div.b-tools");
   round = el("div.class-round");
+  asked = el("div.class-asked");
+  bars = el("div.class-bars");
   here = el("span.b-model-detail");
-  ask = button("Ask: which word goes here?", () => this.report(teach("ask", asked())), { id: "class-ask" });
-  drawn = { lesson: -1, round: "" };
-  covered = 0; // number of the question for which this page has covered the guesses
-  isPassing = false; // the person's guess is counted beside the model's, and not sent
+  ask = button("Ask: which word goes here?", () => this.report(teach("ask", visitor.token, address(), question)), {
+    id: "class-ask",
+  });
+  own = button("Send this lesson", () => this.sendLesson(), { id: "class-send-lesson" });
+  drawn = { offer: "", asked: "", bars: "" };
 
   constructor() {
-    const send = () => this.report(teach("send", "", location.hash), "Sent to all pages.");
-    const head = [el("h2", "Class"), this.here, button("Send this view", send, { id: "class-send-view" }), this.ask];
-    this.root.append(this.lesson, this.round, this.status);
-    if (room.teacher) this.root.prepend(el("div.b-lesson-head", head));
-    document.addEventListener("submit", (event) => this.submit(event), true);
+    const send = () => this.report(teach("send", "", address()), "Sent to all pages.");
+    const view = button("Send this view", send, { id: "class-send-view" });
+    this.round.append(this.asked, this.bars);
+    this.root.append(this.offer, this.round, this.status);
+    if (room.teacher)
+      this.root.prepend(el("div.b-lesson-head", el("h2", "Class"), this.here, view, this.own, this.ask));
     on("question", () => this.paint());
     follow(() => this.paint());
   }
@@ -79,116 +92,115 @@ class Bar {
     this.status.textContent = (await answer).error ?? text;
   }
 
-  paint() {
-    const { round, teacher, here } = room;
-    this.here.textContent = `${here} here`;
-    const offers = this.paintLesson();
-    this.paintRound();
-    const isReady = question.tab === "masked-words" && (question.hidden?.length || question.text.includes("[MASK]"));
-    disable(this.ask, !isReady && "Hide a word in the tab Masked words first.");
-    const asks = Boolean(round?.open) && isAsked(),
-      send = form()?.querySelector("#uncover");
-    document.body.classList.toggle("class-asks", asks);
-    if (asks && send) send.textContent = "Send my guess";
-    this.root.hidden = !teacher && !offers && !round;
+  /** The lesson that the teacher has opened from a file or made in the page. */
+  sendLesson() {
+    const text = JSON.stringify(kept("lesson", ""));
+    return this.report(teach("send_lesson", text), "Sent to all pages.");
   }
 
-  /** What the teacher sent, until the person closes it. Returns whether there is something. */
-  paintLesson() {
+  paint() {
+    const { round, teacher, here, lesson } = room;
+    this.here.textContent = `${here} here`;
+    this.own.hidden = question.lesson !== "file";
+    const isReady = question.tab === "masked-words" && (question.hidden?.length || question.text.includes(GAP));
+    disable(this.ask, !isReady && "Hide a word in the tab Masked words first.");
+    this.paintOffer();
+    this.paintRound();
+    document.body.classList.toggle("class-asks", Boolean(round?.open) && isAsked(/** @type {Round} */ (round)));
+    this.root.hidden = !teacher && !lesson && !round;
+  }
+
+  /** What the teacher sent: until the person has answered it stays in the window, and after that in the bar. */
+  paintOffer() {
     const { lesson: sent, teacher } = room,
-      number = sent && room.kept.get("seen") !== sent.number ? sent.number : 0;
-    if (number === this.drawn.lesson) return number > 0;
-    this.drawn.lesson = number;
+      isNew = Boolean(sent) && room.kept.get("seen") !== sent?.number,
+      key = JSON.stringify([sent, isNew]);
+    if (key === this.drawn.offer) return;
+    this.drawn.offer = key;
+    this.root.classList.toggle("is-offer", isNew && !teacher);
     const close = () => {
       room.kept.set("seen", sent?.number);
       this.paint();
     };
-    const open = () => {
-      show(sent?.link ?? "");
-      close();
-    };
-    const title = sent?.title ? ["“", el("bdi", { translate: "yes" }, sent.title), "”"] : "a view";
-    fill(
-      this.lesson,
-      number > 0 && [
-        el("span", { role: "status" }, teacher ? "All pages are offered " : "Your teacher shows ", title),
-        teacher
-          ? button("Take it back", () => this.report(teach("send", "", "")), { id: "class-unsend" })
-          : [button("Open", open, { id: "class-open" }), button("Not now", close, { id: "class-close" })],
-      ],
+    const title = sent?.title ? ["“", el("bdi", { translate: sent.lesson ? "no" : "yes" }, sent.title), "”"] : "a view";
+    const openIt = button("Open", () => this.open(close), { id: "class-open" }),
+      later = isNew && button("Not now", close, { id: "class-close" }),
+      back = button("Take it back", () => this.report(teach("send", "", "")), { id: "class-unsend" });
+    const said = el(
+      "span",
+      { role: isNew ? "status" : null },
+      teacher ? "All pages are offered " : "Your teacher shows ",
+      title,
     );
-    return number > 0;
+    fill(this.offer, sent && [said, teacher ? back : [openIt, later]]);
   }
 
-  /** The question to the room. */
+  /** Open what the teacher sent. @param {() => void} close */
+  async open(close) {
+    const { lesson: sent } = room;
+    if (!sent) return;
+    if (sent.lesson) {
+      const found = await act("lesson");
+      this.status.textContent = found.error ?? "";
+      if (found.error) return;
+      announce("lesson", found);
+    } else show(sent.link);
+    close();
+  }
+
+  /** The question to the room. What a person types stays while the others answer. */
   paintRound() {
     const { round, teacher } = room;
-    if (JSON.stringify(round) === this.drawn.round) return;
-    this.drawn.round = JSON.stringify(round);
-    keepingFocus(this.round, () => fill(this.round, round && this.asking(round)));
-    if (round?.open && teacher) this.join();
-    if (round && !round.open && this.covered === round.number) {
-      this.covered = 0;
-      this.uncover().catch(console.warn);
-    }
+    this.round.hidden = !round;
+    const asked = JSON.stringify(round && [round.number, round.open, round.own]),
+      bars = JSON.stringify(round?.bars);
+    if (asked !== this.drawn.asked) fill(this.asked, round && this.asking(round, Boolean(teacher)));
+    if (bars !== this.drawn.bars) fill(this.bars, round && tables(round));
+    Object.assign(this.drawn, { asked, bars });
   }
 
-  /** @param {import("./state.js").Round} round */
-  asking(round) {
-    const { open, own, link } = round,
-      { teacher } = room;
-    const answer = () => {
-      show(link);
-      this.join();
+  /** @param {Round} round @param {boolean} isTeacher */
+  asking(round, isTeacher) {
+    const { open, own, link, model } = round;
+    const head = el("strong", open ? "Which word goes here?" : "What the room guessed, and the model");
+    const mine = open && !own && !isTeacher;
+    const boxes = Array.from({ length: round.gaps }, (_, k) =>
+      el("input", {
+        type: "text",
+        autocomplete: "off",
+        "aria-label": `Your word for mask ${k + 1}`,
+        placeholder: "Your word",
+      }),
+    );
+    const send = (/** @type {Event} */ event) => {
+      event.preventDefault();
+      this.report(
+        act(
+          "guess",
+          round.number,
+          boxes.map(({ value }) => value),
+        ),
+      );
     };
-    const ofTeacher = [
-      open && button("Uncover", () => this.report(teach("uncover")), { id: "class-uncover" }),
-      button("End", () => this.report(teach("end")), { id: "class-end" }),
+    const text = sentences(round, (gap) => (mine ? boxes[gap] : el("b", "____")));
+    const tools = [
+      isTeacher && open && button("Uncover", () => this.report(teach("uncover")), { id: "class-uncover" }),
+      isTeacher && button("End", () => this.report(teach("end")), { id: "class-end" }),
+      !open && !isTeacher && button("Open this view", () => show(link ?? ""), { id: "class-look" }),
     ];
     return [
-      el(
-        "div.b-tools",
-        el("strong", open ? "Which word goes here?" : "What the room guessed"),
-        teacher ? ofTeacher : open && !own && button("Answer", answer, { id: "class-answer" }),
-        el("span.b-model-detail", own && open && ARRIVED),
-      ),
-      (teacher || own || !open) && histogram(round),
+      el("div.b-tools", head, tools),
+      mine
+        ? el(
+            "form",
+            { onsubmit: send },
+            text,
+            el("button.b-small", { type: "submit", id: "class-guess" }, "Send my guess"),
+          )
+        : text,
+      open && (own || isTeacher) && el("p.b-empty", isTeacher ? COVERED : ARRIVED),
+      !open && el("p.b-empty", "The model is ", theirs(model ?? ""), "."),
     ];
-  }
-
-  /** Cover the guesses for the open question, once. */
-  join() {
-    if (!room.round || this.covered === room.round.number) return;
-    this.covered = room.round.number;
-    cover().catch(console.warn);
-  }
-
-  /** The teacher has closed the question: count the person's guess beside the model's. */
-  async uncover() {
-    const boxes = form(),
-      own = room.round?.own;
-    if (!boxes || !isAsked()) return;
-    if (!own) {
-      (await guessFirst())?.click();
-      return;
-    }
-    boxes.querySelectorAll("input").forEach((box, k) => {
-      box.value = own[k] ?? "";
-    });
-    this.isPassing = true;
-    boxes.requestSubmit();
-    this.isPassing = false;
-  }
-
-  /** The person's guess goes to the class, while it is asked. @param {Event} event */
-  submit(event) {
-    const boxes = form();
-    if (!boxes || event.target !== boxes || this.isPassing || !room.round?.open || !isAsked()) return;
-    event.preventDefault();
-    event.stopImmediatePropagation();
-    this.covered = room.round.number;
-    const words = [...boxes.querySelectorAll("input")].map(({ value }) => value);
-    this.report(act("guess", room.round.number, words));
   }
 }
 

@@ -1,16 +1,15 @@
 // The Class tab: how to join, what the teacher sets, sharing one's run, and the board of shared runs.
 
-import { select, toggle } from "../controls.js";
+import { asksFirst, select, toggle } from "../controls.js";
 import { button, disable, el, fill, svg } from "../parts/elements.js";
 import { count } from "../parts/numbers.js";
-import { on } from "../frame/page.js";
 import { act, follow, room, teach } from "./state.js";
 
 /** @typedef {import("./state.js").SharedRun} SharedRun */
 
 const PRIVACY =
-  "Everybody in the class sees this name, and of your newest run its title, settings, loss curve and verdict. " +
-  "Your text and your model stay yours. The board stays in memory until it is cleared or the program ends.";
+  "Everybody in the class sees this name, and of your newest run its title, settings, loss curve and verdict, while it " +
+  "trains and after that. Your text and your model stay yours.";
 const NO_RUN = "No run is on the board yet. Train one, type a name above, and share it.";
 
 /** The losses as two lines. @param {SharedRun["curve"]} points */
@@ -31,20 +30,31 @@ function curve(points) {
 }
 
 /** @param {SharedRun} run */
-function card({ number, version, name, title, status, step, recipe, verdict, curve: points }) {
-  const [, mlm, nsp] = points.at(-1) ?? [0, null, null];
-  const loss = (/** @type {string} */ key, /** @type {string} */ name, /** @type {number | null} */ value) =>
-    value !== null && [el(`span.class-${key}`, `${name} ${value.toFixed(2)}`), " "];
-  const losses = [loss("mlm", "MLM loss", mlm), loss("nsp", "NSP loss", nsp)];
+function card({ number, version, name, title, status, step, steps, recipe, verdict, losses, curve: points }) {
+  const shown = losses.map((value, k) => {
+    const [key, objective] = [
+      ["mlm", "MLM"],
+      ["nsp", "NSP"],
+    ][k];
+    return value !== null && [el(`span.class-${key}`, `${objective} loss, last 20 steps: ${value.toFixed(3)}`), " "];
+  });
+  const remove = () =>
+    asksFirst(
+      "Remove",
+      { id: `class-remove-${number}` },
+      ["Take this run off the board? It is of ", el("bdi", { translate: "no" }, name), "."],
+      () => teach("clear", number),
+    );
   return el(
     "li.b-card.class-run",
-    { "data-version": version },
+    { "data-version": version, "data-number": number },
     el("h3", el("bdi", name)),
     curve(points),
-    el("p", el("bdi", title), `: ${status}, step ${count(step)}. `, losses),
+    el("p", el("bdi", title), `: ${status}, step ${count(step)} of ${count(steps)}. `),
+    el("p", shown),
     el("p.b-empty", `${recipe}.`),
     verdict && el("p.class-verdict", { dir: "auto" }, verdict),
-    room.teacher && button("Remove", () => teach("clear", number), { id: `class-remove-${number}` }),
+    room.teacher && remove(),
   );
 }
 
@@ -101,7 +111,8 @@ function desk(lessons) {
   });
   const sending = [list, named("or a link", link), button("Send", send, { id: "class-send" })],
     limits = [named("Most steps of a run", steps), named("Most parameters", parameters), shared],
-    clear = button("Clear the board", () => run("clear"), { id: "class-clear" });
+    ask = "Take all runs off the board? Only who shared one can share it again.",
+    clear = asksFirst("Clear the board", { id: "class-clear" }, ask, () => run("clear"));
   return el(
     "section.class-desk",
     { "aria-label": "For the teacher" },
@@ -110,34 +121,26 @@ function desk(lessons) {
   );
 }
 
-/** Sharing one's own run, again at its end. */
+/** Sharing one's own run. */
 function shareForm() {
   const own = room.kept.get("name") ?? "",
     name = field("class-name", { type: "text", maxlength: 24, autocomplete: "off", value: own }),
     status = el("p", { role: "status" }),
     submit = el("button.b-small", { type: "submit", id: "class-share" }, "Share my run");
   const withdraw = async () => {
-    room.kept.set("run", null);
     status.textContent = (await act("withdraw")).error ?? "";
   };
   const remove = button("Take it off", withdraw, { id: "class-withdraw" });
-  /** @param {string | null} run */
-  const share = async (run) => {
-    const answer = await act("share", run, name.value);
-    if (answer.run) {
-      room.kept.set("run", answer.run);
-      room.kept.set("name", name.value);
-    }
-    status.textContent = answer.error ?? "";
+  const share = async () => {
+    const answer = await act("share", null, name.value),
+      isOther = answer.name && answer.name !== name.value.trim();
+    if (answer.name) room.kept.set("name", name.value);
+    fill(status, answer.error, isOther && ["Another has this name; your run is that of ", el("bdi", answer.name), "."]);
   };
   const send = (/** @type {Event} */ event) => {
     event.preventDefault();
-    share(null).catch(console.warn);
+    share().catch(console.warn);
   };
-  // The run that was shared, and no other, is shared again when its status changes.
-  on("status", () => {
-    if (room.own !== null && room.kept.get("run")) share(room.kept.get("run")).catch(console.warn);
-  });
   const tools = el("div.b-tools", named("Your name on the board", name), submit, remove),
     form = el("form.class-share", { onsubmit: send }, tools, el("p.b-empty", PRIVACY), status);
   follow(() => {
@@ -158,7 +161,12 @@ export function view(root, { options }) {
     const before = /** @type {HTMLElement[]} */ ([...list.children]),
       cards = new Map(before.map((item) => [item.dataset.version, item])),
       runs = [...room.runs.values()].sort((one, other) => one.number - other.number);
-    const wanted = runs.map((run) => cards.get(`${run.version}`) ?? card(run));
+    // A card that asks the teacher something stays as it is until that is answered.
+    const asking = before.filter((item) => item.querySelector(":popover-open"));
+    const wanted = runs.map(
+      (run) =>
+        cards.get(`${run.version}`) ?? asking.find(({ dataset }) => dataset.number === `${run.number}`) ?? card(run),
+    );
     wanted.forEach((item, k) => item.classList.toggle("is-own", runs[k].number === room.own));
     if (wanted.length !== before.length || wanted.some((item, k) => item !== before[k])) fill(list, wanted);
     empty.hidden = wanted.length > 0;

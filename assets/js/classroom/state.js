@@ -1,31 +1,39 @@
-// What this page knows of its class (ui/server/classroom/state.py), and how it takes part.
+// What this page knows of its class (ui/classroom/state.py), and how it takes part.
 
-import { keep, kept, visitor } from "../frame/page.js";
+import { announce, keep, kept, visitor } from "../frame/page.js";
+import { address } from "../frame/question.js";
+import { count } from "../parts/numbers.js";
 import { polling } from "../parts/polling.js";
 
-/** @typedef {{number: number, version: number, name: string, title: string, recipe: string, status: string, step: number, curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
-/** @typedef {{number: number, link: string, open: boolean, count: number, bars: [word: string, count: number][][], own: string[] | null}} Round */
-/** @typedef {{number: number, title: string, link: string}} Sent */
+/** @typedef {{number: number, version: number, name: string, title: string, recipe: string, status: string, step: number, steps: number, losses: (number | null)[], curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
+/** @typedef {[word: string, count: number, probability?: number | null, isRight?: boolean]} Guessed by the room, and once it is uncovered by the model */
+/** @typedef {{number: number, texts: string[], gaps: number, open: boolean, count: number, bars: Guessed[][], own: string[] | null, link?: string, model?: string}} Round */
+/** @typedef {{number: number, title: string, link: string, lesson: boolean}} Sent lesson: whether the teacher has made it */
 
 const POLL_MS = 1800; // a board follows within two seconds
 
-// The part of an address after # is sent to nobody. The token leaves the address bar at once, because others may see that.
-const parts = new URLSearchParams(window.Balcony.hash.slice(1));
-const given = parts.get("teacher");
-if (location.hash.includes("teacher=")) {
-  parts.delete("teacher");
-  const rest = `${parts}`;
-  history.replaceState(history.state, "", `${location.pathname}${location.search}${rest && `#${rest}`}`);
-}
-
-/** Values of this browser tab that a reload finds: teacher, seen (number of the lesson that was closed), name, run. */
+/** Values of this browser tab that a reload finds: teacher, seen (number of the lesson that was closed), name. */
 const memory = {
   /** @param {string} key */
   get: (key) => kept(`class-${key}`, ""),
   /** @param {string} key @param {any} value */
   set: (key, value) => keep(`class-${key}`, "", value),
 };
-if (given) memory.set("teacher", given);
+
+/** Put another part after # into the address bar. @param {string} hash */
+const write = (hash) => history.replaceState(history.state, "", `${location.pathname}${location.search}${hash}`);
+
+/** Take the teacher's token out of the address bar, where others may see it. The part after # is sent to nobody. @param {string} hash */
+function taken(hash) {
+  const parts = new URLSearchParams(hash.slice(1)),
+    token = parts.get("teacher");
+  if (token) {
+    parts.delete("teacher");
+    if (location.hash.includes("teacher=")) write(parts.size ? `#${parts}` : "");
+    memory.set("teacher", token);
+  }
+  return token;
+}
 
 export const room = {
   version: 0,
@@ -39,10 +47,19 @@ export const room = {
   /** @type {Round | null} */
   round: null,
   sharing: true,
+  /** Of runs, null while the teacher has set none. @type {{steps: number, parameters: number} | null | undefined} */
+  limits: undefined,
   kept: memory,
   /** The teacher's token, "" on other pages. */
-  teacher: given ?? memory.get("teacher") ?? "",
+  teacher: taken(window.Balcony.hash) ?? memory.get("teacher") ?? "",
 };
+
+// The teacher's address in a page that is open already: it becomes the teacher's, and shows what it did.
+addEventListener("hashchange", () => {
+  if (!taken(location.hash)) return;
+  if (!location.hash) write(address());
+  location.reload();
+});
 
 /** @type {(() => void)[]} */
 const listeners = [];
@@ -63,14 +80,24 @@ async function send(path, ...values) {
 }
 
 const poll = polling(async () => {
-  take(await send("", room.version));
+  take(await send("", room.version, room.teacher));
   return POLL_MS;
 });
 
+/** The limits have changed while the page is open. @param {{steps: number, parameters: number}} limits */
+function tell({ steps, parameters }) {
+  const text = `The limits of this class have changed: a run has at most ${count(steps)} steps and ${count(parameters)} parameters.`;
+  announce("said", { text, until: "press" });
+  announce("limits", null);
+}
+
 /** @param {any} news */
 function take({ numbers, runs, ...news }) {
-  const isSame = news.version === room.version && news.here === room.here;
+  const isSame = news.version === room.version && news.here === room.here,
+    before = room.limits;
   Object.assign(room, news);
+  if (room.limits && before !== undefined && JSON.stringify(before) !== JSON.stringify(room.limits)) tell(room.limits);
+  if (news.address) window.Balcony.address = news.address;
   if (numbers) {
     for (const run of runs) room.runs.set(run.number, run);
     for (const number of [...room.runs.keys()]) if (!numbers.includes(number)) room.runs.delete(number);
@@ -95,7 +122,7 @@ export const teach = (action, ...values) => act(action, room.teacher, ...values)
 
 /** Show the view of a link, as if it stood in the address. @param {string} link the part after # */
 export function show(link) {
-  history.replaceState(history.state, "", `${location.pathname}${location.search}#${link}`);
+  write(`#${link}`);
   dispatchEvent(new HashChangeEvent("hashchange"));
 }
 

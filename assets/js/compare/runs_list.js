@@ -12,7 +12,12 @@ import { asking } from "../views.js";
 
 const loss = (/** @type {number | null} */ value) => value?.toFixed(3) ?? "–";
 const accuracy = (/** @type {number | null} */ value) => (value === null ? "–" : percent(value));
-const COLUMNS = { "MLM loss": loss, "NSP loss": loss, "Asked words right": accuracy, "Pairs right": accuracy };
+const COLUMNS = {
+  "MLM loss, last 20 steps": loss,
+  "NSP loss, last 20 steps": loss,
+  "Asked words right": accuracy,
+  "Pairs right": accuracy,
+};
 const ALIKE = [
   "They did not all begin with the same weights.",
   "All of them began with the same weights, bit for bit.",

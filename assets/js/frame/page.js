@@ -16,6 +16,8 @@
  * @property {{text: string, until: "press" | "answer" | "closed"}} said a sentence for the person, see frame/messages.js
  * @property {null} reached the server has answered a request
  * @property {null} elsewhere a run was started by another part of the page
+ * @property {null} limits a teacher has changed the limits of runs
+ * @property {any} lesson a lesson that the teacher of a class made is opened
  * @property {{run: string, steps: number[]}} snapshots a run has new snapshots
  * @property {null} status the run of the page has another status
  * @property {null} runs the page shows another run, or its status changed

@@ -49,10 +49,10 @@ const KINDS = {
 };
 
 /**
- * The question, and beside it what an answer needs: a number that counts the changes, and the newest step if live.
+ * The question, and beside it what an answer needs: a number that counts the changes, and which step the shown run has for it.
  * @type {Record<string, any>}
  */
-export const question = { ...FIRST, number: 0, newest: 0 };
+export const question = { ...FIRST, number: 0, newest: "" };
 let writing = 0;
 let written = -Infinity;
 addEventListener("beforeunload", () => {
@@ -113,9 +113,12 @@ function write() {
   history.replaceState(history.state, "", `${location.pathname}${location.search}${address()}`);
 }
 
-/** The link to what the page shows, with its last change. */
+const OWN_MACHINE = /^(localhost|127\..*|\[::1\])$/;
+
+/** The link to what the page shows, with its last change: of a class the address that others open. */
 export function link() {
   clearTimeout(writing);
   write();
-  return location.href;
+  const { address: forOthers } = window.Balcony;
+  return forOthers && OWN_MACHINE.test(location.hostname) ? `${forOthers}${location.hash}` : location.href;
 }

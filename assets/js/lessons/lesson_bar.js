@@ -4,9 +4,9 @@
 // within a lesson opens the lesson too. The lesson of a file has the name "file" there; the file itself is kept in the
 // browser tab and no link carries it. The server checks every file, so this module draws only what is well-formed.
 
-import { popover } from "../controls.js";
+import { asksFirst, popover } from "../controls.js";
 import { button, disable, el, fill, note, own } from "../parts/elements.js";
-import { announce, keep, kept, on, orError, visitor } from "../frame/page.js";
+import { announce, choice, keep, kept, on, orError, visitor } from "../frame/page.js";
 import { ask, parsed, question, restore } from "../frame/question.js";
 import { editor } from "./lesson_editor.js";
 import { terms } from "./terms.js";
@@ -37,6 +37,7 @@ class LessonBar {
   hiding = el("style");
   problem = el("div");
   body = el("section.b-lesson", { id: "lesson-body", hidden: "" });
+  maker = button("Make a lesson", () => this.make(), { id: "lesson-new" });
   file = el("input", { type: "file", accept: ".json", id: "lesson-file", hidden: "", onchange: () => this.read() });
 
   /** @param {HTMLElement} root @param {ViewContext} context */
@@ -50,7 +51,7 @@ class LessonBar {
       { id: "lessons-list" },
       options.lessons.map(([name, title]) => button(title, () => this.begin(name), { id: `lesson-${name}` })),
       button("Open a file…", () => this.file.click(), { id: "lesson-open" }),
-      button("Make a lesson", () => this.make(), { id: "lesson-new" }),
+      this.maker,
       button("Tour of the page", () => tour(options.tour), { id: "take-tour" }),
     );
     on("question", ({ changed }) => {
@@ -62,6 +63,13 @@ class LessonBar {
       if (this.isGoing || !question.lesson || parts.some((part) => part !== "lesson" && part !== "at")) return;
       this.reopen();
     });
+    // A lesson that a class's teacher made.
+    on("lesson", (found) => {
+      this.edit(false);
+      this.take(found);
+      this.go(0);
+    });
+    this.edit(kept("editing", "") === true);
     visitor.known.then(() => {
       document.querySelector(".b-frame-tools")?.prepend(this.list, this.file);
       if (!location.hash && options.begin) this.begin(options.begin);
@@ -98,7 +106,7 @@ class LessonBar {
     if (name === OWN) found ??= { title: "", steps: [], error: NOT_IN_LINK };
     this.complain(found?.error ?? "");
     this.lesson = found?.error ? null : found || null;
-    this.isEdited &&= name === OWN;
+    if (name !== OWN) this.edit(false);
     if (found?.error) {
       this.opened = "";
       ask({ lesson: "", at: 0 });
@@ -116,7 +124,7 @@ class LessonBar {
 
   /** Open a lesson of the program at its first step. @param {string} name */
   begin(name) {
-    this.isEdited = false;
+    this.edit(false);
     this.opened = "";
     this.isWhole = true;
     ask({ lesson: name, at: 0 });
@@ -144,11 +152,37 @@ class LessonBar {
     this.paint();
   }
 
-  /** Begin a lesson of one's own, without a step. The page stays as it is. */
+  /** The lesson of one's own that this browser keeps. @type {Lesson | null} */
+  get draft() {
+    return JSON.parse(choice("draft") ?? "null");
+  }
+
+  /** Whether the open lesson is edited, also after a reload. @param {boolean} isEdited */
+  edit(isEdited) {
+    this.isEdited = isEdited;
+    keep("editing", "", isEdited);
+    const { draft } = this;
+    fill(this.maker, draft ? ["Go on with “", own(draft.title), "”"] : "Make a lesson");
+  }
+
+  /** Go on with the lesson of one's own, or begin one, without a step. The page stays as it is. */
   make() {
-    this.isEdited = true;
-    this.take({ title: "My lesson", steps: [] });
+    this.take(this.draft ?? { title: "My lesson", steps: [] });
+    this.edit(true);
     this.paint();
+  }
+
+  /** Edit the open lesson in place of the one that this browser keeps. */
+  edits() {
+    const { draft, lesson } = this;
+    const edit = () => {
+      choice("draft", JSON.stringify(lesson));
+      this.edit(true);
+      this.paint();
+    };
+    const isOther = draft && draft.steps.length > 0 && JSON.stringify(draft) !== JSON.stringify(lesson);
+    const ask = isOther && `It takes the place of ${own(draft.title)}, which is kept in this browser.`;
+    return ask ? asksFirst("Edit", { id: "lesson-edit" }, ask, edit) : button("Edit", edit, { id: "lesson-edit" });
   }
 
   /** Open a lesson from a file. */
@@ -162,7 +196,7 @@ class LessonBar {
       this.complain(found.error);
       return;
     }
-    this.isEdited = false;
+    this.edit(false);
     this.take(found);
     this.go(0);
   }
@@ -170,7 +204,7 @@ class LessonBar {
   /** Close the lesson. The page goes on showing what the person looks at. */
   close() {
     this.lesson = null;
-    this.isEdited = false;
+    this.edit(false);
     ask({ lesson: "", at: 0 });
     this.opened = "";
     this.paint();
@@ -182,7 +216,7 @@ class LessonBar {
     const { lesson, step, body, isEdited } = this,
       { parts } = this.options,
       hide = isEdited ? [] : (step?.hide ?? []);
-    this.hiding.textContent = hide.map((part) => `${parts[part]} { display: none !important; }`).join("\n");
+    this.hiding.textContent = hide.map((part) => `${parts[part][1]} { display: none !important; }`).join("\n");
     body.hidden = !lesson;
     if (!lesson) return;
     body.ariaLabel = `Lesson: ${this.theirs(lesson.title)}`;
@@ -194,15 +228,21 @@ class LessonBar {
     return editor(lesson, this.step, {
       changed: (from, isDrawn) => {
         keep("lesson", "", from);
+        choice("draft", JSON.stringify(from));
         if (isDrawn) this.paint();
       },
       moves: this.moves(lesson),
       attempt: () => {
-        this.isEdited = false;
+        this.edit(false);
         this.go(0);
       },
+      anew: () => {
+        this.take({ title: "My lesson", steps: [] });
+        choice("draft", JSON.stringify(this.lesson));
+        this.paint();
+      },
       close: () => this.close(),
-      parts: Object.keys(this.options.parts),
+      parts: this.options.parts,
     });
   }
 
@@ -229,6 +269,7 @@ class LessonBar {
         el("h2", { dir: "auto" }, this.theirs(from.title)),
         el("span", { id: "lesson-step" }, `Step ${question.at + 1} of ${from.steps.length}`),
         this.moves(from),
+        question.lesson === OWN && this.edits(),
         button("Close", () => this.close(), { id: "lesson-close" }),
       ),
       el("p.b-lesson-text", { tabindex: -1, dir: "auto" }, this.theirs(step.text)),

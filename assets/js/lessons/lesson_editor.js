@@ -1,7 +1,7 @@
-// The editor of a lesson: boxes for the texts of a step, which change the lesson as they are typed in.
+// The editor of a lesson: boxes for the texts of a step, which change the lesson as they are typed in. This browser keeps it.
 
-import { toggle } from "../controls.js";
-import { button, el } from "../parts/elements.js";
+import { asksFirst, toggle } from "../controls.js";
+import { button, disable, el } from "../parts/elements.js";
 import { save } from "../parts/downloads.js";
 import { ask, changes, question } from "../frame/question.js";
 
@@ -31,7 +31,7 @@ function parsedChoices(text) {
 }
 
 /** The title, the way between steps, and the buttons for all of the lesson. @param {Lesson} from @param {Step | undefined} now @param {EditorContext} context */
-function head(from, now, { changed, moves, attempt, close }) {
+function head(from, now, { changed, moves, attempt, anew, close }) {
   const title = area("Title", "lesson-title", from.title, (text) => changed(Object.assign(from, { title: text })));
   title.rows = 1;
   // A step with the question of the page comes after the one that is shown.
@@ -47,6 +47,16 @@ function head(from, now, { changed, moves, attempt, close }) {
     ask({ at: Math.max(0, question.at - 1) });
     changed(from, true);
   };
+  const swap = (/** @type {number} */ by) => {
+    const { at } = question;
+    [from.steps[at], from.steps[at + by]] = [from.steps[at + by], from.steps[at]];
+    ask({ at: at + by });
+    changed(from, true);
+  };
+  const earlier = button("Move earlier", () => swap(-1), { id: "lesson-earlier" }),
+    later = button("Move later", () => swap(1), { id: "lesson-later" });
+  disable(earlier, question.at === 0 && "This is the first step.");
+  disable(later, question.at >= from.steps.length - 1 && "This is the last step.");
   const download = () => save(new Blob([JSON.stringify(from, written, 2)]), "lesson.json");
   return el(
     "div.b-lesson-head",
@@ -54,10 +64,12 @@ function head(from, now, { changed, moves, attempt, close }) {
     el("span", { id: "lesson-step" }, now ? `Step ${question.at + 1} of ${from.steps.length}` : "No step yet"),
     moves,
     button("Add this view", add, { id: "lesson-add" }),
-    now && button("Remove step", remove, { id: "lesson-remove" }),
+    now && [earlier, later],
+    now && asksFirst("Remove step", { id: "lesson-remove" }, "Remove this step with its texts?", remove),
     button("Save as a file", download, { id: "lesson-save" }),
     button("Try it", attempt, { id: "lesson-try" }),
-    button("Close", close, { id: "lesson-close" }),
+    now && asksFirst("Begin anew", { id: "lesson-anew" }, "Remove all steps of this lesson from this browser?", anew),
+    button("Close", close, { id: "lesson-close", title: "This browser keeps the lesson; Lessons opens it again" }),
   );
 }
 
@@ -66,8 +78,9 @@ function head(from, now, { changed, moves, attempt, close }) {
  * @property {(lesson: Lesson, isDrawn?: boolean) => void} changed the lesson has changed; whether its editor is to be drawn again
  * @property {HTMLElement[]} moves the buttons between steps
  * @property {() => void} attempt shows the lesson as a reader sees it
+ * @property {() => void} anew begins another lesson
  * @property {() => void} close
- * @property {string[]} parts of the page that a step can hide
+ * @property {Record<string, [title: string, selector: string]>} parts of the page that a step can hide
  */
 
 /** @param {Lesson} from @param {Step | undefined} now @param {EditorContext} context */
@@ -81,10 +94,11 @@ export function editor(from, now, context) {
     context.changed(from);
   };
   const lines = now.choices.map((choice, k) => (k === now.right ? `* ${choice}` : choice)).join("\n");
-  const hides = context.parts.map((part) => {
+  const parts = Object.keys(context.parts);
+  const hides = parts.map((part) => {
     const hide = (/** @type {boolean} */ is) =>
-      set({ hide: context.parts.filter((each) => (each === part ? is : now.hide.includes(each))) });
-    return toggle(part, hide, { value: part, checked: now.hide.includes(part) ? "" : null });
+      set({ hide: parts.filter((each) => (each === part ? is : now.hide.includes(each))) });
+    return toggle(context.parts[part][0], hide, { value: part, checked: now.hide.includes(part) ? "" : null });
   });
   return [
     buttons,

@@ -2,10 +2,10 @@
 
 import { saved } from "../language/language.js";
 import { held } from "../views.js";
-import { el, note, roam } from "./elements.js";
+import { button, el, note, roam } from "./elements.js";
 import { copy } from "../controls.js";
 import { announce, orError, visitor } from "../frame/page.js";
-import { question } from "../frame/question.js";
+import { link, question } from "../frame/question.js";
 
 /** @typedef {{id: string, of: string, what: string, kinds: string[], with: string | null}} ExportOptions of: id of the element in a picture; with: id of a view whose value the server gets too */
 
@@ -146,6 +146,26 @@ export function view(root, { server, options: given }) {
   }
   root.append(saveMenu(options, press), problem, dialog);
   return function draw() {};
+}
+
+/** The button that copies the link to what the page shows, and a line with the link, for browsers that forbid to copy. */
+export function linkButton() {
+  const copied = el("span.b-unseen", { role: "status" }),
+    field = el("input", { id: "link", type: "text", readonly: "", "aria-label": "Link", onblur: () => show(false) }),
+    line = el("label.b-note", { id: "link-line", hidden: "" }, "The link to what the page shows: ", field);
+  const show = (/** @type {boolean} */ is) => {
+    line.hidden = !is;
+  };
+  const item = button("Copy link", press, { id: "copy-link", title: "Copy a link that shows the same" });
+  async function press() {
+    field.value = link();
+    const isCopied = await copy(field.value, field, () => show(true));
+    item.textContent = copied.textContent = isCopied ? "Copied" : "It is selected below";
+    setTimeout(() => {
+      item.textContent = "Copy link";
+    }, 2000);
+  }
+  return { tools: [item, copied], line };
 }
 
 /** Python to read and copy. While a dialog is open nobody can change the view, so that the code is always that of the view. @param {string} what */

@@ -1,6 +1,7 @@
-// Plotly figures. Plotly.js is large, so it is fetched once, from this server: when the page is idle, or earlier for
-// the first figure.
+// Plotly figures. Plotly.js is large, so it is fetched once, from this server, and not before the page can be used: on a
+// slow line it would take the way of what the page needs first.
 
+import { visitor } from "../frame/page.js";
 import { el, note } from "./elements.js";
 
 const CONFIG = { responsive: false, displaylogo: false, displayModeBar: false, doubleClick: "reset" };
@@ -8,7 +9,13 @@ const CONFIG = { responsive: false, displaylogo: false, displayModeBar: false, d
 let loading = null;
 
 export function loadPlotly() {
-  loading ||= new Promise((resolve, reject) => {
+  loading ||= visitor.known.then(fetched);
+  return loading;
+}
+
+/** @returns {Promise<PlotlyLibrary>} */
+function fetched() {
+  return new Promise((resolve, reject) => {
     const script = document.createElement("script");
     script.src = window.Balcony.plotly;
     script.onload = () => resolve(window.Plotly);
@@ -18,13 +25,10 @@ export function loadPlotly() {
     };
     document.head.append(script);
   });
-  return loading;
 }
 
 const whenIdle = window.requestIdleCallback || ((callback) => setTimeout(callback, 500));
-const loadInAdvance = () => whenIdle(() => loadPlotly().catch(console.error), { timeout: 3000 });
-if (document.readyState === "complete") loadInAdvance();
-else window.addEventListener("load", loadInAdvance);
+visitor.known.then(() => whenIdle(() => loadPlotly().catch(console.error), { timeout: 3000 }));
 
 /** @typedef {{data: object[], layout: Record<string, any>}} Figure */
 

@@ -80,8 +80,8 @@ class Settings {
   draw(held) {
     if (!held) return;
     const { recipe, changed: mine } = this.held,
-      changed = recipe === held.recipe ? Object.entries(mine).filter(([name]) => name in held.values) : [];
-    this.held = { ...held, changed: Object.fromEntries(changed) };
+      kept = recipe === held.recipe ? Object.entries(mine).filter(([name]) => name in held.values) : [];
+    this.held = { ...held, changed: { ...Object.fromEntries(kept), ...held.changed } };
     this.setValue(this.held);
     this.paint();
     this.find();
