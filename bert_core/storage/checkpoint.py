@@ -74,7 +74,8 @@ _FIXED_FIELDS: dict[str, tuple] = {
 }
 
 
-_Arguments, _Answer = ParamSpec("_Arguments"), TypeVar("_Answer")
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
 Writer = Callable[[Path], None]  # writes more files into a folder
 
 
