@@ -130,16 +130,17 @@ class Workspaces:
         space.add_run(run) if listed else space.unlisted.append(run)
         return run
 
-    def repeat(self, space: Workspace, run: Run, *, paused: bool) -> Run:
+    def repeat(self, space: Workspace, run: Run, *, paused: bool = False, **changes: Any) -> Run:
         """Start a run with the same settings, text and seed; it begins with the same weights, bit for bit.
 
-        paused: before its first step. Raises RunError while another run is active, or if the text is no longer kept.
+        paused: before its first step. changes: of its settings, as `Recipe.override` takes them. Raises RunError while
+        another run is active, or if the text is no longer kept.
         """
         space.refuse_if_active()
         if run.prepared is None:
             raise RunError("The text of this run is no longer kept; start it from the form.")
         text, variant = run.prepared.source, space.entries[run.id].variant
-        return self.start(space, run.recipe, text, run.recipe.seed, paused=paused, variant=variant)
+        return self.start(space, run.recipe.override(changes), text, run.recipe.seed, paused=paused, variant=variant)
 
     def resume(self, space: Workspace, folder: Path, corpus: Corpus | None = None) -> Run:
         """Resume a saved run. Errors as for `start` and `TrainingService.resume`."""
