@@ -78,7 +78,8 @@ MEAN_POOLER = "The pooler reads the mean of all tokens; other programs, such as 
 _ONE_ATTENTION = "use_torch_multi_head chooses between two ways to write attention; both give the same numbers."
 
 
-_Arguments, _Answer = ParamSpec("_Arguments"), TypeVar("_Answer")
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
 Writer = Callable[[Path], None]  # writes more files into a folder
 
 
