@@ -63,7 +63,10 @@ def class_routes(
         if actions.is_due():
             await asyncio.to_thread(actions.follow)
         known = digest(visitor) if workspaces.lookup(visitor) else None
-        return JSONResponse(classroom.news(known, since, is_teacher=bool(token) and classroom.is_teacher(token[0])))
+        news = classroom.news(known, since, is_teacher=bool(token) and classroom.is_teacher(token[0]))
+        if "present" in news:
+            news |= actions.counted(news.pop("present"))
+        return JSONResponse(news)
 
     return [Route(path, answer, methods=["POST"]) for path in (ADDRESS, f"{ADDRESS}/{{action}}")]
 
@@ -78,9 +81,9 @@ class Actions:
         self._shared: dict[str, _Shared] = {}  # by visitor
         self._following, self._followed = threading.Lock(), 0.0
         self._kept, self._keeping = keep and keep / KEPT, threading.Lock()
-        self._for_all = _by_name(self.share, self.withdraw, self.guess, self.lesson)
-        of_room = _by_name(classroom.send, classroom.uncover, classroom.end, classroom.clear)
-        self._for_teacher = of_room | _by_name(self.enter, self.limit, self.ask, self.send_lesson)
+        self._for_all = _by_name(self.share, self.withdraw, self.guess, self.answer, self.lesson)
+        of_room = _by_name(classroom.uncover, classroom.end, classroom.clear)
+        self._for_teacher = of_room | _by_name(self.enter, self.limit, self.ask, self.send, self.send_lesson)
         if self._kept and self._kept.exists():
             self._restore(self._kept)
 
@@ -147,6 +150,20 @@ class Actions:
         self.workspaces.find(visitor)
         self.classroom.guess(digest(visitor), number, words)
 
+    def answer(self, visitor: str, lesson: Any, at: Any, choice: Any) -> None:
+        """Answer a step of a lesson."""
+        self.workspaces.find(visitor)
+        self.classroom.answer(digest(visitor), lesson, at, choice)
+
+    def counted(self, visitors: list[str]) -> dict[str, int]:
+        """Of the visitors who are here, how many train, and of how many the newest run has failed."""
+        spaces = self.workspaces.peek(visitors)
+        newest = [space.current_run for space in spaces]
+        return {
+            "training": sum(any(run.status in TRAINING for run in space.all_runs) for space in spaces),
+            "failed": sum(run is not None and run.status == "failed" for run in newest),
+        }
+
     def ask(self, visitor: str, link: Any, question: Any) -> None:
         """Ask all pages which words are hidden in the question of the teacher's page, of the model that it shows."""
         space, asked = self.workspaces.find(visitor), Question.read(question)
@@ -154,12 +171,16 @@ class Actions:
         title = f"{model.shown or model.title}, {model.detail}" if asked.model in space.runs else model.title
         self.classroom.ask(link, cover(model.checkpoint, asked, title))
 
-    def send_lesson(self, text: Any) -> None:
-        """Offer a lesson of the teacher's own, as the text of its file, to all pages."""
-        if not isinstance(text, str):
+    def send(self, title: Any, link: Any, together: Any = False) -> None:
+        """Offer a lesson or a view to all pages, or open it there."""
+        self.classroom.send(title, link, together=together is True)
+
+    def send_lesson(self, text: Any, at: Any = 0, together: Any = False) -> None:
+        """The same with a lesson of the teacher's own, as the text of its file, at a step."""
+        if not isinstance(text, str) or type(at) is not int:
             raise InputError(MALFORMED)
         found = self.read_lesson(text.encode("utf-8", "replace"), "This lesson")
-        self.classroom.send(found["title"], "#lesson=file", found)
+        self.classroom.send(found["title"], f"#lesson=file&at={at}", found, together=together is True)
 
     def lesson(self, visitor: str) -> dict[str, Any]:
         """The lesson of the teacher's own that is offered."""

@@ -20,6 +20,7 @@ from ui.classroom.covered import MOST_GAPS, Covered
 
 LONGEST_NAME, LONGEST_GUESS, LONGEST_TITLE, LONGEST_LINK = 24, 32, 80, 8_000  # characters
 MOST_SHARED = MOST_GUESSES = 300  # visitors
+MOST_LESSONS, MOST_STEPS, MOST_CHOICES = 20, 60, 8  # whose answers are counted
 MOST_PRESENT = 2_000
 MOST_BARS = 12  # of a histogram
 PRESENT_SECONDS = 5.0  # since a page's last poll
@@ -85,6 +86,7 @@ class Classroom:
         self._board: dict[str, dict[str, Any]] = {}  # by visitor
         self._lesson: dict[str, Any] | None = None
         self._round: _Round | None = None
+        self._answers: dict[str, dict[str, int]] = {}  # by lesson and step as `_step` names them, by visitor
         self._is_sharing = True
         self._present: dict[str, float] = {}  # seconds of the last poll by visitor, the latest last
 
@@ -111,6 +113,8 @@ class Classroom:
                     break
                 del self._present[first]
             news: dict[str, Any] = {"version": self._version, "here": len(self._present)}
+            if is_teacher:
+                news["present"] = list(self._present)
             if since == self._version:
                 return news
             since = 0 if since > self._version else since
@@ -123,6 +127,7 @@ class Classroom:
                 "round": self._round and self._round.shown_to(visitor or "", is_teacher),
                 "sharing": self._is_sharing,
                 "address": self.join.get("address", ""),
+                **({"answers": {step: self._counted(step) for step in self._answers}} if is_teacher else {}),
             }
 
     def share(self, visitor: str, name: str, described: dict[str, Any]) -> str:
@@ -168,6 +173,24 @@ class Classroom:
         with self._change():
             self._board.pop(visitor, None)
 
+    def answer(self, visitor: str, lesson: str, at: int, choice: int) -> None:
+        """Count a visitor's first answer to a step of a lesson, by its title. Raises InputError."""
+        lesson = cleaned(lesson, LONGEST_TITLE)
+        for value, most in ((at, MOST_STEPS), (choice, MOST_CHOICES)):
+            if type(value) is not int or not 0 <= value < most:
+                raise InputError(NO_TEXT)
+        with self._change():
+            if _step(lesson, at) not in self._answers and len(self._answers) >= MOST_LESSONS * MOST_STEPS:
+                raise InputError(f"The answers to {MOST_LESSONS * MOST_STEPS} steps are counted already.")
+            answers = self._answers.setdefault(_step(lesson, at), {})
+            if len(answers) < MOST_GUESSES:
+                answers.setdefault(visitor, choice)
+
+    def _counted(self, step: str) -> list[int]:
+        """How often each choice of a step was the answer."""
+        counts = Counter(self._answers[step].values())
+        return [counts[choice] for choice in range(MOST_CHOICES)]
+
     def guess(self, visitor: str, number: int, words: list[str]) -> None:
         """Count a visitor's words for the gaps of a round, in place of those before. Raises InputError."""
         if not isinstance(words, list):
@@ -186,11 +209,11 @@ class Classroom:
 
     # --- The teacher's ------------------------------------------------------------------------------------------------
 
-    def send(self, title: str, link: str, lesson: dict[str, Any] | None = None) -> None:
+    def send(self, title: str, link: str, lesson: dict[str, Any] | None = None, *, together: bool = False) -> None:
         """Offer a lesson or a view to all pages; an empty link takes the offer back. lesson: the teacher's own,
-        which pages fetch when it is opened. Raises InputError."""
+        which pages fetch when it is opened. together: it opens by itself. Raises InputError."""
         link = self._part_of(link) if link else ""
-        sent = {"title": cleaned(title, LONGEST_TITLE), "link": link, "lesson": lesson}
+        sent = {"title": cleaned(title, LONGEST_TITLE), "link": link, "lesson": lesson, "together": together}
         with self._change() as number:
             self._lesson = {"number": number} | sent if link else None
 
@@ -240,15 +263,18 @@ class Classroom:
                 "lesson": self._lesson,
                 "round": asked,
                 "sharing": self._is_sharing,
+                "answers": self._answers,
             }
 
     def restore(self, content: dict[str, Any]) -> None:
         """Go on as `content` says; a question's model rates no more words. Raises KeyError, TypeError or ValueError
         where that is no content of a class."""
         board, lesson, asked = dict(content["board"]), content["lesson"], content["round"]
+        answers = dict(content["answers"])
         asked = asked and _Round(**asked | {"covered": Covered(**asked["covered"])})
         with self._change():
-            self._board, self._lesson, self._round, self._is_sharing = board, lesson, asked, content["sharing"] is True
+            self._board, self._lesson, self._round, self._answers = board, lesson, asked, answers
+            self._is_sharing = content["sharing"] is True
 
     def _part_of(self, link: str) -> str:
         """The part of a link after #, which is all that a page opens: so no link leads elsewhere."""
@@ -265,6 +291,11 @@ class Classroom:
         with self._lock:
             yield self._version + 1
             self._version += 1
+
+
+def _step(lesson: str, at: int) -> str:
+    """The name of a step, for pages too."""
+    return f"{at} {lesson}"
 
 
 def cleaned(text: Any, most: int) -> str:
