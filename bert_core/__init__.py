@@ -10,6 +10,7 @@ To read: config, data/, model, training/; then storage/ (model folders), probes/
 tasks/, runs/, pages/ (HTML for a notebook or a file).
 """
 
+from bert_core.config import VERSION as __version__
 from bert_core.config import BertConfig, DataConfig, TokenizerConfig, TrainingConfig
 from bert_core.data.batches import Batch, PretrainingBatches
 from bert_core.data.corpus import Corpus, read_corpus

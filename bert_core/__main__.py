@@ -30,12 +30,12 @@ from typing import Any
 import torch.distributed as dist
 from tqdm import tqdm
 
-from bert_core.config import CORPUS_KINDS, parse
+from bert_core.config import CORPUS_KINDS, VERSION, parse
 from bert_core.costs import choose_device
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
-from bert_core.data.text import cache_folder
 from bert_core.errors import BertCoreError, ConfigError, RunError
+from bert_core.machine import cache_folder, ended_by, is_closed_pipe, write_utf8
 from bert_core.pages.report import report
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
@@ -50,7 +50,14 @@ from bert_core.runs.recipe import (
 )
 from bert_core.runs.saved_state import TrainingState, read_training_state
 from bert_core.runs.worker import Finetuned, Worker
-from bert_core.storage.checkpoint import CONFIG, Checkpoint, check_saving, load_checkpoint, save_checkpoint
+from bert_core.storage.checkpoint import (
+    CONFIG,
+    Checkpoint,
+    check_saving,
+    load_checkpoint,
+    model_folder,
+    save_checkpoint,
+)
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
 from bert_core.tasks.examples import TASKS, TaskParts, load_task
 from bert_core.tasks.prediction import predict, review, task_of
@@ -69,14 +76,15 @@ _TEST_BATCHES = 20  # of the test part, after the training
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command. Returns 0, or 1 after printing an error to standard error, 130 after Ctrl-C, or 141 when the
     reader of its output, such as `head`, has closed it."""
+    write_utf8()
     options = _parser().parse_args(arguments)
     try:
         options.command(options)
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the interpreter, which flushes it again
-        return 141  # 128 + SIGPIPE
     except OSError as error:
+        if is_closed_pipe(error):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes it again
+            return 141  # 128 + SIGPIPE
         print(f"{error.filename or 'The output'} cannot be used ({error.strerror or error}).", file=sys.stderr)
         return 1
     except BertCoreError as error:
@@ -90,7 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bert_core", description="Train a small BERT and examine it.")
+    program = "balcony" if Path(sys.argv[0]).stem in ("balcony", "app") else "python -m bert_core"
+    parser = argparse.ArgumentParser(prog=program, description="Train a small BERT and examine it.")
+    parser.add_argument("--version", action="version", version=f"balcony {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     for add in (_add_train, _add_report_and_exam, _add_finetune, _add_predict_and_evaluate):
@@ -111,6 +121,7 @@ def _add_train(commands: Any) -> None:
     start = "a model to go on from: its tokenizer, sizes and weights; by default the weights are random"
     train.add_argument("--start", type=_given, metavar="FOLDER_OR_NAME", help=start)
     train.add_argument("--resume", type=_path, metavar="DIR", help="continue the training in this folder, bit for bit")
+    train.add_argument("--more-steps", type=int, metavar="N", help="with --resume: N steps more than it would have had")
     corpus = f"a text instead of the recipe's; a file of more than 16 MB is encoded once and kept in {cache_folder()}"
     _add_corpus(train, corpus)
     train.add_argument("--seed", type=int, help="of weights, pairs, masks and dropout; default: the recipe's")
@@ -299,6 +310,8 @@ def _prepare(
 ) -> tuple[Prepared, Checkpoint | None, TrainingState | None]:
     """Prepare the training. The others are the model to begin with and the state that --resume continues from."""
     start, state = _read_saved(options) if options.resume else (None, None)
+    if options.more_steps is not None and not state:
+        raise ConfigError("--more-steps goes on with a saved training; give --resume and its folder.")
     if state:
         recipe = state.recipe
     else:
@@ -336,8 +349,13 @@ def _read_saved(options: argparse.Namespace) -> tuple[Checkpoint, TrainingState]
     if is_task != (options.command is _finetune):
         kind, command = ("fine-tuning", "finetune") if is_task else ("pre-training", "train")
         raise ConfigError(f"{options.resume} holds a saved {kind}; {command} --resume continues it.")
+    if (more := getattr(options, "more_steps", None)) is not None:
+        training = state.recipe.training
+        longer = dataclasses.replace(state.recipe, training=training.then(training.total_steps, more))
+        state = dataclasses.replace(state, recipe=longer)
     if state.trainer.step == state.recipe.training.total_steps:
-        raise RunError(f"This training has done all of its {state.trainer.step:,} steps.")
+        remedy = "" if is_task else " --more-steps N lets it go on."
+        raise RunError(f"This training has done all of its {state.trainer.step:,} steps.{remedy}")
     return checkpoint, state
 
 
@@ -377,10 +395,14 @@ def _save(worker: Worker, rows: Sequence[StepMetrics], output: Path) -> None:
 
 
 def _write_curves(output: Path, rows: Sequence[StepMetrics], points: Sequence[StepMetrics], precision: str) -> None:
-    """Write metrics.csv and, if there is anything for it, validation.csv."""
-    _write_csv(output / "metrics.csv", rows, precision=precision)
-    if points:
-        _write_csv(output / "validation.csv", points)
+    """Write metrics.csv and, if there is anything for it, validation.csv. One that is open elsewhere is said."""
+    try:
+        _write_csv(output / "metrics.csv", rows, precision=precision)
+        if points:
+            _write_csv(output / "validation.csv", points)
+    except PermissionError as error:  # of a table in a spreadsheet's program, on Windows
+        saved = "The model is saved, and the numbers are in its training state"
+        _tell(f"{error.filename} was not written ({error.strerror}); close it where it is open. {saved}.")
 
 
 def _read(options: argparse.Namespace, show_stage: _Show, recipe: Recipe | None = None) -> Corpus | None:
@@ -452,12 +474,8 @@ def _delayed_interrupts() -> Iterator[list[int]]:
         if not dist.is_torchelastic_launched():
             signal.signal(number, before[number])
 
-    before: dict[int, Any] = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with ended_by(note) as before:
         yield interrupts
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _tell(*notes: str) -> None:
@@ -517,8 +535,9 @@ def _epoch_line(point: StepMetrics) -> str:
 
 
 def _model_folder(name: str) -> Path:
-    """The folder of that name or, if neither it nor its parent exists, that of a model downloaded from the Hub."""
-    path = Path(name)
+    """The folder of that name, or that of a model that comes with Balcony or, if neither it nor its parent exists, of
+    one downloaded from the Hub."""
+    path = model_folder(name)
     if not is_hub_name(name) or path.exists() or path.parent.exists():
         return path
     print(f"Fetching {name} from the Hugging Face Hub", file=sys.stderr)

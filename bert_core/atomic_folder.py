@@ -1,7 +1,6 @@
 """Replaces the files of a folder together; a kill or a full disk never leaves a mixture of old and new."""
 
 import contextlib
-import errno
 import glob
 import os
 import secrets
@@ -10,6 +9,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from bert_core.machine import copy_rights, replace, sync
 
 _STALE_SECONDS = 3600
 
@@ -40,10 +41,10 @@ def replacing(folder: Path, *, last: str, is_member: Callable[[str], bool]) -> I
         if os.path.ismount(folder):
             raise OSError("a mounted folder cannot be replaced; choose a folder inside it")
         for path in [*written, new]:
-            _sync(path)
+            sync(path)
         with contextlib.ExitStack() as undo:
             if (folder / last).exists():
-                shutil.copystat(folder, new)
+                copy_rights(folder, new)
                 stay = [path.name for path in folder.iterdir() if not is_member(path.name)]
                 _rename(folder, backup, undo)
                 _rename(new, folder, undo)
@@ -53,8 +54,8 @@ def replacing(folder: Path, *, last: str, is_member: Callable[[str], bool]) -> I
                 moves = [(path, folder / path.name) for path in written]
             for path, target in moves:
                 _rename(path, target, undo)
-                _sync(folder)
-            _sync(folder.parent)
+                sync(folder)
+            sync(folder.parent)
             undo.pop_all()
         shutil.rmtree(backup, ignore_errors=True)
     finally:
@@ -73,11 +74,11 @@ def restore_backup(folder: Path, is_member: Callable[[str], bool]) -> None:
     """End what a kill has interrupted: without a new folder, the old one returns; else what stays moves there."""
     backup = _backup(folder)
     if backup.exists() and not folder.exists():
-        os.rename(backup, folder)
+        replace(backup, folder)
     elif backup.exists():
         for path in backup.iterdir():
             if not is_member(path.name) and not (folder / path.name).exists():
-                os.rename(path, folder / path.name)
+                replace(path, folder / path.name)
         shutil.rmtree(backup, ignore_errors=True)
 
 
@@ -86,19 +87,5 @@ def _backup(folder: Path) -> Path:
 
 
 def _rename(path: Path, target: Path, undo: contextlib.ExitStack) -> None:
-    os.replace(path, target)
-    undo.callback(os.replace, target, path)
-
-
-def _sync(path: Path) -> None:
-    is_folder = path.is_dir()
-    try:
-        # Windows syncs no file that is open only for reading, and opens no folder.
-        descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        if not (is_folder and error.errno in (errno.EACCES, errno.EBADF, errno.EINVAL)):  # it syncs no folders
-            raise
+    replace(path, target)
+    undo.callback(replace, target, path)

@@ -14,7 +14,12 @@ from typing import Any, Self, get_args
 
 from bert_core.errors import ConfigError
 
-ASSETS = Path(__file__).resolve().parents[1] / "assets"
+VERSION = "1.0.0"
+
+_PACKAGE = Path(__file__).resolve().parent
+# Assets and checkpoints are in the installed package, or in the repository beside it.
+HOME = _PACKAGE if (_PACKAGE / "assets").is_dir() else _PACKAGE.parent
+ASSETS, CHECKPOINTS = HOME / "assets", HOME / "checkpoints"
 MAX_SEED = 2**63 - 1
 _FLAG = (False, True)
 CORPUS_KINDS = ("auto", "lines", "documents", "wikitext", "pairs")  # how a text is split, see `data.sentences`
@@ -177,6 +182,11 @@ class DataConfig(_Checked):
     )
     long_pairs: str = _choice(
         "crop", ("crop", "drop"), "crop: a longer pair loses tokens from its longer side. drop: it is not used."
+    )
+    negatives: str = _choice(
+        "random",
+        ("random", "swapped"),
+        "NotNext pairs. random: B is from elsewhere. swapped: two neighbours in the wrong order (ALBERT).",
     )
     short_length: int | None = _range(
         None, 8, 8192, "Maximum number of tokens in a pair early in the run. Empty: as in the rest."

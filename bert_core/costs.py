@@ -1,16 +1,12 @@
 """What a training run costs on this machine: memory, operations and time, estimated without building the model."""
 
 import contextlib
-import ctypes
 import math
 import os
-import sys
-import time
 import timeit
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -18,6 +14,7 @@ from torch import Tensor
 
 from bert_core.config import BertConfig
 from bert_core.errors import ConfigError, quoted
+from bert_core.machine import memory_bytes, processor_cores
 
 Precision = Literal["float32", "bfloat16"]  # of the matrix products
 
@@ -39,22 +36,6 @@ _STEP_FOR_BFLOAT16 = {"cpu": 1e10, "cuda": 1e11}
 # An estimate of the operations a second of Apple's GPUs. It is not measured, because many threads ask for it and only
 # one at a time may use MPS.
 _MPS_RATE = 1e12
-
-
-_trimmed = time.monotonic()  # when free memory was last given back
-
-
-def give_back_memory(seconds: float = 0.0) -> None:
-    """Ask glibc, on Linux, to return free memory to the system, unless it has done so in the last `seconds`.
-
-    Batches need blocks of many sizes, which leave holes in its heap: with each step of a medium-sized model, it would
-    grow by a megabyte or two.
-    """
-    global _trimmed
-    if time.monotonic() - _trimmed >= seconds:
-        _trimmed = time.monotonic()
-        if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
-            trim(0)
 
 
 def choose_device(device: str) -> str:
@@ -100,34 +81,7 @@ def usable_memory(device: str = "cpu") -> int:
     """The bytes that the process may use: 60 % of the device's memory or, on the CPU, of the container's limit."""
     if device.startswith("cuda"):
         return int(_MEMORY_FRACTION * torch.cuda.get_device_properties(device).total_memory)
-    return int(_MEMORY_FRACTION * min([_host_memory(), *_container_limits()]))
-
-
-def _host_memory() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows
-        kilobytes = ctypes.c_ulonglong(4 * 2**20)  # where even that call is missing: a small machine's
-        with contextlib.suppress(AttributeError, OSError):
-            ctypes.windll.kernel32.GetPhysicallyInstalledSystemMemory(ctypes.byref(kilobytes))  # type: ignore[attr-defined]
-        return 2**10 * kilobytes.value
-
-
-def _container_limits(root: Path = Path("/")) -> list[int]:
-    """The memory limits of the process's control groups and all groups above them, versions 1 and 2, on Linux."""
-    with contextlib.suppress(OSError):
-        limits = []
-        for line in (root / "proc/self/cgroup").read_text().splitlines():
-            _, controllers, group = line.split(":", 2)
-            if controllers in ("", "memory"):
-                base, file = ("", "memory.max") if not controllers else ("memory", "memory.limit_in_bytes")
-                folder = root / "sys/fs/cgroup" / base
-                for part in ("", *Path(group.strip("/")).parts):
-                    folder /= part
-                    with contextlib.suppress(OSError, ValueError):  # "max" is no number
-                        limits.append(int((folder / file).read_text()))
-        return limits
-    return []
+    return int(_MEMORY_FRACTION * memory_bytes())
 
 
 def batch_operations(config: BertConfig, lengths: Tensor, asked: float) -> float:
@@ -142,11 +96,6 @@ def batch_operations(config: BertConfig, lengths: Tensor, asked: float) -> float
     # After its attention, the last layer computes only the asked positions and the first tokens.
     after_attention = (d * d + 2 * d * f) * ((layers - 1) * tokens + asked + pairs)
     return 6 * (attention + after_attention + asked * d * (d + config.vocab_size) + pairs * d * (d + 2))
-
-
-def processor_cores() -> int:
-    """The number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def threads_for(operations: float) -> int:

@@ -66,6 +66,17 @@ def megabytes(count: int) -> str:
     return f"{count / 2**20:,.0f} MB" if count >= 2**20 else f"{count / 2**10:,.0f} kB"
 
 
+class _Ignore:
+    """A function of any arguments that does nothing; `help` shows it as a word."""
+
+    def __call__(self, *_: object) -> None: ...
+
+    def __repr__(self) -> str:
+        return "ignore"
+
+
+ignore = _Ignore()  # the default of who wants to hear of progress
+
 _Function = TypeVar("_Function", bound=Callable)
 _NAMES = {str: "a text", bytes: "bytes", int: "a whole number", float: "a number", bool: "True or False"}
 _NAMES |= {NoneType: "None", Path: "the path of a file or a folder", os.PathLike: "a path"}

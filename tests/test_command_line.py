@@ -11,6 +11,7 @@ import pytest
 import torch
 import transformers
 
+from bert_core import TrainingService, load_recipe
 from bert_core import __main__ as command_line
 from bert_core.__main__ import main
 from bert_core.config import ASSETS
@@ -158,9 +159,20 @@ def test_an_interrupted_training_is_saved_and_continues_bit_for_bit(tmp_path, ca
     for ours, theirs in zip(*(load_checkpoint(folder).model.parameters() for folder in (whole, cut))):
         assert torch.equal(ours, theirs)
     assert main(["train", "--resume", str(cut)]) == 1
-    assert "all of its 7 steps" in capsys.readouterr().err
+    assert "all of its 7 steps. --more-steps N lets it go on." in capsys.readouterr().err
     assert main(["train", "--resume", str(cut), "--seed", "4"]) == 1
     assert "leave out" in capsys.readouterr().err
+    for refused in (["--resume", str(cut), "--more-steps", "0"], ["--more-steps", "2", "--output", str(whole)]):
+        assert main(["train", *refused, "--overwrite"]) == 1
+        assert re.search("steps is 0|give --resume", capsys.readouterr().err)
+    assert main(["train", "--resume", str(cut), "--more-steps", "2"]) == 0
+    more = last_line(capsys)
+    with TrainingService("cpu") as service:
+        recipe = load_recipe("romeo-juliet").override(dict(each.split("=") for each in SHORT))
+        run = service.start(recipe, seed=3).wait(60)
+        run.continue_for(2)
+        last = run.wait(60).history()[-1]
+    assert (more["steps"], more["mlm_loss"], more["nsp_loss"]) == (9, last.mlm_loss, last.nsp_loss)
 
 
 def test_on_a_terminal_a_bar_shows_both_losses_and_the_last_line_stays_json(tmp_path, capsys, monkeypatch):

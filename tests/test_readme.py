@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+REQUIREMENTS = (ROOT / "requirements.txt").read_text(encoding="utf-8")
 HOW_IT_IS_BUILT = README.split("## How it is built")[1].split("\n## ")[0]
 
 
@@ -31,7 +33,7 @@ def lines_of_code(path: Path) -> int:
 def test_a_space_can_read_the_front_matter():
     """Of https://huggingface.co/docs/hub/spaces-config-reference; a Space installs the Gradio that it names."""
     facts = yaml.safe_load(README.split("---\n")[1])
-    pinned = dict(line.split("==") for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines())
+    pinned = dict(line.split("==") for line in REQUIREMENTS.splitlines())
     assert facts["sdk_version"] == metadata.version("gradio") == pinned["gradio"]
     assert (facts["sdk"], facts["title"], facts["license"]) == ("gradio", "Balcony", "mit")
     assert (ROOT / facts["app_file"]).is_file()
@@ -155,7 +157,7 @@ def test_the_programs_of_the_tutorials_are_five_lines(tiny_checkpoint, tmp_path,
 @pytest.mark.parametrize("platform", [r"manylinux.*x86_64", r"manylinux.*aarch64", r"macosx.*arm64", "win_amd64"])
 def test_pip_finds_a_wheel_for_each_pinned_package(platform, python):
     """In the lock that .ci/wheels writes. Without one pip wants a compiler, and the README's first command fails."""
-    pins = [Requirement(line) for line in (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()]
+    pins = [Requirement(line) for line in REQUIREMENTS.splitlines()]
     served = {
         (name, str(version))
         for name, version, _, tags in map(parse_wheel_filename, (ROOT / ".ci/wheels.txt").read_text().split())
@@ -163,3 +165,27 @@ def test_pip_finds_a_wheel_for_each_pinned_package(platform, python):
         if (tag.interpreter in ("py3", python) or tag.abi == "abi3") and re.fullmatch(f"any|{platform}", tag.platform)
     }
     assert served == {(canonicalize_name(pin.name), str(pin.specifier).removeprefix("==")) for pin in pins}
+
+
+def test_the_package_requires_what_is_pinned_and_the_model_alone_a_third_of_it():
+    project = tomllib.loads(PROJECT)["project"]
+    pins = {pin.name: pin for line in REQUIREMENTS.splitlines() if (pin := Requirement(line))}
+    core, page, encodings = (
+        [Requirement(line) for line in lines]
+        for lines in (project["dependencies"], *map(project["optional-dependencies"].get, ("page", "encodings")))
+    )
+    assert [each.name for each in core] == ["torch", "tokenizers", "numpy", "safetensors"]
+    required = [each for each in (*core, *page, *encodings) if each.name != project["name"]]
+    assert {each.name for each in required} == pins.keys() - {"pytest"}
+    for each in required:
+        [pinned] = pins[each.name].specifier
+        assert each.specifier.contains(pinned.version), each
+    assert all(f"{name}" in README.split("## Start it")[1].split("\n## ")[0] for name in pins)
+
+
+def test_the_first_command_is_the_same_in_both_shells():
+    section = README.split("## Start it")[1].split("\n## ")[0]
+    [posix] = re.findall(r"```sh\n(python3 -m venv.*)\n```", section)
+    [windows] = re.findall(r"```powershell\n(.*)\n```", section)
+    as_windows = posix.replace("python3 -m", "py -m").replace(".venv/bin/", r".venv\Scripts" "\\").replace(" &&", ";")
+    assert windows == as_windows

@@ -19,7 +19,7 @@ import gradio as gr
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from bert_core.config import ASSETS
+from bert_core.config import ASSETS, CHECKPOINTS, HOME
 from bert_core.pages.offline import style_sheet
 from bert_core.runs.recipe import DEFAULT_RECIPE, load_recipe
 from bert_core.runs.service import TrainingService
@@ -52,9 +52,8 @@ TABS = (
     "models",
 )
 CLASS = "classroom"
-_ROOT = Path(__file__).resolve().parent.parent
 ICON = ASSETS / "icon.png"  # drawn from icon.svg
-SHIPPED = tuple(_ROOT / "checkpoints" / name for name in ("romeo-juliet", "english-mini", "chinese-poems"))
+SHIPPED = tuple(CHECKPOINTS / name for name in ("romeo-juliet", "english-mini", "chinese-poems"))
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MOST_SESSIONS = 500
 MOST_THREADS = 256  # more than wait for a probe
@@ -94,7 +93,7 @@ def open_workspaces(
 
 def _load_shipped(folder: Path) -> Checkpoint:
     """The model, named by the path of its folder from the repository's root."""
-    path = folder.relative_to(_ROOT) if folder.is_relative_to(_ROOT) else folder
+    path = folder.relative_to(HOME) if folder.is_relative_to(HOME) else folder
     return dataclasses.replace(load_checkpoint(folder), name=path.as_posix())
 
 

@@ -45,6 +45,8 @@ _STRINGS = ("text", "ask", "answer")
 def lesson_bar(page: Page, given: dict[str, Any] | None = None) -> None:
     """Lay out the open lesson and the list of them. given: a lesson with which the page begins, named GIVEN."""
     shipped = lessons() | ({GIVEN: given} if given else {})
+    questions = [step["question"] for each in shipped.values() for step in each["steps"]]
+    page.workspaces.lesson_runs = [each["recipe"] for each in questions if "recipe" in each]
     titles = [[name, own(each["title"]) if name == GIVEN else each["title"]] for name, each in shipped.items()]
     page.laid_out["lessons"] = titles
 

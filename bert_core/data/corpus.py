@@ -16,8 +16,9 @@ import numpy as np
 from bert_core.config import LOCAL, Limits
 from bert_core.data.decoding import END_OF_FILE, control_notes, decoded_blocks, without_controls
 from bert_core.data.sentences import SentenceReader
-from bert_core.data.text import TEXT_ARRAYS, Append, Documents, Sentences, append_text, arrays, cache_folder
-from bert_core.errors import CorpusError, checked, megabytes
+from bert_core.data.text import TEXT_ARRAYS, Append, Documents, Sentences, append_text, arrays
+from bert_core.errors import CorpusError, checked, ignore, megabytes
+from bert_core.machine import cache_folder
 
 MAX_BYTES = 64 * 2**20  # of a visitor's text
 IN_MEMORY_BYTES = 16 * 2**20  # the sentences of a longer file are kept in a folder
@@ -166,7 +167,7 @@ def read_corpus(
     *,
     kind: str = "auto",
     encoding: str | None = None,
-    progress: Callable[[float], None] = lambda fraction: None,
+    progress: Callable[[float], None] = ignore,
 ) -> Corpus:
     """Read a corpus from a file, or from a string.
 

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from bert_core.data.corpus import Corpus
 from bert_core.data.text import Append, arrays
 from bert_core.data.tokenizer import UNK, plain
-from bert_core.errors import CorpusError, checked
+from bert_core.errors import CorpusError, checked, ignore
 
 IS_NEXT, NOT_NEXT = 0, 1
 MANY_UNKNOWN, MOST_UNKNOWN = 0.1, 0.95  # of a text's words: said above the one, refused above the other
@@ -82,9 +82,7 @@ def notes_on_unknown(share: float, name: str, remedy: str) -> tuple[str, ...]:
 
 
 @checked
-def encode_corpus(
-    corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[float], None] = lambda fraction: None
-) -> EncodedCorpus:
+def encode_corpus(corpus: Corpus, tokenizer: Tokenizer, *, progress: Callable[[float], None] = ignore) -> EncodedCorpus:
     """Turn every sentence into token ids, without special tokens; a "[MASK]" in the text is a word like any other.
 
     The ids of a stored text are stored beside it, for each tokenizer. progress: called with the encoded fraction.

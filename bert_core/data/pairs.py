@@ -1,7 +1,8 @@
 """Which sentences stand together as A and B (Devlin et al. 2018, section 3.1 and appendix A.2).
 
 Neither side alone may give the label away: the A of a NotNext pair has a next sentence too, and its B follows another
-one, except in the fraction OUTSIDE of the pairs.
+one, except in the fraction OUTSIDE of the pairs. A swapped pair, NotNext as well, is two neighbours in the wrong order
+(ALBERT, Lan et al. 2019, section 3.1); there a document's first and last sentence can show the label.
 
 Shapes: S sentences, G steps, R = G * batch_size pairs.
 """
@@ -117,6 +118,8 @@ class PairSampler:
         is_next = (np.arange(B) < (B + steps[:, None] % 2) // 2).ravel() & (cut < end)
         rows = np.flatnonzero(~is_next & (cut < end))
         pairs = Pairs(start, cut, cut.copy(), end, np.where(is_next, IS_NEXT, NOT_NEXT))
+        if self.config.negatives == "swapped":
+            rows = self._swap(pairs, rows)
         pairs.start_b[rows], pairs.end_b[rows] = self._draw_negatives(cut[rows], end[rows], longest[rows], rng)
         if not self._is_packed:
             self._draw_outside(pairs, rows, rng)
@@ -166,6 +169,15 @@ class PairSampler:
         can_pair, cut = low < high, start + 1
         cut[can_pair] = self._lasts[chosen[can_pair]].astype(np.int64) + 1
         return cut, np.where(can_pair, end, cut)
+
+    def _swap(self, pairs: Pairs, rows: Array) -> Array:
+        """Swap A and B in `rows`. Returns the rows that stay: there A would follow B somewhere in the text."""
+        can_swap = self._is_negative(pairs.end_b[rows] - 1, pairs.start_a[rows])
+        at = rows[can_swap]
+        start, end = pairs.start_a[at], pairs.end_a[at]
+        pairs.start_a[at], pairs.end_a[at] = pairs.start_b[at], pairs.end_b[at]
+        pairs.start_b[at], pairs.end_b[at] = start, end
+        return rows[~can_swap]
 
     def _draw_negatives(self, cut: Array, end: Array, longest: Array, rng: Generator) -> tuple[Array, Array]:
         """Start and end of a B for each A that ends at `cut`: it never follows A and, when packing, is about as long as

@@ -5,7 +5,6 @@ Shapes: S sentences, D documents.
 
 import contextlib
 import itertools
-import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -124,11 +123,6 @@ def append_text(parts: Iterable[Sequence[str] | None], append: Append) -> None:
         append("sentences", ends)
         append("documents", np.array(bounds, np.int64))
         count, end = count + len(lines), int(ends[-1]) if lines else end
-
-
-def cache_folder() -> Path:
-    """The folder that keeps large texts for later runs: `balcony` in the user's cache folder."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "balcony"
 
 
 def arrays(fill: Callable[[Append], None], folder: Path | None, names: Sequence[str]) -> dict[str, np.ndarray]:

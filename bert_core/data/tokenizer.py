@@ -16,7 +16,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 from bert_core.config import TokenizerConfig
 from bert_core.data.corpus import Corpus
 from bert_core.data.sentences import ENDS, GREEK, MAX_WORD_CHARACTERS, UNSPACED
-from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked, quoted
+from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked, ignore, quoted
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_TOKENS = (PAD, UNK, CLS, SEP, MASK)
@@ -68,7 +68,7 @@ def train_tokenizer(
     min_frequency: int = 1,
     lowercase: bool = True,
     strip_accents: bool | None = False,
-    progress: Callable[[float], None] = lambda fraction: None,
+    progress: Callable[[float], None] = ignore,
 ) -> Tokenizer:
     """Learn a vocabulary from a text. The same corpus and settings give the same ids in every process.
 

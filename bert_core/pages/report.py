@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from itertools import islice
 
-from bert_core.config import ASSETS
+from bert_core.config import HOME
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.errors import InputError, RunError
@@ -115,7 +115,7 @@ def task_report(
         sections += [_section("Mistakes, the worst first"), _table([titles, *mistakes], named=False)]
     # The page calls a shipped model by its path; the reader saves any other.
     start = f"checkpoints/{recipe.start.removeprefix('checkpoints/')}"
-    is_shipped = (ASSETS.parent / start / "config.json").is_file()
+    is_shipped = (HOME / start / "config.json").is_file()
     command = _command(recipe, start if is_shipped else "my-model")
     return _page(recipe, facts, sections, _RUN if is_shipped else _SAVE_MODEL, command)
 

@@ -22,7 +22,7 @@ from bert_core.errors import InputError, checked
 from bert_core.model import BertSelfAttention
 from bert_core.probes.forward import Inputs, attention_weights, hidden_states, log_probabilities, logits, padded
 from bert_core.probes.reading import encode_text, masked_row, row_of, token_text
-from bert_core.storage.checkpoint import Checkpoint
+from bert_core.storage.checkpoint import Checkpoint, probe
 
 _Reduce = Callable[[Tensor, Tensor], Tensor]
 
@@ -83,7 +83,7 @@ class Ablation(Answers):
     intact: Answers = Answers()
 
 
-@checked
+@probe
 def attention(checkpoint: Checkpoint, text: str, text_pair: str | None = None) -> AttentionMaps:
     """Every head's attention weights for one or two sentences. Raises InputError for an empty or too long input."""
     encoding = encode_text(checkpoint, text, text_pair)
@@ -120,7 +120,7 @@ def head_facts(maps: AttentionMaps) -> HeadFacts:
     return HeadFacts(facts, chance)
 
 
-@checked
+@probe
 def head_names(
     checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, layers: range | None = None
 ) -> list[list[str]]:
@@ -220,7 +220,7 @@ def without(checkpoint: Checkpoint, heads: Sequence[tuple[int, int]]) -> Tensor:
     return scale
 
 
-@checked
+@probe
 def answers(
     checkpoint: Checkpoint,
     head_scale: Tensor,
@@ -259,7 +259,7 @@ def answers(
     return Answers(word, answer, is_next, loss)
 
 
-@checked
+@probe
 def ablation_map(
     checkpoint: Checkpoint,
     text: str,

@@ -10,16 +10,18 @@ Shapes: L layers, C candidates, N words, V vocabulary. Probabilities are a softm
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
 
 import torch
 from tokenizers import Encoding
 from torch import Tensor
 
 from bert_core.data.tokenizer import MASK, UNK, token_id
-from bert_core.errors import InputError, checked
+from bert_core.errors import InputError
 from bert_core.probes.forward import Guess, hidden_states, likeliest, log_probabilities, require, word_scores
 from bert_core.probes.reading import Row, Word, encode_text, masked_row, read_words, row_of, token_text, tokenize
-from bert_core.storage.checkpoint import Checkpoint
+from bert_core.storage.checkpoint import Checkpoint, probe
 from bert_core.training.metrics import Numbers
 
 
@@ -80,18 +82,37 @@ class LeaveOneOut:
     without: Tensor  # (N,) probabilities with each of them masked
 
 
-@checked
-def fill_mask(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> list[list[Guess]]:
+@overload
+def fill_mask(
+    checkpoint: Checkpoint | str | Path, text: str, text_pair: str | None = None, *, top_k: int = 5
+) -> list[list[Guess]]: ...
+@overload
+def fill_mask(
+    checkpoint: Checkpoint | str | Path, text: Sequence[str], text_pair: None = None, *, top_k: int = 5
+) -> list[list[list[Guess]]]: ...
+
+
+@probe
+def fill_mask(
+    checkpoint: Checkpoint, text: str | Sequence[str], text_pair: str | None = None, *, top_k: int = 5
+) -> Any:
     """The likeliest tokens at each [MASK], in reading order: (token, probability), the best first.
 
-    Raises InputError when there is no [MASK], the input is too long, or the model has no masked-word head.
+    text: a list of texts is read in as few passes as fit, and answered with a list for each. text_pair: the second
+    sentence of one text. Raises InputError when there is no [MASK], the input is too long, or the model has no
+    masked-word head.
     """
-    encoding, positions = _find_masks(checkpoint, text, text_pair)
-    [(_, scores)] = word_scores(checkpoint, [row_of(encoding)], [positions])
-    return [list(likeliest(checkpoint, row, top_k)) for row in scores]
+    texts = [text] if isinstance(text, str) else text
+    if text_pair is not None and not isinstance(text, str):
+        raise InputError("A list of texts has no text_pair; ask for each pair alone.")
+    encodings, positions = zip(*(_find_masks(checkpoint, each, text_pair) for each in texts)) if texts else ((), ())
+    guesses: list[list[list[Guess]]] = [[] for _ in texts]
+    for number, scores in word_scores(checkpoint, list(map(row_of, encodings)), positions):
+        guesses[number] = [list(likeliest(checkpoint, row, top_k)) for row in scores]
+    return guesses[0] if isinstance(text, str) else guesses
 
 
-@checked
+@probe
 def rate_guess(
     checkpoint: Checkpoint, guess: str, text: str, text_pair: str | None = None, *, mask: int = 0
 ) -> WordGuess:
@@ -104,7 +125,7 @@ def rate_guess(
     return _guess_at_mask(checkpoint, encoding, positions, mask, guess)[1]
 
 
-@checked
+@probe
 @torch.inference_mode()
 def layer_lens(
     checkpoint: Checkpoint,
@@ -137,7 +158,7 @@ def layer_lens(
     )
 
 
-@checked
+@probe
 def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, top_k: int = 5) -> Sweep:
     """Mask each word of one or two sentences, one at a time, and rate it at its position. A [MASK] in the text stays.
 
@@ -156,7 +177,7 @@ def sweep(checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, to
     return Sweep(tuple(swept), sum(logs) / len(logs) if logs else math.nan)
 
 
-@checked
+@probe
 def leave_one_out(
     checkpoint: Checkpoint, text: str, text_pair: str | None = None, *, mask: int = 0, answer: str | None = None
 ) -> LeaveOneOut:

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from bert_core.data.corpus import Corpus
-from bert_core.errors import InputError, checked
+from bert_core.errors import InputError
 from bert_core.probes.forward import pair_scores, require
 from bert_core.probes.reading import encode_text, pair_row, row_of, tokenize
-from bert_core.storage.checkpoint import Checkpoint
+from bert_core.storage.checkpoint import Checkpoint, probe
 
 UNLABELLED = -1
 
@@ -48,7 +48,7 @@ class PairMatrix:
         return int((has_next & is_true).sum()), int(has_next.sum())
 
 
-@checked
+@probe
 def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> float:
     """The probability that the second sentence follows the first, P(IsNext).
 
@@ -62,7 +62,7 @@ def next_sentence(checkpoint: Checkpoint, sentence_a: str, sentence_b: str) -> f
     return pair_scores(checkpoint, [row_of(encode_text(checkpoint, sentence_a, sentence_b))]).item()
 
 
-@checked
+@probe
 def pair_matrix(checkpoint: Checkpoint, corpus: Corpus, *, limit: int = 32, start: int = 0) -> PairMatrix:
     """P(IsNext) for every ordered pair of a text's sentences, a sentence with itself among them.
 

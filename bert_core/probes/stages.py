@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from bert_core.data.encoding import IS_NEXT
-from bert_core.errors import InputError, checked
+from bert_core.errors import InputError
 from bert_core.model import BertLayer
 from bert_core.probes.attention import without
 from bert_core.probes.forward import forward_pass, log_probabilities, padded
 from bert_core.probes.reading import encode_text, row_of
-from bert_core.storage.checkpoint import Checkpoint
+from bert_core.storage.checkpoint import Checkpoint, probe
 
 Numbers = dict[str, Tensor]
 # The parts of a layer besides its heads. Without a residual, LayerNorm gets the block's output alone.
@@ -55,7 +55,7 @@ class Stages:
         return self.pair["probabilities"][IS_NEXT].item() if self.pair else None
 
 
-@checked
+@probe
 def follow(
     checkpoint: Checkpoint,
     text: str,

@@ -80,13 +80,17 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A question that a few runs with the same recipe and seed answer, which differ in one thing."""
+    """A question that a few runs with the same recipe and seed answer, which differ in one thing.
+
+    test: settings of the test that all variants get, if they are not the recipe's; its title says how they differ.
+    """
 
     name: str
     title: str
     question: str
     variants: tuple[Variant, ...]
     contrasts: tuple[Contrast, ...]
+    test: Variant = Variant("")
 
 
 @functools.cache
@@ -96,6 +100,7 @@ def load_experiments() -> tuple[Experiment, ...]:
     for path in sorted((ASSETS / "experiments").glob("*.json")):
         content = read_json_file(path, "experiment")
         content["variants"] = tuple(Variant(**each) for each in content["variants"])
+        content["test"] = Variant(**content.get("test", {"title": ""}))
         content["contrasts"] = tuple(Contrast(**each) for each in content["contrasts"])
         found.append(Experiment(path.stem.partition("-")[2], **content))
     return tuple(found)

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from bert_core.config import LOCAL, BertConfig, FinetuningData, Limits, fields_of
+from bert_core.config import LOCAL, BertConfig, DataConfig, FinetuningData, Limits, fields_of
 from bert_core.costs import check_size, choose_device, estimate_seconds, training_bytes
 from bert_core.data.batches import PretrainingBatches, truncated_lengths
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus, notes_on_unknown
 from bert_core.data.tokenizer import CLS, LEARNED_BYTES, MASK, SEP, UNK, notes_on_words, special_ids, train_tokenizer
-from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked_settings, quoted
+from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked_settings, ignore, quoted
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import GOING_ON_RATE, FinetuningRecipe, Recipe
 from bert_core.runs.snapshots import Snapshot
@@ -108,8 +108,8 @@ def prepare(
     device: str = "auto",
     *,
     start: Checkpoint | None = None,
-    progress: Callable[[str], None] = lambda stage: None,
-    admit: Callable[[Prepared], None] = lambda prepared: None,
+    progress: Callable[[str], None] = ignore,
+    admit: Callable[[Prepared], None] = ignore,
 ) -> Prepared:
     """Encode a text or labelled examples and draw the initial weights, without the global random generator.
 
@@ -157,7 +157,7 @@ def _prepare_text(
     corpus: Corpus,
     device: str,
     start: Checkpoint | None = None,
-    progress: Callable[[str], None] = lambda stage: None,
+    progress: Callable[[str], None] = ignore,
     times: float = 1.0,
 ) -> Prepared:
     """As `prepare`, without weights. times: how many times as long the text is for which this one stands."""
@@ -217,6 +217,8 @@ def _text_notes(
     """What the reader changed, what the tokenizer does to the words of the training text, and what a start means."""
     remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
     notes = corpus.notes + notes_on_unknown(batches.encoded.unknown_share, text.name, remedy)
+    if batches.encoded.pair_labels is not None and recipe.data.negatives != DataConfig.negatives:
+        notes += ("The pairs of this text have labels of their own, so the setting data.negatives is not used.",)
     if start is None:
         notes += tuple(notes_on_words(text.excerpt(MAX_PREVIEWED).sentences, recipe.tokenizer.kind))
     if start is not None:

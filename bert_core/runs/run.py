@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 from bert_core.config import MAX_SEED, Limits
 from bert_core.data.corpus import Corpus
@@ -86,9 +86,10 @@ class Run:
     batch after it; `save` and `pack` also end an evaluation.
 
     id: 128 random bits in hexadecimal. recipe: once prepared, at scale, with its number of steps and every change of
-    the schedule. reason: why it failed, was stopped or paused itself. prepared: its text or task with their parts and
-    batches, without the model; None until then and after it was freed. snapshots: oldest first. best: of a task, the
-    one that did best on the validation part; None before the first result, and if its recipe keeps the last weights.
+    the schedule. asked: the recipe as it was given. reason: why it failed, was stopped or paused itself. prepared: its
+    text or task with their parts and batches, without the model; None until then and after it was freed. snapshots:
+    oldest first. best: of a task, the one that did best on the validation part; None before the first result, and if
+    its recipe keeps the last weights.
     worker: None until it is prepared and after the state for the next step was freed. pace: steps a second, None for
     full speed. due: when the pace allows the next step, by the scheduler's clock. training_bytes: estimated.
     """
@@ -101,12 +102,13 @@ class Run:
         paused: bool = False,
         lease: float | None = None,
         keep_step: int | None = None,
+        limits: Limits | None = None,
         start: Checkpoint | None = None,
         saved: TrainingState | None = None,
     ) -> None:
         """Arguments as for `TrainingService.start`; start, saved: the model and the state to begin with, if any."""
         self.id = secrets.token_hex(16)
-        self.recipe, self.reason = recipe, ""
+        self.recipe, self.asked, self.reason = recipe, recipe, ""
         self.prepared: Prepared | None = None
         self.snapshots: tuple[Snapshot, ...] = ()
         self.best: Snapshot | None = None
@@ -118,7 +120,8 @@ class Run:
         self._evaluations: Sequence[StepMetrics] = ()
         self._scheduler, self._changed = scheduler, scheduler.changed
         self._saved, self._start = saved, start
-        self._keep_step = keep_step
+        self._kept_steps = {keep_step}
+        self._limits = limits
         self._lease, self._renewed = lease, scheduler.now()
         self._stage = ""  # of the preparation
         self._ended: Status | None = None
@@ -158,6 +161,10 @@ class Run:
     def evaluations(self, since: int = 0) -> list[StepMetrics]:
         """The held-out curve after its first `since` points; empty where nothing is held out."""
         return list(self._evaluations[since:])
+
+    def __repr__(self) -> str:
+        done = f"step {len(self._history):,} of {self.recipe.training.total_steps:,}"
+        return f"<Run {self.id[:6]}, {self.recipe.title}: {self.status}, {done}>"
 
     def progress(self) -> Progress:
         """The progress now."""
@@ -257,11 +264,35 @@ class Run:
             while wait and not self._ended:
                 self._changed.wait()
 
+    @checked
+    def wait(self, seconds: float = math.inf) -> Self:
+        """Wait until the run has ended, and return it; a pause is waited for too. Raises RunError with the reason where
+        it has failed, and after `seconds` where it has not ended."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while not self._ended and (left := deadline - time.monotonic()) > 0:
+                self._changed.wait(min(left, 0.5))  # Windows hears Ctrl-C only in between
+            if self._ended == "failed":
+                raise RunError(self.reason)
+            if not self._ended:
+                raise RunError(f"The run has not ended within {seconds:g} s; it is {self.status}. Wait longer.")
+        return self
+
     def _settle_stop(self) -> None:
         """End a run that was asked to stop, if no slice is in progress."""
         if self._stop_reason is not None and self._slice_began is None and not self._ended:
             self._keep_newest()
             self._end("stopped", self._stop_reason or f"Stopped by you at step {len(self._history)}.")
+
+    def keep_step(self, step: int) -> bool:
+        """Keep the snapshot of a step, which may be still to come. Returns whether the run has it or will have it."""
+        with self._changed:
+            done = self.worker.trainer.step if self.worker else -1
+            is_to_come = self._ended is None and done < step <= self.recipe.training.total_steps
+            has_it = is_to_come or any(each.step == step for each in self.snapshots)
+            if has_it:
+                self._kept_steps.add(step)
+            return has_it
 
     def touch(self) -> None:
         """Renew the lease; a run that was paused at the end of its lease continues."""
@@ -355,7 +386,7 @@ class Run:
                 self._scheduler.admit(self, PREPARING * source.nbytes)
 
             def admit(prepared: Prepared) -> None:
-                check_limits(prepared, self._scheduler.limits)
+                check_limits(prepared, self._limits or self._scheduler.limits)
                 self.training_bytes = prepared.training_bytes
                 self._scheduler.admit(self, 0)
 
@@ -452,7 +483,8 @@ class Run:
     @property
     def _lacks_kept_step(self) -> bool:
         """Whether the training is at the step to keep and its snapshot is still to be taken."""
-        return self.worker is not None and self.worker.trainer.step == self._keep_step != self.snapshots[-1].step
+        worker = self.worker
+        return worker is not None and worker.trainer.step in self._kept_steps - {self.snapshots[-1].step}
 
     def _keep_newest(self) -> None:
         if self.worker is not None and self.worker.newest.step < self.worker.trainer.step:
@@ -527,7 +559,7 @@ class Run:
 
     @property
     def _staying(self) -> set[int | None]:
-        return {self._keep_step, self.best.step if self.best else None}
+        return {*self._kept_steps, self.best.step if self.best else None}
 
     def least_useful(self) -> tuple[float, Snapshot] | None:
         """Of the snapshots that may be dropped; see `snapshots.least_useful`."""

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from bert_core.config import check_seed
 from bert_core.errors import CheckpointError, CorpusError, quoted
+from bert_core.machine import share
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, Source
 from bert_core.storage.checkpoint import MODEL_FILES, RECIPE, TOKENIZER, TRAINING_STATE, TRAINING_TENSORS
 from bert_core.storage.untrusted import read_json
@@ -65,7 +66,7 @@ class TrainingState:
         if self.last is not None:
             tensors[_LAST] = self.last.cpu()
         save_file(tensors, folder / TRAINING_TENSORS)
-        (folder / TRAINING_TENSORS).chmod(0o644)
+        share(folder / TRAINING_TENSORS)
         content = {
             "step": self.trainer.step,
             "seconds": self.trainer.seconds,

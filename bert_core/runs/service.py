@@ -10,7 +10,6 @@ the leases, and that the training thread lives.
 import dataclasses
 import logging
 import os
-import sys
 import tempfile
 import threading
 import time
@@ -18,14 +17,15 @@ import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 
 from bert_core.config import LOCAL, Limits
-from bert_core.costs import choose_device, processor_cores, usable_memory
+from bert_core.costs import choose_device, usable_memory
 from bert_core.data.corpus import Corpus
 from bert_core.errors import RunError, checked_settings, one_line
+from bert_core.machine import give_way, processor_cores
 from bert_core.runs.memory import BUDGET_BYTES, Budget, Memory
 from bert_core.runs.recipe import FinetuningRecipe, Recipe, finetuning_recipe, load_recipe
 from bert_core.runs.run import ENDED, Run, Source, running_mean
@@ -35,7 +35,6 @@ from bert_core.tasks.examples import TaskParts
 
 TICK_SECONDS = 0.5  # between two checks of the leases and the training thread
 CLOSE_SECONDS = 1.0  # for the step in progress to end when the service is closed
-_NICENESS = 10  # of training, beside the process's own: Linux counts from 0 to 19
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +46,7 @@ class Leased(Protocol):
 
 
 class TrainingService:
-    """Trains runs in the background until `close()`.
+    """Trains runs in the background until `close()`, or to the end of a `with` block.
 
     device: see `choose_device`, which raises ConfigError for one that is not there. clock, now: of leases and paces,
     monotonic seconds. limits: of each run. changed: guards all runs and wakes the training thread. memory: what all
@@ -74,10 +73,20 @@ class TrainingService:
         self._prepare_seconds: float | None = None  # running mean
         self._is_closing = False
         self._in_slice: Run | None = None
-        self._preparer = ThreadPoolExecutor(1, thread_name_prefix="prepare", initializer=_give_way)
+        self._preparer = ThreadPoolExecutor(1, thread_name_prefix="prepare", initializer=give_way)
         self._closing = threading.Event()
         self._trainer = self._start_thread(self._train, "train")
         self._watcher = self._start_thread(self._watch, "watch")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        active = sum(run.status not in ENDED for run in self._active)
+        return f"<TrainingService on {self.device_name}: {active} runs that have not ended>"
 
     @checked_settings
     def start(
@@ -90,17 +99,18 @@ class TrainingService:
         lease: float | None = None,
         budget: Budget | None = None,
         keep_step: int | None = None,
+        limits: Limits | None = None,
     ) -> Run:
         """Queue a run and return at once. An unusable text ends the run as failed.
 
         recipe: a recipe or its name. corpus, seed: None for the recipe's own. paused: wait before the first step.
         lease: seconds without a `touch` after which the run is paused; after FREE_AFTER times as long it is freed; None
         for no limit. budget: shared by the runs of one visitor, which are prepared and trained one after the other;
-        None for one of its own. keep_step: a step of which a snapshot is taken and stays. Raises ConfigError for an
-        unknown recipe or a seed out of range.
+        None for one of its own. keep_step: a step of which a snapshot is taken and stays. limits: None for those of
+        the service. Raises ConfigError for an unknown recipe or a seed out of range.
         """
         recipe = load_recipe(recipe) if isinstance(recipe, str) else recipe
-        run = Run(recipe.with_seed(seed), self, paused=paused, lease=lease, keep_step=keep_step)
+        run = Run(recipe.with_seed(seed), self, paused=paused, lease=lease, keep_step=keep_step, limits=limits)
         return self._add(run, corpus, budget)
 
     @checked_settings
@@ -241,7 +251,7 @@ class TrainingService:
                 self._queue.remove(run)
 
     def _train(self) -> None:
-        _give_way()
+        give_way()
         while not self._is_closing:
             try:
                 self._train_one()
@@ -320,13 +330,6 @@ class TrainingService:
         now = self.now()
         waits = [run.due - now for run in self._first_runs().values() if run.wants_steps]
         return max(0.0, min([*waits, TICK_SECONDS])) if waits else None
-
-
-def _give_way() -> None:
-    """Let the page's answers go before the calling thread, and before those that it starts, on the same core."""
-    if sys.platform == "linux":  # elsewhere a thread has no such priority of its own
-        thread = threading.get_native_id()
-        os.setpriority(os.PRIO_PROCESS, thread, min(19, os.getpriority(os.PRIO_PROCESS, thread) + _NICENESS))
 
 
 def _describe_device(device: str) -> str:

@@ -36,6 +36,9 @@ class Snapshot:
     recipe: Mapping[str, object]
     head: TaskHead | None = None
 
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.name}>"  # which has the step
+
     @functools.cached_property
     def nbytes(self) -> int:
         """Bytes of the weights."""

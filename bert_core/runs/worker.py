@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from bert_core.costs import give_back_memory
-from bert_core.errors import ConfigError, RunError, checked
+from bert_core.errors import ConfigError, RunError, checked, ignore
+from bert_core.machine import give_back_memory
 from bert_core.runs.prepare import Prepared, prepare
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
 from bert_core.runs.saved_state import TrainingState
@@ -217,8 +217,8 @@ def finetune(
     seed: int | None = None,
     random_weights: bool | None = None,
     device: str = "auto",
-    progress: Callable[[StepMetrics, int], None] = lambda row, steps: None,
-    tell: Callable[[str], None] = lambda note: None,
+    progress: Callable[[StepMetrics, int], None] = ignore,
+    tell: Callable[[str], None] = ignore,
     **settings: object,
 ) -> Finetuned:
     """Fine-tune a model and wait for the result: that of the best epoch, unless the recipe keeps the last weights.

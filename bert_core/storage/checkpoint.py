@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import functools
+import inspect
 import json
 import os
 import re
@@ -12,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 from safetensors import SafetensorError
@@ -21,10 +23,11 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from bert_core.atomic_folder import check_writable, replacing, restore_backup
-from bert_core.config import LOCAL, BertConfig, Limits
+from bert_core.config import CHECKPOINTS, HOME, LOCAL, BertConfig, Limits
 from bert_core.costs import choose_device
 from bert_core.data.tokenizer import NAMED_TOKENS, PAD, token_id
-from bert_core.errors import CheckpointError, ConfigError, checked, first_three, quoted
+from bert_core.errors import CheckpointError, ConfigError, checked, first_three, ignore, quoted
+from bert_core.machine import file_name, replace, share
 from bert_core.model import BertForPreTraining, draw
 from bert_core.storage.tokenizer_file import bert_flags, check_special_tokens, load_tokenizer, save_tokenizer
 from bert_core.storage.untrusted import Json, part, read_json, unzip
@@ -71,6 +74,7 @@ _FIXED_FIELDS: dict[str, tuple] = {
 }
 
 
+_Arguments, _Answer = ParamSpec("_Arguments"), TypeVar("_Answer")
 Writer = Callable[[Path], None]  # writes more files into a folder
 
 
@@ -113,6 +117,12 @@ class Checkpoint:
     missing: frozenset[str] = frozenset()
     recipe: Mapping[str, Any] | None = None
     head: TaskHead | None = None
+
+    def __repr__(self) -> str:
+        config, kind = self.config, self.head.architecture if self.head else type(self.model).__name__
+        sizes = f"{config.num_hidden_layers} layers of {config.hidden_size}, {config.num_attention_heads} heads"
+        numbers = f"{config.vocab_size:,} tokens, {config.parameter_count():,} parameters"
+        return f"<Checkpoint {self.name}: {kind}, {sizes}, {numbers}>"
 
     @property
     def config(self) -> BertConfig:
@@ -165,7 +175,7 @@ def _is_of_model(name: str) -> bool:
 
 
 @checked
-def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, also: Writer = lambda folder: None) -> None:
+def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, *, also: Writer = ignore) -> None:
     """Write a model as a Hugging Face folder, without the parts that are `missing`.
 
     also: called with the folder to add more files, such as the training state. After a kill or on a full disk the
@@ -192,7 +202,7 @@ def check_saving(folder: Path) -> None:
         raise CheckpointError(f"No model can be saved to {folder} ({_reason(error)}); choose another folder.") from None
 
 
-def pack_checkpoint(checkpoint: Checkpoint, zip_path: str | Path, *, also: Writer = lambda folder: None) -> None:
+def pack_checkpoint(checkpoint: Checkpoint, zip_path: str | Path, *, also: Writer = ignore) -> None:
     """Write a model as a zip of its Hugging Face folder, `folder_name`. also, errors: as in `save_checkpoint`."""
     zip_path = Path(zip_path).resolve()
     top = folder_name(checkpoint.name)
@@ -206,14 +216,14 @@ def pack_checkpoint(checkpoint: Checkpoint, zip_path: str | Path, *, also: Write
             with zipfile.ZipFile(archive_path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
                 for path in sorted(folder.iterdir()):
                     archive.write(path, f"{top}/{path.name}")
-            os.replace(archive_path, zip_path)
+            replace(archive_path, zip_path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{zip_path.name} was not written ({_reason(error)}).") from None
 
 
 def folder_name(name: str) -> str:
     """The folder that a packed model unpacks to. name: of the model, or the path of its folder."""
-    return re.sub(r"[^\w.-]+", "-", Path(name).name).strip("-.") or "model"
+    return file_name(Path(name).name)
 
 
 def unpack_checkpoint(zip_path: str | Path, folder: str | Path, *, limits: Limits = LOCAL) -> None:
@@ -254,7 +264,7 @@ def _tensors_to_write(checkpoint: Checkpoint) -> dict[str, Tensor]:
 
 def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], folder: Path) -> None:
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
-    (folder / WEIGHTS).chmod(0o644)  # the library makes it private
+    share(folder / WEIGHTS)
     save_tokenizer(checkpoint.tokenizer, folder / TOKENIZER)
     # With another class, or none, `transformers` reads a word vocabulary as WordPiece; without the input names it drops
     # the segments.
@@ -296,8 +306,10 @@ def _write_json(path: Path, content: Mapping[str, object]) -> None:
 
 @checked
 def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, limits: Limits = LOCAL) -> Checkpoint:
-    """Open an untrusted Hugging Face BERT folder and check every file before it is used.
+    """Open an untrusted Hugging Face BERT folder, or a model that comes with Balcony, and check every file before it is
+    used.
 
+    folder: its path, or the name of a model in `checkpoints`, such as "romeo-juliet".
     The files are config.json, the weights (see `read_weights`), tokenizer.json or vocab.txt, tokenizer_config.json and
     recipe.json. The pooler and each head may be missing; they are then drawn with a fixed seed, listed in `missing` and
     described in `notes`. PyTorch's global generator is not used, and no connection is made.
@@ -306,11 +318,14 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
     positions are drawn with a fixed seed and described in `notes`. limits: of its files, tokens and parameters. Raises
     CheckpointError with the file, what differs or is over a limit, and the remedy.
     """
-    folder = Path(folder).resolve()
+    given, folder = folder, model_folder(folder).resolve()
     with contextlib.suppress(OSError):
         restore_backup(folder, _is_of_model)
     if not folder.is_dir():
-        raise CheckpointError(f"There is no folder {folder.name!r}; give the folder that holds {CONFIG}.")
+        hub = f" To download a model from the Hub, load_checkpoint(fetch_checkpoint({given!r}))."
+        is_like_one = isinstance(given, str) and given.count("/") == 1 and "." not in given.split("/")[0]
+        remedy = f"give the folder that holds {CONFIG}.{hub * is_like_one}"
+        raise CheckpointError(f"There is no folder {folder.name!r}; {remedy}")
     content = read_json(folder / CONFIG, limits)
     config = _read_config(content, limits)
     known = config.max_position_embeddings
@@ -341,6 +356,31 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
     with contextlib.suppress(CheckpointError):  # a model without a readable recipe can still be used
         recipe = read_json(folder / RECIPE, limits)
     return Checkpoint(model.eval(), tokenizer, folder.name, tuple(notes), missing, recipe, head)
+
+
+def model_folder(name: str | Path) -> Path:
+    """The folder of this path or, where there is none, of the model that comes with Balcony under this name."""
+    places = (Path(), HOME, CHECKPOINTS)
+    return next((place / name for place in places if os.path.isdir(place / name)), Path(name))
+
+
+def probe(
+    function: Callable[Concatenate[Checkpoint, _Arguments], _Answer],
+) -> Callable[Concatenate[Checkpoint | str | Path, _Arguments], _Answer]:
+    """Decorator of a question to a model: as `checked`, and `checkpoint` may be what `load_checkpoint` takes, which is
+    then loaded for this question alone."""
+    ask = checked(function)
+
+    @functools.wraps(function)
+    def call(checkpoint: Checkpoint | str | Path, *arguments: Any, **named: Any) -> _Answer:
+        loaded = load_checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+        return ask(loaded, *arguments, **named)
+
+    signature = inspect.signature(function)
+    first, *others = signature.parameters.values()
+    own = first.replace(annotation=Checkpoint | str | Path)
+    call.__signature__ = signature.replace(parameters=[own, *others])  # type: ignore[attr-defined]
+    return call
 
 
 def _read_config(content: Json, limits: Limits) -> BertConfig:

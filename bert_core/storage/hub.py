@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from bert_core.errors import CheckpointError, checked, megabytes, quoted
+from bert_core.errors import CheckpointError, checked, ignore, megabytes, quoted
 from bert_core.storage.checkpoint import TOKENIZER_FILES
 from bert_core.storage.weights import CONFIG, INDEX, WEIGHTS
 
@@ -31,7 +31,7 @@ def is_hub_name(name: str) -> bool:
 
 @checked
 def fetch_checkpoint(
-    name: str, *, progress: Progress = lambda done, total: None, max_bytes: int = MAX_BYTES, cache: Path | None = None
+    name: str, *, progress: Progress = ignore, max_bytes: int = MAX_BYTES, cache: Path | None = None
 ) -> Path:
     """Download a model from the Hub and return the folder that `load_checkpoint` opens.
 

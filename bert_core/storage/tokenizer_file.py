@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from bert_core.config import LOCAL, Limits
 from bert_core.data.sentences import MAX_WORD_CHARACTERS
 from bert_core.data.tokenizer import CLS, NAMED_TOKENS, PREFIX, SEP, SPECIAL_TOKENS, UNK, Scheme, build_tokenizer
-from bert_core.errors import CheckpointError, first_three, quoted
+from bert_core.errors import CheckpointError, first_three, ignore, quoted
 from bert_core.storage.untrusted import MAX_JSON_BYTES, Json, part, read_json, read_limited
 
 Note = Callable[[str], None]  # called with a sentence
@@ -35,9 +35,7 @@ def bert_flags(tokenizer: Tokenizer) -> dict[str, bool | None]:
     return dict(zip(_FLAGS, (scheme.lowercase, scheme.strip_accents, scheme.handle_chinese_chars)))
 
 
-def load_tokenizer(
-    path: Path, settings: Json | None = None, limits: Limits = LOCAL, note: Note = lambda sentence: None
-) -> Tokenizer:
+def load_tokenizer(path: Path, settings: Json | None = None, limits: Limits = LOCAL, note: Note = ignore) -> Tokenizer:
     """Build a tokenizer of at most `limits.tokens` tokens from an untrusted tokenizer.json or vocab.txt.
 
     settings: the content of tokenizer_config.json, if there is one. As in `transformers`, if its tokenizer_class is

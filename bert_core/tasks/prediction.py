@@ -10,8 +10,8 @@ import torch
 
 from bert_core.config import FinetuningData, build
 from bert_core.costs import threads_for_pass
-from bert_core.errors import CheckpointError, ConfigError, InputError, checked, quoted
-from bert_core.storage.checkpoint import Checkpoint
+from bert_core.errors import CheckpointError, ConfigError, InputError, quoted
+from bert_core.storage.checkpoint import Checkpoint, probe
 from bert_core.tasks.examples import SEVERAL_LABELS, TASKS, TaskData, learned_columns
 from bert_core.tasks.task import BertForTask, Example, Layout, Metrics, Prediction, Row, Task, TaskBatches
 from bert_core.tasks.texts import TextExample, confusion
@@ -70,7 +70,7 @@ def predicting(
     return found, float(sums[0] / counts[0])
 
 
-@checked
+@probe
 def predict(checkpoint: Checkpoint, examples: Iterable[str | tuple[str, str] | Example]) -> list[Prediction]:
     """Predictions of a fine-tuned model about examples; a text, or a pair of texts, stands for a `TextExample`.
 
@@ -135,7 +135,7 @@ class Review:
     confusion: tuple[tuple[int, ...], ...]  # how often each, a row, was predicted as each, a column; or empty
 
 
-@checked
+@probe
 def review(checkpoint: Checkpoint, data: TaskData) -> Review:
     """Apply a fine-tuned model to labelled examples and compare. Errors as for `predict`."""
     found, task, head = predict(checkpoint, data.examples), task_of(checkpoint), checkpoint.head

@@ -56,7 +56,10 @@ class StepMetrics(Numbers):
 @dataclass(frozen=True)
 class PendingMetrics:
     """A step's metrics with the objective's numbers and the gradient's norm still on the device, (K + 1,).
-    `read_metrics` fetches those of many steps at once."""
+
+    `read_metrics` fetches those of many steps at once. A number that is asked for by its name, such as
+    `metrics.mlm_loss`, is fetched then, for which the device must end the step.
+    """
 
     step: int
     learning_rate: float
@@ -64,6 +67,14 @@ class PendingMetrics:
     seconds: float
     numbers: Tensor
     names: Sequence[str]
+
+    def __getattr__(self, name: str) -> float:
+        if name.startswith("__") or name not in (*self.names, *OF_EVERY_STEP):
+            raise AttributeError(name)
+        return read_metrics([self])[0].values[name]
+
+    def __repr__(self) -> str:
+        return repr(read_metrics([self])[0])
 
 
 def read_metrics(block: Sequence[PendingMetrics]) -> list[StepMetrics]:

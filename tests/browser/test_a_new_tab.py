@@ -37,7 +37,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("balcony")
     for name in ("bert_core", "ui", "assets"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.webp"))
-    shutil.copy(ROOT / "app.py", root)
+    for name in ("app.py", "balcony.py"):
+        shutil.copy(ROOT / name, root)
     (root / "checkpoints").symlink_to(ROOT / "checkpoints")
     assert 3 <= len(BLOCKS) <= 5
     for name, text in BLOCKS:

@@ -6,16 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_steps import (
-    FIRST,
-    Tabs,
-    change_setting,
-    open_tab,
-    show,
-    start,
-    wait_for_question,
-    wait_for_status,
-)
+from browser_steps import FIRST, Tabs, change_setting, open_tab, show, start, wait_for_question, wait_for_status
 from playwright.sync_api import Page, expect
 
 TEACHER = "the-token"
@@ -215,3 +206,37 @@ def test_all_pages_are_taken_to_a_step_and_the_teacher_sees_the_answers(visit_cl
     expect(teacher.locator(".class-answers details table").first).to_be_visible()
     teacher.locator("#class-unsend").click()
     expect(ada.locator("#class-bar section")).to_be_hidden()
+
+
+def test_a_teacher_who_lowers_the_limits_is_heard_on_every_page(visit_class: Callable[..., Page], service: Any) -> None:
+    before = service.limits
+    try:
+        ada, teacher = visit_class(), visit_class(at=f"#teacher={TEACHER}")
+        open_tab(teacher, "Class")
+        expect(teacher.locator("#class-steps")).not_to_have_value("")
+        teacher.locator("#class-steps").fill("50")
+        teacher.locator("#class-steps").blur()
+        told, asks = "a run has at most 50 steps", "asks for 50 steps instead of 110"
+        for sentence in (told, asks):
+            expect(ada.locator("#messages").get_by_text(sentence)).to_be_in_viewport(ratio=1)
+        change_setting(ada, "steps", "60")
+        refused = "This run would have 60 steps; the limit here is 50."
+        expect(ada.locator("#preview")).to_contain_text(refused)
+        ada.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        ada.locator("#start").click()
+        expect(ada.locator("#messages").get_by_text(refused)).to_be_in_viewport(ratio=1)
+
+        late = visit_class()
+        expect(late.locator("#messages").get_by_text(asks)).to_be_in_viewport(ratio=1)
+        expect(late.locator("#preview")).not_to_contain_text("This run would have")
+        show(late, "masked-words", **FIRST, model="x", recipe='{"recipe":"romeo-juliet","seed":"7","settings":{}}')
+        expect(late.locator("#link-notice")).to_contain_text("This run would have 110 steps; the limit here is 50.")
+        expect(late.locator("#link-notice")).to_be_in_viewport(ratio=1)
+        # The runs of the lessons are exempt.
+        show(late, "train", lesson="memorising-and-learning", at="1")
+        late.locator("#lesson-next").click()
+        wait_for_status(late, "Finished")
+        expect(late.locator("#run-step")).to_have_text("110 of 110")
+        expect(late.locator("#model-step")).to_have_text("step 110")
+    finally:
+        service.limits = before

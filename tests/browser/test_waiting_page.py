@@ -6,7 +6,7 @@ import threading
 import pytest
 from playwright.sync_api import Browser, expect
 
-import app
+import balcony
 
 
 class Ready(http.server.BaseHTTPRequestHandler):
@@ -17,10 +17,10 @@ class Ready(http.server.BaseHTTPRequestHandler):
 
 
 def test_the_waiting_page_is_readable_and_opens_the_app_where_the_address_points(browser: Browser) -> None:
-    waiting = app.serve_waiting_page("127.0.0.1", 0)
+    waiting = balcony.serve_waiting_page("127.0.0.1", 0)
     port = waiting.server_port
     with pytest.raises(OSError, match="in use"):
-        app.serve_waiting_page("127.0.0.1", port)
+        balcony.serve_waiting_page("127.0.0.1", port)
     page = browser.new_page()
     page.goto(f"http://127.0.0.1:{port}/#tab=attention")
     expect(page.get_by_role("status")).to_contain_text("Balcony is starting")

@@ -151,3 +151,5 @@ def test_a_paused_run_takes_a_new_learning_rate_and_an_ended_one_continues(page:
     expect(page.locator("#run-step")).to_have_text("16 of 16")
     wait_for_status(page, "Finished")
     assert points(page) == 16
+    axis = "() => document.querySelector('#run-curves').layout.xaxis.range"
+    assert page.evaluate(axis) == [0, 16]

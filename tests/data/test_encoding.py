@@ -17,9 +17,9 @@ from bert_core.data.batches import PretrainingBatches
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import decoded_blocks
 from bert_core.data.encoding import encode_corpus, mix, text_hashes
-from bert_core.data.text import cache_folder
 from bert_core.data.tokenizer import plain, train_tokenizer
 from bert_core.errors import CorpusError
+from bert_core.machine import cache_folder
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import load_recipe
 

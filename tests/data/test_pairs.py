@@ -65,6 +65,31 @@ def test_a_last_sentence_is_a_seldom_and_a_first_one_b_as_seldom():
     assert is_outside.mean() == pytest.approx(OUTSIDE, abs=0.002)
 
 
+@pytest.mark.parametrize("segments", ["sentences", "packed"])
+def test_swapped_pairs_are_neighbours_in_the_wrong_order(segments):
+    settings = {"segments": segments, "sequence_length": 17, "batch_size": 10}
+    sampler = make_sampler(many(12, 7), negatives="swapped", **settings)
+    pairs = drawn(sampler, 300)
+    swapped = pairs.label == NOT_NEXT
+    assert swapped.mean() == pytest.approx(0.5, abs=0.05)
+    assert (pairs.end_b[swapped] == pairs.start_a[swapped]).all()
+    assert (pairs.end_a[~swapped] == pairs.start_b[~swapped]).all()
+    if segments == "sentences":  # all pairs of neighbours occur in both orders
+        for label, of in ((IS_NEXT, pairs.start_a), (NOT_NEXT, pairs.start_b)):
+            assert set(of[pairs.label == label]) == set(np.flatnonzero(sampler.encoded.has_next))
+
+
+def test_sentences_that_follow_each_other_in_both_orders_are_never_a_swapped_pair():
+    documents = [["ping a", "pong b", "ping a", "pong b", "one c", "two d", "one c one"]]
+    pairs = drawn(make_sampler(documents, negatives="swapped", batch_size=8), 300)
+    texts = np.array(documents[0])
+    found = set(zip(texts[pairs.start_a[pairs.label == NOT_NEXT]], texts[pairs.start_b[pairs.label == NOT_NEXT]]))
+    true = set(itertools.pairwise(documents[0]))
+    assert not found & true
+    assert ("two d", "one c") in found
+    assert any(pair[::-1] not in true for pair in found), "where the order says nothing, B is from elsewhere"
+
+
 def brute_force(documents, longest):
     """The texts of all IsNext pairs and of all NotNext pairs that fit."""
     true = {pair for document in documents for pair in itertools.pairwise(document)}

@@ -15,10 +15,11 @@ from tokenizers import Encoding
 
 from bert_core import costs
 from bert_core.config import BertConfig, DataConfig
-from bert_core.costs import probe_operations, processor_cores, threads_for
+from bert_core.costs import probe_operations, threads_for
 from bert_core.data.corpus import Corpus
 from bert_core.data.encoding import encode_corpus
 from bert_core.errors import InputError
+from bert_core.machine import processor_cores
 from bert_core.model import set_parameter
 from bert_core.probes import reading
 from bert_core.probes.attention import ablation_map, attention, corpus_batch, head_facts, head_names

@@ -154,3 +154,15 @@ def test_an_experiment_with_equal_models_finds_a_difference_in_at_most_five_of_a
             outcomes = {outcome(contrast, sides) for contrast in experiment.contrasts}
             found[experiment.name] += bool(outcomes & {"higher", "lower"})
     assert max(found.values()) <= 50
+
+
+def test_the_experiment_about_order_asks_for_the_order(tiny_checkpoint, dialogue):
+    """All its models get swapped pairs in the test, also those that were trained on random ones."""
+    experiment = experiment_named("order")
+    random, swapped = (variant.apply(RECIPE).data.negatives for variant in experiment.variants)
+    assert (random, swapped) == ("random", "swapped")
+    short = RECIPE.override({"data.sequence_length": 17})
+    asked = experiment.test.apply(short).data
+    assert dataclasses.replace(short.data, negatives="swapped") == asked
+    usual, order = (examine(tiny_checkpoint, dialogue, data) for data in (short.data, asked))
+    assert usual.nsp_loss != order.nsp_loss

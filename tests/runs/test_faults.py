@@ -118,7 +118,7 @@ IN_SAVING = [
     *[(Run, "_to_save"), (worker.Worker, "to_save"), (worker.Worker, "copy"), (Trainer, "state")],
     *[(checkpoint, name) for name in ("_tensors_to_write", "replacing", "_write_files", "save_tokenizer")],
     *[(saved_state.TrainingState, "write"), (saved_state, "_sha256"), (saved_state, "save_file")],
-    *[(atomic_folder, name) for name in ("restore_backup", "_sync", "_rename")],
+    *[(atomic_folder, name) for name in ("restore_backup", "sync", "_rename")],
 ]
 
 

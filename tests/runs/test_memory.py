@@ -1,7 +1,6 @@
 """One rule for the memory of all visitors, and the limits of a place, are checked before the work begins."""
 
 import dataclasses
-import os
 import re
 import threading
 import time
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bert_core import costs
+from bert_core import costs, machine
 from bert_core.config import LOCAL, PUBLIC, Limits
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError
@@ -242,11 +241,9 @@ def test_the_containers_limit_counts(tmp_path: Path, groups: str | None, files: 
     for name, text in (written | ({"proc/self/cgroup": groups} if groups else {})).items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert costs._container_limits(tmp_path) == limits
+    assert machine._container_limits(tmp_path) == limits
 
 
-def test_memory_is_known_without_the_calls_of_a_platform(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "_container_limits", lambda: [10 * 2**20])
+def test_a_share_of_the_containers_memory_may_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_container_limits", lambda: [10 * 2**20])
     assert costs.usable_memory() == 6 * 2**20
-    monkeypatch.delattr(os, "sysconf")
-    assert costs._host_memory() == 4 * 2**30

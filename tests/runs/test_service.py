@@ -16,7 +16,7 @@ import torch
 from hypothesis import settings
 from torch.nn.utils import parameters_to_vector
 
-from bert_core import costs
+from bert_core import machine
 from bert_core.costs import choose_device
 from bert_core.data import encoding as encoding_module
 from bert_core.data.corpus import Corpus, read_corpus
@@ -860,10 +860,10 @@ def test_runs_cut_anywhere_go_on_bit_for_bit_while_others_train(service, recipe,
 def test_training_returns_memory_from_time_to_time_however_short_the_runs(recipe, monkeypatch):
     given_back, now = [], time.monotonic()
     library = types.SimpleNamespace(malloc_trim=given_back.append)
-    monkeypatch.setattr(costs, "_trimmed", now)
-    monkeypatch.setattr(costs.ctypes, "CDLL", lambda name: library)
-    monkeypatch.setattr(costs.sys, "platform", "linux")
-    monkeypatch.setattr(costs, "time", types.SimpleNamespace(monotonic=lambda: now, perf_counter=time.perf_counter))
+    monkeypatch.setattr(machine, "_trimmed", now)
+    monkeypatch.setattr(machine.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(machine, "SYSTEM", "linux")
+    monkeypatch.setattr(machine, "time", types.SimpleNamespace(monotonic=lambda: now, perf_counter=time.perf_counter))
     monkeypatch.setattr(worker, "SLICE_SECONDS", 0)
     for _ in range(3):
         made = worker.Worker(prepare(recipe.override({"training.steps": 3})))

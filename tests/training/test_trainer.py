@@ -513,7 +513,7 @@ def test_an_explicit_precision_is_used_on_any_hardware(monkeypatch):
 HOLES = """
 import re
 import torch
-from bert_core.costs import give_back_memory
+from bert_core.machine import give_back_memory
 
 def resident():
     return int(re.search(r"RssAnon:\\s+(\\d+)", open("/proc/self/status").read()).group(1)) / 1024

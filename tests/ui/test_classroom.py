@@ -12,7 +12,7 @@ import segno
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from app import teachers_token
+from balcony import teachers_token
 from bert_core.config import PUBLIC
 from bert_core.data.corpus import read_corpus
 from bert_core.errors import InputError

@@ -19,7 +19,7 @@ from bert_core.runs.prepare import prepare
 from bert_core.runs.worker import Worker
 from ui.lessons import lessons
 
-BERT, HEADS, MEMORY, PRETRAINING = lessons()
+BERT, HEADS, MEMORY, PRETRAINING, OTHERS = lessons()
 shipped = functools.cache(lambda name: load_checkpoint(ASSETS.parent / "checkpoints" / name))
 
 
@@ -138,6 +138,45 @@ def test_a_model_learns_first_which_word_is_frequent():
     assert first_guesses(0) != ["you"] * 4
     assert first_guesses(4) == ["you"] * 4
     assert first_guesses(recipe.training.total_steps) == ["juliet", "nice", "hello", "how"]
+
+
+def test_a_word_without_the_words_after_it():
+    question, said = step(OTHERS, 1)
+    model = shipped("english-mini")
+    whole, _ = masked(question, "edge")
+    left = whole[: whole.index(MASK) + len(MASK)]
+    (best, share), *_ = fill_mask(model, left, top_k=1)[0]
+    assert f"left of the {percent(rate_guess(model, 'edge', whole).probability)} for “edge”" in said
+    assert f"it is {100 * rate_guess(model, 'edge', left).probability:.2f} %" in said
+    assert (best, f"the full stop ({percent(share)})" in said) == (".", True)
+
+
+def test_pieces_of_a_word_that_the_vocabulary_lacks():
+    question, said = step(OTHERS, 2)
+    model = shipped("english-mini")
+    assert f"{model.config.vocab_size:,} tokens and no token for “paleontologist”" in said
+    assert model.tokenizer.token_to_id("paleontologist") is None
+    assert "##olog" in model.tokenizer.encode(question["text"]).tokens
+
+
+def test_the_order_that_random_pairs_did_not_teach():
+    question, said = step(OTHERS, 3)
+    model, (first, second) = shipped("english-mini"), (question["text"], question["pair"])
+    assert {percent(next_sentence(model, *pair)) for pair in ((first, second), (second, first))} == {"99 %"}
+    assert "99 % both ways" in said
+    assert next_sentence(model, first, "the lake is in the north.") < 0.05
+
+
+def test_he_and_she():
+    question, said = step(OTHERS, 5)
+    found = []
+    for word in ("doctor", "nurse", "teacher"):
+        text = question["text"].replace("doctor", word)
+        shares = (rate_guess(shipped("english-mini"), guess, text).probability for guess in ("he", "she"))
+        found.append([percent(share) for share in shares])
+    (he, she), nurse, teacher = found
+    assert f"For the doctor “he” has {he} and “she” {she}, for the nurse {' and '.join(nurse)}" in said
+    assert f"for the teacher {' and '.join(teacher)}" in said
 
 
 @pytest.mark.parametrize(

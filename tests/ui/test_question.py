@@ -7,12 +7,13 @@ import pytest
 from torch.testing import assert_close
 
 from bert_core import load_recipe
+from bert_core.config import LOCAL
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError
-from bert_core.runs.run import Run
+from bert_core.runs.run import ACTIVE, Run
 from bert_core.runs.snapshots import thinned
 from ui.frame.question import LONGEST, SCHEMA, Question
-from ui.frame.shown_model import choices, comparisons, description, repeated_run
+from ui.frame.shown_model import choices, comparisons, description, repeated_run, shown_model
 from ui.server.workspace import NOT_YOURS, Workspace
 from ui.server.workspaces import Workspaces
 
@@ -100,6 +101,48 @@ def test_the_step_of_a_link_is_there_whatever_snapshots_the_run_keeps(workspaces
         found.append(there.weights)
         assert run.snapshots[-1].step == 150
     assert_close(*found, rtol=0, atol=0)
+
+
+def test_a_run_that_is_there_is_used_again(workspaces: Workspaces):
+    visitor, plain = workspaces.enter(None), {"recipe": "romeo-juliet", "seed": "4", "settings": {"training.steps": 8}}
+    first = repeated_run(workspaces, visitor, plain)
+    assert repeated_run(workspaces, visitor, plain) is first, "also while it is being prepared"
+    finished(first)
+    assert repeated_run(workspaces, visitor, plain) is repeated_run(workspaces, visitor, description(first)) is first
+    own = finished(workspaces.start(visitor, RECIPE, None, 5))
+    assert repeated_run(workspaces, visitor, plain | {"seed": "5"}) is own
+    assert repeated_run(workspaces, visitor, plain | {"seed": "6"}) not in (first, own)
+
+
+def test_a_run_under_way_keeps_the_step_of_a_link_and_one_that_has_passed_it_is_trained_again(workspaces: Workspaces):
+    visitor, recipe = workspaces.enter(None), RECIPE.override({"training.steps": 150, "data.batch_size": 2})
+    run = workspaces.start(visitor, recipe, None, 1, paused=True)
+    while not run.snapshots:
+        time.sleep(0.02)
+    assert repeated_run(workspaces, visitor, description(run), 137) is run
+    assert shown_model(workspaces, visitor, run.id, 137)["at"] is None, "the page waits for it"
+    run.resume()
+    steps = {snapshot.step for snapshot in finished(run).snapshots}
+    assert shown_model(workspaces, visitor, run.id, 137)["at"] == 137
+    passed = next(step for step in range(1, 150) if step not in steps)
+    again = repeated_run(workspaces, visitor, description(run), passed)
+    assert again is not run
+    assert passed in {snapshot.step for snapshot in finished(again).snapshots}
+
+
+def test_only_the_runs_of_lessons_are_exempt_from_lowered_limits(workspaces: Workspaces, monkeypatch):
+    visitor, plain = workspaces.enter(None), {"recipe": "romeo-juliet", "seed": "4", "settings": {"training.steps": 8}}
+    monkeypatch.setattr(workspaces.service, "limits", dataclasses.replace(LOCAL, steps=5))
+    run = workspaces.start(visitor, RECIPE, None, 1)
+    while run.status in ACTIVE:
+        time.sleep(0.02)
+    why = "This run would have 8 steps; the limit here is 5"
+    with pytest.raises(BertCoreError, match=f"ended before it had a model. {why}"):
+        workspaces.model(visitor, run.id)
+    with pytest.raises(BertCoreError, match=why):
+        repeated_run(workspaces, visitor, plain)
+    workspaces.lesson_runs = [plain]
+    finished(repeated_run(workspaces, visitor, plain))
 
 
 def test_a_link_says_what_it_cannot_carry(workspaces: Workspaces, space: Workspace):

@@ -55,7 +55,7 @@ def class_routes(
         action = request.path_params.get("action")
         try:
             visitor, *_ = sent = await request.json()
-            since, token = (0, None) if action else (int(sent[1]), sent[2:])
+            since, token = (0, []) if action else (int(sent[1]), sent[2:])
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             return JSONResponse({"error": MALFORMED}, 400)
         if action:
@@ -199,18 +199,15 @@ class Actions:
                 raise InputError(f"The limit of {name} is a whole number from 1 to {most:,}.")
         service = self.workspaces.service
         service.limits = dataclasses.replace(service.limits, steps=steps, parameters=parameters)
-        self.classroom.open_board(is_sharing is True)
+        self.classroom.limit(steps, parameters, is_sharing is True)
 
     def _keep(self) -> None:
         """Write the class into the folder, if there is one."""
         if self._kept is None:
             return
-        limits = self.workspaces.service.limits
         with self._keeping:
-            content = self.classroom.content() | {
-                "limits": [limits.steps, limits.parameters],
-                "runs": {visitor: each.run.id for visitor, each in self._shared.items()},
-            }
+            runs = {visitor: each.run.id for visitor, each in self._shared.items()}
+            content = self.classroom.content() | {"runs": runs}
             try:
                 replace_file(self._kept, content)
             except OSError as error:
@@ -221,8 +218,8 @@ class Actions:
         try:
             content = json.loads(path.read_text("utf-8"))
             self.classroom.restore(content)
-            steps, parameters = content["limits"]
-            self.limit(steps, parameters, content["sharing"])
+            if limits := content["limits"]:
+                self.limit(limits["steps"], limits["parameters"], content["sharing"])
             for visitor in content["board"]:
                 space = self.workspaces.readmit(visitor)
                 run = space.runs.get(content["runs"].get(visitor))

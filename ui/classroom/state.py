@@ -62,12 +62,12 @@ class _Round:
         words = [[each[k] for each in self.guesses.values() if each[k]] for k in range(len(self.covered.words))]
         return [Counter(each).most_common(MOST_BARS) for each in words]
 
-    def _beside_the_model(self) -> list[list[list[Any]]]:
+    def _beside_the_model(self) -> list[list[tuple[str, int, float | None, bool]]]:
         rows = []
         for k, counted in enumerate(self.counts()):
             right, rated = self.covered.words[k], self.covered.rated[k]
             counts = dict(counted) | {word: dict(counted).get(word, 0) for word in [*rated, *filter(None, [right])]}
-            found = [[word, count, rated.get(word), word == right] for word, count in counts.items()]
+            found = [(word, count, rated.get(word), word == right) for word, count in counts.items()]
             rows.append(sorted(found, key=lambda row: (-row[1], -(row[2] or 0))))
         return rows
 
@@ -88,6 +88,7 @@ class Classroom:
         self._round: _Round | None = None
         self._answers: dict[str, dict[str, int]] = {}  # by lesson and step as `_step` names them, by visitor
         self._is_sharing = True
+        self._limits: dict[str, int] | None = None  # of runs, once the teacher has set them
         self._present: dict[str, float] = {}  # seconds of the last poll by visitor, the latest last
 
     def check(self, token: Any) -> None:
@@ -126,6 +127,7 @@ class Classroom:
                 "lesson": self._lesson and self._lesson | {"lesson": self._lesson["lesson"] is not None},
                 "round": self._round and self._round.shown_to(visitor or "", is_teacher),
                 "sharing": self._is_sharing,
+                "limits": self._limits,
                 "address": self.join.get("address", ""),
                 **({"answers": {step: self._counted(step) for step in self._answers}} if is_teacher else {}),
             }
@@ -243,10 +245,10 @@ class Classroom:
         with self._change():
             self._board = {key: run for key, run in self._board.items() if number not in (None, run["number"])}
 
-    def open_board(self, is_open: bool) -> None:
-        """Let people share their runs, or not."""
+    def limit(self, steps: int, parameters: int, is_sharing: bool) -> None:
+        """Tell all pages the limits of a run, and let people share their runs, or not."""
         with self._change():
-            self._is_sharing = is_open
+            self._limits, self._is_sharing = {"steps": steps, "parameters": parameters}, is_sharing
 
     # --- Kept over a restart ------------------------------------------------------------------------------------------
 
@@ -263,6 +265,7 @@ class Classroom:
                 "lesson": self._lesson,
                 "round": asked,
                 "sharing": self._is_sharing,
+                "limits": self._limits,
                 "answers": self._answers,
             }
 

@@ -88,6 +88,8 @@ def report(experiment: Experiment, trial: Trial, space: Workspace) -> dict[str, 
     ]
     how = FEW_SEEDS if len(marks[0]) < SEEDS else RULE.format(len(marks[0]))
     how += f" Every model was tested on the same {marks[0][0].pairs} pairs of {trial.about}, masked by the recipe."
+    if experiment.test.title:
+        how += f" {experiment.test.title}"
     columns = [MEASURES[name].title for name in shown]
     return {"columns": columns, "rows": rows, "answer": answer(experiment, marks), "how": how}
 
@@ -120,7 +122,7 @@ def start_experiment(
     _check_bytes(recipes, vocabulary, len(seeds), space.budget.limit)
     trial = Trial(
         *("experiment", experiment.title, experiment.question, [variant.title for variant in experiment.variants]),
-        functools.partial(measured, recipe.at_scale().data),
+        functools.partial(measured, experiment.test.apply(recipe).at_scale().data),
         functools.partial(report, experiment),
     )
     for seed in seeds:

@@ -13,7 +13,7 @@ Head = tuple[int, int]  # layer and head, from 0
 LONGEST = 100_000  # letters of a text in a question
 MOST_ITEMS = 4096
 
-# Parts that an answer reads. newest: of the page alone, changes when a run that is shown live has a new snapshot.
+# Parts that an answer reads. newest: of the page alone, changes when the shown run has another snapshot for it.
 MODEL = ("model", "step", "newest")
 TEXTS = (*MODEL, "text", "pair")
 

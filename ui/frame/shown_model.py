@@ -2,10 +2,12 @@
 
 import itertools
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from bert_core.config import MAX_SEED
+from bert_core.config import LOCAL, MAX_SEED
 from bert_core.data.corpus import Corpus
 from bert_core.errors import ConfigError
+from bert_core.runs.prepare import check_steps
 from bert_core.runs.recipe import Recipe, recipe_named
 from bert_core.runs.run import ACTIVE, Run
 from ui.server.news import series_of, thin
@@ -15,6 +17,7 @@ from ui.server.workspaces import Workspaces
 MOST_STEPS = 12  # of one run in the list of models to compare with
 CURVE_POINTS = 60
 SECTIONS = ("tokenizer", "model", "data", "training")  # of a recipe, whose settings a link may change
+_repeated: WeakKeyDictionary[Run, dict[str, Any]] = WeakKeyDictionary()  # the descriptions of runs started for links
 STATUS_NAMES = {"running": "training"}  # on the page, where it differs from the program's, as in train/runs.js
 
 
@@ -45,8 +48,8 @@ def shown_model(workspaces: Workspaces, space: Workspace, key: str, step: int | 
     """What the page's frame shows of a model.
 
     key, name, detail. own: whether the visitor may rename it. run: its id, None for another model. steps: of its
-    snapshots. at: the shown one, None for the newest. curve: [step, MLM loss] points. recipe: what a link says of it,
-    see `description`. Raises RunError for a model that the visitor does not have.
+    snapshots. at: the shown one, None for the newest or one to come. curve: [step, MLM loss] points. recipe: what a
+    link says of it, see `description`. Raises RunError for a model that the visitor does not have.
     """
     run = space.runs.get(key)
     if run is None:
@@ -61,21 +64,20 @@ def shown_model(workspaces: Workspaces, space: Workspace, key: str, step: int | 
             "steps": [],
             "at": None,
         }
-    snapshots = run.snapshots
-    detail = "" if snapshots else "preparing" if run.status in ACTIVE else "ended before it had a model"
-    nearest = (
-        None if step is None else min((each.step for each in snapshots), key=lambda s: abs(s - step), default=None)
-    )
+    is_active = run.status in ACTIVE  # read first: the snapshots of a run that has ended are all there
+    steps = [snapshot.step for snapshot in run.snapshots]
+    detail = "" if steps else "preparing" if is_active else "ended before it had a model"
+    is_there = step is not None and steps and (not is_active or step <= steps[-1])
     return {
         "key": key,
         "name": space.title_of(run),
         "detail": detail,
         "own": True,
         "run": run.id,
-        "steps": [snapshot.step for snapshot in snapshots],
-        "at": nearest,
+        "steps": steps,
+        "at": min(steps, key=lambda each: abs(each - step)) if is_there else None,
         "curve": [point[:2] for point in thin(run.history(), CURVE_POINTS, series_of(run)[0])],
-        "active": run.status in ACTIVE,
+        "active": is_active,
         "recipe": description(run),
     }
 
@@ -89,10 +91,13 @@ def first_pair(corpus: Corpus) -> tuple[str, str]:
 def description(run: Run) -> dict[str, Any]:
     """How a link describes a run: recipe, seed and changed settings, with which it trains again bit for bit; or, for a
     text of one's own or settings that were changed during the run, why it cannot: {"missing": sentence}."""
-    recipe = run.recipe
+    return _described(run, run.recipe)
+
+
+def _described(run: Run, recipe: Any) -> dict[str, Any]:
     if is_finetuning(run):
         return {"missing": f"It was fine-tuned, which a link does not repeat: {recipe.title}."}
-    if run.prepared is None or recipe.corpus.file is None:
+    if run.prepared is None or run.recipe.corpus.file is None:
         return {"missing": f"It was trained on a text that a link does not carry: {recipe.title}."}
     own, changed = _settings(recipe_named(recipe.name).at_scale()), _settings(recipe)
     settings = {name: value for name, value in changed.items() if value != own[name]}
@@ -102,14 +107,22 @@ def description(run: Run) -> dict[str, Any]:
             settings.pop("training.parts", None)
     if "training.parts" in settings:
         return {"missing": "Its learning rate or number of steps was changed while it trained."}
-    return {"recipe": recipe.name, "seed": str(run.recipe.seed), "settings": settings}
+    return {"recipe": recipe.name, "seed": str(recipe.seed), "settings": settings}
+
+
+def _is(run: Run, described: Any) -> bool:
+    """Whether a run that has models, or is to have them, is the described one: as it was asked for or, in a link to it,
+    with what was settled then, such as the precision."""
+    if not (run.snapshots or run.status in ACTIVE):
+        return False
+    found = description(run)
+    return described in (found, _repeated.get(run)) or ("recipe" in found and described == _described(run, run.asked))
 
 
 def repeated_run(workspaces: Workspaces, space: Workspace, described: Any, step: int | None = None) -> Run:
     """The visitor's run with such a description, or a new one, which keeps a step. Raises BertCoreError."""
     for run in space.runs.values():
-        has_step = step is None or step in {snapshot.step for snapshot in run.snapshots} or run.status in ACTIVE
-        if has_step and description(run) == described:
+        if _is(run, described) and (step is None or run.keep_step(step)):
             return run
     if not isinstance(described, dict) or not isinstance(settings := described.get("settings"), dict):
         raise ConfigError("This link describes no model; ask for it again.")
@@ -120,7 +133,12 @@ def repeated_run(workspaces: Workspaces, space: Workspace, described: Any, step:
         raise ConfigError(f"A link cannot set {foreign[0][:60]}; ask for it again.")
     recipe = recipe_named(str(described.get("recipe"))).override(settings)
     space.refuse_if_active()
-    return workspaces.start(space, recipe, None, int(seed), keep_step=step)
+    limits = LOCAL if described in workspaces.lesson_runs else workspaces.service.limits
+    if recipe.training.epochs is None:
+        check_steps(recipe.at_scale().training.total_steps, limits)
+    run = workspaces.start(space, recipe, None, int(seed), keep_step=step, limits=limits)
+    _repeated[run] = described
+    return run
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:

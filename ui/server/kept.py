@@ -19,6 +19,7 @@ from typing import Any
 from bert_core.atomic_folder import check_writable
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, RunError, one_line
+from bert_core.machine import replace
 from bert_core.runs.run import ACTIVE, Run
 from bert_core.tasks.examples import TaskParts
 
@@ -165,4 +166,4 @@ def replace_file(path: Path, content: Any) -> None:
     new = path.with_suffix(".new")
     new.touch(mode=0o600)
     new.write_text(json.dumps(content), encoding="utf-8")
-    new.replace(path)
+    replace(new, path)

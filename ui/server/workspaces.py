@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bert_core.costs import give_back_memory
 from bert_core.data.corpus import Corpus
 from bert_core.errors import BertCoreError, InputError, RunError, one_line
+from bert_core.machine import give_back_memory
 from bert_core.runs.recipe import FinetuningRecipe, Recipe
-from bert_core.runs.run import FREE_AFTER, TRAINING, Run, Source
+from bert_core.runs.run import ACTIVE, FREE_AFTER, TRAINING, Run, Source
 from bert_core.runs.service import TrainingService
 from bert_core.storage.checkpoint import Checkpoint
 from bert_core.tasks.examples import TaskParts
@@ -54,6 +54,7 @@ class Workspaces:
         self._lock = threading.Lock()  # taken while the service's own is held, never the other way round
         self._spaces: dict[str, Workspace] = {}  # by digest of the token; the one seen last comes last
         self.kept: KeptRuns | None = None
+        self.lesson_runs: list[Any] = []  # as links describe them: no limit of a class is for them
         if lease is not None:
             service.watch(self)
 
@@ -222,7 +223,8 @@ class Workspaces:
             return Model(title, model.detail, model.checkpoint, space.shown_title(key, title))
         run = space.run(key)
         if (found := space.checkpoint(run, step)) is None:
-            raise RunError(NO_MODEL_YET)
+            ended = f"This run ended before it had a model. {run.reason}"
+            raise RunError(NO_MODEL_YET if run.status in ACTIVE else ended)
         title = space.title_of(run)
         return Model(title, f"step {found[0]:,}", found[1], space.shown_title(key, title))
 

@@ -101,6 +101,7 @@ class TrainingForm:
             self.about = view("train/facts", description_of(recipe), elem_id="about-recipe")
         with gr.Accordion("More settings", open=False, elem_id="more-settings"):
             self.settings = settings_controls(recipe)
+        self.steps = self.settings[list(SHOWN).index("training.steps")]
         self.text_and_recipe = [self.source, self.pasted, self.recipe, *self.settings]
         self.all = {*self.text_and_recipe, self.uploaded, self.encoding, self.seed}
         shown = [self.pasted, self.uploaded, self.encoding]

@@ -82,7 +82,7 @@ class TrainTab:
 
     def _connect_preview(self) -> None:
         form, encoding = self.form, self.form.encoding
-        changes = [self.page.demo.load, encoding.input, *(control.change for control in form.text_and_recipe)]
+        changes = [encoding.input, *(control.change for control in form.text_and_recipe)]
         gr.on(changes, self.show_preview, form.all, self.preview, trigger_mode="always_last", **QUIET)
         reading = {"facts": [], "notes": ["Reading the file…"]}
         reads = form.uploaded.change(lambda path: reading if path else gr.skip(), form.uploaded, self.preview, **QUIET)
@@ -105,6 +105,8 @@ class TrainTab:
         self.pace.input(self.change_pace, [page.visitor, self.pace], live, **QUIET)
         opens = saved.opened.upload(self.open_saved, {saved.opened, *form}, [saved.problem, *live], **QUIET)
         opens.then(lambda: None, None, saved.opened, **QUIET)
+        for event in (page.demo.load, self.monitor.limits):
+            event(self.follow_limits, self.form.all, {self.form.steps, self.preview, page.messages}, **QUIET)
         self.monitor.more(self.showing(more_steps), page.visitor, live, **QUIET)
         # The status may change again before an event is answered; dropping the later one would leave the page behind.
         for event in (self.monitor.status, self.monitor.elsewhere):
@@ -158,6 +160,15 @@ class TrainTab:
         corpus = filled.corpus(recipe, service.limits)
         return preview_value(preview(recipe, corpus, service.device, service.limits), corpus)
 
+    def follow_limits(self, values: dict[Any, Any]) -> Updates:
+        """Ask for no more steps than the limit of this place, and say so."""
+        steps, most = self.form.steps, self.workspaces.service.limits.steps
+        asked = values[steps]
+        if not asked or asked <= most:
+            return {self.preview: self.show_preview(values)}
+        told = self.page.say(f"The form asks for {most:,} steps instead of {asked:,}, because that is the limit here.")
+        return told | {steps: most, self.preview: self.show_preview(values | {steps: most})}
+
     def start_run(self, values: dict[Any, Any], *, steps: bool = False) -> Updates:
         """Start a run; a form that can't be trained starts nothing and loses nothing. steps: only its first step."""
         space, filled = self.workspaces.enter(values[self.page.visitor]), self.form.read(values)
@@ -181,8 +192,8 @@ class TrainTab:
         if filled.missing:
             shown = no_facts(filled.missing)
         elif shown.get("error"):
-            # The preview shows it already. Sent again, it might arrive after the preview of a newer value.
-            return self.show(space.token)
+            # Sent to the preview again, it might arrive after the preview of a newer value.
+            return self.page.say(shown["error"]) | self.show(space.token)
         else:
             problem, dropped = begun(space, begin)
             shown |= {"error": problem, "notes": [*dropped, *shown["notes"]]}

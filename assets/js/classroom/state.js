@@ -1,7 +1,8 @@
 // What this page knows of its class (ui/classroom/state.py), and how it takes part.
 
-import { keep, kept, on, visitor } from "../frame/page.js";
+import { announce, keep, kept, on, visitor } from "../frame/page.js";
 import { address } from "../frame/question.js";
+import { count } from "../parts/numbers.js";
 import { polling } from "../parts/polling.js";
 
 /** @typedef {{number: number, version: number, name: string, title: string, recipe: string, status: string, step: number, steps: number, losses: (number | null)[], curve: [step: number, mlm: number | null, nsp: number | null][], verdict: string}} SharedRun */
@@ -51,6 +52,8 @@ export const room = {
   failed: 0,
   /** @type {Record<string, number[]>} */
   answers: {},
+  /** Of runs, null while the teacher has set none. @type {{steps: number, parameters: number} | null | undefined} */
+  limits: undefined,
   kept: memory,
   /** The teacher's token, "" on other pages. */
   teacher: taken(window.Balcony.hash) ?? memory.get("teacher") ?? "",
@@ -86,10 +89,19 @@ const poll = polling(async () => {
   return POLL_MS;
 });
 
+/** The limits have changed while the page is open. @param {{steps: number, parameters: number}} limits */
+function tell({ steps, parameters }) {
+  const text = `The limits of this class have changed: a run has at most ${count(steps)} steps and ${count(parameters)} parameters.`;
+  announce("said", { text, until: "press" });
+  announce("limits", null);
+}
+
 /** @param {any} news */
 function take({ numbers, runs, ...news }) {
-  const isSame = ["version", "here", "training", "failed"].every((key) => (news[key] ?? 0) === room[key]);
+  const isSame = ["version", "here", "training", "failed"].every((key) => (news[key] ?? 0) === room[key]),
+    before = room.limits;
   Object.assign(room, news);
+  if (room.limits && before !== undefined && JSON.stringify(before) !== JSON.stringify(room.limits)) tell(room.limits);
   if (news.address) window.Balcony.address = news.address;
   if (numbers) {
     for (const run of runs) room.runs.set(run.number, run);

@@ -37,7 +37,10 @@ export function answering(declared, server, change) {
       announce("failed", null);
       return;
     }
-    if (Object.values(values).some((value) => value?.error || value?.other?.error)) forget(name, now);
+    if (Object.values(values).some((value) => value?.error || value?.other?.error)) {
+      forget(name, now);
+      announce("failed", null);
+    }
     receive(now.number, values);
     const later = Object.keys(values).filter((id) => values[id]?.more);
     if (later.length) complete(name, later, values[later[0]].more, now);

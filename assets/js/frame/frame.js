@@ -31,6 +31,17 @@ const MOST_STEPS = 60; // the server keeps about 40 snapshots; with more here, a
  */
 /** @typedef {{visitor: string, run?: string | null, show?: string}} Value of the view: the visitor's token and run, and the model to show */
 
+/** The place of the step that is nearest to another one. @param {number[]} steps @param {number} step */
+const nearest = (steps, step) =>
+  steps.reduce((best, other, k) => (Math.abs(other - step) < Math.abs(steps[best] - step) ? k : best), 0);
+
+/** What a run has for the question: when that changes, the tabs ask again. @param {ShownModel} model */
+function there({ key, steps, active }) {
+  const { step } = question;
+  if (!steps.length) return `${key} ${active}`;
+  return `${key} ${step === null ? steps.at(-1) : steps[nearest(steps, step)]}`;
+}
+
 /** The slider over the steps of a run, with its loss curve behind it. */
 class TimeSlider {
   playing = 0;
@@ -72,10 +83,9 @@ class TimeSlider {
     this.live,
   );
 
-  /** The place of a step among all of them. @param {number} step @returns {number} */
+  /** The place of a step among all of them. @param {number} step */
   nearest(step) {
-    const all = this.steps;
-    return all.reduce((best, other, k) => (Math.abs(other - step) < Math.abs(all[best] - step) ? k : best), 0);
+    return nearest(this.steps, step);
   }
 
   /** @param {ShownModel} model @returns {string} which step is shown, or why none */
@@ -167,6 +177,8 @@ class Frame {
   shown = null;
   /** The run of the Train tab; undefined before the server has answered. @type {string | null | undefined} */
   current;
+  repeated = ""; // the last run that a link named
+  isDoubted = false; // a view of the shown model has no answer
   following = 0;
   lastFollowed = -Infinity;
 
@@ -205,7 +217,10 @@ class Frame {
     });
     on("snapshots", (news) => this.grow(news));
     on("status", renew);
-    on("failed", renew);
+    on("failed", () => {
+      this.isDoubted = true;
+      renew();
+    });
     addEventListener("hashchange", () => {
       const found = parsed(location.hash);
       if (!found) return;
@@ -229,19 +244,23 @@ class Frame {
     const answer = /** @type {ShownModel} */ (await this.server.model(visitor.token, key, step));
     if (key !== question.model) return;
     if (answer.error) {
-      await this.replace(answer.error);
+      await this.replace(key, answer.error);
       return;
     }
     this.notice.hidden ||= this.notice.dataset.model !== key;
-    // A run has its text when it has its first step.
-    const isNew = this.shown?.key !== answer.key || (!this.shown?.steps.length && answer.steps.length > 0);
+    const { shown: before, isDoubted } = this,
+      isSame = before?.key === answer.key,
+      had = isSame && there(before);
     this.shown = answer;
+    this.isDoubted = false;
     ask({
       recipe: answer.recipe ?? null,
       ...(answer.at !== null && step === question.step ? { step: answer.at } : {}),
     });
     this.show();
-    if (isNew) announce("shown", { key: answer.key });
+    // A run has its text when it has its first step.
+    if (!isSame || (!before.steps.length && answer.steps.length > 0)) announce("shown", { key: answer.key });
+    if (isDoubted || (isSame && there(answer) !== had)) this.follow();
   }
 
   /** A run has more snapshots. @param {{run: string, steps: number[]}} news */
@@ -250,18 +269,23 @@ class Frame {
     if (!shown || shown.run !== news.run) return;
     const fresh = news.steps.filter((step) => step > (shown.steps.at(-1) ?? -1));
     if (!fresh.length) return;
-    const isFirst = !shown.steps.length;
+    const isFirst = !shown.steps.length,
+      had = there(shown);
     shown.steps.push(...fresh);
     this.show();
     if (isFirst) announce("shown", { key: shown.key });
+    if (there(shown) !== had) this.follow();
+    if (shown.steps.length > MOST_STEPS && !this.time.slider.matches(":active")) this.refresh();
+  }
+
+  /** Let the tabs ask the shown run again, at most once in LIVE_MS. */
+  follow() {
     clearTimeout(this.following);
     const follow = () => {
       this.lastFollowed = performance.now();
-      ask({ newest: shown.steps.at(-1) });
+      if (this.shown?.run && this.shown.run === question.model) ask({ newest: there(this.shown) });
     };
-    const wait = Math.max(0, this.lastFollowed + LIVE_MS - performance.now());
-    if (question.step === null) this.following = setTimeout(follow, wait);
-    if (shown.steps.length > MOST_STEPS && !this.time.slider.matches(":active")) this.refresh();
+    this.following = setTimeout(follow, Math.max(0, this.lastFollowed + LIVE_MS - performance.now()));
   }
 
   /** Show another model, and say why until the person chooses one. @param {string} why @param {string} [model] */
@@ -272,8 +296,8 @@ class Frame {
     ask(model ? { model } : { model, step: null, other: "" });
   }
 
-  /** The visitor does not have the model of the question. The recipe of a link is trained again. @param {string} why */
-  async replace(why) {
+  /** The visitor does not have the model of the question. The recipe of a link is trained again. @param {string} key @param {string} why */
+  async replace(key, why) {
     const { recipe } = question,
       { shown } = this;
     const missing = recipe && "missing" in recipe ? recipe.missing : recipe ? "" : why;
@@ -285,12 +309,13 @@ class Frame {
       );
     } else {
       const run = await this.server.repeat(visitor.token, recipe, question.step);
-      if (run.error) {
-        this.turn(`The model of this link cannot be trained again: ${run.error}`);
-        return;
+      if (!run.error) {
+        this.repeated = run;
+        announce("elsewhere", null);
       }
-      this.turn("The model of this link is being trained again, with the same recipe and seed.", run);
-      announce("elsewhere", null);
+      if (key !== question.model) return; // the person has gone on
+      if (run.error) this.turn(`The model of this link cannot be trained again: ${run.error}`);
+      else this.turn("The model of this link is being trained again, with the same recipe and seed.", run);
     }
   }
 
@@ -352,10 +377,11 @@ class Frame {
     const before = this.current;
     if (value.run !== undefined) this.current = value.run;
     const { current } = this,
-      isLive = question.model === before && question.step === null;
+      isLive = question.model === before && question.step === null,
+      isNew = current !== before && current !== this.repeated;
     // A new run is shown where it was started, and where the run before it was shown live.
     if (value.show) ask({ model: value.show, step: null });
-    else if (current && current !== before && (question.tab === "train" || isLive)) ask({ model: current, step: null });
+    else if (current && isNew && (question.tab === "train" || isLive)) ask({ model: current, step: null });
     this.list().catch(console.warn);
   }
 }

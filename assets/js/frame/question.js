@@ -49,10 +49,10 @@ const KINDS = {
 };
 
 /**
- * The question, and beside it what an answer needs: a number that counts the changes, and the newest step if live.
+ * The question, and beside it what an answer needs: a number that counts the changes, and which step the shown run has for it.
  * @type {Record<string, any>}
  */
-export const question = { ...FIRST, number: 0, newest: 0 };
+export const question = { ...FIRST, number: 0, newest: "" };
 let writing = 0;
 let written = -Infinity;
 addEventListener("beforeunload", () => {

@@ -144,6 +144,7 @@ class RunMonitor {
       if (run === this.run && !answer.error) this.table.show(answer);
     });
     on("elsewhere", () => trigger("elsewhere"));
+    on("limits", () => trigger("limits"));
     on("question", ({ changed }) => {
       if (!this.run || question.model !== this.run.run || !changed.has("step") || question.step === this.selected)
         return;
@@ -245,6 +246,10 @@ class RunMonitor {
     this.newest = news;
     this.cursors = news.cursors;
     this.pollMs = news.poll_ms;
+    if (news.steps !== run.steps) {
+      run.steps = news.steps;
+      chart.change({ run });
+    }
     board.show(news, this.advice);
     chart.add(news.points);
     if (news.held) chart.hold(news.held);

@@ -1,0 +1,82 @@
+"""Runs that a link or a lesson names: the page trains one again, once, says so, and shows the step that it names."""
+
+import json
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+from browser_steps import FIRST, open_tab, shown_model, wait_for_question, wait_for_status
+from playwright.sync_api import Page, expect
+
+AGAIN = "is being trained again, with the same recipe and seed"
+RUN = "Romeo and Juliet, quick"
+
+
+def link(step: int | None, steps: int, seed: int = 5) -> str:
+    """A link to a run that nobody has."""
+    recipe = {"recipe": "romeo-juliet", "seed": str(seed), "settings": {"training.steps": steps}}
+    parts = {"tab": "masked-words", "model": "elsewhere", "recipe": json.dumps(recipe), **FIRST}
+    return f"#{urlencode(parts if step is None else parts | {'step': str(step)})}"
+
+
+def test_a_link_to_a_step_shows_that_step_and_says_that_it_is_trained_again(visit: Callable[..., Page]) -> None:
+    page = visit(at=link(33, 60))
+    notice = page.locator("#link-notice")
+    expect(notice).to_be_visible()
+    expect(notice).to_contain_text(AGAIN)
+    expect(page.locator("#model-step")).to_have_text("step 33")
+    expect(page.locator("#masked-guesses li")).to_have_count(5)
+    open_tab(page, "Train")
+    wait_for_status(page, "Finished")
+    expect(page.locator("#run-step")).to_have_text("60 of 60")
+    open_tab(page, "Masked words")
+    expect(page.locator("#model-step")).to_have_text("step 33")
+    wait_for_question(page, step="33")
+    expect(notice).to_be_in_viewport(ratio=1)
+    guesses = page.locator("#masked-guesses").inner_text()
+    page.reload()
+    expect(page.locator("#model-step")).to_have_text("step 33")
+    expect(page.locator("#masked-guesses")).to_have_text(guesses, use_inner_text=True)
+
+
+def runs_of(page: Page) -> list[str]:
+    """The names of the visitor's runs."""
+    names = page.locator("#model-picker option").all_inner_texts()
+    return [name for name in names if name.startswith(RUN)]
+
+
+def test_lessons_that_need_the_same_run_train_it_once(visit: Callable[..., Page]) -> None:
+    page = visit(at="#lesson=memorising-and-learning&at=1")
+    wait_for_question(page, lesson="memorising-and-learning", at="1", step="0")
+    expect(page.locator("#link-notice")).to_be_visible()
+    expect(page.locator("#masked-guesses li").first).to_be_visible()
+    page.locator("#lesson-next").click()
+    wait_for_status(page, "Finished")
+    page.locator("#lesson-back").click()
+    expect(page.locator("#model-step")).to_have_text("step 0")
+    expect(page.locator("#masked-guesses li").first).to_be_visible()
+    page.locator("#lessons-list").click()
+    page.locator("#lesson-what-bert-learns").click()
+    for _ in range(2):
+        page.locator("#lesson-next").click()
+    expect(page.locator("#lesson-step")).to_contain_text("Step 3 of")
+    expect(page.locator("#model-step")).to_have_text("step 110")
+    assert len(runs_of(page)) == 1
+
+
+def test_paging_back_at_once_shows_the_model_of_the_step(visit: Callable[..., Page]) -> None:
+    page = visit(at="#lesson=memorising-and-learning&at=3")
+    wait_for_question(page, at="3", model="romeo-juliet")
+    for _ in range(3):
+        for button in ("back", "back", "next", "next"):
+            page.locator(f"#lesson-{button}").click()
+    expect(page.locator("#lesson-step")).to_contain_text("Step 4 of")
+    expect(shown_model(page)).to_have_text("romeo-juliet")
+    open_tab(page, "Train")
+    wait_for_status(page, "Finished")
+    wait_for_question(page, model="romeo-juliet")
+    expect(shown_model(page)).to_have_text("romeo-juliet")
+    page.locator("#lesson-back").click()
+    expect(shown_model(page)).to_have_text(RUN)
+    expect(page.locator("#time-slider")).to_be_visible()
+    expect(page.locator("#time-slider")).to_be_enabled()
+    assert len(runs_of(page)) == 1

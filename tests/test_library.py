@@ -1,0 +1,99 @@
+"""What a person expects who uses `bert_core` in a script or a notebook."""
+
+import inspect
+import re
+
+import pytest
+
+import bert_core
+from bert_core import TrainingService, fill_mask, load_checkpoint, load_recipe, next_sentence, prepare
+from bert_core.errors import BertCoreError, CheckpointError, InputError, RunError
+
+SMALL = {"training.steps": 3, "data.batch_size": 3, "model.hidden_size": 12, "model.num_attention_heads": 3}
+TEXTS = ["hello how [MASK] you i am romeo", "[MASK] you romeo", "great my [MASK] team won the [MASK]"]
+
+
+@pytest.fixture(scope="module")
+def recipe():
+    return load_recipe("romeo-juliet").override(SMALL)
+
+
+def test_a_script_waits_for_a_run_and_reads_what_it_is(recipe):
+    with TrainingService("cpu") as service:
+        run = service.start(recipe, paused=True)
+        with pytest.raises(RunError, match=r"^The run has not ended within 0\.1 s; it is (queued|paused)\."):
+            run.wait(0.1)
+        assert re.fullmatch(r"<Run [0-9a-f]{6}, Romeo and Juliet, quick: \w+, step 0 of 3>", repr(run))
+        assert re.fullmatch(r"<TrainingService on CPU, \d+ cores?: 1 runs that have not ended>", repr(service))
+        run.resume()
+        assert run.wait() is run
+        assert (run.status, run.steps_done) == ("finished", 3)
+        assert repr(run.snapshots[-1]) == "<Snapshot Romeo and Juliet, quick, step 3>"
+        failed = service.start(recipe, bert_core.Corpus.from_text("one"))
+        with pytest.raises(RunError, match=r"one|sentence"):
+            failed.wait(60)
+    assert not service.is_alive, "the end of the block ends the threads"
+
+
+def test_a_training_loop_reads_numbers(recipe):
+    trainer = prepare(recipe, seed=0).trainer()
+    losses = [metrics.mlm_loss + metrics.nsp_loss for metrics in trainer]
+    assert len(losses) == trainer.step == 3
+    assert all(isinstance(loss, float) and 1 < loss < 9 for loss in losses)
+    metrics = next(prepare(recipe, seed=0).trainer())
+    assert repr(metrics).startswith(f"StepMetrics(step=1, values={{'mlm_loss': {metrics.mlm_loss}")
+    assert not hasattr(metrics, "accuracy")
+
+
+def test_a_model_has_a_name_and_a_line():
+    checkpoint = load_checkpoint("romeo-juliet")
+    assert repr(checkpoint) == (
+        "<Checkpoint romeo-juliet: BertForPreTraining, 2 layers of 48, 4 heads, 41 tokens, 48,091 parameters>"
+    )
+    expected = fill_mask(checkpoint, TEXTS[0])
+    for name in ("romeo-juliet", "checkpoints/romeo-juliet"):
+        assert fill_mask(name, TEXTS[0]) == expected
+        assert next_sentence(name, "thank you", "romeo") == next_sentence(checkpoint, "thank you", "romeo")
+
+
+def test_a_list_of_texts_is_answered_as_each_alone():
+    checkpoint = load_checkpoint("romeo-juliet")
+    for found, text in zip(fill_mask(checkpoint, TEXTS, top_k=3), TEXTS, strict=True):
+        for ours, alone in zip(found, fill_mask(checkpoint, text, top_k=3), strict=True):
+            assert [token for token, _ in ours] == [token for token, _ in alone]
+            assert [share for _, share in ours] == pytest.approx([share for _, share in alone], abs=1e-6)
+    assert fill_mask(checkpoint, []) == []
+    with pytest.raises(InputError, match="has no text_pair"):
+        fill_mask(checkpoint, TEXTS, "thank you")
+    with pytest.raises(InputError, match=r"no \[MASK\]"):
+        fill_mask(checkpoint, [*TEXTS, "thank you"])
+
+
+def test_a_name_of_the_hub_is_answered_with_the_way_to_it():
+    with pytest.raises(CheckpointError, match=r"load_checkpoint\(fetch_checkpoint\('google-bert/bert-tiny'\)\)\.$"):
+        load_checkpoint("google-bert/bert-tiny")
+    with pytest.raises(CheckpointError, match=r"holds config\.json\.$"):
+        load_checkpoint("./nowhere")
+
+
+def public_functions():
+    for name, value in vars(bert_core).items():
+        if inspect.isfunction(value) and not name.startswith("_"):
+            yield name, value
+        elif inspect.isclass(value) and value.__module__.startswith("bert_core"):
+            yield from (
+                (f"{name}.{part}", each)
+                for part, each in vars(value).items()
+                if inspect.isfunction(each) and not part.startswith("_")
+            )
+
+
+def test_help_shows_what_can_be_read():
+    unreadable = []
+    for name, function in public_functions():
+        text = f"{name}{inspect.signature(function)}"
+        if "<lambda>" in text or "<function" in text or not inspect.getdoc(function):
+            unreadable.append(text)
+    assert unreadable == []
+    assert issubclass(CheckpointError, BertCoreError)
+    assert "Checkpoint | str | pathlib.Path" in str(inspect.signature(fill_mask))

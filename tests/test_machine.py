@@ -1,0 +1,277 @@
+"""What Windows, macOS and small systems lack, simulated: each fallback works, and no other module makes such calls."""
+
+import ast
+import contextlib
+import errno
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import types
+from pathlib import Path
+
+import pytest
+from test_boundaries import CORE, PROGRAM, ROOT
+
+import balcony
+from bert_core import __main__ as command_line
+from bert_core import machine
+from bert_core.errors import CheckpointError
+from bert_core.storage.checkpoint import load_checkpoint, save_checkpoint
+
+# Of the libraries that Windows has in part, what it has as every other system. `balcony` asks os.name before it
+# imports anything of the core.
+PORTABLE = {
+    "os": {"PathLike", "fspath", "lstat", "fstat", "environ", "devnull", "path", "open", "dup2", "O_WRONLY", "_exit"},
+    "signal": {"signal", "default_int_handler"},
+    "sys": {"argv", "exit", "stdout", "stderr", "modules", "maxsize"},
+}
+MISSING_SOMEWHERE = {"ctypes", "fcntl", "resource", "pwd", "grp", "termios", "pty", "syslog", "msvcrt"}
+METHODS = {"chmod", "symlink_to", "hardlink_to", "rename"}
+
+
+def test_only_one_module_calls_what_a_system_may_lack():
+    wrong = []
+    for path in PROGRAM:
+        if path.name == "machine.py" or "benchmarks" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            where = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                names = {getattr(node, "module", None) or "", *(alias.name for alias in node.names)}
+                wrong += [f"{where} imports {name}" for name in names & MISSING_SOMEWHERE]
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                used = {node.attr} - PORTABLE.get(node.value.id, {node.attr})
+                wrong += [f"{where} uses {node.value.id}.{name}" for name in used]
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                is_of_path = node.func.attr == "replace" and len(node.args) == 1 and not node.keywords
+                if is_of_path or (node.func.attr in METHODS and ast.unparse(node.func.value) != "space"):
+                    wrong.append(f"{where} calls {ast.unparse(node.func)}")
+    assert wrong == [f"balcony.py:{line} uses os.name" for line in lines_of(ROOT / "balcony.py", "os.name")]
+
+
+def lines_of(path: Path, part: str) -> list[int]:
+    return [i for i, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1) if part in line]
+
+
+def test_the_walk_reaches_the_core():
+    assert ROOT / "bert_core" / "machine.py" in CORE
+
+
+# --- Files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def on_windows(monkeypatch):
+    monkeypatch.setattr(machine, "SYSTEM", "win32")
+    monkeypatch.setattr(machine, "OPEN_SECONDS", 0.2)
+
+
+def open_elsewhere(monkeypatch, times: float) -> list[Path]:
+    """Renaming fails so many times, as it does on Windows while another program has the file open."""
+    real, asked = os.replace, []
+
+    def replace(path, target):
+        asked.append(Path(target))
+        if len(asked) <= times:
+            raise PermissionError(errno.EACCES, "The process cannot access the file", str(path), 32, str(target))
+        real(path, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    return asked
+
+
+def test_a_file_that_is_open_elsewhere_for_a_moment_is_replaced_once_it_is_closed(
+    on_windows, tiny_checkpoint, tmp_path, monkeypatch
+):
+    save_checkpoint(tiny_checkpoint, tmp_path / "model")
+    (tmp_path / "model" / "metrics.csv").write_text("step")
+    asked = open_elsewhere(monkeypatch, times=2)
+    save_checkpoint(tiny_checkpoint, tmp_path / "model")
+    assert asked[:4] == [tmp_path / ".model.old"] * 3 + [tmp_path / "model"]
+    assert load_checkpoint(tmp_path / "model").notes == ()
+    assert (tmp_path / "model" / "metrics.csv").read_text() == "step"
+
+
+def test_a_file_that_stays_open_elsewhere_is_said_and_the_earlier_model_stays(
+    on_windows, tiny_checkpoint, tmp_path, monkeypatch
+):
+    save_checkpoint(tiny_checkpoint, tmp_path / "model")
+    before = (tmp_path / "model" / "model.safetensors").read_bytes()
+    asked = open_elsewhere(monkeypatch, times=float("inf"))
+    with pytest.raises(CheckpointError, match=r"may have a file there open, .*; close it and try again\); the earlier"):
+        save_checkpoint(tiny_checkpoint, tmp_path / "model")
+    assert len(asked) > 2
+    assert (tmp_path / "model" / "model.safetensors").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_elsewhere_a_missing_permission_is_said_at_once(tmp_path, monkeypatch):
+    asked = open_elsewhere(monkeypatch, times=1)
+    with pytest.raises(PermissionError, match="cannot access"):
+        machine.replace(tmp_path / "a", tmp_path / "b")
+    assert len(asked) == 1
+
+
+def test_a_table_that_a_spreadsheet_has_open_is_said_and_the_model_is_saved(tmp_path, monkeypatch, capsys):
+    real = Path.open
+
+    def opened(path, mode="r", *arguments, **options):
+        if path.name == "metrics.csv" and "w" in mode:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path, mode, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", opened)
+    short = ["--set", "training.steps=3", "data.batch_size=2", "model.hidden_size=12", "model.num_attention_heads=3"]
+    assert command_line.main(["train", "--output", str(tmp_path / "model"), *short]) == 0
+    printed = capsys.readouterr()
+    assert "metrics.csv was not written (Permission denied); close it where it is open." in printed.err
+    assert json.loads(printed.out.splitlines()[-1])["steps"] == 3
+    assert load_checkpoint(tmp_path / "model").notes == ()
+
+
+def test_a_file_system_without_users_keeps_a_model(tiny_checkpoint, tmp_path, monkeypatch):
+    def refuse(*_arguments: object, **_options: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "chmod", refuse)
+    for _ in range(2):
+        save_checkpoint(tiny_checkpoint, tmp_path / "model")
+    assert load_checkpoint(tmp_path / "model").notes == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Romeo & Juliet", "Romeo-Juliet"),
+        ("con", "con-"),
+        ("LPT1.txt", "LPT1.txt-"),
+        ("console", "console"),
+        ("a:b?c*", "a-b-c"),
+        ("ends.", "ends"),
+        ("Łódź", "Łódź"),
+        ("...", "model"),
+        ("x" * 300, "x" * 100),
+    ],
+)
+def test_a_file_name_is_one_that_every_system_takes(name, expected):
+    assert machine.file_name(name) == expected
+
+
+def test_a_user_without_a_home_has_a_cache_and_can_read_the_help(monkeypatch, capsys):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", homeless)
+    assert machine.cache_folder().name == "balcony"
+    with pytest.raises(SystemExit, match="0"):
+        command_line.main(["train", "--help"])
+    assert "--recipe" in capsys.readouterr().out
+
+
+# --- Processor and memory ---------------------------------------------------------------------------------------------
+
+
+def test_without_priorities_all_threads_are_equal(monkeypatch):
+    def refuse(*_arguments: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "setpriority", refuse)  # as a sandbox does
+    machine.give_way()
+    monkeypatch.delattr(os, "setpriority")  # as Windows does
+    monkeypatch.setattr(machine, "SYSTEM", "win32")
+    machine.give_way()
+
+
+def test_memory_is_given_back_only_where_the_library_can(monkeypatch):
+    given_back = []
+    monkeypatch.setattr(machine, "SYSTEM", "linux")
+    for library in (types.SimpleNamespace(), types.SimpleNamespace(malloc_trim=given_back.append)):
+        monkeypatch.setattr(machine.ctypes, "CDLL", lambda name, library=library: library)
+        machine.give_back_memory()
+    monkeypatch.setattr(machine, "SYSTEM", "darwin")
+    machine.give_back_memory()
+    assert given_back == [0]
+
+
+def test_cores_and_memory_are_known_without_the_calls_of_a_platform(monkeypatch):
+    monkeypatch.setattr(machine, "_container_limits", list)
+    monkeypatch.delattr(os, "sysconf")
+    assert machine.memory_bytes() == 4 * 2**30
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 5)
+    assert machine.processor_cores() == 5
+
+
+# --- The terminal -----------------------------------------------------------------------------------------------------
+
+
+def test_redirected_output_is_utf_8_whatever_the_system_prefers(tiny_checkpoint, tmp_path):
+    """As on Windows, where a file or a pipe gets the encoding of the country."""
+    name = tmp_path / "Łódź 北京.txt"
+    environment = {**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}
+    command = [sys.executable, "-m", "bert_core", "predict", str(tmp_path / "Łódź"), "--input", str(name)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert "Łódź" in done.stderr.decode("utf-8")
+    program = "import sys; from bert_core.machine import write_utf8; write_utf8(); print('Łódź', '\\ud83d')"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, timeout=120, check=True
+    )
+    assert done.stdout.decode("utf-8").split() == ["Łódź", r"\ud83d"]
+
+
+def test_an_output_without_an_encoding_is_left_alone(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.StringIO())  # a notebook's
+    machine.write_utf8()
+
+
+def test_a_closed_pipe_has_another_error_on_windows(monkeypatch):
+    invalid = OSError(errno.EINVAL, "Invalid argument")
+    assert machine.is_closed_pipe(BrokenPipeError())
+    assert not machine.is_closed_pipe(invalid)
+    monkeypatch.setattr(machine, "SYSTEM", "win32")
+    assert machine.is_closed_pipe(invalid)
+    assert not machine.is_closed_pipe(OSError(errno.EINVAL, "Invalid argument", "a:b"))
+
+
+def test_ctrl_break_ends_a_program_where_the_system_has_it(monkeypatch):
+    monkeypatch.setattr(signal, "SIGBREAK", signal.SIGUSR1, raising=False)
+    heard, before = [], signal.getsignal(signal.SIGUSR1)
+    with machine.ended_by(lambda number, _: heard.append(number)):
+        for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT):
+            signal.raise_signal(number)
+    assert heard == [signal.SIGUSR1, signal.SIGTERM, signal.SIGINT]
+    assert signal.getsignal(signal.SIGUSR1) == before
+
+
+def test_a_training_may_run_outside_the_main_thread(tmp_path, capsys):
+    short = ["--set", "training.steps=2", "data.batch_size=2", "model.hidden_size=12", "model.num_attention_heads=3"]
+    statuses = []
+    command = ["train", "--output", str(tmp_path / "model"), *short]
+    thread = threading.Thread(target=lambda: statuses.append(command_line.main(command)))
+    thread.start()
+    thread.join()
+    assert statuses == [0]
+
+
+def test_a_reserved_port_is_passed_over(monkeypatch):
+    """Windows denies access to the ports that it keeps for itself."""
+    tried = []
+
+    class Server:
+        def __init__(self, address: tuple[str, int], handler: type) -> None:
+            tried.append(address[1])
+            if len(tried) < 3:
+                raise PermissionError(errno.EACCES, "An attempt was made to access a socket in a way forbidden")
+
+        serve_forever = contextlib.nullcontext
+
+    monkeypatch.setattr(balcony, "WaitingServer", Server)
+    balcony.serve_waiting_page("127.0.0.1", None)
+    assert tried == [7860, 7861, 7862]
