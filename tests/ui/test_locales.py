@@ -156,6 +156,7 @@ def test_every_sentence_in_the_scripts_has_a_translation() -> None:
 ALGORITHMS = {
     "gelu",
     "relu",
+    "tanh",
     "adamw",
     "adam",
     "adadelta",
