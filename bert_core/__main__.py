@@ -680,7 +680,8 @@ def _predict(options: argparse.Namespace) -> None:
     examples: Sequence[Any] = data.examples
     if is_squad:
         check_ids(examples, data.name)
-    found, blanks = predict(checkpoint, examples), {*data.blanks}
+    found: Sequence[Any] = predict(checkpoint, examples)
+    blanks = {*data.blanks}
     assert checkpoint.head is not None
     answers = map(functools.partial(task.as_json, labels=checkpoint.head.labels), examples, found)
     lines = (None if i in blanks else next(answers) for i in range(len(found) + len(blanks)))
