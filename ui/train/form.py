@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from bert_core.runs.prepare import largest_scale
 from bert_core.runs.recipe import DEFAULT_RECIPE, Recipe, load_recipe, recipe_named, recipe_names
 from bert_core.storage.checkpoint import Checkpoint
 from ui.frame.page import Page
+from ui.frame.question import Values
 from ui.handlers import MALFORMED, QUIET, on_error
 from ui.server.workspace import PASTED_TEXT, Workspace
 from ui.train.settings import overrides, settings_value, settings_view
@@ -157,7 +158,7 @@ class TrainingForm:
         choices = [(name, title_in_list(recipe_named(name), limits)) for name in recipe_names()]
         return gr.update(options=RECIPES | {"choices": [*choices, (OF_A_FILE, "A recipe file of your own")]})
 
-    def read(self, values: Mapping[Any, Any]) -> Filled:
+    def read(self, values: Values) -> Filled:
         """The form from the values that Gradio gives a handler whose inputs are a set of components."""
         return Filled(
             values[self.source],
@@ -173,7 +174,7 @@ class TrainingForm:
             self.page.workspaces.service.limits,
         )
 
-    def describe(self, values: Mapping[Any, Any]) -> dict[Any, Any]:
+    def describe(self, values: Values) -> dict[Any, Any]:
         """The list of recipes, the chosen one's description, and the settings with which it trains."""
         filled = self.read(values)
         listed = {self.recipe: self.listed(), self.recipe_file: gr.update(visible=filled.recipe_name == OF_A_FILE)}
@@ -190,14 +191,14 @@ class TrainingForm:
         without = given_by_a_model(own) if start else ()
         return {self.about: description_of(own), self.settings: settings_value(shown, without=without)}
 
-    def describe_file(self, values: Mapping[Any, Any]) -> dict[Any, Any]:
+    def describe_file(self, values: Values) -> dict[Any, Any]:
         """The same for a recipe file, which has a seed."""
         shown = self.describe(values)
         if self.settings in shown and self.read(values).recipe_name == OF_A_FILE:
             shown[self.seed] = self.read(values).own_recipe().seed
         return shown
 
-    def save_recipe(self, values: Mapping[Any, Any]) -> dict[Any, Any]:
+    def save_recipe(self, values: Values) -> dict[Any, Any]:
         """Give the person the recipe of the form as a file."""
 
         def save() -> dict[Any, Any]:
