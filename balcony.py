@@ -15,6 +15,7 @@ import importlib.util
 import json
 import logging
 import os
+import re
 import secrets
 import signal
 import sys
@@ -78,12 +79,26 @@ def arguments() -> argparse.Namespace:
         action="store_true",
         help="for a room of people: an address to join, a board and a teacher (with --host 0.0.0.0 --limits public)",
     )
+    parser.add_argument(
+        "--root-path",
+        type=root_path,
+        metavar="PATH",
+        help="where a proxy serves the page: /course/bert, or its whole address, https://school.example/course/bert",
+    )
+    parser.add_argument(
+        "--allow-host",
+        type=named,
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a name by which a proxy on this machine serves the page; may be given several times",
+    )
     parser.add_argument("--share", action="store_true", help="ask Gradio for a public link to this machine")
     options = parser.parse_args()
     options.is_space = "SPACE_ID" in os.environ
     is_open = options.is_space or (options.is_class and not options.share)
     options.host = options.host or ("0.0.0.0" if is_open else "127.0.0.1")
-    options.limits = options.limits or ("public" if is_open or options.share else "local")
+    options.limits = options.limits or ("public" if is_open or options.share or options.allow_host else "local")
     options.teacher = teachers_token(options.keep) if options.is_class else None
     options.opens_browser = not (options.no_browser or options.is_space)
     return options
@@ -112,6 +127,13 @@ def port_number(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text[:9]) <= 65535:
         raise argparse.ArgumentTypeError(f"the port is {text!r}; it must be a number from 1 to 65535.")
     return int(text)
+
+
+def root_path(text: str) -> str:
+    """The path at which a proxy serves the page, or its whole address, without a slash at the end."""
+    if not re.fullmatch(r"(https?://[^/?#\s]+)?(/[^/?#\s]+)*/?", text) or text in ("", "/"):
+        raise argparse.ArgumentTypeError(f"the path is {text!r}; write it as /course/bert or https://host/course/bert.")
+    return text.rstrip("/")
 
 
 def named(text: str) -> str:
@@ -198,6 +220,8 @@ def serve(options: argparse.Namespace, waiting: http.server.HTTPServer | None) -
                 keep=Path(options.keep) if options.keep else None,
                 lesson=Path(options.lesson) if options.lesson else None,
                 teacher=options.teacher,
+                allowed=options.allow_host,
+                root_path=options.root_path,
                 server_name=options.host,
                 server_port=waiting.server_port if waiting else options.port,
                 inbrowser=options.opens_browser,

@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import csv
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -23,19 +24,21 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from tqdm import tqdm
 
-from bert_core.config import CORPUS_KINDS, VERSION, parse
+from bert_core.config import CORPUS_KINDS, VERSION, BertConfig, build, fields_of, parse
 from bert_core.costs import choose_device
 from bert_core.data.corpus import Corpus, read_corpus
 from bert_core.data.decoding import ENCODINGS, EncodingError
 from bert_core.errors import BertCoreError, ConfigError, RunError
 from bert_core.machine import cache_folder, ended_by, is_closed_pipe, write_utf8
+from bert_core.model import BertForPreTraining
 from bert_core.pages.report import report
 from bert_core.probes.exam import EXAM_SENTENCES, exam
 from bert_core.runs.prepare import Prepared, prepare
@@ -59,14 +62,17 @@ from bert_core.storage.checkpoint import (
     save_checkpoint,
 )
 from bert_core.storage.hub import fetch_checkpoint, is_hub_name
-from bert_core.tasks.examples import TASKS, TaskParts, load_task
+from bert_core.tasks.examples import TASKS, TaskData, TaskParts, load_task
 from bert_core.tasks.prediction import predict, review, task_of
+from bert_core.tasks.question_answering import QuestionAnswering, check_ids, squad_predictions
+from bert_core.tasks.task import Task
 from bert_core.training.distributed import any_wants_to_stop, first_on_each_machine, joined, rank
 from bert_core.training.evaluation import evaluate
 from bert_core.training.losses import DETAILS
 from bert_core.training.metrics import StepMetrics
 
-_POSITIONS = "model.max_position_embeddings"
+_POSITIONS, _LENGTH = "model.max_position_embeddings", "data.sequence_length"
+_OF_THE_TOKENIZER = ("model.vocab_size", "model.pad_token_id")
 _OF_A_NEW_RUN = ("recipe", "start", "set", "task", "checkpoint", "random_weights", "max_positions")
 _FIRST_LINE, _LINES = 0.5, 5.0  # seconds until the first line of progress, and between two
 _SHOWN = {"mlm_loss": "MLM loss", "nsp_loss": "NSP loss", "loss": "loss", "accuracy": "accuracy"}
@@ -120,6 +126,7 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--recipe", type=_given, help=f"one of {', '.join(recipe_names())}, or a JSON file")
     start = "a model to go on from: its tokenizer, sizes and weights; by default the weights are random"
     train.add_argument("--start", type=_given, metavar="FOLDER_OR_NAME", help=start)
+    _add_random_weights(train, "--start")
     train.add_argument("--resume", type=_path, metavar="DIR", help="continue the training in this folder, bit for bit")
     train.add_argument("--more-steps", type=int, metavar="N", help="with --resume: N steps more than it would have had")
     corpus = f"a text instead of the recipe's; a file of more than 16 MB is encoded once and kept in {cache_folder()}"
@@ -162,7 +169,7 @@ def _add_finetune(commands: Any) -> None:
     _add_columns(tune, "the texts and then the label, or the word and the tag, for example review,sentiment")
     start = "the model to start from"
     tune.add_argument("--checkpoint", type=_given, metavar="FOLDER_OR_NAME", help=start)
-    tune.add_argument("--random-weights", action="store_true", help="keep only the tokenizer and sizes of --checkpoint")
+    _add_random_weights(tune, "--checkpoint")
     _add_max_positions(tune)
     tune.add_argument("--resume", type=_path, metavar="DIR", help="continue the training in this folder, bit for bit")
     _add_output(tune, required=False)
@@ -175,12 +182,14 @@ def _add_finetune(commands: Any) -> None:
 def _add_predict_and_evaluate(commands: Any) -> None:
     about = "Apply a fine-tuned model to examples. The output has a line of JSON for each line of the input after its "
     about += "header, null for an empty line. For a file of a word a line, and for SQuAD's JSON, it has one for each "
-    about += "sentence or question."
+    about += "sentence or question: its id, the best answer and the n-best list."
     predictor = commands.add_parser("predict", help="apply a fine-tuned model to examples", description=about)
     _add_model(predictor)
     predictor.add_argument("--input", type=_path, required=True, metavar="FILE", help="examples; labels are not read")
     _add_columns(predictor, "the texts, or the word, for example review")
     predictor.add_argument("--output", type=_path, metavar="FILE", help="default: standard output")
+    form = "lines of JSON, or for answers the file that SQuAD's own evaluation reads; default: lines"
+    predictor.add_argument("--format", choices=("lines", "squad"), default="lines", help=form)
     predictor.set_defaults(command=_predict)
 
     about = "Print the measures of a fine-tuned model on labelled examples. --output gets a line of JSON for each "
@@ -230,6 +239,11 @@ def _add_save_every(command: argparse.ArgumentParser) -> None:
 def _add_max_positions(command: argparse.ArgumentParser) -> None:
     help = "read up to N tokens, more than in training; the new positions are untrained"
     command.add_argument("--max-positions", type=int, metavar="N", help=help)
+
+
+def _add_random_weights(command: argparse.ArgumentParser, model: str) -> None:
+    help = f"keep only the tokenizer and the sizes of {model}, a folder that needs no weights"
+    command.add_argument("--random-weights", action="store_true", help=help)
 
 
 def _add_settings(command: argparse.ArgumentParser, example: str) -> None:
@@ -317,8 +331,12 @@ def _prepare(
     else:
         recipe, settings = load_recipe(options.recipe or DEFAULT_RECIPE), dict(map(_setting, options.set))
         if options.start:
-            start = _start(options.start, settings)
-            recipe = recipe.going_on_from(options.start, start.config)
+            recipe = dataclasses.replace(recipe, random_weights=options.random_weights or recipe.random_weights)
+            start = _start(options.start, recipe, settings)
+            length = {"sequence_length": settings[_LENGTH]} if _LENGTH in settings else {}
+            recipe = recipe.going_on_from(options.start, start.config, **length)
+        elif options.random_weights:
+            raise ConfigError("--random-weights goes with --start; without it, the weights are random anyway.")
         recipe = recipe.override(settings).with_seed(options.seed)
     corpus = _read(options, show_stage, recipe)
     corpus = state.matching(corpus) if state else corpus
@@ -326,17 +344,29 @@ def _prepare(
     return prepare(recipe, corpus, device=device, start=goes_on_from, progress=show_stage), start, state
 
 
-def _start(name: str, settings: dict[str, str]) -> Checkpoint:
-    """The model to go on from, with as many positions as the settings say. Raises ConfigError for other sizes."""
-    sizes = [each for each in settings if each.startswith("model.") and "dropout" not in each and each != _POSITIONS]
-    if sizes:
-        raise ConfigError(
-            f"{sizes[0]} cannot be set: the model of --start has its sizes. Only {_POSITIONS} can, to add positions."
-        )
-    positions = settings.get(_POSITIONS)
-    start = load_checkpoint(_model_folder(name), max_positions=parse(positions, int) if positions else None)
+def _start(name: str, recipe: Recipe, settings: dict[str, str]) -> Checkpoint:
+    """The model to go on from, with as many positions as the settings say or, with random weights, of other sizes.
+    Raises ConfigError for sizes that cannot be set."""
+    is_random = recipe.random_weights
+    sizes = {each: value for each, value in settings.items() if each.startswith("model.") and "dropout" not in each}
+    positions = None if is_random else sizes.pop(_POSITIONS, None)
+    if fixed := [each for each in sizes if not is_random or each in _OF_THE_TOKENIZER]:
+        can = "the vocabulary is that of --start."
+        if not is_random:
+            can = f"the model of --start has its sizes. Only {_POSITIONS} can, to add positions; --random-weights "
+            can += "allows other sizes."
+        raise ConfigError(f"{fixed[0]} cannot be set: {can}")
+    most = parse(positions, int) if positions else None
+    start = load_checkpoint(_model_folder(name), max_positions=most, random_weights=is_random)
     _tell(*start.notes)
-    return start
+    own = recipe.model if recipe.start else start.config  # a recipe that began so before has its sizes
+    given = {**{f"model.{each}": value for each, value in fields_of(own).items()}, **sizes}
+    given |= {each: getattr(start.config, each.removeprefix("model.")) for each in _OF_THE_TOKENIZER}
+    config = build(BertConfig, {each.removeprefix("model."): value for each, value in given.items()}, "model")
+    if not is_random or config == start.config:
+        return start
+    with torch.device("meta"):  # no weights: `prepare` draws them by the seed
+        return dataclasses.replace(start, model=BertForPreTraining(config))
 
 
 def _read_saved(options: argparse.Namespace) -> tuple[Checkpoint, TrainingState]:
@@ -623,46 +653,54 @@ def _prepare_task(options: argparse.Namespace, show_stage: _Show) -> tuple[Prepa
     elif not options.checkpoint:
         raise ConfigError("There is no model to start from. Give --checkpoint and a folder.")
     else:
-        start = load_checkpoint(_model_folder(options.checkpoint), max_positions=options.max_positions)
-        _tell(*start.notes)
         recipe = recipe.override(dict(map(_setting, options.set))).with_seed(options.seed)
         recipe = dataclasses.replace(recipe, random_weights=options.random_weights or recipe.random_weights)
+        how = {"max_positions": options.max_positions, "random_weights": recipe.random_weights}
+        start = load_checkpoint(_model_folder(options.checkpoint), **how)
+        _tell(*start.notes)
     return prepare(recipe, source, device=options.device, start=start, progress=show_stage), start, state
 
 
-def _predict(options: argparse.Namespace) -> None:
-    if options.output:
-        _check_file(options.output)
-    device = choose_device(options.device)
-    checkpoint = load_checkpoint(_model_folder(options.model)).to(device)
-    task = task_of(checkpoint)
-    how = {"columns": options.columns, "encoding": options.encoding}
-    data = load_task(options.input, task.name, labelled=False, model=checkpoint, **how)
-    _tell(*data.notes)
-    assert checkpoint.head is not None
-    found, blanks = zip(data.examples, predict(checkpoint, data.examples)), {*data.blanks}
-    answers = (task.as_json(example, each, checkpoint.head.labels) for example, each in found)
-    lines = [
-        json.dumps(None if i in blanks else next(answers), ensure_ascii=False) + "\n"
-        for i in range(len(data.examples) + len(blanks))
-    ]
-    if options.output:
-        options.output.write_text("".join(lines), encoding="utf-8")
-    else:
-        print(*lines, sep="", end="")
-
-
-def _evaluate(options: argparse.Namespace) -> None:
+def _read_examples(options: argparse.Namespace, **how: Any) -> tuple[Checkpoint, Task, TaskData]:
+    """A fine-tuned model, its task, and the examples of --input."""
     if options.output:
         _check_file(options.output)
     checkpoint = load_checkpoint(_model_folder(options.model)).to(choose_device(options.device))
-    task = task_of(checkpoint)
-    how = {name: getattr(options, name) for name in ("columns", "encoding", "label_separator")}
+    task, how = task_of(checkpoint), {"columns": options.columns, "encoding": options.encoding, **how}
     data = load_task(options.input, task.name, model=checkpoint, **how)
-    _tell(*checkpoint.notes, *data.notes)
+    _tell(*data.notes)
+    return checkpoint, task, data
+
+
+def _predict(options: argparse.Namespace) -> None:
+    checkpoint, task, data = _read_examples(options, labelled=False)
+    is_squad = options.format == "squad"
+    if is_squad and task.name != QuestionAnswering.name:
+        raise ConfigError(f"--format squad is for {QuestionAnswering.name}; this model does {task.name}.")
+    examples: Sequence[Any] = data.examples
+    if is_squad:
+        check_ids(examples, data.name)
+    found, blanks = predict(checkpoint, examples), {*data.blanks}
+    assert checkpoint.head is not None
+    answers = map(functools.partial(task.as_json, labels=checkpoint.head.labels), examples, found)
+    lines = (None if i in blanks else next(answers) for i in range(len(found) + len(blanks)))
+    printed = _json_lines([squad_predictions(examples, found)] if is_squad else lines)
+    if options.output:
+        options.output.write_text("".join(printed), encoding="utf-8")
+    else:
+        print(*printed, sep="", end="")
+
+
+def _json_lines(items: Iterable[Any]) -> list[str]:
+    return [json.dumps(each, ensure_ascii=False) + "\n" for each in items]
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    checkpoint, task, data = _read_examples(options, label_separator=options.label_separator)
+    _tell(*checkpoint.notes)
     result = review(checkpoint, data)
     if options.output:
-        lines = [
+        lines = (
             {
                 "texts": each.example.texts,
                 "right": each.example.right,
@@ -670,10 +708,8 @@ def _evaluate(options: argparse.Namespace) -> None:
                 "answer": task.as_json(each.example, each.prediction, result.labels),
             }
             for each in result.judged
-        ]
-        options.output.write_text(
-            "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in lines), encoding="utf-8"
         )
+        options.output.write_text("".join(_json_lines(lines)), encoding="utf-8")
     print(json.dumps({"task": task.name, "examples": len(data.examples), **result.measures}))
 
 

@@ -108,7 +108,9 @@ class BertConfig(_Checked):
     intermediate_size: int = _range(
         256, 2, 16384, "Width of the feed-forward block, usually 4 × hidden size.", label="Feed-forward size"
     )
-    hidden_act: str = _choice("gelu", ("gelu", "relu"), "Activation function of the feed-forward block.")
+    hidden_act: str = _choice(
+        "gelu", ("gelu", "relu", "tanh", "linear"), "Activation function of the feed-forward block; linear: none."
+    )
     hidden_dropout_prob: float = _range(0.1, 0, 0.9, "Fraction of vector entries set to zero in training.")
     attention_probs_dropout_prob: float = _range(0.1, 0, 0.9, "Fraction of attention weights set to zero in training.")
     classifier_dropout: float | None = _range(None, 0, 0.9, "Dropout before the sentence-pair classifier. Empty: none.")
@@ -125,6 +127,9 @@ class BertConfig(_Checked):
         "random", ("random", "sinusoidal"), "Initial position vectors: random, or the first Transformer's sine waves."
     )
     layer_norm_eps: float = _range(1e-12, 0, 1e-2, "Small number that keeps LayerNorm from dividing by zero.")
+    pooler: str = _choice(
+        "first", ("first", "mean"), "What next sentence is read from: the vector at [CLS], or the mean of all tokens."
+    )
     pad_token_id: int = _range(0, 0, 1e6, "Id of the [PAD] token.")
 
     def __post_init__(self) -> None:
@@ -149,7 +154,10 @@ class TokenizerConfig(_Checked):
     """How text becomes tokens."""
 
     kind: str = _choice(
-        "word", ("word", "wordpiece", "bpe"), "One token per word, or frequent pieces of words.", label="Tokenizer"
+        "word",
+        ("word", "whitespace", "wordpiece", "bpe"),
+        "One token per word (whitespace: marks belong to the words beside them), or frequent pieces of words.",
+        label="Tokenizer",
     )
     vocab_size: int | None = _range(
         None, 6, 200_000, "Vocabulary limit. Empty: all words, or 30,000 pieces.", label="Vocabulary size"

@@ -93,8 +93,9 @@ def batch_operations(config: BertConfig, lengths: Tensor, asked: float) -> float
     lengths, pairs = lengths.double(), len(lengths)
     tokens = float(lengths.sum())
     attention = layers * (3 * d * d * tokens + 2 * d * float((lengths**2).sum()))
-    # After its attention, the last layer computes only the asked positions and the first tokens.
-    after_attention = (d * d + 2 * d * f) * ((layers - 1) * tokens + asked + pairs)
+    # After its attention, the last layer computes only the asked positions and the first tokens, if no mean is needed.
+    last = tokens if config.pooler == "mean" else asked + pairs
+    after_attention = (d * d + 2 * d * f) * ((layers - 1) * tokens + last)
     return 6 * (attention + after_attention + asked * d * (d + config.vocab_size) + pairs * d * (d + 2))
 
 

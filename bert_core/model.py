@@ -19,7 +19,12 @@ from torch import Tensor, nn
 from bert_core.config import BertConfig
 from bert_core.errors import checked
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "relu": F.relu,
+    "tanh": torch.tanh,
+    "linear": lambda x: x,
+}
 
 # On a CPU, plain matrix products are faster than the fused kernel, which works in blocks, up to this many tokens; in
 # bfloat16 always, 1.7 to 6 times with their gradients.
@@ -250,9 +255,9 @@ class BertModel(nn.Module):
         input_ids: (B, T). attention_mask: (B, T), 0 at padding; None means no padding. token_type_ids: (B, T) segments
         0 and 1; None means all 0. asked_positions: (M,) positions to which last_hidden_state is limited, (M, D); after
         its attention, the last layer then computes only these and each row's first token, unless all hidden states are
-        requested. head_scale: (layers, H), or (layers, B, H) for each row; factors on the heads' outputs before the
-        output projection, so 0 switches a head off. packing: `Packing.of` this attention_mask, to compute no padding;
-        the hidden states of padding then mean nothing.
+        requested or pooled. head_scale: (layers, H), or (layers, B, H) for each row; factors on the heads' outputs
+        before the output projection, so 0 switches a head off. packing: `Packing.of` this attention_mask, to compute no
+        padding; the hidden states of padding then mean nothing.
         """
         B, T = input_ids.shape
         packing = packing or Packing((B, T))
@@ -267,23 +272,35 @@ class BertModel(nn.Module):
 
         x = self.embeddings(input_ids, token_type_ids, packing)  # (N, D)
         hidden_states, attentions = [x], []
+        is_limited = kept is not None and self.config.pooler == "first" and not output_hidden_states
         for number, (layer, scale) in enumerate(zip(self.encoder.layer, scales), 1):
-            is_limited = number == len(self.encoder.layer) and not output_hidden_states
-            x, weights = layer(x, mask, packing, scale, output_attentions, kept=kept if is_limited else None)
+            is_last = number == len(self.encoder.layer)
+            x, weights = layer(
+                x, mask, packing, scale, output_attentions, kept=kept if is_last and is_limited else None
+            )
             hidden_states.append(x)
             attentions.append(weights)
 
-        if kept is None:
-            first_tokens, x = x.index_select(0, first), packing.unpack(x)
+        if kept is not None and is_limited:
+            read, x = x.split([B, len(kept) - B])
         else:
-            x = x.index_select(0, kept) if output_hidden_states else x
-            first_tokens, x = x.split([B, len(kept) - B])
+            whole = packing.unpack(x)
+            read, x = self.read_by_pooler(whole, attention_mask), whole if kept is None else x.index_select(0, kept[B:])
         return BertOutput(
             last_hidden_state=x,
-            pooler_output=torch.tanh(self.pooler["dense"](first_tokens)),
+            pooler_output=torch.tanh(self.pooler["dense"](read)),
             hidden_states=tuple(map(packing.unpack, hidden_states)) if output_hidden_states else None,
             attentions=tuple(attentions) if output_attentions else None,
         )
+
+    def read_by_pooler(self, hidden: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """What the pooler reads of the last layer, (B, T, D): the vectors at [CLS], (B, D), or means of real tokens."""
+        if self.config.pooler == "first":
+            return hidden[:, 0]
+        real = (
+            torch.ones_like(hidden[..., :1]) if attention_mask is None else attention_mask[..., None].to(hidden.dtype)
+        )
+        return (hidden * real).sum(1) / real.sum(1)
 
 
 class BertMaskedWordHead(nn.Module):

@@ -3,27 +3,43 @@
 import itertools
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from helpers import texts
+from helpers import WORDS, texts
 from safetensors.torch import load_file
+from squad_evaluation import evaluate_1, evaluate_2
 from transformers import BertForMaskedLM
 
 from bert_core import __main__ as command_line
 from bert_core import exam, finetune, load_checkpoint, load_task, read_corpus, save_checkpoint
 from bert_core.__main__ import main
 from bert_core.config import ASSETS
+from bert_core.data.tokenizer import SPECIAL_TOKENS
 from bert_core.runs import worker
 from bert_core.runs.prepare import prepare
 from bert_core.runs.recipe import finetuning_recipe
+from bert_core.storage.checkpoint import TaskHead
 from bert_core.storage.weights import CONVERSION
 from bert_core.tasks.examples import TaskParts
 
+REAL_SIZES = json.dumps(
+    {
+        "model_type": "bert",
+        "vocab_size": 16,
+        "hidden_size": 12,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 30,
+        "max_position_embeddings": 33,
+    }
+)
 DIALOGUE = str(ASSETS / "corpora" / "romeo-juliet.txt")
 SHIPPED = str(ASSETS.parent / "checkpoints" / "romeo-juliet")
 QUICK = ["--set", "training.epochs=4", "data.batch_size=8", "training.learning_rate=0.01"]
@@ -131,6 +147,56 @@ def test_a_tuned_folder_is_measured_on_a_labelled_file(files, tmp_path, capsys):
     assert right == sorted(right), "the mistakes come first"
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_squads_own_evaluation_reads_the_predictions(tiny_checkpoint, tmp_path, capsys, version):
+    """A model with random weights, so that some of its answers are right, some half and some wrong."""
+    weight = torch.randn(2, tiny_checkpoint.config.hidden_size, generator=torch.Generator().manual_seed(7))
+    head = TaskHead("BertForQuestionAnswering", (), False, weight, weight[:, 0])
+    save_checkpoint(replace(tiny_checkpoint, head=head, recipe={"may_be_missing": version == 2}), tmp_path / "tuned")
+    rng, asked = random.Random(3), []
+    for number in range(60):
+        words = rng.choices(["romeo", "juliet", "nice", "great", "today", "the"][: 4 + version], k=rng.randint(1, 4))
+        answers = [words[(start := rng.randrange(len(words))) : start + rng.randint(1, 2)] for _ in range(2)]
+        texts = [] if version == 2 and number % 3 == 0 else [" ".join(each) for each in answers]
+        context = " ".join(words)
+        found = [{"text": text, "answer_start": context.index(text)} for text in texts]
+        asked.append({"context": context, "qas": [{"id": f"q{number}", "question": "who", "answers": found}]})
+    dataset, given, output = {"data": [{"paragraphs": asked}]}, tmp_path / "dev.json", tmp_path / "predictions.json"
+    given.write_text(json.dumps(dataset))
+    begin = [str(tmp_path / "tuned"), "--input", str(given)]
+    assert main(["predict", *begin, "--format", "squad", "--output", str(output)]) == 0
+    assert main(["evaluate", *begin]) == 0
+    ours = last_line(capsys.readouterr().out)
+    predictions = json.loads(output.read_text())
+    assert len(predictions) == 60
+    if version == 1:
+        theirs = evaluate_1(dataset, predictions)
+    else:
+        theirs = evaluate_2(dataset, predictions)
+        assert 0 < theirs["NoAns_exact"] < 100
+        theirs["exact_match"] = theirs["exact"]
+    assert 0 < theirs["exact_match"] < theirs["f1"] < 100
+    assert [100 * ours[name] for name in ("exact_match", "f1")] == pytest.approx([theirs["exact_match"], theirs["f1"]])
+    assert main(["predict", *begin]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {line["id"]: line["answer"] for line in lines} == predictions
+    for line in lines:
+        assert line["n_best"][0] == {name: line[name] for name in ("answer", "start", "probability")}
+        assert sum(each["probability"] for each in line["n_best"]) == pytest.approx(1)
+        assert all(each["answer"] in asked[int(line["id"][1:])]["context"] for each in line["n_best"])
+    for change, message in (("", "1 questions without an id"), ("q1", "the same id: 'q1'")):
+        asked[0]["qas"][0]["id"] = change
+        given.write_text(json.dumps(dataset))
+        assert main(["predict", *begin, "--format", "squad"]) == 1
+        assert message in capsys.readouterr().err
+
+
+def test_a_file_for_squad_is_for_answers(files, capsys):
+    assert main(tune(files, "whole", "--set", "training.epochs=0.1")) == 0
+    assert main(["predict", files["whole"], "--input", files["test.tsv"], "--format", "squad"]) == 1
+    assert "--format squad is for question-answering; this model does text-classification." in capsys.readouterr().err
+
+
 def test_the_exam_says_what_one_constant_answer_gets(tmp_path, capsys):
     assert main(["exam", SHIPPED, "--corpus", DIALOGUE]) == 0
     always, found = map(json.loads, capsys.readouterr().out.strip().splitlines())
@@ -160,6 +226,39 @@ def test_training_that_goes_on_may_get_more_positions_and_no_other_size(tmp_path
     assert load_checkpoint(tmp_path / "longer").config.max_position_embeddings == known + 7
     assert main([*begin, "model.num_hidden_layers=3", "--overwrite"]) == 1
     assert "model.num_hidden_layers cannot be set" in capsys.readouterr().err
+
+
+def test_a_config_and_a_vocabulary_are_enough_to_begin_with_random_weights(files, tmp_path, capsys):
+    bare, trained = tmp_path / "bare", str(tmp_path / "trained")
+    bare.mkdir()
+    for name in ("config.json", "vocab.txt"):
+        text = (REAL_SIZES if name == "config.json" else "\n".join([*SPECIAL_TOKENS, *WORDS, "a", "##a", "is"])) + "\n"
+        (bare / name).write_text(text, encoding="utf-8")
+    begin = ["train", "--corpus", DIALOGUE, "--start", str(bare), "--output", trained, "--overwrite"]
+    assert main([*begin, "--set", "training.steps=1"]) == 1
+    assert "--random-weights" in capsys.readouterr().err
+    assert main([*begin[:3], *begin[5:], "--random-weights"]) == 1
+    assert "goes with --start" in capsys.readouterr().err
+    random = [*begin, "--random-weights", "--seed", "5", "--set", "training.steps=3", "data.batch_size=3"]
+    assert main([*random, "model.vocab_size=99"]) == 1
+    assert "model.vocab_size cannot be set" in capsys.readouterr().err
+    assert main([*random, "model.num_hidden_layers=3", "model.hidden_size=20", "data.sequence_length=20"]) == 0
+    assert "Only the tokenizer and the sizes are those of bare" in capsys.readouterr().err
+    model, recipe = load_checkpoint(trained), json.loads((tmp_path / "trained" / "recipe.json").read_text())
+    assert (model.config.num_hidden_layers, model.config.hidden_size, model.config.intermediate_size) == (3, 20, 30)
+    assert model.tokenizer.get_vocab()["romeo"] == 5
+    assert recipe["training"]["learning_rate"] > 3e-4, "random weights need no lower rate"
+    first = weights(trained)
+    again = ["train", "--recipe", f"{trained}/recipe.json", "--corpus", DIALOGUE, "--start", str(bare)]
+    assert main([*again, "--random-weights", "--output", str(tmp_path / "again")]) == 0
+    other = weights(str(tmp_path / "again"))
+    assert all(torch.equal(first[name], other[name]) for name in first), "the recipe has the seed and the sizes"
+    tuned = [each if each != files["tiny"] else str(bare) for each in tune(files, "whole", "--random-weights")]
+    assert main(tuned) == 0
+    assert load_checkpoint(files["whole"]).config.num_hidden_layers == 1
+    loaded = load_checkpoint(bare, random_weights=True, max_positions=40)
+    assert loaded.missing == {"pooler", "mlm", "nsp"}
+    assert loaded.config.max_position_embeddings == 40
 
 
 def test_the_stride_of_windows_shrinks_with_the_length(tiny_checkpoint, tmp_path):

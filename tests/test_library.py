@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 
@@ -96,4 +97,4 @@ def test_help_shows_what_can_be_read():
             unreadable.append(text)
     assert unreadable == []
     assert issubclass(CheckpointError, BertCoreError)
-    assert "Checkpoint | str | pathlib.Path" in str(inspect.signature(fill_mask))
+    assert inspect.signature(fill_mask).parameters["checkpoint"].annotation == bert_core.Checkpoint | str | Path

@@ -36,6 +36,15 @@ SIZES = {
         "num_attention_heads": 5,
         "intermediate_size": 7,
         "type_vocab_size": 3,
+        "hidden_act": "tanh",
+    },
+    "linear": {
+        "vocab_size": 9,
+        "hidden_size": 8,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 7,
+        "hidden_act": "linear",
     },
 }
 
@@ -72,6 +81,35 @@ def test_every_number_agrees_with_transformers(config):
         (ours.pooler_output, pooled),
         (ours.prediction_logits, theirs.prediction_logits),
         (ours.seq_relationship_logits, theirs.seq_relationship_logits),
+    ]:
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("with_states", [False, True])
+@torch.no_grad()
+def test_a_pooler_of_the_mean_reads_all_real_tokens_and_changes_nothing_else(config, is_packed, with_states):
+    model, batch = make_model(dataclasses.replace(config, pooler="mean")), make_batch(config)
+    theirs, oracle, mask = oracle_of(model).bert, oracle_of(model), batch["attention_mask"]
+    assert mask.sum(1).unique().numel() > 1, "the rows have other lengths"
+    states = theirs(**batch).last_hidden_state
+    means = torch.stack([row[: int(real)].mean(0) for row, real in zip(states, mask.sum(1))])
+    pooled = theirs.pooler.activation(theirs.pooler.dense(means))
+    asked = torch.tensor([1, 8])
+    found = model(
+        **batch,
+        asked_positions=asked,
+        output_hidden_states=with_states,
+        packing=Packing.of(mask) if is_packed else None,
+    )
+    for mine, other in [
+        (found.pooler_output, pooled),
+        (found.seq_relationship_logits, oracle.cls.seq_relationship(pooled)),
+        (found.last_hidden_state, states.flatten(0, 1)[asked]),
+        (
+            model(**{**batch, "attention_mask": None}).pooler_output,
+            model(**batch | {"attention_mask": mask**0}).pooler_output,
+        ),
     ]:
         torch.testing.assert_close(mine, other, rtol=0, atol=1e-5)
 

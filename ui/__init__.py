@@ -105,6 +105,7 @@ def launch(
     keep: Path | None = None,
     lesson: Path | None = None,
     teacher: str | None = None,
+    allowed: Sequence[str] = (),
     prevent_thread_lock: bool = False,
     **options: Any,
 ) -> tuple[Any, str, str]:
@@ -114,12 +115,14 @@ def launch(
     on a shared machine and no lease otherwise. keep: a folder for unfinished runs, which go on from there.
     lesson: a file with a lesson that the page begins with; raises BertCoreError where it cannot be read.
     teacher: the teacher's token of a class, which gets a board, and whose addresses are printed; None without a class.
+    allowed: names by which a proxy on this machine serves the page to others.
     prevent_thread_lock: serve in the background and return at once.
     """
     begin_with = load_lesson(lesson) if lesson else None
     host = options.get("server_name") or LOOPBACK[0]
-    is_shared = host not in LOOPBACK or options.get("share") or "SPACE_ID" in os.environ
-    workspaces = open_workspaces(service, shipped=shipped, lease=lease or (LEASE_SECONDS if is_shared else None))
+    is_open = host not in LOOPBACK or options.get("share") or "SPACE_ID" in os.environ
+    shared_lease = LEASE_SECONDS if is_open or allowed else None
+    workspaces = open_workspaces(service, shipped=shipped, lease=lease or shared_lease)
     if keep is not None:
         workspaces.keep(keep)
     probe_lock.limit_seconds = service.limits.probe_seconds
@@ -129,6 +132,7 @@ def launch(
     if teacher is not None:
         classroom = Classroom(teacher)
         routes += class_routes(workspaces, classroom, first_verdict, read_lesson, keep)
+    layers = middleware(service, None if is_open else (*LOOPBACK, *allowed))
     served = demo.launch(
         theme=theme(),
         css=style_sheet() + (style_sheet("class") if teacher is not None else ""),
@@ -142,13 +146,13 @@ def launch(
         max_file_size=service.limits.upload_bytes,
         max_threads=MOST_THREADS,
         prevent_thread_lock=True,
-        app_kwargs={"routes": routes, "middleware": middleware(service, is_shared), "openapi_url": None},
+        app_kwargs={"routes": routes, "middleware": layers, "openapi_url": None},
         **NO_LOOK_AT_ITSELF,
         **options,
     )
     Sessions.serve(served[0], demo)
     if teacher is not None:
-        invite(classroom, host, demo, teacher)
+        invite(classroom, host, demo, teacher, options.get("root_path"))
     warm_up(service)
     if not prevent_thread_lock:
         wait(demo, workspaces)
@@ -167,23 +171,21 @@ def wait(demo: gr.Blocks, workspaces: Workspaces) -> None:
             workspaces.kept.close()
 
 
-def middleware(service: TrainingService, is_shared: bool) -> list[Middleware]:
-    """What a request passes before Gradio has it. is_shared: whether other machines may send one."""
-    layers = [
-        Middleware(Guard, limits=service.limits, hosts=None if is_shared else LOOPBACK),
-        Middleware(Documents, links=links()),
-    ]
-    if not is_shared:  # else another site could reach this machine by a name of its own
-        layers.insert(0, Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK, "[::1]"], www_redirect=False))
+def middleware(service: TrainingService, hosts: Sequence[str] | None) -> list[Middleware]:
+    """What a request passes before Gradio has it. hosts: the names by which the page may be asked for; None for any."""
+    layers = [Middleware(Guard, limits=service.limits, hosts=hosts), Middleware(Documents, links=links())]
+    if hosts is not None:  # else another site could reach this machine by a name of its own
+        layers.insert(0, Middleware(TrustedHostMiddleware, allowed_hosts=[*hosts, "[::1]"], www_redirect=False))
     return layers
 
 
-def invite(classroom: Classroom, host: str, demo: gr.Blocks, teacher: str) -> None:
-    """Print the addresses of a class, and let its board show the one to join."""
+def invite(classroom: Classroom, host: str, demo: gr.Blocks, teacher: str, root_path: str | None) -> None:
+    """Print the addresses of a class, and let its board show the one to join. root_path: where a proxy serves it."""
     # Imported here, so that a page without a class does not load the library of its QR code.
     from ui.classroom.address import join_address, qr_code, show, welcome
 
-    address = join_address(host, demo.server_port, demo.share_url)
+    proxied = f"{root_path}/" if root_path and root_path.startswith("http") else None
+    address = join_address(host, demo.server_port, proxied or demo.share_url)
     classroom.join = {"address": address, **qr_code(address)}
     show(welcome(address, f"{address}#teacher={teacher}"))
 

@@ -24,6 +24,7 @@ _INVISIBLE = "Characters without width taken out of words"
 _JOINED = "Lines joined to the next one, because they are parts of sentences (--kind lines would keep them apart)"
 _MENDED = "Words put together that a hyphen divided at the end of a line"
 _HYPHENATED = "Hyphens at the end of a line kept as parts of words"
+_NEIGHBOURS = "Each line has two texts, which are read as neighbours (--kind lines would make them one sentence)."
 _NOT_JOINED = (
     "Each line is read as a sentence. If the lines are parts of longer sentences, --kind documents joins them."
 )
@@ -37,6 +38,7 @@ UNSPACED = (
 )
 GREEK = "\u0370-\u03ff\u1f00-\u1fff"
 _UNSPACED = re.compile(f"[{UNSPACED}]")
+_SEVERAL_WORDS = re.compile(rf"\S\s+\S|[{UNSPACED}]{{2}}")
 # Marks that end a sentence with or without white space behind them (Sentence_Terminal in UAX #29, and ；), and marks
 # that need white space behind them or such a script before them.
 ENDS = "。｡！？；‼⁇⁈⁉।॥؟۔܀։።፧፨།༎။។៕᠃"
@@ -119,10 +121,12 @@ class SentenceReader:
         "documents": each line is a paragraph, which is split into sentences; a blank line ends a document. Headings are
             left out: short lines directly above a paragraph, and Markdown headings, which also end a document. In a
             text that begins with one, a blank line ends only a paragraph. The lines of a wrapped text are joined.
-        "auto": "documents" where the next word would make most of the first 1,000 lines too wide, or their median has
-            more than 200 characters or at least three sentences; else "lines".
-        "wikitext": each line of at least two sentences, separated by " . ", is a document; headings are left out.
-        "pairs": `text<TAB>text<TAB>label` per line, label 1 for positive and 0 for negative, or MRPC's five columns.
+        "auto": "pairs" where a tab divides each line into two texts of several words; "documents" where the next word
+            would make most of the first 1,000 lines too wide, or their median has more than 200 characters or at least
+            three sentences; else "lines".
+        "wikitext": each line with " . ", which separates sentences, is a document; headings are left out.
+        "pairs": `text<TAB>text<TAB>label` per line, label 1 for positive and 0 for negative, or MRPC's five columns; or
+            `text<TAB>text`, whose lines are documents of two sentences.
 
     most_items: limit on lines and sentence marks together. labels: after reading pairs, whether each is positive.
     Raises ConfigError for another kind.
@@ -160,7 +164,7 @@ class SentenceReader:
             raise CorpusError(f"{self.name} has no pairs; write text, tab, text, tab and 1 or 0 on each line.")
         if is_empty:
             if self.kind == "wikitext" and self._has_text:
-                rule = "paragraphs of at least two sentences, each sentence ended by “ . ”"
+                rule = "paragraphs whose sentences end in “ . ”"
                 raise CorpusError(f"The reader of WikiText found no {rule} in {self.name}; choose another recipe.")
             raise CorpusError(f"{self.name} is empty; type or paste at least two sentences.")
 
@@ -186,6 +190,10 @@ class SentenceReader:
             yield from blocks
             return
         first = next(blocks, "")
+        if self.kind == "auto" and _has_neighbours(first):
+            self.kind = "pairs"
+            yield from itertools.chain([first], blocks)
+            return
         wrapping = _wrapping(first)
         is_wrapped = wrapping is not None and (wrapping.is_certain or self.kind == "documents")
         if self.kind == "auto":
@@ -279,19 +287,23 @@ class SentenceReader:
 
     def _pairs(self, blocks: Iterable[str]) -> Iterator[list[str] | None]:
         lines = (line for block in blocks for line in with_plain_line_ends(block).removesuffix("\n").split("\n"))
+        are_neighbours: bool | None = None
         for number, line in enumerate(lines, 1):
             cells = [cell.strip() for cell in line.split("\t")]
             if not line.strip() or (number == 1 and cells[0].lower() == "quality"):
                 continue
             if len(cells) == 5:
                 cells = [cells[3], cells[4], cells[0]]
-            if len(cells) != 3 or cells[2] not in ("0", "1"):
+            if len(cells) == 2 and are_neighbours is None:
+                self._doubts.append(_NEIGHBOURS)
+            are_neighbours = (len(cells) == 2) if are_neighbours is None else are_neighbours
+            if len(cells) != 3 - are_neighbours or cells[2:] not in ([], ["0"], ["1"]):
                 raise CorpusError(
                     f"Line {number} of {self.name} is not a pair; write text, tab, text, tab and 1 or 0, or MRPC's "
-                    "five columns."
+                    "five columns, or on all lines two texts with a tab between them."
                 )
-            self.labels.append(cells[2] == "1")
-            yield cells[:2]
+            self.labels += [label == "1" for label in cells[2:]]
+            yield [cell for cell in cells[:2] if cell or not are_neighbours]
             yield None
 
 
@@ -361,6 +373,14 @@ def _ends_sentence(paragraph: str, start: int, end: re.Match[str], has_capitals:
             return not ordinal or (ordinal.start() > start and not _AFTER_ORDINAL.match(paragraph, stop))
         return True
     return not (closing and _QUOTED_ON.match(paragraph, stop))
+
+
+def _has_neighbours(block: str) -> bool:
+    """Whether all lines are two texts with a tab between them; a label has one word."""
+    rows = [line.split("\t") for line in itertools.islice(filter(str.strip, block.splitlines()), _LINES_TESTED)]
+    if not rows or {*map(len, rows)} != {2}:
+        return False
+    return all(2 * sum(map(bool, map(_SEVERAL_WORDS.search, texts))) > len(rows) for texts in zip(*rows))
 
 
 def _has_paragraphs(block: str) -> bool:
@@ -456,11 +476,9 @@ def _sentence_lines(blocks: Iterable[str]) -> Iterator[list[str] | None]:
 def _wikitext(blocks: Iterable[str]) -> Iterator[list[str] | None]:
     for line in _lines(blocks):
         is_heading = len(line) > 1 and line[0] == line[-1] == "="
-        if not is_heading:
-            sentences = [part.strip() for part in line.removesuffix(" .").split(" . ") if part.strip(" .")]
-            if len(sentences) > 1:
-                yield sentences
-                yield None
+        if not is_heading and " . " in f"{line} ":
+            yield [part for part in line.split(" . ") if part.strip(" .")]
+            yield None
 
 
 def _has_headings_with_stop(lines: list[str]) -> bool:

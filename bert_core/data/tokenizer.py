@@ -27,6 +27,7 @@ NAMED_TOKENS = {f"{token.strip('[]').lower()}_token": token for token in SPECIAL
 # counterparts in other scripts, also the Greek question mark ; and the space without width.
 DROPPED_MARKS = rf"(?:[.,!?\-…{ENDS}，､、،՝፣၊\u200b]|(?<![^{GREEK}]);)"
 _EARLIER_DROPPED_MARKS = r"[.,!?\-]"
+UNKNOWN_WORD = "<unk>"  # in WikiText, and in tokenizers that split at white space
 
 _WRITTEN_SPECIAL = rf"(?<![^\s{UNSPACED}])\[(?:PAD|CLS|SEP|MASK)\](?![^\s{UNSPACED}])"
 
@@ -44,7 +45,8 @@ _WORTH_A_NOTE = 0.01  # of a text
 class Scheme:
     """Everything about a tokenizer except its vocabulary.
 
-    model: "WordLevel", "WordPiece" or "BPE". normalizer: "words" (removes DROPPED_MARKS, splits at white space), "bert"
+    model: "WordLevel", "WordPiece" or "BPE". normalizer: "words" (removes DROPPED_MARKS, splits at white space),
+    "spaces" (splits there and keeps all marks, for texts such as WikiText, whose "<unk>" is the unknown token), "bert"
     (Google's BasicTokenizer) or "steps" (NFD, then lower case and accents if they are set; neighbouring marks are one
     word, as in the documentation of `tokenizers`). lowercase, strip_accents, handle_chinese_chars: as in
     `BertNormalizer`, where None follows lowercase. any_script: composed characters (NFC), and all scripts without
@@ -72,16 +74,17 @@ def train_tokenizer(
 ) -> Tokenizer:
     """Learn a vocabulary from a text. The same corpus and settings give the same ids in every process.
 
-    corpus: of more than 100 MB, an even sample of that size is used. kind: "word" (a token per word), "wordpiece"
-    (Schuster & Nakajima 2012) or "bpe" (Sennrich et al. 2016; it knows every character of the text); in all three, a
-    character of a script without spaces, with its marks, is a word. vocab_size: at most so many tokens, with the
-    special ones; None keeps every word, or 30,000 pieces. min_frequency: of a word or piece. lowercase, strip_accents:
+    corpus: of more than 100 MB, an even sample of that size is used. kind: "whitespace" (a token for what stands
+    between spaces), "word" (a token per word), "wordpiece" (Schuster & Nakajima 2012) or "bpe" (Sennrich et al. 2016;
+    it knows every character of the text); in the last three, a character of a script without spaces, with its marks, is
+    a word. vocab_size: at most so many tokens, with the special ones; None keeps every word, or 30,000 pieces.
+    min_frequency: of a word or piece. lowercase, strip_accents:
     see `Scheme`. progress: called with the fraction of the sentences that are read; at 1, the vocabulary is made of
     them. Raises ConfigError for settings out of range or too few tokens for "bpe", CorpusError without a word.
     """
     config = TokenizerConfig(kind, vocab_size, min_frequency, lowercase, strip_accents)
     model, normalizer, train = _KINDS[kind]
-    scheme = Scheme(model, normalizer, lowercase, strip_accents, any_script=True)
+    scheme = Scheme(model, normalizer, lowercase, strip_accents, any_script=normalizer != "spaces")
     tokenizer = train(corpus, _reported(corpus, progress), config, scheme)
     if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
         raise CorpusError(
@@ -145,6 +148,7 @@ def _train_bpe(corpus: Corpus, sentences: Iterable[str], config: TokenizerConfig
 # The model of a scheme, its normalizer and how it is trained.
 _KINDS = {
     "word": ("WordLevel", "words", _train_words),
+    "whitespace": ("WordLevel", "spaces", _train_words),
     "wordpiece": ("WordPiece", "bert", _train_wordpiece),
     "bpe": ("BPE", "bert", _train_bpe),
 }
@@ -161,9 +165,9 @@ def notes_on_words(sentences: Iterable[str], kind: str) -> list[str]:
     unspaced = characters / max(1, letters)
     notes = []
     if unspaced > _WORTH_A_NOTE:
+        read = "not split, so that a word may be a sentence" if kind == "whitespace" else "split into characters"
         notes.append(
-            f"Han, kana, Thai and other scripts without spaces between words are split into characters ({unspaced:.0%} "
-            "of this text)."
+            f"Han, kana, Thai and other scripts without spaces between words are {read} ({unspaced:.0%} of this text)."
         )
     dropped = sum(count for word, count in words.items() if re.fullmatch(f"{DROPPED_MARKS}+", word)) / words.total()
     if kind == "word" and dropped > _WORTH_A_NOTE:
@@ -249,7 +253,7 @@ def _with_special_tokens(tokenizer: Tokenizer, scheme: Scheme) -> Tokenizer:
 
 def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
     """A tokenizer with the scheme's normalizer and pre-tokenizer. A "[MASK]" in a text is a word to it."""
-    tokenizer, is_words = Tokenizer(model), scheme.normalizer == "words"
+    tokenizer, is_words = Tokenizer(model), scheme.normalizer in ("words", "spaces")
     lowercase = [normalizers.Lowercase()] if scheme.lowercase else []
     if scheme.normalizer == "steps":
         accents = [normalizers.StripAccents()] if scheme.strip_accents else []
@@ -257,6 +261,12 @@ def _without_special_tokens(model: models.Model, scheme: Scheme) -> Tokenizer:
         tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
         return tokenizer
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit() if is_words else pre_tokenizers.BertPreTokenizer()
+    if scheme.normalizer == "spaces":
+        strips = scheme.lowercase if scheme.strip_accents is None else scheme.strip_accents
+        stripped = [normalizers.NFD(), normalizers.StripAccents(), normalizers.NFC()] if strips else []
+        unknown = normalizers.Replace(UNKNOWN_WORD, UNK)
+        tokenizer.normalizer = normalizers.Sequence([*lowercase, *stripped, unknown])
+        return tokenizer
     if is_words and not scheme.any_script:
         marks = normalizers.Replace(Regex(_EARLIER_DROPPED_MARKS), "")
         tokenizer.normalizer = normalizers.Sequence([*lowercase, marks])

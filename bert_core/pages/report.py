@@ -69,6 +69,7 @@ def report(
     command = "python -m bert_core train --recipe recipe.json --output repeated"
     command += "" if recipe.corpus.file else " --corpus my-text.txt"
     command += f" --start {shlex.quote(recipe.start)}" if recipe.start else ""
+    command += " --random-weights" * recipe.random_weights
     return _page(recipe, {"Text": text, **facts}, sections, _SAVE_RECIPE, command)
 
 

@@ -97,7 +97,7 @@ def follow(
         shown, pair = torch.stack(states), {}
         words = {} if asked is None else _words(checkpoint, shown[:, asked])
         if "nsp" not in checkpoint.missing:
-            pooled = torch.tanh(model.bert.pooler["dense"](shown[-1, 0]))
+            pooled = torch.tanh(model.bert.pooler["dense"](model.bert.read_by_pooler(shown[-1:])[0]))
             logits = model.cls["seq_relationship"](pooled)
             pair = {"pooled": pooled, "logits": logits, "probabilities": logits.softmax(-1)}
         block, head = model.bert.encoder.layer[layer], _word_head(checkpoint)

@@ -23,7 +23,7 @@ from bert_core.errors import CheckpointError, ConfigError, CorpusError, checked_
 from bert_core.model import BertForPreTraining
 from bert_core.runs.recipe import GOING_ON_RATE, FinetuningRecipe, Recipe
 from bert_core.runs.snapshots import Snapshot
-from bert_core.storage.checkpoint import Checkpoint, TaskHead
+from bert_core.storage.checkpoint import MEAN_POOLER, Checkpoint, TaskHead
 from bert_core.tasks import tuning
 from bert_core.tasks.examples import TaskParts
 from bert_core.tasks.prediction import model_of
@@ -149,7 +149,7 @@ def _model(prepared: Prepared, start: Checkpoint | None) -> torch.nn.Module:
         kind, random = prepared.parts.train.kind.model, recipe.random_weights
         return tuning.initial_model(start, kind, head, recipe.training, recipe.seed, random=random)
     model = BertForPreTraining(prepared.config, generator=torch.Generator().manual_seed(recipe.seed))
-    if start is not None:
+    if start is not None and not recipe.random_weights:
         model.load_state_dict(start.model.state_dict())
     return model
 
@@ -219,11 +219,12 @@ def _text_notes(
     """What the reader changed, what the tokenizer does to the words of the training text, and what a start means."""
     remedy = "choose a model that knows the text, or random weights" if start else "make it larger"
     notes = corpus.notes + notes_on_unknown(batches.encoded.unknown_share, text.name, remedy)
+    notes += (MEAN_POOLER,) * (recipe.model.pooler == "mean")
     if batches.encoded.pair_labels is not None and recipe.data.negatives != DataConfig.negatives:
         notes += ("The pairs of this text have labels of their own, so the setting data.negatives is not used.",)
     if start is None:
         notes += tuple(notes_on_words(text.excerpt(MAX_PREVIEWED).sentences, recipe.tokenizer.kind))
-    if start is not None:
+    elif not recipe.random_weights:
         notes += (
             f"Training goes on from {start.name} with a learning rate of {recipe.training.learning_rate:g}; with a "
             f"rate far above {GOING_ON_RATE:g} it forgets what it has learned.",

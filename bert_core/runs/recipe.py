@@ -79,7 +79,7 @@ class _Settings(Generic[Source]):
         del content["name"]  # given by the file's name
         content.get("model", {}).pop("vocab_size", None)  # given by the text
         if content.get("start", "") is None:
-            del content["start"]
+            del content["start"], content["random_weights"]
         return content
 
     def for_source(self, source: Source) -> Self:
@@ -136,7 +136,7 @@ class Recipe(_Settings[Corpus]):
     name: the file's name without .json. scale: a factor on layers, heads, widths, batch, steps and warm-up, which
     `at_scale` applies, so that a recipe for many machines keeps its own numbers and still runs on one. seed: of the
     initial weights, pairs, masks and dropout. start: name of the model that training goes on from; None for random
-    weights.
+    weights. random_weights: take only the tokenizer and the sizes of `start`.
     """
 
     name: str
@@ -148,6 +148,7 @@ class Recipe(_Settings[Corpus]):
     )
     seed: int = 0
     start: str | None = None
+    random_weights: bool = False
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: BertConfig = field(default_factory=BertConfig)
@@ -179,18 +180,19 @@ class Recipe(_Settings[Corpus]):
         scaled = dataclasses.replace(self, scale=scale).at_scale()
         return _Settings.override(scaled, {name: value for name, value in settings.items() if name != "scale"})
 
-    def going_on_from(self, name: str, sizes: BertConfig) -> "Recipe":
-        """A copy for a model of these sizes; dropout stays the recipe's.
+    def going_on_from(self, name: str, sizes: BertConfig, **data: object) -> "Recipe":
+        """A copy for a model of these sizes, with these settings of data; dropout stays the recipe's.
 
-        A recipe that begins with random weights gets a learning rate of at most GOING_ON_RATE, because the weights of a
-        trained model are lost at its own; only Adadelta, whose rates mean something else, keeps it.
+        A recipe for random weights that gets trained ones gets a learning rate of at most GOING_ON_RATE, because the
+        weights of a trained model are lost at its own; only Adadelta, whose rates mean something else, keeps it.
         """
         dropout = {each: value for each, value in fields_of(self.model).items() if "dropout" in each}
         training = self.training
-        if self.start is None and training.optimizer != "adadelta":
+        if self.start is None and not self.random_weights and training.optimizer != "adadelta":
             training = dataclasses.replace(_slowed(training), parts=tuple(map(_slowed, training.parts)))
         model = dataclasses.replace(sizes, **dropout)
-        return dataclasses.replace(self, start=name, model=model, training=training)
+        changed = build(DataConfig, fields_of(self.data) | data, "data")
+        return dataclasses.replace(self, start=name, model=model, data=changed, training=training)
 
     def at_scale(self) -> "Recipe":
         """A copy with the scale applied and set to 1. The number of heads is scaled, their size is kept."""

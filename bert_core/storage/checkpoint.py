@@ -72,9 +72,14 @@ _FIXED_FIELDS: dict[str, tuple] = {
     "pruned_heads": ({}, None),
     "quantization_config": (None,),
 }
+# The field pooler_type, as Google's files and tutorials on them have it, by `BertConfig.pooler`.
+_POOLER_TYPES = {"first": "first_token_transform", "mean": "all_token_average"}
+MEAN_POOLER = "The pooler reads the mean of all tokens; other programs, such as transformers, give it [CLS] instead."
+_ONE_ATTENTION = "use_torch_multi_head chooses between two ways to write attention; both give the same numbers."
 
 
-_Arguments, _Answer = ParamSpec("_Arguments"), TypeVar("_Answer")
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
 Writer = Callable[[Path], None]  # writes more files into a folder
 
 
@@ -293,9 +298,11 @@ def _write_files(checkpoint: Checkpoint, tensors: dict[str, Tensor], folder: Pat
         "model_type": "bert",
         **dataclasses.asdict(checkpoint.config),
         **task,
+        "pooler_type": _POOLER_TYPES[checkpoint.config.pooler],
         "tie_word_embeddings": True,
         "dtype": "float32",
     }
+    del config["pooler"]
     _write_json(folder / CONFIG, config)
 
 
@@ -307,7 +314,9 @@ def _write_json(path: Path, content: Mapping[str, object]) -> None:
 
 
 @checked
-def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, limits: Limits = LOCAL) -> Checkpoint:
+def load_checkpoint(
+    folder: str | Path, *, max_positions: int | None = None, random_weights: bool = False, limits: Limits = LOCAL
+) -> Checkpoint:
     """Open an untrusted Hugging Face BERT folder, or a model that comes with Balcony, and check every file before it is
     used.
 
@@ -317,7 +326,8 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
     described in `notes`. PyTorch's global generator is not used, and no connection is made.
 
     max_positions: the longest input in tokens, if it should exceed the number of positions in the weights; the new
-    positions are drawn with a fixed seed and described in `notes`. limits: of its files, tokens and parameters. Raises
+    positions are drawn with a fixed seed and described in `notes`. random_weights: draw all weights with a fixed seed;
+    the folder needs none, and the model has no head of a task. limits: of its files, tokens and parameters. Raises
     CheckpointError with the file, what differs or is over a limit, and the remedy.
     """
     given, folder = folder, model_folder(folder).resolve()
@@ -333,7 +343,9 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
     known = config.max_position_embeddings
     if max_positions is not None:
         config = _with_positions(config, max_positions, limits)
-    notes: list[str] = []
+    if random_weights:
+        known = config.max_position_embeddings
+    notes = [MEAN_POOLER] * (config.pooler == "mean") + [_ONE_ATTENTION] * ("use_torch_multi_head" in content)
     tokenizer = _read_tokenizer(folder, content.get("tokenizer_class"), limits, notes)
     tokens = tokenizer.get_vocab_size()
     if tokens > config.vocab_size:
@@ -345,10 +357,12 @@ def load_checkpoint(folder: str | Path, *, max_positions: int | None = None, lim
         notes.append(f"The tokenizer has no text for the last {unused:,} of {config.vocab_size:,} ids.")
     with torch.device("meta"):
         model = BertForPreTraining(dataclasses.replace(config, pad_token_id=token_id(tokenizer, PAD)))
-    head = _read_head(content, config, notes)
+    head = None if random_weights else _read_head(content, config, notes)
     is_tied = content.get("tie_word_embeddings") in (True, None)
-    missing, head = _fill(model, head, folder, known, tied=is_tied, limits=limits)
-    if missing:
+    missing, head = _fill(model, head, None if random_weights else folder, known, tied=is_tied, limits=limits)
+    if random_weights:
+        notes.append(f"Only the tokenizer and the sizes are those of {folder.name}; all weights are random.")
+    elif missing:
         *others, last = [f"the {title}" for part, title in PART_TITLES.items() if part in missing]
         parts, are = (f"{', '.join(others)} and {last}", "they are") if others else (last, "it is")
         notes.append(f"The files lack {parts}; {are} new and untrained here.")
@@ -392,6 +406,12 @@ def _read_config(content: Json, limits: Limits) -> BertConfig:
         value = content.get(field)
         if value not in allowed:
             raise CheckpointError(f"{CONFIG} has {field} {quoted(value)}; this program supports only {allowed[0]!r}.")
+    kind = content.get("pooler_type", _POOLER_TYPES["first"])
+    pooler = next((pooler for pooler, name in _POOLER_TYPES.items() if name == kind), None)
+    if pooler is None:
+        known = " and ".join(_POOLER_TYPES.values())
+        raise CheckpointError(f"{CONFIG} has pooler_type {quoted(kind)}; this program supports {known}.")
+    content = {**content, "pooler": pooler}
     names = {field.name for field in dataclasses.fields(BertConfig)}
     given = {name: value for name, value in content.items() if name in names and value is not None}
     try:
@@ -484,15 +504,17 @@ def _read_labels(content: Json, notes: list[str]) -> tuple[str, ...]:
 
 
 def _fill(
-    model: BertForPreTraining, head: TaskHead | None, folder: Path, positions: int, *, tied: bool, limits: Limits
+    model: BertForPreTraining, head: TaskHead | None, folder: Path | None, positions: int, *, tied: bool, limits: Limits
 ) -> tuple[frozenset[str], TaskHead | None]:
     """Load the weights into a model on the meta device and draw what the files lack; returns the missing parts and the
-    head with its weights. positions: in the files."""
+    head with its weights. folder: None for random weights. positions: in the files."""
     config, generator = model.config, torch.Generator()
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     of_head = {name: tuple(tensor.shape) for name, tensor in head.tensors().items()} if head else {}
     in_files = {**shapes, **of_head, POSITIONS: (positions, config.hidden_size)}
-    tensors, missing = read_weights(folder, in_files, tied=tied, limits=limits)
+    tensors, missing = dict[str, Tensor](), frozenset(PARTS)
+    if folder is not None:
+        tensors, missing = read_weights(folder, in_files, tied=tied, limits=limits)
     if head:
         weight, bias = (tensors.pop(name) for name in of_head)
         head = dataclasses.replace(head, weight=weight, bias=bias)

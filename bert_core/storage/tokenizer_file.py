@@ -11,7 +11,17 @@ from tokenizers import Tokenizer
 
 from bert_core.config import LOCAL, Limits
 from bert_core.data.sentences import MAX_WORD_CHARACTERS
-from bert_core.data.tokenizer import CLS, NAMED_TOKENS, PREFIX, SEP, SPECIAL_TOKENS, UNK, Scheme, build_tokenizer
+from bert_core.data.tokenizer import (
+    CLS,
+    NAMED_TOKENS,
+    PREFIX,
+    SEP,
+    SPECIAL_TOKENS,
+    UNK,
+    UNKNOWN_WORD,
+    Scheme,
+    build_tokenizer,
+)
 from bert_core.errors import CheckpointError, first_three, ignore, quoted
 from bert_core.storage.untrusted import MAX_JSON_BYTES, Json, part, read_json, read_limited
 
@@ -207,6 +217,7 @@ def _read_scheme(content: Json, kind: str) -> Scheme:
     normalizer, pre_tokenizer = _mapping(content, "normalizer"), _mapping(content, "pre_tokenizer")
     steps, splits = _steps(normalizer, "normalizers"), _steps(pre_tokenizer, "pretokenizers")
     style = next((style for name, style in _STYLES.items() if name in splits), "bert")
+    style = "spaces" if steps.get("Replace", {}).get("pattern") == {"String": UNKNOWN_WORD} else style
     scheme = Scheme(kind, style, "Lowercase" in steps, "StripAccents" in steps, any_script="Split" in splits)
     if bert := steps.get("BertNormalizer"):
         flags = [bert.get(name) for name in ("lowercase", "strip_accents", "handle_chinese_chars")]

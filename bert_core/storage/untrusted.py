@@ -20,6 +20,7 @@ Json = dict[str, Any]  # an object in a JSON file
 Kind = TypeVar("Kind")
 
 MAX_JSON_BYTES = 32 * 2**20  # a tokenizer.json of 250,000 tokens has about 10 MB
+DEEPEST = 200  # lists and objects within each other
 MAX_ZIP_ENTRIES = 1000
 MAX_ZIP_LIST_BYTES = 2**20  # a thousand entries with long names take a quarter
 
@@ -69,12 +70,14 @@ def parse_value(text: str, most_values: int) -> object:
     if count > most_values:
         raise Refused(f"about {count:,} values are more than the limit of {most_values:,}")
     try:
-        return json.loads(
-            text,
-            object_pairs_hook=_without_repeats,
-            parse_int=functools.partial(_short, int),
-            parse_float=functools.partial(_short, float),
-            parse_constant=_refuse_nan,
+        return _shallow(
+            json.loads(
+                text,
+                object_pairs_hook=_without_repeats,
+                parse_int=functools.partial(_short, int),
+                parse_float=functools.partial(_short, float),
+                parse_constant=_refuse_nan,
+            )
         )
     except RecursionError:
         raise Refused("its values are nested too deep") from None
@@ -84,6 +87,18 @@ def part(content: Json, name: str, kind: type[Kind], default: Kind) -> Kind:
     """An entry of an object if it is of this kind."""
     value = content.get(name)
     return value if isinstance(value, kind) else default
+
+
+def _shallow(value: object) -> object:
+    """The value, if it is nested no more than DEEPEST times. How deep Python itself reads differs from one to the next,
+    and what it has read may still be too deep to be shown."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        nested = [each for each in level if isinstance(each, dict | list)]
+        level = [each for items in nested for each in (items.values() if isinstance(items, dict) else items)]
+        if not level:
+            return value
+    raise Refused("its values are nested too deep")
 
 
 class Refused(ValueError):

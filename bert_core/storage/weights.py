@@ -140,8 +140,9 @@ def _read_headers(folder: Path, limits: Limits) -> dict[str, TensorEntry]:
         return read_header(folder / WEIGHTS)
     if not (folder / INDEX).exists():
         raise CheckpointError(
-            f"The folder has no {WEIGHTS}; weights in .bin, .pt and .ckpt files are never opened, because such a file "
-            f"can run programs. To convert a file that you trust, run Python in its folder:\n{CONVERSION}"
+            f"The folder has no {WEIGHTS}. With --random-weights, the command line begins with random ones. Weights in "
+            ".bin, .pt and .ckpt files are never opened, because such a file can run programs. To convert a file that "
+            f"you trust, run Python in its folder:\n{CONVERSION}"
         )
     files = {str(name) for name in part(read_json(folder / INDEX, limits), "weight_map", dict, {"": ""}).values()}
     if not all(re.fullmatch(r"\w[\w.-]*\.safetensors", name) for name in files):

@@ -21,7 +21,7 @@ from tokenizers import Encoding
 from torch import Tensor
 
 from bert_core.data.tokenizer import end_of_marks
-from bert_core.errors import CorpusError, quoted
+from bert_core.errors import CorpusError, first_three, quoted
 from bert_core.storage.untrusted import parse_value
 from bert_core.tasks import task
 from bert_core.tasks.tables import TaskFile
@@ -171,8 +171,8 @@ class QuestionAnswering(task.Task[AnswerExample, AnswerPrediction]):
         return AnswerPrediction(tuple(best_answers(example.context, parts, best, longest, layout.may_be_missing)))
 
     def measures(self, right: Sequence, found: Sequence, labels: Sequence[str] = ()) -> Metrics:
-        """exact_match and f1, as SQuAD's script (version 2) computes them; "" is right where there is no answer."""
-        accepted = [[_words(each) for each in answers or [""]] for answers in right]
+        """exact_match and f1, as SQuAD's script (version 2) computes them: "" is right where no answer has a word."""
+        accepted = [list(filter(None, map(_words, answers))) or [[]] for answers in right]
         guesses = [_words(answer) for [answer] in found]
         best = (max(_f1(each, guess) for each in answers) for answers, guess in zip(accepted, guesses))
         exact = sum(guess in answers for answers, guess in zip(accepted, guesses))
@@ -183,8 +183,24 @@ class QuestionAnswering(task.Task[AnswerExample, AnswerPrediction]):
         return measures["exact_match"] == 1, 1 - measures["f1"]
 
     def as_json(self, example: AnswerExample, found: AnswerPrediction, labels: Sequence[str]) -> Json:
-        best = found.answers[0]
-        return {"answer": best.text, "start": best.start, "probability": best.probability}
+        best, *_ = n_best = [
+            {"answer": each.text, "start": each.start, "probability": each.probability} for each in found.answers
+        ]
+        return {**({"id": example.name} if example.name else {}), **best, "n_best": n_best}
+
+
+def squad_predictions(examples: Sequence[AnswerExample], found: Sequence[AnswerPrediction]) -> dict[str, str]:
+    """The best answer to each question by its id, as SQuAD's own evaluation reads it; "" for none."""
+    return {example.name: each.answers[0].text for example, each in zip(examples, found)}
+
+
+def check_ids(examples: Sequence[AnswerExample], name: str) -> None:
+    """Raise CorpusError unless each question has an id of its own. name: of their file."""
+    counts = Counter(each.name for each in examples)
+    if missing := counts[""]:
+        raise CorpusError(f"{name} has {missing:,} questions without an id; SQuAD's evaluation needs one for each.")
+    if repeated := [quoted(each) for each, count in counts.items() if count > 1]:
+        raise CorpusError(f"{name} has several questions with the same id: {first_three(repeated)}; give each its own.")
 
 
 def _questions(content: object, name: str) -> Iterator[tuple[str, Json]]:

@@ -36,6 +36,7 @@ _NO_LABELS = ("-1", "-")
 # A name or number of a row, no text.
 _ID = re.compile(r"(?=\D*\d)[\w.:#/-]{1,40}", re.ASCII)
 _MOST_SHOWN = 20  # names of columns
+_RARE = 1000  # lines, of which one may have other columns than the rest, as in GLUE's QQP
 
 
 @dataclass
@@ -122,12 +123,18 @@ class Table:
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
         """Each row's first line, and its fields; none for an empty row."""
+        lines, uneven = self.file.text.count("\n"), 0
         # Read again each time: while the garbage collector visits the lists of 100,000 rows, all threads wait.
         for number, fields in self._csv() if self.separator in (",", ";") else self._lines():
             if fields and self.is_even and len(fields) != len(self.first or fields):
-                problem = f"has {len(fields)} columns where the first line has {len(self.first)}"
-                raise self.file.wrong(number, problem, "give every line the same columns")
+                uneven += 1
+                if uneven * _RARE > lines:
+                    problem = f"has {len(fields)} columns where the first line has {len(self.first)}"
+                    raise self.file.wrong(number, problem, "give every line the same columns")
+                fields = []
             yield number, fields
+        note = f"Lines left out because they have other columns than the first: {uneven:,}."
+        self.file.notes += [note] * (uneven > 0 and note not in self.file.notes)
 
     def examples(self, is_named: bool) -> Iterator[tuple[int, list[str]]]:
         """Each row that is neither empty nor a header; the file keeps the places of the others."""

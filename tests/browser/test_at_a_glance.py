@@ -84,3 +84,24 @@ def test_the_keyboard_trains_hides_a_word_and_reads_a_head(page: Page) -> None:
     page.keyboard.press("Enter")
     expect(page.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 2")
     expect(page.locator(".b-head:focus")).to_have_attribute("aria-pressed", "true")
+
+
+def test_the_verdict_of_a_run_stands_beside_its_status_with_what_to_do_next(visit: Callable[..., Page]) -> None:
+    page = visit()
+    verdict, further = page.locator("#run-monitor .b-reason"), page.locator("#go-on")
+    for steps, rate, advice in (("3", "0.001", "Train longer: 3 steps"), ("40", "0.3", "Smaller learning rate")):
+        page.set_viewport_size({"width": 1600, "height": 900})  # the form is open
+        change_setting(page, "steps", steps)
+        change_setting(page, "learning-rate", rate)
+        page.set_viewport_size({"width": 1366, "height": 657})
+        page.locator("#start").click()
+        wait_for_status(page, "Finished")
+        expect(verdict).to_contain_text("It fills in ")
+        expect(verdict).to_be_in_viewport(ratio=1)
+        expect(further).to_have_text(advice)
+        expect(further).to_be_in_viewport(ratio=1)
+    further.click()
+    wait_for_status(page, "Finished")
+    expect(page.locator("#model-picker option")).not_to_have_count(3)
+    expect(verdict).to_contain_text("It fills in ")
+    expect(verdict).not_to_contain_text("diverged")

@@ -47,25 +47,82 @@ def test_no_word_of_a_map_touches_the_next_or_is_cut_off_in_any_font(page: Page,
         assert outside <= 0, (rows, room)
 
 
-def test_no_line_crosses_the_name_of_a_loss_to_compare_with(page: Page) -> None:
-    fill = page.evaluate(
+def test_a_chart_that_is_drawn_in_a_hidden_tab_names_its_curves_in_full_above_them(page: Page) -> None:
+    """And no name of a loss to compare with stands on another, or is crossed by a line."""
+    names, over, fill, narrow = page.evaluate(
         """async (options) => {
             const root = document.createElement("div"), page = document.querySelector(".gradio-container");
+            root.hidden = true;
             page.append(root);
             (await import("/modules/frame/page.js")).setVisitor("a");
             const chart = (await import("/modules/train/curves.js")).curves(root, options, {});
+            const until = async (done) => {
+                while (!done()) await new Promise((resolve) => setTimeout(resolve, 20));
+            };
+            const names = () => [...root.querySelectorAll(".legendtext")].map((each) => each.textContent);
             chart.begin({ run: "x", steps: 100 });
-            chart.change({ baselines: { unigram: { loss: 3.2, label: "always the same" } } });
-            while (!root.querySelector(".annotation .bg")) await new Promise((resolve) => setTimeout(resolve, 20));
-            const shown = root.querySelector(".annotation"), fill = getComputedStyle(shown.querySelector(".bg")).fill;
-            const text = shown.textContent, behind = getComputedStyle(document.body).backgroundColor;
+            const unigram = { loss: 0.8, label: "always guessing by word frequency" };
+            const coin = { loss: 0.7, label: "coin toss (ln 2 = 0.69)" };
+            chart.change({ baselines: { unigram, coin } });
+            await new Promise((resolve) => chart.whenDrawn(resolve));
+            root.hidden = false;
+            root.style.width = "800px";
+            const labels = () => [...root.querySelectorAll(".annotation .bg")];
+            await until(() => labels().length && root.querySelector(".main-svg").clientWidth === 800);
+            const [one, other] = labels().map((each) => each.getBoundingClientRect());
+            const over = one.left < other.right && other.left < one.right;
+            const background = getComputedStyle(document.body).backgroundColor;
+            const fill = getComputedStyle(root.querySelector(".annotation .bg")).fill === background;
+            const found = [names(), over, fill];
+            root.style.width = "350px";
+            await until(() => names()[0] === "MLM");
+            found.push(names());
             root.remove();
-            return [text, fill, behind];
+            return found;
         }""",
         {"figures": [curves()], "series": ["mlm_loss"], "example": [[0, 4.0], [9, 1.0]]},
     )
-    assert fill[0] == "always the same"
-    assert fill[1] == fill[2] != "rgba(0, 0, 0, 0)"
+    assert names == ["Masked words (MLM)", "Next sentence (NSP)"]
+    assert over is False
+    assert fill is True
+    assert narrow == ["MLM", "NSP"]
+
+
+def test_every_number_of_a_map_has_a_cell_however_small_it_is(page: Page) -> None:
+    """But for those that a map leaves out."""
+    painted = page.evaluate(
+        """async () => {
+            const { heatMap } = await import("/modules/parts/heat_map.js"), found = [];
+            for (const least of [undefined, 0]) {
+                const map = heatMap();
+                document.querySelector(".gradio-container").append(map.element);
+                map.draw({ rows: ["a", "b"], columns: ["c", "d"], values: [-7.5, -1.01, 0.2, 3], least,
+                    level: (each) => each / 7.5, measure: "Score", label: "", hint: "", describe: () => [] });
+                const image = new Image();
+                image.src = map.element.querySelector("image").href.baseVal;
+                await image.decode();
+                const pen = document.createElement("canvas").getContext("2d");
+                pen.drawImage(image, 0, 0);
+                const side = image.width / 2;
+                const places = [[0.5, 0.5], [1.5, 0.5], [0.5, 1.5], [1.5, 1.5]];
+                found.push(places.map(([x, y]) => pen.getImageData(x * side, y * side, 1, 1).data[3]));
+                map.element.remove();
+            }
+            return found;
+        }"""
+    )
+    assert painted == [[255] * 4, [0, 0, 255, 255]]
+
+
+def test_a_small_probability_has_the_digits_from_which_its_logarithm_follows(page: Page) -> None:
+    probabilities = [0.95081, 0.5, 0.0123456, 4.639e-5, 1.5e-30]
+    shown = page.evaluate(
+        'async (all) => { const { precise } = await import("/modules/parts/numbers.js"); return all.map(precise); }',
+        probabilities,
+    )
+    assert shown[:4] == ["0.9508", "0.5000", "0.01235", "0.00004639"]
+    for p, text in zip(probabilities, shown, strict=True):
+        assert float(text) == pytest.approx(p, rel=1e-3)
 
 
 def test_curves_of_an_experiment_leave_with_its_runs(page: Page) -> None:

@@ -1,10 +1,25 @@
 """The page in Chinese and Korean: chosen by the browser, switched in the bar, without a reload."""
 
+import dataclasses
 from collections.abc import Iterator
 
 import pytest
 from browser_steps import VIEWPORT, Tabs
 from playwright.sync_api import Page, expect
+from test_every_tab_translated import is_english
+
+from bert_core.runs.experiments import Marks, load_experiments
+from ui.compare.experiments import answer
+from ui.compare.trials import Trial
+from ui.finetune.transfer import Mark, measured
+from ui.finetune.transfer import answer as transfer_answer
+
+
+def each_marks(k: int) -> Marks:
+    """Of a variant: each is better than the one before, and takes longer."""
+    names = [item.name for item in dataclasses.fields(Marks)]
+    numbers = dict.fromkeys(names, 0.3 + k / 5) | {"mlm_baseline": 0.1, "nsp_baseline": 0.2, "seconds": 1.0 + k}
+    return Marks(**numbers | {"pairs": 480, "trained": ("mlm", "nsp")})
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +48,14 @@ def test_the_browser_chooses_the_language_and_the_bar_switches_it(chinese: Page)
     assert words.text_content() == before
 
 
+def test_a_text_that_begins_with_a_term_changes_with_the_language(chinese: Page) -> None:
+    names = chinese.locator("#run-monitor dt")
+    for code, text in (("zh-CN", "MLM 损失"), ("ko", "MLM 손실"), ("en", "MLM loss"), ("zh-CN", "MLM 损失")):
+        chinese.locator("#language").select_option(code)
+        expect(names.nth(1)).to_have_text(text)
+        expect(names.nth(1).locator(".b-term")).not_to_have_count(0)
+
+
 def test_a_text_that_is_written_later_is_translated_before_it_is_painted(chinese: Page) -> None:
     shown = chinese.evaluate(
         """async () => {
@@ -57,6 +80,31 @@ def test_a_text_that_is_written_later_is_translated_before_it_is_painted(chinese
         ["ABC Start"] * 3,
         [""] * 3,
     ]
+
+
+def test_what_experiments_and_comparisons_answer_is_translated_as_a_whole(chinese: Page) -> None:
+    sides = [[[each_marks(k)] * n for k in range(3)] for n in (1, 3)]
+    said = [answer(each, side) for each in load_experiments() for side in sides]
+    trial = Trial("transfer", "A task", "", ["random", "pretrained"] * 2, measured, lambda trial, space: None)
+    for n in (1, 3):
+        trial.marks = {(k, seed): Mark(8, [[4, 0.5]], 0.5 + k / 4, 0.5) for k in (0, 1) for seed in range(n)}
+        said.append(transfer_answer("accuracy", trial))
+    shown = chinese.evaluate(
+        """async (texts) => {
+            const box = document.createElement("p"), all = [];
+            document.body.append(box);
+            for (const text of texts) {
+                box.textContent = text;
+                await null;
+                await null;
+                all.push(box.textContent);
+            }
+            box.remove();
+            return all;
+        }""",
+        said,
+    )
+    assert [text for text in shown if is_english(text)] == []
 
 
 def test_a_curve_is_named_in_the_language_of_the_page_on_hover(chinese: Page) -> None:

@@ -97,6 +97,20 @@ def test_a_link_opens_a_lesson_and_the_page_answers(visit: Callable[..., Page]) 
     wait_for_question(page, lesson=None, text="thank you")
 
 
+COVERS = """(box) => {
+    const [card, named] = [box, document.querySelector(".b-toured")].map((each) => each.getBoundingClientRect());
+    return card.top < named.bottom && named.top < card.bottom && card.left < named.right && named.left < card.right;
+}"""
+
+
+def test_an_output_head_is_not_explained_as_a_head_of_attention(page: Page) -> None:
+    show(page, "masked-words", **FIRST)
+    term, tip = page.locator("#masked-closer .b-empty .b-term", has_text="head"), page.locator(".b-tip")
+    expect(term).to_have_text("output head")
+    term.focus()
+    expect(tip).to_contain_text("Output head: the last part")
+
+
 def test_a_term_explains_itself_and_the_tour_ends_with_escape(page: Page) -> None:
     term, tip = page.locator(".b-term", has_text="MLM loss"), page.locator(".b-tip")
     term.focus()
@@ -106,9 +120,11 @@ def test_a_term_explains_itself_and_the_tour_ends_with_escape(page: Page) -> Non
     page.keyboard.press("Escape")
     expect(tip).to_be_hidden()
     expect(page.locator(".b-tour")).to_have_count(0)
+    page.set_viewport_size({"width": 390, "height": 844})
     page.locator("#lessons-list").click()
     page.locator("#take-tour").click()
     box = page.locator(".b-tour")
+    assert box.evaluate(COVERS) is False
     for k in range(1, 7):
         expect(box).to_contain_text(f"{k} of 6")
         expect(page.locator(".b-toured")).to_have_count(1)

@@ -83,6 +83,7 @@ def test_a_link_shows_the_same_to_another_visitor(visit: Callable[..., Page], tm
     other.goto(page.url.partition("#")[0] + link)
     expect(other.locator("#link-notice")).to_contain_text("is being trained again, with the same recipe and seed")
     expect(other.locator("#model-step")).to_have_text(f"step {STEPS}")
+    expect(other.locator("#link-notice")).to_be_in_viewport(ratio=1)
     expect(other.locator("#attention-map .b-map-title")).to_have_text("Layer 2, head 3")
     expect(other.locator("#attention-switches thead")).to_contain_text("Without 1 head")
     expect(other.locator("#attention-switches table")).to_have_text(
@@ -123,4 +124,6 @@ def test_after_a_run_on_ones_own_text_every_tab_shows_its_words_and_a_link_says_
     other = visit(at=link_of(page))
     expect(other.locator("#link-notice")).to_contain_text("It was trained on a text that a link does not carry")
     expect(shown_model(other)).to_have_text("romeo-juliet")
+    expect(other.locator("#steps")).to_contain_text(re.compile("[A-Za-z]"))
+    expect(other.locator("#link-notice")).to_be_in_viewport(ratio=1)
     expect(other.get_by_role("tab", name="Step by step")).to_have_attribute("aria-selected", "true")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from urllib.parse import urlencode
 
-from browser_steps import FIRST, open_tab, shown_model, wait_for_question, wait_for_status
+from browser_steps import FIRST, open_tab, show, shown_model, wait_for_question, wait_for_status
 from playwright.sync_api import Page, expect
 
 AGAIN = "is being trained again, with the same recipe and seed"
@@ -36,6 +36,10 @@ def test_a_link_to_a_step_shows_that_step_and_says_that_it_is_trained_again(visi
     page.reload()
     expect(page.locator("#model-step")).to_have_text("step 33")
     expect(page.locator("#masked-guesses")).to_have_text(guesses, use_inner_text=True)
+    show(page, "masked-words", model=page.locator("#model-picker").input_value(), step="9999", **FIRST)
+    told = page.locator("#messages").get_by_text("no model of step 9,999; the page shows step 60")
+    expect(told).to_be_in_viewport(ratio=1)
+    expect(page.locator("#model-step")).to_have_text("step 60")
 
 
 def runs_of(page: Page) -> list[str]:

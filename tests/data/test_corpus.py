@@ -248,7 +248,7 @@ def test_odd_texts_take_no_more_than_seconds(text):
 @pytest.mark.parametrize("line", ["= " * 10_000 + "x", "= " * 10_000, "=" * 10_000 + "x ="])
 def test_headings_of_wikitext_are_found_in_linear_time(line):
     start = time.process_time()
-    assert Corpus.from_text(f"{line}\na b . c d .\n", "wikitext").documents == (("a b", "c d"),)
+    assert Corpus.from_text(f"{line}\na b . c d .\n", "wikitext").documents == (("a b", "c d ."),)
     assert time.process_time() - start < 5
 
 
@@ -272,10 +272,25 @@ def test_a_path_is_read_and_other_strings_are_texts(tmp_path):
         Corpus.from_text("a", "poem")
 
 
-def test_wikitext_lines_of_two_sentences_are_documents():
+def test_wikitext_lines_with_the_end_of_a_sentence_are_documents():
     text = " = Title = \n \n One two . Three four . \n A single sentence . \n = = Part = = \n a = b . c . d . \n"
     corpus = Corpus.from_text(text, "wikitext")
-    assert corpus.documents == (("One two", "Three four"), ("a = b", "c", "d"))
+    assert corpus.documents == (("One two", "Three four ."), ("A single sentence .",), ("a = b", "c", "d ."))
+
+
+def test_lines_of_two_texts_are_pairs_of_neighbours():
+    """As in the corpus of codertimo's BERT-pytorch."""
+    text = "Welcome to the\tthe jungle\n\nI can stay\there all night\n"
+    [note] = (found := Corpus.from_text(text)).notes
+    assert "read as neighbours" in note
+    assert found.labels is None
+    assert found.documents == (("Welcome to the", "the jungle"), ("I can stay", "here all night"))
+    assert Corpus.from_text("欢迎来到\t丛林世界\n我可以\t整夜待着\n").documents[1] == ("我可以", "整夜待着")
+    for others in ("a good film\tpos\na bad film\tneg\n", "s1\tone two\ns2\tthree four\n", f"{text}no tab here\n"):
+        assert len(Corpus.from_text(others).sentences) == others.count("\n") - others.count("\n\n")
+    for mixed in (f"{text}one\ttwo\t1\n", "one two\tthree\t1\nfour\tfive\n"):
+        with pytest.raises(CorpusError, match=r"is not a pair; .* on all lines two texts"):
+            Corpus.from_text(mixed, "pairs")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 import unicodedata
+from collections import Counter
 
 import pytest
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bert_core.config import BertConfig
+from bert_core.config import BertConfig, fields_of
 from bert_core.data.corpus import Corpus
 from bert_core.data.tokenizer import (
     CLS,
@@ -23,11 +24,13 @@ from bert_core.data.tokenizer import (
     UNK,
     Scheme,
     build_tokenizer,
+    plain,
     special_ids,
     train_tokenizer,
 )
 from bert_core.errors import CheckpointError, ConfigError, CorpusError
 from bert_core.model import BertForPreTraining
+from bert_core.runs.recipe import recipe_named
 from bert_core.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from bert_core.storage.tokenizer_file import load_tokenizer, save_tokenizer
 
@@ -111,7 +114,7 @@ def test_words_are_ordered_by_frequency_then_alphabet():
     }
 
 
-@pytest.mark.parametrize("kind", ["word", "wordpiece", "bpe"])
+@pytest.mark.parametrize("kind", ["word", "whitespace", "wordpiece", "bpe"])
 def test_special_tokens_in_a_training_text_are_words_like_any_other(kind):
     tokenizer = train_tokenizer(Corpus.from_text("say [MASK] now\nwhat [SEP] then\n[CLS] [PAD] [UNK]"), kind=kind)
     assert list(special_ids(tokenizer).values()) == [0, 1, 2, 3, 4]
@@ -312,7 +315,7 @@ def test_vocabularies_need_all_special_tokens_and_ids_without_gaps():
         build_tokenizer({**{token: index for index, token in enumerate(SPECIAL_TOKENS)}, "a": 4}, Scheme())
 
 
-@pytest.mark.parametrize("kind", ["word", "wordpiece", "bpe"])
+@pytest.mark.parametrize("kind", ["word", "whitespace", "wordpiece", "bpe"])
 def test_a_saved_tokenizer_loads_unchanged(kind, dialogue, tmp_path):
     tokenizer = train_tokenizer(dialogue, kind=kind)
     save_tokenizer(tokenizer, tmp_path / "tokenizer.json")
@@ -474,3 +477,26 @@ def test_learned_words_never_become_a_dict_which_stops_all_other_threads(monkeyp
     assert json.loads(learned.to_str()) == json.loads(rebuilt.to_str())
     monkeypatch.setattr("bert_core.data.tokenizer.build_tokenizer", None)
     assert train_tokenizer(corpus).get_vocab() == learned.get_vocab()
+
+
+def d2l_vocabulary(lines: list[str], least: int) -> dict[str, int]:
+    """How often the words of the book's WikiText data set occur: `_read_wiki`, `tokenize` and `Vocab` of d2l."""
+    paragraphs = [line.strip().lower().split(" . ") for line in lines if len(line.split(" . ")) >= 2]
+    counts = Counter(word for paragraph in paragraphs for sentence in paragraph for word in sentence.split())
+    return {word: count for word, count in counts.items() if count >= least and word != "<unk>"}
+
+
+def test_the_recipe_of_the_book_has_its_words(tmp_path):
+    text = " = Title , again = \n \n The <unk> cost 1 @,@ 000 , well @-@ known . It 's a Café , too . \n"
+    text += " Only one , here . \n"
+    text += " = = Part = = \n Well , the café . A @-@ B . <unk> <unk> . \n No end , no document \n"
+    recipe = recipe_named("wikitext-d2l")
+    config = fields_of(recipe.tokenizer) | {"min_frequency": 2}
+    ours = train_tokenizer(Corpus.from_text(text, recipe.text_kind), **config)
+    assert ours.get_vocab().keys() - {*SPECIAL_TOKENS} == d2l_vocabulary(text.splitlines(keepends=True), 2).keys()
+    read = ours.encode("The  <unk> , @-@\tCAFÉ cafe", add_special_tokens=False).tokens
+    assert read == ["the", UNK, ",", "@-@", "café", UNK]
+    assert plain(ours).encode("a <unk>").ids == [ours.token_to_id("a"), ours.token_to_id(UNK)]
+    save_tokenizer(ours, tmp_path / "tokenizer.json")
+    theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(tmp_path / "tokenizer.json"))
+    assert theirs("The <unk> , well").input_ids == ours.encode("The <unk> , well").ids

@@ -36,6 +36,8 @@ def tsv(*lines):
 MNLI = "index|promptID|pairID|genre|sentence1_binary_parse|sentence2_binary_parse|sentence1_parse|sentence2_parse"
 MNLI += "|sentence1|sentence2|label1|gold_label"
 STSB = "index|genre|filename|year|old_index|source1|source2|sentence1|sentence2|score"
+STSB_LINE = "0|news|f|2012|1|none|none|t1|t2"
+PAIR = "index|sentence1|sentence2|label"
 NAMED = [
     ("review|sentiment", "good|pos", "Texts: review. Label: sentiment."),
     ("text|label|label_text", "good|1|positive", "Texts: text. Label: label. Left out: label_text."),
@@ -184,6 +186,60 @@ def test_examples_without_a_label_are_left_out_and_counted(tmp_path, labels, kep
     assert [each.label for each in data.examples] == kept
     counted = [note for note in data.notes if "left out because" in note]
     assert sum(int(note.split(": ")[1].strip(".")) for note in counted) == len(labels) - len(kept)
+
+
+# GLUE's nine tasks as published: the lines of the training part, each of whose last ones has no label, the chosen
+# columns, and the lines of the test part.
+MNLI_TEST = MNLI.rpartition("|label1")[0]
+GLUE = {
+    "CoLA": ("gj04|1||t1 . ", "gj04|0|*|t1 .", "gj04|-1||t1 .", "4,2", "index|sentence", "0|t1 ."),
+    "SST-2": ("sentence|label", "t1 |1", "t1 |-1", "", "index|sentence", "0|t1"),
+    "MRPC": (
+        "Quality|#1 ID|#2 ID|#1 String|#2 String",
+        *("1|7|8|t1|t2", "|7|8|t1|t2", "", "index|#1 ID|#2 ID|#1 String|#2 String", "0|7|8|t1|t2"),
+    ),
+    "QQP": (
+        "id|qid1|qid2|question1|question2|is_duplicate",
+        *("0|1|2|t1|t2|0", "0|1|2|t1|t2|", "", "id|question1|question2", "0|t1|t2"),
+    ),
+    "STS-B": (STSB, *(f"0|news|f|2012|1|none|none|t1|t2|{score}" for score in ("2.5", "")), "", STSB[:-6], STSB_LINE),
+    "MNLI": (
+        MNLI,
+        *(f"0|1|1n|fiction|( a )|( b )|(R a)|(R b)|t1|t2|neutral|{label}" for label in ("neutral", "-")),
+        *("", MNLI_TEST, "0|1|1n|fiction|( a )|( b )|(R a)|(R b)|t1|t2"),
+    ),
+    "QNLI": (
+        "index|question|sentence|label",
+        *("0|t1|t2|entailment", "1|t1|t2|-1", "", "index|question|sentence", "0|t1|t2"),
+    ),
+    "RTE": (PAIR, "0|t1|t2|not_entailment", "1|t1|t2|", "", PAIR[:-6], "0|t1|t2"),
+    "WNLI": (PAIR, "0|t1|t2|1", "1|t1|t2|-1", "", PAIR[:-6], "0|t1|t2"),
+}
+
+
+@pytest.mark.parametrize("name", GLUE)
+def test_the_nine_tasks_of_glue_are_read_as_published(name, tiny_checkpoint, tmp_path):
+    *lines, columns, header, asked = GLUE[name]
+    train = read(tmp_path, tsv(*lines), REGRESS if name == "STS-B" else CLASSIFY, "train.tsv", columns=columns)
+    is_single = name in ("CoLA", "SST-2")
+    assert len(train.examples) == len(lines) - 1 - (name != "CoLA")
+    assert {each.texts[0].strip(" .") for each in train.examples} == {"t1"}
+    assert {each.pair for each in train.examples} == {None if is_single else "t2"}
+    labels = {"CoLA": ["1", "0"], "SST-2": ["1"], "MRPC": ["1"], "QQP": ["0"], "STS-B": [2.5], "WNLI": ["1"]}
+    words = {"MNLI": ["neutral"], "QNLI": ["entailment"], "RTE": ["not_entailment"]}
+    assert [each.label for each in train.examples] == {**labels, **words}[name]
+    assert any("left out because their label is" in note and note.endswith(": 1.") for note in train.notes)
+    test = read(tmp_path, tsv(header, asked), labelled=False, model=tuned(tiny_checkpoint, train.columns))
+    assert [each.texts for each in test.examples] == [train.examples[-1].texts]
+
+
+def test_one_of_a_thousand_lines_may_have_other_columns(tmp_path):
+    lines = ["sentence|label", *(f"text {i}|{i % 2}" for i in range(1998))]
+    found = read(tmp_path, tsv(*lines[:7], "cut", *lines[7:]))
+    assert len(found.examples) == 1998
+    assert found.notes.count("Lines left out because they have other columns than the first: 1.") == 1
+    with pytest.raises(CorpusError, match=r"Line 8 of task\.txt has 1 columns where the first line has 2"):
+        read(tmp_path, tsv(*lines[:7], "cut", "cut", "cut", "cut"))
 
 
 def test_a_few_examples_may_be_repeated(tmp_path):

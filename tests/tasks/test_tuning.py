@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import json
+import random
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from bert_core.tasks.examples import TaskData, TaskParts, load_task
 from bert_core.tasks.multiple_choice import ChoiceExample
 from bert_core.tasks.prediction import predict, review
 from bert_core.tasks.texts import TextExample
+from bert_core.tasks.token_classification import TaggedExample
 
 FAST = {"learning_rate": 0.01, "batch_size": 8, "dropout": 0, "validation_share": 0.2}
 
@@ -272,3 +274,24 @@ def test_words_that_the_vocabulary_does_not_know_are_said_and_too_many_are_refus
         finetune(tiny_checkpoint, data(4000), epochs=1, **FAST)
     with pytest.raises(ConfigError, match="The device 'tpu' is not available here"):
         finetune(tiny_checkpoint, data(2), device="tpu")
+
+
+def test_tags_of_bmes_are_learned(tiny_checkpoint, tmp_path):
+    """The tags of a name of one, two and three words: only its neighbours tell which a word has."""
+    rng, lines = random.Random(0), []
+    for _ in range(150):
+        for length in rng.choices((1, 2, 3), k=2):
+            tags = ["S-NAME"] if length == 1 else ["B-NAME", *["M-NAME"] * (length - 2), "E-NAME"]
+            lines += [
+                f"{rng.choice(['nice', 'today'])} O",
+                *(f"{rng.choice(['romeo', 'juliet'])} {tag}" for tag in tags),
+            ]
+        lines += ["team O", ""]
+    path = tmp_path / "names.txt"
+    path.write_text("\n".join(lines))
+    data = load_task(path, "token-classification")
+    assert data.labels() == ("O", "B-NAME", "E-NAME", "M-NAME", "S-NAME")
+    result = finetune(tiny_checkpoint, data, epochs=30, learning_rate=0.02, dropout=0.0)
+    assert result.validation["f1"] > 0.95
+    [found] = predict(result.checkpoint, [TaggedExample(("nice", "juliet", "romeo", "romeo", "team"), None)])
+    assert found.tags == ("O", "B-NAME", "M-NAME", "E-NAME", "O")

@@ -1,6 +1,7 @@
 """The colours of numbers differ in lightness, for every eye and in both themes, and are stated once."""
 
 import itertools
+import math
 import re
 from typing import cast
 
@@ -43,6 +44,13 @@ def test_each_step_of_a_map_is_lighter_or_darker_than_the_step_before(theme: str
     ratios = [contrast(stop, background) for stop in stops]
     assert all(later / earlier > 1.35 for earlier, later in itertools.pairwise(ratios))
     assert ratios[-1] > 12
+
+
+@pytest.mark.parametrize("theme", BACKGROUNDS, ids=["light", "dark"])
+def test_a_number_and_its_opposite_have_different_colours(theme: str) -> None:
+    for more, less in zip(variable(theme, "map")[1:], variable(theme, "opposite")[1:], strict=True):
+        parts = ([int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in (more, less))
+        assert math.dist(*parts) > 70, (more, less)
 
 
 @pytest.mark.parametrize("name", ["accent", "mlm", "nsp"])

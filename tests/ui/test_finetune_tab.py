@@ -181,7 +181,7 @@ def test_pretraining_is_compared_with_random_weights(workspaces, space, tiny_che
         time.sleep(0.01)
     assert (news["done"], news["of"], news["reason"]) == (6, 6, "")
     assert space.unlisted == []
-    for words in ("8 examples", "32 examples", "80 examples", "from random ones"):
+    for words in ("8 examples", "32 examples", "80 examples", "(random weights)"):
         assert words in news["result"]["answer"]
     assert "80 held-out examples" in news["result"]["how"]
     assert len(news["figure"]["data"]) == 4
@@ -220,12 +220,12 @@ def test_the_sentence_says_what_the_numbers_carry() -> None:
     trial = Trial("transfer", "A task", "", ["random", "pretrained"] * 2, measured, lambda trial, space: None)
     trial.marks = marks(0, [0.6, 0.61, 0.62], [0.8, 0.82, 0.81], 32) | marks(2, [0.5, 0.52, 0.51], [0.52, 0.5, 0.51], 8)
     assert answer("accuracy", trial) == (
-        "Neither is more than 5 points above always giving the most frequent answer (8 examples: 51% ± 1 from "
-        "pretrained weights, 51% ± 1 from random ones); pre-training helps (32 examples: 81% ± 1 from "
-        "pretrained weights, 61% ± 1 from random ones)."
+        "8 examples: 51% ± 1 (random weights), 51% ± 1 (pretrained weights). Neither is more than 5 points above "
+        "always giving the most frequent answer. 32 examples: 61% ± 1 (random weights), 81% ± 1 (pretrained weights). "
+        "Pre-training helps."
     )
     trial.marks = marks(0, [0.6], [0.8], 32)
-    assert answer("accuracy", trial).startswith("One seed cannot settle it (32 examples: 80% from")
-    assert answer("pearson", trial).startswith("One seed cannot settle it (32 examples: 0.80 from")
+    assert answer("accuracy", trial).endswith("80% (pretrained weights). One seed cannot settle it.")
+    assert answer("pearson", trial).endswith("0.80 (pretrained weights). One seed cannot settle it.")
     chart = figure("accuracy", trial)
     assert [trace["name"] for trace in chart["data"]] == 2 * ["Random weights"] + 2 * ["Pretrained weights"]

@@ -206,7 +206,7 @@ def test_an_experiment_on_what_no_model_is_trained_for_says_so(workspaces, space
         workspaces, space, experiment_named("segments"), RECIPE.override({"training.nsp_weight": 0}), None, range(1)
     )
     answer = result_of(space)["result"]["answer"]
-    assert answer == "Not compared, because not every model is trained for it (pairs right)."
+    assert answer == "Pairs right. Not compared, because not every model is trained for it."
 
 
 def test_a_model_that_cannot_be_tested_gives_a_reason_instead_of_a_result(workspaces, space, monkeypatch) -> None:
@@ -260,31 +260,33 @@ def answer_on(name: str, *sides: list[Marks]) -> str:
 def test_the_answer_says_no_more_than_the_numbers() -> None:
     same, better = [marked() for _ in range(3)], [marked(mlm_accuracy=0.8, nsp_accuracy=0.9, seconds=3.0)] * 3
     assert answer_on("layers", same, better) == (
-        "Depth helps with asked words (asked words right: 1 layer 50% ± 0, 4 layers 80% ± 0); "
-        "it costs time (training time: 1 layer 0.5 s ± 0.0, 4 layers 3.0 s ± 0.0)."
+        "Asked words right: 50% ± 0 (1 layer), 80% ± 0 (4 layers). Depth helps with asked words. "
+        "Training time: 0.5 s ± 0.0 (1 layer), 3.0 s ± 0.0 (4 layers). It costs time."
     )
     assert answer_on("layers", same[:1], better[:1]) == (
-        "One seed cannot settle it (asked words right: 1 layer 50%, 4 layers 80%; "
-        "training time: 1 layer 0.5 s, 4 layers 3.0 s)."
+        "Asked words right: 50% (1 layer), 80% (4 layers). Training time: 0.5 s (1 layer), 3.0 s (4 layers). "
+        "One seed cannot settle it."
     )
     unsettled = [marked(nsp_accuracy=value, nsp_baseline=0.4) for value in (0.5, 0.9, 0.7)]
-    assert "The seeds do not settle it (pairs right: With segments 70% ± 20" in answer_on("segments", unsettled, better)
+    answered = answer_on("segments", unsettled, better)
+    assert answered.startswith("Pairs right: 70% ± 20 (With segments), ")
+    assert answered.endswith(". The seeds do not settle it.")
     saturated = [marked(nsp_accuracy=1.0)] * 3
-    assert "cannot show a difference (pairs right: With segments 100% ± 0" in answer_on(
-        "segments", saturated, saturated
-    )
+    answered = answer_on("segments", saturated, saturated)
+    assert answered.startswith("Pairs right: 100% ± 0 (With segments)")
+    assert answered.endswith("cannot show a difference.")
     constant = [marked(nsp_accuracy=0.5)] * 3
     assert answer_on("segments", constant, constant) == (
-        "No model is more than 5 points above always giving the most frequent answer (pairs right: With segments "
-        "50% ± 0, Without segments 50% ± 0, always the most frequent answer 50%)."
+        "Pairs right: 50% ± 0 (With segments), 50% ± 0 (Without segments), 50% (always the most frequent answer). "
+        "No model is more than 5 points above always giving the most frequent answer."
     )
 
 
 def test_what_is_not_asked_is_called_that() -> None:
     nothing = [marked(kept_accuracy=math.nan, masked_accuracy=0.97)] * 3
     assert answer_on("mask-kind", nothing, nothing) == (
-        "Not asked in this test (right at words left unchanged); all models are within 5 points of 100%, so this text "
-        "cannot show a difference (right at [MASK]: 80/10/10 97% ± 0, Always [MASK] 97% ± 0)."
+        "Right at words left unchanged. Not asked in this test. Right at [MASK]: 97% ± 0 (80/10/10), 97% ± 0 (Always "
+        "[MASK]). All models are within 5 points of 100%, so this text cannot show a difference."
     )
 
 

@@ -31,7 +31,7 @@ from ui.compare.trials import (
     Trial,
     format_number,
     seeds_control,
-    sentence,
+    sentences,
     trial_view,
 )
 from ui.frame.page import Page
@@ -144,7 +144,7 @@ def _check_bytes(recipes: list[Recipe], vocabulary: int, seeds: int, limit: int)
 
 
 def answer(experiment: Experiment, marks: Sequence[Sequence[Marks]]) -> str:
-    """A sentence that answers the experiment's question, as far as the numbers can.
+    """Sentences that answer the experiment's question, as far as the numbers can.
 
     marks: for each variant those of its runs, one for each seed.
     """
@@ -153,7 +153,7 @@ def answer(experiment: Experiment, marks: Sequence[Sequence[Marks]]) -> str:
         verdict = outcome(contrast, marks)
         conclusion = NO_CONCLUSION.get(verdict) or getattr(contrast, verdict)
         conclusions.append((conclusion, len(marks[0]), _numbers(experiment, contrast, marks, verdict)))
-    return sentence(conclusions)
+    return sentences(conclusions)
 
 
 def _numbers(experiment: Experiment, contrast: Contrast, marks: Sequence[Sequence[Marks]], verdict: str) -> str:
@@ -161,9 +161,9 @@ def _numbers(experiment: Experiment, contrast: Contrast, marks: Sequence[Sequenc
     measure, phrase = contrast.measure, MEASURES[contrast.measure].phrase
     if verdict in ("not asked", "not trained"):
         return phrase
-    numbers = [f"{experiment.variants[n].title} {_cell(marks[n], measure)}" for n in (0, contrast.other)]
+    numbers = [f"{_cell(marks[n], measure)} ({experiment.variants[n].title})" for n in (0, contrast.other)]
     if verdict in ("no better", "fallback"):
-        numbers.append(f"always the most frequent answer {baseline_of(marks[0][0], measure):.0%}")
+        numbers.append(f"{baseline_of(marks[0][0], measure):.0%} (always the most frequent answer)")
     return f"{phrase}: {', '.join(numbers)}"
 
 

@@ -126,14 +126,14 @@ def trial_news(kind: str, space: Workspace, number: int = 0, done: int = 0) -> d
     return news | {"now": f"{trial.variants[variant]}, seed {seed}", "fraction": fraction, "left": left}
 
 
-def sentence(conclusions: Iterable[tuple[str, int, str]]) -> str:
-    """A sentence of conclusions, each once; it comes with its number of seeds and the numbers from which it follows."""
+def sentences(conclusions: Iterable[tuple[str, int, str]]) -> str:
+    """Conclusions, each once, after the numbers from which it follows; it comes with its number of seeds."""
     grouped: dict[str, list[str]] = {}
     for conclusion, seeds, numbers in conclusions:
         words = conclusion.format(seeds="one seed" if seeds == 1 else f"{seeds} seeds")
         grouped.setdefault(words, []).append(numbers)
-    whole = "; ".join(f"{conclusion} ({'; '.join(numbers)})" for conclusion, numbers in grouped.items())
-    return f"{whole[:1].upper()}{whole[1:]}." if whole else ""
+    said = [each for words, numbers in grouped.items() for each in (*numbers, words)]
+    return " ".join(f"{each[:1].upper()}{each[1:]}." for each in said)
 
 
 def format_number(number: Spread, unit: str) -> str:

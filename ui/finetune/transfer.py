@@ -17,7 +17,7 @@ from bert_core.tasks.examples import TaskData, TaskParts
 from bert_core.tasks.prediction import review
 from bert_core.training.verdicts import MARGIN, SEEDS, Spread, compare
 from ui.compare import trials
-from ui.compare.trials import FEW_SEEDS, Trial, format_number, sentence
+from ui.compare.trials import FEW_SEEDS, Trial, format_number, sentences
 from ui.finetune.answers import MOST_JUDGED
 from ui.parts.figures import transfer_chart
 from ui.server.probe_lock import probe_lock
@@ -70,7 +70,7 @@ def report(measure: str, trial: Trial, space: Workspace) -> dict[str, Any] | Non
     """What pre-training bought in a sentence, and how that was measured."""
     seeds = len({seed for _, seed in trial.marks})
     spread = f", mean ± standard deviation over {seeds} seeds" if seeds > 1 else ""
-    how = f"{in_words(measure)} on {trial.about}{spread}. All runs have the same number of steps."
+    how = f"{in_words(measure)}, measured on {trial.about}{spread}. All runs have the same number of steps."
     how += f" {FEW_SEEDS}" if seeds < SEEDS else ""
     return {"answer": answer(measure, trial), "how": how} if seeds else None
 
@@ -83,10 +83,10 @@ def answer(measure: str, trial: Trial) -> str:
         sides = trial.complete(variant, variant + 1)
         if marks := sides[0]:
             random, pretrained = (Spread(tuple(mark.value for mark in side)) for side in sides)
-            numbers = f"{format_number(pretrained, unit)} from pretrained weights, {format_number(random, unit)}"
-            numbers = f"{marks[0].examples:,} examples: {numbers} from random ones"
+            numbers = f"{format_number(random, unit)} ({STARTS[0]}), {format_number(pretrained, unit)} ({STARTS[1]})"
+            numbers = f"{marks[0].examples:,} examples: {numbers}"
             conclusions.append((CONCLUSIONS[compare(random, pretrained, baseline)], len(marks), numbers))
-    return sentence(conclusions)
+    return sentences(conclusions)
 
 
 def figure(measure: str, trial: Trial) -> dict[str, Any] | None:

@@ -68,7 +68,7 @@ def shown_model(workspaces: Workspaces, space: Workspace, key: str, step: int | 
     is_active = run.status in ACTIVE  # read first: the snapshots of a run that has ended are all there
     steps = [snapshot.step for snapshot in run.snapshots]
     detail = "" if steps else "preparing" if is_active else "ended before it had a model"
-    is_there = step is not None and steps and (not is_active or step <= steps[-1])
+    near = steps if steps and (not is_active or (step or 0) <= steps[-1]) else []
     return {
         "key": key,
         "name": space.title_of(run),
@@ -76,7 +76,7 @@ def shown_model(workspaces: Workspaces, space: Workspace, key: str, step: int | 
         "own": True,
         "run": run.id,
         "steps": steps,
-        "at": min(steps, key=lambda each: abs(each - step)) if is_there else None,
+        "at": None if step is None else min(near, key=lambda each: abs(each - step), default=None),
         "curve": [point[:2] for point in thin(run.history(), CURVE_POINTS, series_of(run)[0])],
         "active": is_active,
         "recipe": description(run),

@@ -19,14 +19,14 @@ LENS_HINT = (
     "The output head for masked words was trained on the last layer. The table shows where this head can read the "
     "answer, not where the answer appears: an earlier layer may hold it in a form that this head cannot read."
 )
-PATH = "If “{word}” is right, the loss is −ln {p:.4f} = {loss:.4f}; a uniform guess has ln {size:,} = {chance:.4f}. "
+PATH = "If “{word}” is right, the loss is −ln {p} = {loss:.4f}; a uniform guess has ln {size:,} = {chance:.4f}. "
 MATTERED_HINT = (
     "Every other word was hidden too, one at a time. The numbers are the change of the probability of {answer} in "
     "percentage points; a minus means that the word helped. Words that stand in for each other can each change little."
 )
 SWEEP_HINT = (
     "Each word was hidden once; the stronger the colour, the likelier the model finds the word. Click a word to see "
-    "alternatives. Mean log-probability {mean:.2f} (0 is certain): how well words fit their positions, each predicted "
+    "alternatives. Mean log-probability {mean} (0 is certain): how well words fit their positions, each predicted "
     "from all the others. It is not the probability of the sentence."
 )
 
@@ -64,7 +64,8 @@ def lens_value(checkpoint: Checkpoint, masked: Question, word: MaskedWord) -> di
         for cells, ranks, best in zip(lens.probabilities.tolist(), lens.ranks.tolist(), lens.best)
     ]
     p, size = max(rows[-1]["cells"][column], 1e-38), checkpoint.tokenizer.get_vocab_size()
-    path = PATH.format(word=watched, p=p, loss=-math.log(p), size=size, chance=math.log(size))
+    digits = max(4, 3 - math.floor(math.log10(p)))  # four of a small number count, so that its logarithm is the loss
+    path = PATH.format(word=watched, p=f"{p:.{digits}f}", loss=-math.log(p), size=size, chance=math.log(size))
     piece = f" The first of its {word.masks} pieces is shown." if word.masks > 1 else ""
     return {
         "kind": LENS,
@@ -126,8 +127,8 @@ def sweep_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
         }
         for entry in swept.words
     ]
-    mean = swept.mean_log_probability
-    caption = "The model knows none of these words." if math.isnan(mean) else SWEEP_HINT.format(mean=mean)
+    mean = f"{swept.mean_log_probability:.2f}".replace("-", "−")
+    caption = "The model knows none of these words." if mean == "nan" else SWEEP_HINT.format(mean=mean)
     return {"kind": SWEEP, "text": caption, "words": words}
 
 

@@ -111,7 +111,7 @@ class Guard:
             if scope.get("method") != "POST":
                 self._count(scope, _query_session(scope), COST_OF_FILE)
                 await self._app(scope, receive, send)
-            elif _path(scope).startswith(_UPLOADS):
+            elif path_of(scope).startswith(_UPLOADS):
                 await self._upload(scope, receive, send)
             else:
                 await self._question(scope, receive, send)
@@ -121,7 +121,7 @@ class Guard:
     def _check_sender(self, scope: Scope) -> None:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         origin = headers.get(b"origin", "")
-        if _REFUSED.match(_path(scope)):
+        if _REFUSED.match(path_of(scope)):
             raise _Refused(404, "There is nothing here.")
         is_foreign = headers.get(b"sec-fetch-site") == "cross-site"
         is_foreign |= bool(origin) and self._hosts is not None and urlsplit(origin).hostname not in self._hosts
@@ -143,7 +143,7 @@ class Guard:
         largest = max(LARGEST_QUESTION, self._limits.upload_bytes // 64)
         await self._read(scope, receive, body.extend, largest, QUESTION_SECONDS)
         session = _checked_question(bytes(body)) if body else ""
-        path = _path(scope)
+        path = path_of(scope)
         cost = next((cost for start, cost in COSTS.items() if path.startswith(start)), COST)
         self._count(scope, session or _query_session(scope) or "-", cost)
         sent = [{"type": "http.request", "body": bytes(body), "more_body": False}]
@@ -228,9 +228,9 @@ def _file_replay(file: IO[bytes]) -> Receive:
     return replay
 
 
-def _path(scope: Scope) -> str:
+def path_of(scope: Scope) -> str:
     """The part of the path by which Gradio finds a route."""
-    return scope["path"].removeprefix(scope.get("root_path", ""))
+    return scope["path"].removeprefix(scope.get("root_path", ""))  # which not every proxy takes away
 
 
 def _address(scope: Scope) -> str:

@@ -14,9 +14,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ui.gradio_gaps import finish_document
+from ui.server.guard import path_of
 
 MOST_DOCUMENTS = 16  # of different hosts
 _OF_ADDRESS = (b"host", b"x-forwarded", b"x-gradio")  # the beginnings of headers by which Gradio writes addresses
+_OF_VISITOR = b"x-forwarded-for"  # by which it does not
 
 
 class Packed:
@@ -43,10 +45,11 @@ class Documents:
         self._making = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_document = scope["type"] == "http" and (scope["method"], scope["path"]) == ("GET", "/")
+        is_document = scope["type"] == "http" and (scope["method"], path_of(scope)) == ("GET", "/")
         if not is_document or scope.get("query_string"):
             return await self._app(scope, receive, send)
-        key = (scope.get("scheme"), *sorted(item for item in scope["headers"] if item[0].startswith(_OF_ADDRESS)))
+        of_address = (item for item in scope["headers"] if item[0].startswith(_OF_ADDRESS) and item[0] != _OF_VISITOR)
+        key = (scope.get("scheme"), *sorted(of_address))
         if key not in self._kept:
             async with self._making:  # a class that comes at once waits for the first one's
                 if key not in self._kept and not await self._make(key, scope, receive, send):

@@ -8,7 +8,7 @@ import inspect
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -130,10 +130,11 @@ class Workspaces:
         space.add_run(run) if listed else space.unlisted.append(run)
         return run
 
-    def repeat(self, space: Workspace, run: Run, *, paused: bool) -> Run:
+    def repeat(self, space: Workspace, run: Run, *, paused: bool = False, **changes: Any) -> Run:
         """Start a run with the same settings, text and seed; it begins with the same weights, bit for bit.
 
-        paused: before its first step. Raises RunError while another run is active, or if the text is no longer kept.
+        paused: before its first step. changes: of its settings, as `Recipe.override` takes them. Raises RunError while
+        another run is active, or if the text is no longer kept.
         """
         space.refuse_if_active()
         if run.prepared is None:
@@ -143,7 +144,8 @@ class Workspaces:
             if not run.snapshots or run.snapshots[0].step:
                 raise RunError("The weights from which this run went on are no longer kept; start it from the form.")
             start = run.snapshots[0].checkpoint()
-        return self.start(space, run.recipe, text, run.recipe.seed, paused=paused, variant=variant, start=start)
+        recipe = run.recipe.override(changes)
+        return self.start(space, recipe, text, run.recipe.seed, paused=paused, variant=variant, start=start)
 
     def resume(self, space: Workspace, folder: Path, corpus: Corpus | None = None) -> Run:
         """Resume a saved run. Errors as for `start` and `TrainingService.resume`."""
@@ -272,6 +274,11 @@ class Workspaces:
             space = self._spaces.setdefault(visitor, Workspace("", self.service.budget()))
         space.last_seen = self.service.now()
         return space
+
+    def peek(self, visitors: Iterable[str]) -> list[Workspace]:
+        """The workspaces of visitors, by the digests of their tokens, which renews no lease."""
+        with self._lock:
+            return [self._spaces[visitor] for visitor in visitors if visitor in self._spaces]
 
     def _unfinished(self) -> Iterator[tuple[str, Run, str]]:
         with self._lock:

@@ -98,8 +98,9 @@ STAGES = (
     (
         "next-sentence",
         "Next sentence",
-        "The last layer's vector at [CLS] passes through the pooler, a matrix and tanh. Two scores come out, and "
-        "softmax makes them the probabilities that the second sentence follows or not.",
+        "The last layer's vector at [CLS], or of some models the mean of all vectors, passes through the pooler, a "
+        "matrix and tanh. Two scores come out, and softmax makes them the probabilities that the second sentence "
+        "follows or not.",
     ),
 )
 # Python for each stage, in which `found` is the answer of `follow`; h is the head and t the token, both from 0.
@@ -125,7 +126,8 @@ LINES = {
         "found.states[{layer}, t] + found.layer['projected'][t]  # found.layer['attention_sum'][t]",
     ),
     "feed-forward": (
-        "torch.nn.functional.{activation}(found.layer['inner'][t])  # found.layer['activated'][t]",
+        "activation = checkpoint.model.bert.encoder.layer[{layer}].activation",
+        "activation(found.layer['inner'][t])  # found.layer['activated'][t]",
         "found.layer['attended'][t] + found.layer['fed'][t]  # found.layer['output_sum'][t]",
     ),
     "layers": ("found.states[:, t]  # (layers + 1, D)",),
@@ -218,7 +220,7 @@ def inputs_value(checkpoint: Checkpoint, question: Question, name: str, index: i
         ("projected", numbers["joined"][t], block.attention.output.dense),
         ("inner", numbers["attended"][t], block.intermediate["dense"]),
         ("fed", numbers["activated"][t], block.output.dense),
-        ("pooled", found.states[-1, 0], cast(Any, model.bert.pooler)["dense"]),
+        ("pooled", model.bert.read_by_pooler(found.states[-1:])[0], cast(Any, model.bert.pooler)["dense"]),
     ):
         products[each] = (values, dense.weight, dense.bias, 0, len(cast(Any, dense).bias))
     if found.words:
@@ -275,7 +277,8 @@ def steps_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
     vectors |= {name: values[t] for name, values in numbers.items() if values.dim() == 2}
     vectors |= {f"after{number}": state for number, state in enumerate(found.states[:, t])}
     vectors |= {f"{name}{at}": norm[i] for name, norm in found.norms.items() for i, at in enumerate(("Gain", "Bias"))}
-    vectors |= {"first": found.states[-1, 0]} | ({"pooled": found.pair["pooled"]} if found.pair else {})
+    vectors["read"] = checkpoint.model.bert.read_by_pooler(found.states[-1:])[0]
+    vectors |= {"pooled": found.pair["pooled"]} if found.pair else {}
     if found.words:
         assert chosen.asked is not None
         vectors["last"] = found.states[-1, chosen.asked]
@@ -292,6 +295,7 @@ def steps_value(checkpoint: Checkpoint, question: Question) -> dict[str, Any]:
         "token": t,
         "eps": config.layer_norm_eps,
         "activation": config.hidden_act,
+        "pooler": config.pooler,
         "vectors": {name: packed(values) for name, values in vectors.items()},
         "words": words_shown(checkpoint, chosen, found),
         "pair": {name: found.pair[name].tolist() for name in ("logits", "probabilities")} if found.pair else None,
@@ -366,8 +370,7 @@ def steps_code(checkpoint: Checkpoint, chosen: Selection, *keys: str) -> str:
     texts = ", ".join(repr(text) for text in chosen.texts if text is not None)
     has = {"scores-of-words": chosen.asked is not None, "probabilities": chosen.asked is not None}
     config = checkpoint.config
-    names: dict[str, Any] = {"layer": layer, "heads": config.num_attention_heads}
-    names |= {"eps": config.layer_norm_eps, "activation": config.hidden_act}
+    names = {"layer": layer, "heads": config.num_attention_heads, "eps": config.layer_norm_eps}
     lines = [line.format(**names) for key in keys if has.get(key, True) for line in LINES[key]]
     return "import torch\n" + python_code(
         checkpoint.name,

@@ -24,22 +24,22 @@ REPEATED = "{repeated:,} of them are in the training text too and are left out."
 UNKNOWN = "{unknown:,} of {tokens:,} held-out words are left out: they are [UNK] or not in the training text."
 VERDICTS = {
     "not asked": "No word of the training text could be asked.",
-    "diverged": "This run has diverged: it guesses the same at every position, whatever the words around it. "
-    "The learning rate, up to {rate:g}, is the suspect; train again with a smaller one.",
-    "no better": "It predicts training words {seen} than always guessing “{frequent}”: it has not learned from "
-    "context, not yet or not at this learning rate, up to {rate:g}.",
-    "unmeasured": "It predicts training words better than always guessing “{frequent}”. Whether it memorises them or "
-    "generalises cannot be measured without held-out words.",
-    "memorised": "This is memorising: it predicts training words better than held-out words, and held-out words "
-    "{unseen} than always guessing “{frequent}”.",
-    "both": "It generalises, and memorises as well: it predicts held-out words better than always guessing "
-    "“{frequent}”, and training words better still.",
-    "generalises": "It generalises: it predicts held-out words better than always guessing “{frequent}”, "
-    "and training words not clearly better than those.",
-    "unclear": "Not settled: it predicts training words better than always guessing “{frequent}”, but so few words do "
-    "not show whether held-out words too.",
+    "diverged": "It gives the same answer at every position, whatever the words around it: this run has diverged. The "
+    "learning rate, up to {rate:g}, is probably too high.",
+    "no better": "That is {seen} than always giving that answer: it has not learned from the words around, not yet or "
+    "not at this learning rate, up to {rate:g}.",
+    "unmeasured": "{why}, so this cannot show whether it learned a rule or learned the text by heart.",
+    "memorised": "It learned its own text by heart: on held-out words it is {unseen} than always giving that answer.",
+    "both": "It learned something that carries over to new text, and some of its own text by heart.",
+    "generalises": "It learned something that carries over to new text: its own text is not clearly easier for it.",
+    "unclear": "So few held-out words cannot show whether what it learned carries over to new text.",
 }
-PAIRS = "It judges pairs {how} than always guessing “{constant}”."
+ALL_USED, NONE_HELD = "All {sentences:,} sentences were used for training", "No held-out word could be asked"
+OWN, HELD = "{right:,} of {asked:,} hidden words of its own text", "{right:,} of {asked:,} of the held-out text"
+PAIRS = (
+    "It judges {right:,} of {asked:,} pairs of {text} right: {how} than always answering “{constant}” ({baseline:,})."
+)
+ENOUGH = 0.9  # of the words right: more steps would teach little
 RULE = (
     f"At most {MOST_WORDS} words of each part are asked, each once. “Better” means that chance alone gives such a "
     f"difference in fewer than {CHANCE:.0%} of cases: by a sign test against the constant guess, and by Fisher's exact "
@@ -59,7 +59,8 @@ def exam_view(workspaces: Workspaces) -> gr.HTML:
 
 def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[str, Any]:
     """What the exam view shows: `text` on the parts and, unless a run in training is shown live (selected is None),
-    `step`, `verdict` (sentences), `rule`, `columns` and `rows` of a name and (right, of how many) for each column.
+    `step`, `verdict` (sentences), `advice` (what to do next: "longer", "slower" or ""), `rule`, `columns` and `rows` of
+    a name and (right, of how many) for each column.
     """
     prepared, found = run.prepared, space.checkpoint(run, selected)
     if prepared is None or is_finetuning(run) or found is None:
@@ -78,18 +79,20 @@ def exam_value(space: Workspace, run: Run, selected: int | None = None) -> dict[
         results = {name: examine_part(checkpoint, part, training, longest) for name, part in parts.items()}
     config, shown = run.recipe.training, list(results.values())
     constant = "does not follow" if training.pair_labels is None else "the more frequent label"
-    rows, sentences = [], []
+    rows, sentences, advice = [], [], ""
     if config.mlm_weight:
         rows += _rows("Hidden words right", f"Always “{shown[0].frequent}”", [each.words for each in shown])
         rate = max((row.learning_rate for row in run.history()[:step]), default=config.learning_rate)
-        sentences.append(_word_verdict(*shown, rate=rate))
+        sentence, advice = _word_verdict(*shown, rate=rate)
+        sentences.append(sentence)
     if config.nsp_weight:
         rows += _rows("Pairs judged right", f"Always “{constant}”", [each.pairs for each in shown])
-        sentences.append(_pair_verdict({name: each.pairs for name, each in results.items()}, constant))
+        sentences += _pair_verdicts([each.pairs for each in shown], constant)
     return {
         "text": _about(held_out, shown[1]) if held_out else nothing,
         "step": step,
-        "verdict": [sentence for sentence in sentences if sentence],
+        "verdict": sentences,
+        "advice": advice,
         "rule": RULE,
         "columns": list(parts),
         "rows": rows,
@@ -120,25 +123,30 @@ def _about(held_out: Corpus, asked: PartExam) -> str:
     return " ".join(sentences)
 
 
-def _word_verdict(seen: PartExam, unseen: PartExam | None = None, *, rate: float) -> str:
-    """A sentence on the words, and the fractions that are right: seen words, unseen words, a constant guess."""
-    parts = {"training words": seen.words} | ({"held-out words": unseen.words} if unseen else {})
-    parts = {name: words for name, words in parts.items() if words.asked}
-    verdict = judge_memory(seen.words, parts.get("held-out words"), seen.information)
-    how = {"seen": _how(seen.words), "unseen": _how(unseen.words) if unseen else ""}
-    sentence = VERDICTS[verdict].format(frequent=seen.frequent, rate=rate, **how)
-    numbers = [f"{name} {words.right / words.asked:.0%}" for name, words in parts.items()]
-    numbers += [f"always “{seen.frequent}” {words.baseline / words.asked:.0%}" for words in [*parts.values()][-1:]]
-    return f"{sentence} (Right: {', '.join(numbers)}.)" if numbers else sentence
+def _word_verdict(seen: PartExam, unseen: PartExam | None = None, *, rate: float) -> tuple[str, str]:
+    """Sentences on the words, the counts first, and what to do next."""
+    held = unseen.words if unseen and unseen.words.asked else None
+    verdict = judge_memory(seen.words, held, seen.information)
+    why = NONE_HELD if unseen else ALL_USED.format(sentences=seen.sentences)
+    how = {"seen": _how(seen.words), "unseen": _how(held) if held else ""}
+    sentence = VERDICTS[verdict].format(rate=rate, why=why, **how)
+    if verdict == "not asked":
+        return sentence, ""
+    parts = [seen.words, *([held] if held else [])]
+    counts = " and ".join(text.format(**words._asdict()) for text, words in zip((OWN, HELD), parts))
+    constant = " and ".join(f"{words.baseline:,}" for words in parts)
+    advice = "slower" if verdict == "diverged" else "longer" if seen.words.right < ENOUGH * seen.words.asked else ""
+    return f"It fills in {counts}. (Always answering “{seen.frequent}” would fill in {constant}.) {sentence}", advice
 
 
-def _pair_verdict(parts: dict[str, Tally], constant: str) -> str:
-    """A sentence on the pairs; "" where none was judged."""
-    how = {name: _how(tally) for name, tally in parts.items() if tally.asked}
-    if not how:
-        return ""
-    each = [*how.values()][:1] if len(set(how.values())) == 1 else [f"{how[name]} ({name.lower()})" for name in how]
-    return PAIRS.format(how=" and ".join(each), constant=constant)
+def _pair_verdicts(parts: list[Tally], constant: str) -> list[str]:
+    """A sentence on the pairs of each part where some were judged."""
+    texts = zip(("its own text", "the held-out text"), parts)
+    return [
+        PAIRS.format(text=text, how=_how(tally), constant=constant, **tally._asdict())
+        for text, tally in texts
+        if tally.asked
+    ]
 
 
 def _how(tally: Tally) -> str:

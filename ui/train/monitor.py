@@ -36,8 +36,8 @@ def run_monitor(workspaces: Workspaces, tabs: Sequence[Tab]) -> gr.HTML:
     """The component. Value: {"visitor", "run", "steps", "device", ...}; run is None before the first.
 
     `.status` fires when the status changes, `.elsewhere` when another browser tab of the visitor changed something,
-    `.limits` when a teacher has changed the limits of runs, `.more` with {"run", "steps"} when a person lets an ended
-    run go on.
+    `.limits` when a teacher has changed the limits of runs, `.longer` with {"run", "steps"} when a person lets an ended
+    run go on, `.slower` to start it with a smaller rate.
     """
 
     def guesses(space: Workspace, run_id: str, step: int | None, first: bool) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def run_monitor(workspaces: Workspaces, tabs: Sequence[Tab]) -> gr.HTML:
     story = sorted((*tab.story, tab.name) for tab in tabs if tab.story)
     return view(
         "train/monitor",
-        events=("status", "elsewhere", "limits", "more"),
+        events=("status", "elsewhere", "limits", "longer", "slower"),
         options=curve_options()
         | {"alone": workspaces.alone, "losses": workspaces.losses, "story": [[name, text] for _, text, name in story]}
         | {"example": json.loads((ASSETS / "example-curve.json").read_text(encoding="utf-8"))},

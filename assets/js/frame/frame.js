@@ -42,6 +42,10 @@ function there({ key, steps, active }) {
   return `${key} ${step === null ? steps.at(-1) : steps[nearest(steps, step)]}`;
 }
 
+/** @param {number} step @param {number} at */
+const lacking = (step, at) =>
+  `This run has no model of step ${count(step)}; the page shows step ${count(at)}, the nearest one.`;
+
 /** The slider over the steps of a run, with its loss curve behind it. */
 class TimeSlider {
   playing = 0;
@@ -253,10 +257,9 @@ class Frame {
       had = isSame && there(before);
     this.shown = answer;
     this.isDoubted = false;
-    ask({
-      recipe: answer.recipe ?? null,
-      ...(answer.at !== null && step === question.step ? { step: answer.at } : {}),
-    });
+    const isOther = answer.at !== null && step === question.step && step !== answer.at;
+    if (isOther) announce("said", { text: lacking(step, /** @type {number} */ (answer.at)), until: "press" });
+    ask({ recipe: answer.recipe ?? null, ...(isOther && { step: answer.at }) });
     this.show();
     // A run has its text when it has its first step.
     if (!isSame || (!before.steps.length && answer.steps.length > 0)) announce("shown", { key: answer.key });

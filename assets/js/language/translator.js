@@ -83,12 +83,14 @@ export function translated(english) {
 /** The same for a text without a person's words. @param {string} text @returns {string | null} */
 function ofPage(text) {
   if (!/[a-z]/i.test(text)) return null;
-  const known = Object.hasOwn(texts, text) ? texts[text] : counted(text);
+  const known = written(text);
   if (known !== null) return known;
   if (text.length > LONGEST) return null;
   let result = found.get(text);
   if (result === undefined) {
-    result = matched(text) ?? split(text);
+    const isMany = text.includes("\n"); // a pattern is of one line
+    result =
+      (isMany ? split(text) : null) ?? ended(text, written) ?? matched(text) ?? split(text) ?? ended(text, ofPage);
     if (found.size >= MOST_FOUND) found.clear();
     found.set(text, result);
   }
@@ -139,6 +141,19 @@ function split(text) {
     if (first !== null || last !== null) return (first ?? parts[0]) + (isMark ? " " : separator) + (last ?? parts[1]);
   }
   return null;
+}
+
+/** By its own key, or that of a part of a sentence which it begins. @param {string} text */
+function written(text) {
+  const part = text.charAt(0).toLowerCase() + text.slice(1),
+    key = [text, part].find((each) => Object.hasOwn(texts, each));
+  return key ? texts[key] : (counted(text) ?? counted(part));
+}
+
+/** A sentence whose key has no full stop. @param {string} text @param {(text: string) => string | null} translate */
+function ended(text, translate) {
+  const result = text.endsWith(".") ? translate(text.slice(0, -1)) : null;
+  return result === null ? null : result + (texts["."] ?? ".");
 }
 
 /** The same; what has no letters needs no translation. @param {string} text */

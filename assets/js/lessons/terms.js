@@ -41,9 +41,12 @@ function mark(place, { k, find }) {
 /** @param {Iterable<Element>} terms */
 function unmark(terms) {
   for (const term of terms) {
-    const place = term.parentNode;
-    term.replaceWith(...term.childNodes);
-    place?.normalize();
+    const { previousSibling: before, nextSibling: after } = term; // the first of them has the whole text's translation
+    if (before instanceof Text) {
+      before.data += `${term.textContent}${after instanceof Text ? after.data : ""}`;
+      term.remove();
+      if (after instanceof Text) after.remove();
+    } else term.replaceWith(...term.childNodes);
   }
 }
 
@@ -68,13 +71,14 @@ export function terms(all) {
   const tip = el("div.b-tip", { "aria-hidden": "true", hidden: "" });
   const texts = Object.values(all).map((text, k) => el("p", { id: `term-${k}` }, text));
   document.querySelector(".gradio-container")?.append(tip, el("div", { hidden: "" }, texts));
-  let words = wordsOf(Object.keys(all));
+  let words = wordsOf(Object.keys(all)),
+    read = new WeakMap(); // place to the text that was looked through: only news is read again
   on("language", () => {
     words = wordsOf(Object.keys(all));
+    read = new WeakMap();
     unmark(document.querySelectorAll(".b-term"));
   });
 
-  const read = new WeakMap(); // place to the text that was looked through: only news is read again
   function scan() {
     for (const panel of document.querySelectorAll("[role=tabpanel], #lesson")) {
       if (!(panel instanceof HTMLElement) || !panel.offsetHeight) continue;

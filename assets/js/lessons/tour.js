@@ -60,9 +60,11 @@ class Tour {
     this.count.textContent = `${at + 1} of ${stops.length}`;
     back.disabled = !at;
     next.textContent = stops[at + 1] ? "Next" : "Done";
-    const { left, bottom } = place.getBoundingClientRect();
-    box.style.left = inside(left, innerWidth - box.offsetWidth);
-    box.style.top = inside(bottom + 8, innerHeight - box.offsetHeight);
+    const { left, top, bottom } = place.getBoundingClientRect(),
+      { offsetWidth: width, offsetHeight: height } = box,
+      hasRoom = bottom + height + 16 < innerHeight;
+    box.style.left = inside(left, innerWidth - width);
+    box.style.top = inside(hasRoom ? bottom + 8 : top - height - 8, innerHeight - height);
   }
 
   unmark() {

@@ -146,7 +146,7 @@ function labels({ rows, columns }, place) {
  * The cells as a picture; one without a number gets a grey stroke.
  * @param {Heat} heat @param {number} side
  */
-function cells({ rows, columns, values, level = itself, least = -1 }, side) {
+function cells({ rows, columns, values, level = itself, least = -Infinity }, side) {
   const colour = colours();
   const canvas = el("canvas", { width: columns.length * side, height: rows.length * side });
   const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d")),

@@ -20,6 +20,9 @@ export const count = new Intl.NumberFormat("en").format;
 /** A number of a vector, with four decimals. @param {number} value */
 export const number = (value) => value.toFixed(4).replace("-", "−");
 
+/** A probability with four digits that count, however small it is. @param {number} p */
+export const precise = (p) => p.toFixed(Math.min(100, Math.max(4, 3 - Math.floor(Math.log10(p)))));
+
 /** A change with its sign, unless it is rounded to 0. @param {number} change @param {number} [digits] */
 export function signed(change, digits = 0) {
   const text = Math.abs(change).toFixed(digits);

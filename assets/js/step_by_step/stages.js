@@ -5,7 +5,7 @@ import { level } from "../colours.js";
 import { row, scrolling, table } from "../controls.js";
 import { bar, button, el, fill, note, tools } from "../parts/elements.js";
 import { heatMap } from "../parts/heat_map.js";
-import { number, percent } from "../parts/numbers.js";
+import { number, percent, precise } from "../parts/numbers.js";
 import { ask } from "../frame/question.js";
 import { strips } from "./strips.js";
 
@@ -23,6 +23,7 @@ const MOST_VALUES = 6; // of the weighted sum
  * @property {number} token
  * @property {number} eps
  * @property {string} activation
+ * @property {string} pooler
  * @property {Record<string, string>} vectors
  * @property {{position: number, answer: string, hidden: boolean, size: number, rank: number, top: [string, number, number][], ids: number[],
  *   loss: number, chance: number, by_layer: number[], best: [string, number][], total: number | null} | null} words
@@ -46,6 +47,14 @@ const MOST_VALUES = 6; // of the weighted sum
  */
 /** @typedef {[word: Node, share: number, ...numbers: string[]]} Listed a row of a table */
 /** @typedef {(vector: string) => string} Numbers the number of a vector at the chosen place, as text */
+
+/** What the activation functions compute. @type {Record<string, string>} */
+const RULES = {
+  GELU: "x × Φ(x), with Φ of the normal distribution,",
+  RELU: "max(0, x)",
+  TANH: "(eˣ − e⁻ˣ) ÷ (eˣ + e⁻ˣ)",
+  LINEAR: "x",
+};
 
 /** Strips of vectors of the same length. @param {Shown} shown @param {Record<string, string>} labels of vectors @param {string[]} products vectors whose numbers are sums of products, which a press opens @param {(index: number, of: Numbers) => string} describe */
 const vectorsOf = ({ vectors, title, open }, labels, products, describe) =>
@@ -221,7 +230,7 @@ export const STAGES = {
       [layer] = value.head,
       D = vectors.fed.length,
       f = value.activation.toUpperCase(),
-      rule = f === "GELU" ? "x × Φ(x), with Φ of the normal distribution," : "max(0, x)",
+      rule = RULES[f],
       labels = { attended: "Residual: after the attention", fed: "Narrowed", output_sum: "Sum", output: "LayerNorm" };
     return [
       `${D} numbers become ${vectors.inner.length}, and ${D} again`,
@@ -248,7 +257,7 @@ export const STAGES = {
     return [
       `${layers + 1} × ${shown.vectors.after0.length} numbers`,
       vectorsOf(shown, Object.fromEntries(labels), [], (i, of) => {
-        return names.map((name, l) => `${name} ${of(`after${l}`)}`).join("; ");
+        return names.map((name, l) => `${name}: ${of(`after${l}`)}`).join("; ");
       }),
     ];
   },
@@ -287,10 +296,10 @@ export const STAGES = {
       all = total === null ? "" : ` (${total.toPrecision(6)})`;
     const rows = top.map(([word, logit, each]) => {
       const power = Math.exp(logit).toPrecision(6);
-      return /** @type {Listed} */ ([el("bdi", word), each, number(logit), power, number(each)]);
+      return /** @type {Listed} */ ([el("bdi", word), each, number(logit), power, precise(each)]);
     });
     const rule = `e^score ÷ the sum of e^score over all ${size} words${all}. The other ${size - top.length} words together: ${rest}.`,
-      losses = `Loss = −ln ${number(Math.exp(-loss))} = ${number(loss)}; without knowledge ln ${size} = ${number(chance)}.`,
+      losses = `Loss = −ln ${precise(Math.exp(-loss))} = ${number(loss)}; without knowledge ln ${size} = ${number(chance)}.`,
       which = hidden ? "The hidden word is " : "The likeliest word is ";
     return [
       `${size} scores become ${size} probabilities`,
@@ -301,17 +310,18 @@ export const STAGES = {
   },
 
   "next-sentence"(shown) {
-    const { pair, labels } = shown.value;
+    const { pair, labels, pooler } = shown.value;
     if (!pair) return ["", note(shown.missing[0])];
     const { probabilities } = pair,
       [a, b] = pair.logits.map(number),
+      read = pooler === "first" ? "Vector at [CLS]" : "Mean of all vectors",
       rows = labels.map(
         (name, i) => /** @type {Listed} */ ([el("bdi", name), probabilities[i], [a, b][i], number(probabilities[i])]),
       );
     return [
-      `${shown.vectors.first.length} numbers become 2`,
-      vectorsOf(shown, { first: "Vector at [CLS]", pooled: "Pooler" }, ["pooled"], (i, of) => {
-        return `tanh(first · W[:, ${i}] + b[${i}]) = ${of("pooled")}`;
+      `${shown.vectors.read.length} numbers become 2`,
+      vectorsOf(shown, { read, pooled: "Pooler" }, ["pooled"], (i, of) => {
+        return `tanh(read · W[:, ${i}] + b[${i}]) = ${of("pooled")}`;
       }),
       listed("Next sentence", ["Answer", "Score", "Probability"], rows),
       el("p", `P(${labels[0]}) = e^${a} ÷ (e^${a} + e^${b}) = ${number(probabilities[0])}`),

@@ -48,10 +48,10 @@ class Picture {
     this.shown = shown;
     const { label, strips } = shown,
       [least, most] = extent(strips[strips.length - 1][1]),
-      names = strips.map(([name]) => name).join(", ");
+      names = strips.map(([name]) => name).join("\n");
     this.length = strips[0][1].length;
     this.largest = Math.max(...strips.map(([, values]) => Math.max(...extent(values).map(Math.abs)))) || 1;
-    this.element.ariaLabel = `${label}: ${names}, ${this.length} numbers each; the last from ${number(least)} to ${number(most)}; the arrow keys go from cell to cell`;
+    this.element.ariaLabel = `${label}\n${names}\n${this.length} numbers each; the last from ${number(least)} to ${number(most)}; the arrow keys go from cell to cell`;
     new ResizeObserver(() => {
       if (this.element.clientWidth && this.element.clientWidth !== this.width) this.paint();
     }).observe(this.element);

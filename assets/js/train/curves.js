@@ -53,6 +53,7 @@ class Curves {
   others = [];
   /** @type {number | null} */
   marked = null;
+  wasNarrow = false;
   /** @type {Record<string, ReturnType<typeof smoother>>} */
   smoothers = {};
   queue = Promise.resolve();
@@ -69,6 +70,10 @@ class Curves {
     if (actions) root.append(this.tools(actions));
     this.chart = newChart(this.box);
     this.change({});
+    // A chart of a hidden tab has no width before the tab is opened.
+    new ResizeObserver(() => {
+      if (this.wasNarrow !== this.isNarrow) this.change({});
+    }).observe(this.box);
   }
 
   /** @param {Actions} actions */
@@ -159,7 +164,7 @@ class Curves {
   }
 
   get isNarrow() {
-    return this.box.clientWidth < NARROW;
+    return this.box.clientWidth > 0 && this.box.clientWidth < NARROW;
   }
 
   /** @param {string} series */
@@ -211,14 +216,15 @@ class Curves {
     return this.marked === null ? [] : [line];
   }
 
-  /** The names of the baselines, on the background of the page (in the style sheet), so that no line crosses the letters. */
+  /** The names of the baselines, on the background of the page (in the style sheet), so that no line crosses the letters; that of the pairs apart from those of the words. */
   labels() {
     const shown = this.figure.data.filter(({ meta }) => meta.kind === "baseline" && this.baselines[meta.series]);
-    const look = { xref: "paper", x: 1, xanchor: "right", borderpad: 0, showarrow: false, bgcolor: "white" };
+    const look = { xref: "paper", xanchor: "right", borderpad: 0, showarrow: false, bgcolor: "white" };
     return shown.map(({ meta: { series, side } }) => {
       const { loss, label } = this.baselines[series],
+        x = series === "coin" ? 0.45 : 1,
         y = this.isLogarithmic ? Math.log10(loss) : loss;
-      return { ...look, text: label, y, yanchor: side, yshift: side === "top" ? -2 : 2 };
+      return { ...look, text: label, x, y, yanchor: side, yshift: side === "top" ? -2 : 2 };
     });
   }
 
@@ -258,6 +264,7 @@ class Curves {
       if (isLogarithmic) Object.assign(layout[axis], { type: "log", rangemode: "normal", nticks: 4 });
     }
     Object.assign(layout, { shapes: this.shapes(), annotations: isExample ? this.notes() : this.labels() });
+    this.wasNarrow = isNarrow;
     if (isNarrow) {
       for (const trace of data) trace.name = /\((\w+)\)/.exec(trace.name)?.[1] ?? trace.name; // a legend of one line
       for (const label of layout.annotations) label.font = { size: 11 };

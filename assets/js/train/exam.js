@@ -3,7 +3,7 @@
 import { table } from "../controls.js";
 import { el, fill } from "../parts/elements.js";
 import { count, percent } from "../parts/numbers.js";
-import { on, visitor } from "../frame/page.js";
+import { announce, on, visitor } from "../frame/page.js";
 import { question } from "../frame/question.js";
 import { asking } from "../views.js";
 
@@ -14,8 +14,7 @@ const result = ([right, all]) => (all ? [`${percent(right / all)} `, el("small",
 function paint(root, { text, rule, step, columns, rows, verdict = [] }) {
   const details = root.querySelector("details");
   if (details) root.classList.toggle("is-open", details.open); // as the person left it, also before the next table
-  const [answer, ...more] = verdict;
-  fill(root, answer && el("p.b-answer", answer), !rows && el("p.b-empty", text));
+  fill(root, !rows && el("p.b-empty", text));
   if (!rows) return;
   const lines = rows.map(([name, ...results]) => [name, ...results.map(result)]);
   const caption = el("caption.b-unseen", `Exam at step ${step}`);
@@ -24,7 +23,7 @@ function paint(root, { text, rule, step, columns, rows, verdict = [] }) {
       "details",
       { open: root.matches(".is-open") ? "" : null },
       el("summary", "Memorised or generalised?"),
-      [text, ...more].map((sentence) => el("p", sentence)),
+      [text, ...verdict].map((sentence) => el("p", sentence)),
       table([`Step ${count(step)}`, ...columns], lines, { caption, class: "b-table b-exam" }),
       el("p.b-empty", rule),
     ),
@@ -37,16 +36,20 @@ export function view(root, { server }) {
   const ask = asking(root, async () => {
     if (!isVisible) return;
     await visitor.known;
-    paint(root, await server.results(visitor.token, question.model, question.step));
+    const { model } = question,
+      value = await server.results(visitor.token, model, question.step);
+    paint(root, value);
+    announce("verdict", { run: model, text: value.verdict?.[0] ?? "", advice: value.advice ?? "" });
   });
   on("question", ({ changed }) => {
     if (changed.has("model") || changed.has("step")) ask();
   });
   on("status", () => ask());
-  new IntersectionObserver(([entry]) => {
+  const show = (/** @type {IntersectionObserverEntry[]} */ [entry]) => {
     isVisible = entry.isIntersecting;
     ask();
-  }).observe(root);
+  };
+  new IntersectionObserver(show, { rootMargin: "10000px" }).observe(root); // the tab is open, however far it is scrolled
   paint(root, { text: "" });
   return function drawn() {};
 }

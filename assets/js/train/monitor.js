@@ -11,7 +11,7 @@ import { question } from "../frame/question.js";
 import { asking } from "../views.js";
 import { curves } from "./curves.js";
 import { guessBoard } from "./guess_board.js";
-import { nextStep, stillFalls } from "./next_step.js";
+import { nextStep } from "./next_step.js";
 import { hasEnded, runs, STATUS_NAMES } from "./runs.js";
 
 // What to do next, if the run gives no reason.
@@ -87,9 +87,9 @@ function dashboard(root) {
       for (const tile of Object.values(tiles)) tile.textContent = "–";
       device = tiles.device.textContent = run.device;
     },
-    /** @param {any} news @param {string} advice about a finished run */
-    show({ status, reason, step, steps, left, rate, precision, last }, advice) {
-      say(STATUS_NAMES[status], reason || NEXT[status] || (status === "finished" && advice) || "", status);
+    /** @param {any} news @param {string} verdict on an ended run */
+    show({ status, reason, step, steps, left, rate, precision, last }, verdict) {
+      say(STATUS_NAMES[status], reason || NEXT[status] || verdict, status);
       bar.show(steps ? step / steps : 0);
       tiles.step.textContent = `${count(step)} of ${count(steps)}`;
       tiles.left.textContent = hasEnded(status) ? "–" : duration(left);
@@ -124,7 +124,7 @@ class RunMonitor {
   guessed = -1;
   isGuessing = false;
   nextGuess = 0;
-  advice = "";
+  verdict = "";
 
   /** @param {HTMLElement} root @param {ViewContext} context */
   constructor(root, { trigger, server, options }) {
@@ -132,7 +132,9 @@ class RunMonitor {
     this.server = server;
     this.options = options;
     this.board = dashboard(root);
-    this.next = nextStep(this.board.line, options.story, (steps) => trigger("more", { run: this.run?.run, steps }));
+    this.next = nextStep(this.board.line, options.story, (advice, steps) =>
+      trigger(advice, { run: this.run?.run, steps }),
+    );
     const sides = el("div.b-watch");
     root.append(sides);
     this.chart = curves(sides, options, { more: () => this.refetch(), file: (kind) => this.save(kind) });
@@ -151,6 +153,13 @@ class RunMonitor {
       this.selected = question.step;
       this.chart.mark(this.selected);
       this.showStep(this.run);
+    });
+    on("verdict", ({ run: of, text, advice }) => {
+      const { newest } = this;
+      if (of !== this.run?.run || !newest || !hasEnded(newest.status)) return;
+      this.verdict = text;
+      this.board.show(newest, text);
+      this.next.show(newest.status !== "failed", advice, newest.steps);
     });
     tabs.addEventListener("message", ({ data }) => {
       if (data === this.visitor) trigger("elsewhere");
@@ -186,7 +195,7 @@ class RunMonitor {
       newest: null,
       guessed: -1,
       nextGuess: 0,
-      advice: "",
+      verdict: "",
     });
     this.board.begin(run);
     this.chart.begin(run);
@@ -250,7 +259,7 @@ class RunMonitor {
       run.steps = news.steps;
       chart.change({ run });
     }
-    board.show(news, this.advice);
+    board.show(news, this.verdict);
     chart.add(news.points);
     if (news.held) chart.hold(news.held);
     if (news.snapshots.length) announce("snapshots", { run: run.run, steps: news.snapshots });
@@ -262,12 +271,8 @@ class RunMonitor {
   turn(run, news) {
     const { status } = news;
     this.status = status;
-    this.chart.whenDrawn((points) => {
-      const falls = status === "finished" && stillFalls(points);
-      this.advice = falls ? "The loss still falls; more steps would teach it more." : "";
-      if (this.newest?.status === "finished") this.board.show(this.newest, this.advice);
-      this.next.show(status === "finished" || status === "stopped", falls ? news.steps : 0);
-    });
+    this.verdict = "";
+    this.next.show(status === "finished" || status === "stopped");
     announce("status", null);
     runs.show(this.visitor, run.run);
     this.trigger("status");
