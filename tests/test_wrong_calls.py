@@ -137,6 +137,7 @@ def arguments_of(name: str, has: dict[str, Any]) -> tuple[Callable, dict[str, An
         "Run.set_pace": {"steps_per_second": None},
         "Run.set_learning_rate": {"value": 0.1},
         "Run.continue_for": {"steps": 1, "learning_rate": None},
+        "Run.keep_step": {"step": 1},
     }
     owner, _, method = name.rpartition(".")
     owners = {"Run": run, "TrainingService": service, "Corpus": CORPUS, "Checkpoint": Checkpoint}

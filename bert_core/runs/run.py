@@ -284,6 +284,7 @@ class Run:
             self._keep_newest()
             self._end("stopped", self._stop_reason or f"Stopped by you at step {len(self._history)}.")
 
+    @checked
     def keep_step(self, step: int) -> bool:
         """Keep the snapshot of a step, which may be still to come. Returns whether the run has it or will have it."""
         with self._changed:
